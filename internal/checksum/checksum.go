@@ -1,6 +1,6 @@
-// Package checksum adds a checksum to a line of text, so that a later reader notices changes. The checksum is CRC-32C
-// (Castagnoli, RFC 3720, §12.1), which detects every flip of one bit and every burst of up to 32 bits. It does not
-// protect against deliberate changes, as anyone can compute it.
+// Package checksum adds a checksum to a line of text, so that later changes can be detected. The checksum is CRC-32C
+// (Castagnoli, RFC 3720, §12.1). It detects every flip of one bit and every burst of up to 32 bits. It does not protect
+// against deliberate changes, because anyone can compute it.
 //
 // JSON and CSV readers that do not know the checksum see one more key or column, "check":
 //
@@ -9,9 +9,7 @@
 //	index,radius,check
 //	0,0.5,crc32c:1a2b3c4d
 //
-// A run's lines start their CRC from a Seed, which stands for the run: a line of another run does not pass.
-//
-// Text that resembles a checksum but is not exactly in this form counts as bad, so that a damaged checksum is not
+// Text that resembles a checksum but does not have exactly this form counts as bad. So a damaged checksum is not
 // mistaken for a missing one.
 package checksum
 
@@ -25,7 +23,7 @@ import (
 // State is the result of verifying a line.
 type State int
 
-// States of a line.
+// A line has one of these states.
 const (
 	Absent  State = iota // the line has no checksum
 	Good                 // the checksum matches the text
@@ -33,7 +31,7 @@ const (
 	Foreign              // the checksum matches the text, from another Seed
 )
 
-// String names the state.
+// String returns the name of the state.
 func (s State) String() string {
 	switch s {
 	case Absent:
@@ -48,7 +46,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// Column is the name of the key and of the column.
+// Column is the name of the JSON key and of the CSV column.
 const Column = "check"
 
 const (
@@ -59,7 +57,8 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// form is the end of a JSON object: before, the checksum, after. Without a checksum the object ends with end.
+// A form describes the end of a JSON object: the text before the checksum, the checksum, and the text after it. Without
+// a checksum the object ends with the text in end.
 type form struct{ before, after, end string }
 
 var (
@@ -91,7 +90,8 @@ func (f form) add(s Seed, text []byte) []byte {
 	return append(appendCell(sealed, crc32.Update(uint32(s), table, head)), f.after...)
 }
 
-// nearEnd is the length of the line's end that is searched for damaged checksums: twice the length of a checksum.
+// nearEnd is the length of the line's end in which damaged checksums are searched for. It is twice the length of a
+// checksum.
 const nearEnd = 64
 
 func (f form) verify(s Seed, text []byte) ([]byte, State) {
@@ -146,7 +146,7 @@ func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	return row, Absent
 }
 
-// cutLast cuts the last cell off a line of CSV. It ignores quotes, as a checksum has none.
+// cutLast removes the last cell of a CSV line. It ignores quotes, because a checksum has none.
 func cutLast(line []byte) (rest, cell []byte) {
 	at := len(line) - 1
 	for at >= 0 && line[at] != ',' && line[at] != '\t' {
@@ -162,7 +162,7 @@ func (s Seed) rowSum(header, row []byte) uint32 {
 
 func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", mark, digits, sum) }
 
-// isCell reports whether b has the form of a checksum; compare checks the digits.
+// isCell reports whether b has the form of a checksum. The function compare checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
 // compare judges the checksum of the parts of a text, whose CRC from s is sum.

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// castagnoli is an independent implementation: CRC-32C bit by bit, from the reflected polynomial.
+// The function castagnoli is an independent implementation. It computes CRC-32C bit by bit, from the reflected
+// polynomial.
 func castagnoli(text string) uint32 {
 	sum := ^uint32(0)
 	for _, b := range []byte(text) {
@@ -21,7 +22,7 @@ func castagnoli(text string) uint32 {
 }
 
 func TestForms(t *testing.T) {
-	if got := castagnoli("123456789"); got != 0xe3069283 { // the check value of RFC 3720's polynomial
+	if got := castagnoli("123456789"); got != 0xe3069283 { // the check value for the polynomial of RFC 3720
 		t.Fatalf("%x", got)
 	}
 	cell := func(text string) string { return string(appendCell(nil, castagnoli(text))) }
@@ -72,7 +73,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Lines from elsewhere have no checksum and come back unchanged.
+// Lines from elsewhere have no checksum, and verifying must return them unchanged.
 func TestAbsent(t *testing.T) {
 	for _, line := range []string{``, `{}`, `{"a":1}`, `{"checked":true}`, `{"crc32c":"12345678"}`, "}", `{"check":1,` + strings.Repeat(" ", 80) + `"a":2}`} {
 		if got, state := VerifyJSON([]byte(line)); state != Absent || string(got) != line {
@@ -89,7 +90,8 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// flips calls check with every text that differs in one bit.
+// This function calls check with every text that differs from the argument text in one bit. It returns the number of
+// these texts.
 func flips(text []byte, check func(flipped []byte, at int)) (n int) {
 	for i := range text {
 		for bit := range 8 {
@@ -133,7 +135,7 @@ func TestEveryFlipIsBad(t *testing.T) {
 	t.Logf("%d flips", n)
 }
 
-// A correct checksum that does not follow a comma.
+// The test uses a correct checksum that does not follow a comma.
 func TestSeparator(t *testing.T) {
 	header := []byte("a,check")
 	cell := appendCell(nil, Seed(0).rowSum(header, nil))
@@ -147,7 +149,7 @@ func TestSeparator(t *testing.T) {
 	}
 }
 
-// A line that lost or gained bytes at either end is bad if its mark remains.
+// A line that lost or gained bytes at either end must be bad if its mark remains.
 func TestCut(t *testing.T) {
 	line := AppendJSON([]byte(bodies[1]))
 	for cut := 1; cut <= cellLen; cut++ {
@@ -175,7 +177,8 @@ func TestNoObject(t *testing.T) {
 	}
 }
 
-// FuzzVerify: only lines from AppendJSON, Seal or AppendCSV are good, and verifying them returns the original.
+// FuzzVerify checks that only lines from AppendJSON, Seal or AppendCSV are good, and that verifying these lines returns
+// the original.
 func FuzzVerify(f *testing.F) {
 	for _, body := range bodies {
 		f.Add([]byte("a,check"), AppendJSON([]byte(body)))

@@ -17,41 +17,42 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Array is a run of certify as a job array of Slurm, one task for each shard. Its folder, RUN.shards beside the run
-// folder RUN, holds the Array as array.json, the script array.sh, the shards' run folders part0, part1… and the logs.
+// Array is a run of 'certify' as a job array of Slurm, with one task per shard. Its folder, RUN.shards, is beside the
+// run folder RUN. It holds the Array as array.json, the script array.sh, the shards' run folders part0, part1… and the
+// logs.
 type Array struct {
 	Shards  int      `json:"shards"`
 	Seed    uint64   `json:"seed"`
-	Out     string   `json:"out"`     // the merged run folder, absolute
-	Dir     string   `json:"dir"`     // working directory of the tasks, absolute
-	Program string   `json:"program"` // rscert, absolute
-	Options []string `json:"options"` // of sbatch
-	Certify []string `json:"certify"` // flags, without those that the shards set
-	AtOnce  int      `json:"at_once"` // tasks running at a time; 0: as many as Slurm allows
+	Out     string   `json:"out"`     // absolute path of the merged run folder
+	Dir     string   `json:"dir"`     // absolute path of the tasks' working directory
+	Program string   `json:"program"` // absolute path of rscert
+	Options []string `json:"options"` // options for sbatch
+	Certify []string `json:"certify"` // flags for 'certify', without those that the shards set
+	AtOnce  int      `json:"at_once"` // number of tasks that run simultaneously; 0 means as many as Slurm allows
 	Jobs    []Job    `json:"jobs,omitempty"`
 
-	OwnThreads bool `json:"own_threads"` // Certify sets the number of threads
+	OwnThreads bool `json:"own_threads"` // the flags in Certify set the number of threads
 }
 
-// Job is one submission of some shards.
+// Job is one submission of some of the shards.
 type Job struct {
 	ID      string `json:"id"`
-	Cluster string `json:"cluster,omitempty"` // of a federation
+	Cluster string `json:"cluster,omitempty"` // name of the cluster in a federation
 	Shards  []int  `json:"shards"`
 }
 
-// ShardsFolder is the folder with the shards of the run out.
+// ShardsFolder returns the folder with the shards of the run out.
 func ShardsFolder(out string) string { return filepath.Clean(out) + ".shards" }
 
-// Folder is the array's own folder.
+// Folder returns the array's own folder.
 func (a *Array) Folder() string { return ShardsFolder(a.Out) }
 
-// Part is the run folder of a shard.
+// Part returns the run folder of a shard.
 func (a *Array) Part(shard int) string {
 	return filepath.Join(a.Folder(), fmt.Sprintf("part%d", shard))
 }
 
-// Parts are the run folders of all shards.
+// Parts returns the run folders of all shards.
 func (a *Array) Parts() []string {
 	parts := make([]string, a.Shards)
 	for i := range parts {
@@ -60,10 +61,10 @@ func (a *Array) Parts() []string {
 	return parts
 }
 
-// Script is the path of the script that sbatch is given.
+// Script returns the path of the script for sbatch.
 func (a *Array) Script() string { return filepath.Join(a.Folder(), "array.sh") }
 
-// log is the path of a task's log.
+// The method log returns the path of a task's log.
 func (a *Array) log(job, task string) string {
 	return filepath.Join(a.Folder(), "log", job+"_"+task+".txt")
 }
@@ -121,7 +122,7 @@ func (a *Array) Save() error {
 	return durable.WriteFile(a.recordPath(), append(text, '\n'))
 }
 
-// Load reads the array with the merged run out.
+// Load reads the array whose merged run is out.
 func Load(out string) (*Array, error) {
 	a := &Array{Out: out}
 	text, err := os.ReadFile(a.recordPath())
@@ -137,7 +138,7 @@ func Load(out string) (*Array, error) {
 	return a, nil
 }
 
-// Same returns an error if the shards of other would not fit the array. The error names the setting that differs.
+// Same returns an error if the shards of other do not fit the array. The error names the setting that differs.
 func (a *Array) Same(other *Array) error {
 	for _, c := range []struct {
 		what        any
@@ -155,7 +156,7 @@ func (a *Array) Same(other *Array) error {
 	return nil
 }
 
-// Resume takes the settings that may change between submissions from other and writes the script again.
+// Resume copies from other the settings that may change between submissions. It writes the script again.
 func (a *Array) Resume(other *Array) error {
 	a.Dir, a.Program, a.Options, a.AtOnce = other.Dir, other.Program, other.Options, other.AtOnce
 	if err := durable.WriteFile(a.Script(), []byte(a.Text())); err != nil {
@@ -164,7 +165,7 @@ func (a *Array) Resume(other *Array) error {
 	return a.Save()
 }
 
-// Text is the script of a task. The task's number is its shard, also in an array with only some of the tasks.
+// Text returns the script of a task. The task's number is its shard, even in an array with only some of the tasks.
 func (a *Array) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -187,14 +188,14 @@ func (a *Array) Text() string {
 	words = append(words, "--quiet", "--resume", fmt.Sprintf("--seed %d", a.Seed),
 		fmt.Sprintf(`--shard "$SLURM_ARRAY_TASK_ID/%d"`, a.Shards),
 		"--out "+quote.Shell(filepath.Join(a.Folder(), "part"))+`"$SLURM_ARRAY_TASK_ID"`)
-	if !a.OwnThreads { // a cluster may not confine a task to its processors
+	if !a.OwnThreads { // some clusters do not confine a task to its processors
 		words = append(words, `--threads "${SLURM_CPUS_ON_NODE:-0}"`)
 	}
 	line("%s", strings.Join(words, " "))
 	return b.String()
 }
 
-// tasks is the value of sbatch's --array: the given shards, or all if nil.
+// The method tasks returns the value of sbatch's --array: the given shards, or all shards if nil.
 func (a *Array) tasks(shards []int) string {
 	list := fmt.Sprintf("0-%d", a.Shards-1)
 	if len(shards) > 0 {
@@ -206,7 +207,7 @@ func (a *Array) tasks(shards []int) string {
 	return list
 }
 
-// ranges writes numbers as 0-3,5.
+// The function ranges formats numbers as in 0-3,5.
 func ranges(numbers []int) string {
 	sorted := slices.Clone(numbers)
 	slices.Sort(sorted)

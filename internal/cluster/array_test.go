@@ -28,8 +28,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// TestScript runs the script with a shell and a program that prints its arguments: words with any characters arrive
-// intact.
+// TestScript runs the script with a shell and a program that prints its arguments. Words with any characters must
+// arrive intact.
 func TestScript(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "print args")

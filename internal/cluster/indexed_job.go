@@ -6,27 +6,28 @@ import (
 	"strings"
 )
 
-// IndexedJob is a run of certify as an Indexed Job of Kubernetes: one pod for each shard, all on one volume.
+// IndexedJob is a run of 'certify' as an Indexed Job of Kubernetes. There is one pod per shard, and all pods share one
+// volume.
 type IndexedJob struct {
 	Name    string
 	Image   string // container image with rscert on its PATH
 	Claim   string // PersistentVolumeClaim for model, data and results
 	Mount   string // mount path of the volume, and the pods' working directory
 	Shards  int
-	AtOnce  int // pods running at a time; 0: all
-	Retries int // attempts after the first, for each shard
+	AtOnce  int // number of pods that run simultaneously; 0 means all
+	Retries int // number of attempts after the first, for each shard
 	CPUs    int // per pod
 	GPUs    int // per pod
-	FSGroup int // group that owns the volume; 0: unchanged
+	FSGroup int // group that owns the volume; 0 leaves the owner unchanged
 	Memory  string
 	Seed    uint64
-	Out     string   // the merged run folder, a path in the pods
-	Certify []string // flags, without those that the shards set
+	Out     string   // path of the merged run folder in the pods
+	Certify []string // flags for 'certify', without those that the shards set
 
-	OwnThreads bool // Certify sets the number of threads
+	OwnThreads bool // the flags in Certify set the number of threads
 }
 
-// Manifest is a Job of batch/v1, with the fields that IndexedJob sets.
+// Manifest is a Job of batch/v1. It has the fields that IndexedJob sets.
 type Manifest struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -125,7 +126,7 @@ type claim struct {
 	Name string `json:"claimName"`
 }
 
-// containerName names the pods' only container.
+// containerName is the name of the only container in a pod.
 const containerName = "rscert"
 
 // Manifest returns the Job that samples the shards. Kubernetes restarts a failed shard up to Retries times, and the
@@ -166,7 +167,7 @@ func (j IndexedJob) Merge() Manifest {
 	return m
 }
 
-// part is the run folder of a shard, without its number.
+// The method part returns the run folder of a shard, without the shard's number.
 func (j IndexedJob) part() string { return path.Clean(j.Out) + ".shards/part" }
 
 func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
@@ -177,7 +178,7 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 	var security *podSecurity
 	if j.FSGroup > 0 {
-		security = &podSecurity{j.FSGroup, "OnRootMismatch"} // do not change every file at every start
+		security = &podSecurity{j.FSGroup, "OnRootMismatch"} // so that not every start changes every file
 	}
 	return Manifest{
 		APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{name},
@@ -193,5 +194,5 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 }
 
-// literal escapes a word so that Kubernetes expands no $(VARIABLE) in it.
+// The function literal escapes a word so that Kubernetes expands no $(VARIABLE) in it.
 func literal(word string) string { return strings.ReplaceAll(word, "$", "$$") }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Task is Slurm's state of a task of an array.
+// Task is Slurm's state of one task of an array.
 type Task struct {
 	State  string // PENDING, RUNNING, FAILED…
 	Reason string // reason of the state
-	Exit   int    // exit code, if it ended by itself
-	Signal int    // signal that ended it; 0: none
+	Exit   int    // exit code, if the task ended by itself
+	Signal int    // signal that ended the task; 0 means none
 }
 
-// ended are the final states of a task. In any other state it may still write to its folder.
+// The list ended holds the final states of a task. In any other state the task may still write to its folder.
 var ended = []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE",
 	"PREEMPTED", "REVOKED"}
 
@@ -35,11 +35,11 @@ func (t Task) String() string {
 	return s
 }
 
-// queueFormat is the argument of squeue --Format: one line for each task, with fields of any length.
+// queueFormat is the argument of squeue --Format. It gives one line per task, with fields of any length.
 const queueFormat = "ArrayTaskID:|,State:|,Reason:|,exit_code:"
 
-// parseQueue reads the output of squeue --Format queueFormat --array: the tasks of one job by their numbers. Exit codes
-// there have the form of wait(2).
+// parseQueue parses the output of squeue --Format queueFormat --array. It returns the tasks of one job by their
+// numbers. Exit codes in this output have the form of wait(2).
 func parseQueue(text string) (map[int]Task, error) {
 	tasks := map[int]Task{}
 	for line := range strings.Lines(text) {
@@ -57,8 +57,8 @@ func parseQueue(text string) (map[int]Task, error) {
 	return tasks, nil
 }
 
-// parseAccounting reads the output of sacct --format=JobID,State,ExitCode --parsable2: the tasks of one job, without
-// steps and tasks not begun yet ("12_[3-5]").
+// parseAccounting parses the output of sacct --format=JobID,State,ExitCode --parsable2. It returns the tasks of one
+// job, without steps and without tasks that have not begun ("12_[3-5]").
 func parseAccounting(text string) (map[int]Task, error) {
 	tasks := map[int]Task{}
 	for line := range strings.Lines(text) {
@@ -77,13 +77,14 @@ func parseAccounting(text string) (map[int]Task, error) {
 		if err1 != nil || err2 != nil {
 			return nil, fmt.Errorf("sacct: %.80q: want an exit code as 0:0", line)
 		}
-		state, _, _ := strings.Cut(fields[1], " ") // CANCELLED by 1000
+		state, _, _ := strings.Cut(fields[1], " ") // such as "CANCELLED by 1000"
 		tasks[id] = Task{State: state, Exit: e, Signal: s}
 	}
 	return tasks, nil
 }
 
-// parseJob reads the output of sbatch --parsable: the job's number, and its cluster in a federation.
+// parseJob parses the output of sbatch --parsable. The output is the job's number and, in a federation, the job's
+// cluster.
 func parseJob(text string) (Job, error) {
 	id, cluster, _ := strings.Cut(strings.TrimSpace(text), ";")
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {

@@ -15,7 +15,7 @@ import (
 // Slurm talks to this machine's Slurm cluster through sbatch, squeue and sacct.
 type Slurm struct{}
 
-// Submit queues tasks of the array: the given shards, or all if nil.
+// Submit queues tasks of the array: the given shards, or all shards if nil.
 func (Slurm) Submit(ctx context.Context, a *Array, shards []int) (Job, error) {
 	out, err := output(ctx, "sbatch", "--parsable", "--array="+a.tasks(shards), a.Script())
 	if err != nil {
@@ -26,8 +26,8 @@ func (Slurm) Submit(ctx context.Context, a *Array, shards []int) (Job, error) {
 	return job, err
 }
 
-// Tasks returns the tasks of a job, from squeue, or from sacct for a job that ended long ago, if the cluster keeps
-// accounts.
+// Tasks returns the tasks of a job from squeue. If the job ended long ago and the cluster keeps accounts, it returns
+// them from sacct.
 func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	out, err := output(ctx, "squeue", j.args("--noheader", "--array", "--states=all", "--Format="+queueFormat, "--jobs="+j.ID)...)
 	if err != nil && !strings.Contains(err.Error(), "Invalid job id") {
@@ -39,7 +39,7 @@ func (Slurm) Tasks(ctx context.Context, j Job) (map[int]Task, error) {
 	}
 	out, err = output(ctx, "sacct", j.args("--noheader", "--array", "--parsable2", "--allocations", "--format=JobID,State,ExitCode", "--jobs="+j.ID)...)
 	if err != nil {
-		return tasks, nil // this cluster keeps no accounts: rely on the folders
+		return tasks, nil // this cluster keeps no accounts, so the folders must suffice
 	}
 	accounts, err := parseAccounting(out)
 	for id, task := range accounts {

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// standIn replaces the PATH by a folder of shell scripts, named like programs of Slurm.
+// standIn replaces the PATH by a folder of shell scripts. The scripts have the names of Slurm's programs.
 func standIn(t *testing.T, scripts map[string]string) {
 	dir := t.TempDir()
 	for name, text := range scripts {
@@ -37,7 +37,7 @@ func TestSlurmRefuses(t *testing.T) {
 	}
 }
 
-// Slurm forgets a job some minutes after its end; then Tasks asks sacct, if there is one.
+// Slurm forgets a job some minutes after the end of the job. Tasks must then ask sacct, if there is one.
 func TestSlurmForgets(t *testing.T) {
 	unknown := "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
 	job := Job{ID: "12", Cluster: "east", Shards: []int{0, 1}}

@@ -1,7 +1,7 @@
-// Package cluster spreads the shards of a run over many machines. An Array is a job array of Slurm, which Submit puts
-// into a Queue and Watch follows to its end. An IndexedJob is a Job of Kubernetes, written by Manifest.YAML. TaskShard
-// tells a task its own shard. A shard is done when its run folder is complete; the scheduler only knows which tasks
-// still run.
+// Package cluster distributes the shards of a run over several machines. An Array is a job array of Slurm. Submit puts
+// it into a Queue, and Watch follows it to its end. An IndexedJob is a Job of Kubernetes, which Manifest.YAML writes.
+// TaskShard returns the shard of the current task. A shard is done when its run folder is complete; the scheduler only
+// knows which tasks still run.
 package cluster
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// ShardsVariable names the environment variable with the number of shards. Kubernetes tells a pod its index, but not
-// the number of completions. A Slurm array that repeats only some tasks is smaller than the run.
+// ShardsVariable names the environment variable with the number of shards. Kubernetes tells a pod the pod's index, but
+// not the number of completions. A Slurm array that repeats only some tasks has fewer tasks than the run has shards.
 const ShardsVariable = "RSCERT_SHARDS"
 
-// Environment variables that schedulers set for their tasks.
+// Schedulers set these environment variables for their tasks.
 const (
 	kubernetesIndex = "JOB_COMPLETION_INDEX"
 	slurmTask       = "SLURM_ARRAY_TASK_ID"
 )
 
-// TaskShard reads the environment of a task of a Slurm job array or a Kubernetes Indexed Job and returns its shard.
-// --array=FIRST-LAST[:STEP] numbers the tasks of an array; with ShardsVariable the task's index is its shard and counts
-// from 0.
+// TaskShard returns the shard of a task from the task's environment. The task belongs to a Slurm job array or a
+// Kubernetes Indexed Job. The option --array=FIRST-LAST[:STEP] numbers the tasks of an array. If ShardsVariable is set,
+// the task's index counts from 0 and is the shard.
 func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 	_, slurm := lookup(slurmTask)
 	_, kubernetes := lookup(kubernetesIndex)
@@ -53,7 +53,7 @@ func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 	return s, e.err
 }
 
-// environment reads numbers from variables; err is the first error.
+// The type environment parses numbers from variables. Its field err is the first error.
 type environment struct {
 	lookup func(string) (string, bool)
 	err    error
@@ -72,7 +72,7 @@ func (e *environment) number(name string) int {
 	return n
 }
 
-// arrayTask is the position of a task in its array. Task numbers must be evenly spaced: for --array=1,5,7 the
+// arrayTask returns the position of a task in its array. Task numbers must be evenly spaced. For --array=1,5,7 the
 // environment does not reveal the position.
 func (e *environment) arrayTask() spec.Shard {
 	id, first, last := e.number(slurmTask), e.number("SLURM_ARRAY_TASK_MIN"), e.number("SLURM_ARRAY_TASK_MAX")

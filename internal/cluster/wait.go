@@ -19,25 +19,25 @@ import (
 // Queue is a scheduler of job arrays.
 type Queue interface {
 	Submit(ctx context.Context, a *Array, shards []int) (Job, error)
-	// Tasks returns the tasks of a job by their numbers; it may leave out tasks that ended long ago.
+	// Tasks returns the tasks of a job by their numbers. It may omit tasks that ended long ago.
 	Tasks(ctx context.Context, j Job) (map[int]Task, error)
 }
 
-// Watch waits for an array and submits failed shards again.
+// Watch waits for an array and resubmits failed shards.
 type Watch struct {
 	Queue   Queue
-	Retries int                                              // resubmissions of a failed shard
-	Every   time.Duration                                    // time between queries of the queue
+	Retries int                                              // maximum number of resubmissions of a failed shard
+	Every   time.Duration                                    // time between two queries
 	Note    func(format string, args ...any)                 // reports events
-	Show    func(done, total int, note string)               // examples done in all shards; total 0: unknown yet
-	Extent  func(dir string) (runfolder.Extent, error)       // runfolder.ReadExtent
-	Sleep   func(ctx context.Context, d time.Duration) error // Pause
+	Show    func(done, total int, note string)               // shows examples done in all shards; total 0: unknown yet
+	Extent  func(dir string) (runfolder.Extent, error)       // usually runfolder.ReadExtent
+	Sleep   func(ctx context.Context, d time.Duration) error // usually Pause
 }
 
-// maxSilent is the number of consecutive queries that may fail: a controller takes a while to restart.
+// maxSilent is the number of consecutive queries that may fail. It allows for the time in which a controller restarts.
 const maxSilent = 30
 
-// wrongInput is rscert's exit code for wrong usage or input; another attempt would fail too.
+// wrongInput is rscert's exit code for wrong usage or input. Another attempt would fail too.
 const wrongInput = 2
 
 // Submit queues shards and records the job in the array.
@@ -50,7 +50,7 @@ func Submit(ctx context.Context, q Queue, a *Array, shards []int) (Job, error) {
 	return job, a.Save()
 }
 
-// Unfinished returns the shards to submit: neither finished nor in the queue.
+// Unfinished returns the shards that must be submitted. They are neither finished nor in the queue.
 func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 	tasks, err := w.tasks(ctx, a, a.Jobs)
 	if err != nil {
@@ -69,9 +69,9 @@ func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 	return left, nil
 }
 
-// tasks returns each shard's latest task.
+// The method tasks returns each shard's latest task.
 func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, error) {
-	last := make([]int, a.Shards) // latest job of each shard, from 1
+	last := make([]int, a.Shards) // latest job of each shard, counted from 1
 	for j, job := range jobs {
 		for _, shard := range job.Shards {
 			last[shard] = j + 1
@@ -95,17 +95,17 @@ func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, 
 	return latest, nil
 }
 
-// watched is the state of a shard.
+// The type watched is the state of a shard.
 type watched struct {
 	extent  runfolder.Extent
 	task    Task
 	retries int
-	over    bool // done, or given up
+	over    bool // the shard is done or was given up
 	failed  bool
 }
 
-// Run waits until all shards are finished. A shard that fails is submitted again, at most Retries times. Once the queue
-// holds no shard, Run returns an error if it gave up any.
+// Run waits until all shards are finished. If a shard fails, Run submits it again, at most Retries times. Once the
+// queue holds no shard, Run returns an error if it gave up any shard.
 func (w *Watch) Run(ctx context.Context, a *Array) error {
 	shards := make([]watched, a.Shards)
 	for silent := 0; ; {
@@ -134,7 +134,7 @@ func (w *Watch) Run(ctx context.Context, a *Array) error {
 	}
 }
 
-// step updates the shards from the queue and the folders, and submits failed ones again.
+// The method step updates the shards from the queue and the folders, and resubmits failed shards.
 func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[int]Task) (over bool, err error) {
 	var again []int
 	over = true
@@ -150,7 +150,7 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 		switch {
 		case !s.task.Ended():
 			over = false
-		// A folder on a network's disk may be out of date for a while; a task's exit code is not.
+		// A folder on a network disk may be out of date for a while. The exit code of a task is always current.
 		case s.task.State == "COMPLETED", s.task.State == "" && s.extent.Finished:
 			s.over = true
 		case s.retries < w.Retries && s.task.Exit != wrongInput:
@@ -170,7 +170,7 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 	return false, err
 }
 
-// show reports the progress of all shards.
+// The method show reports the progress of all shards.
 func (w *Watch) show(shards []watched) {
 	var done, total, running, waiting int
 	reason := ""
@@ -192,7 +192,7 @@ func (w *Watch) show(shards []watched) {
 	w.Show(done, total, note)
 }
 
-// verdict returns an error if any shard failed; all are over.
+// The method verdict returns an error if any shard failed. All shards must be over.
 func (w *Watch) verdict(a *Array, shards []watched) error {
 	var failed []int
 	for i, s := range shards {
@@ -208,7 +208,7 @@ func (w *Watch) verdict(a *Array, shards []watched) error {
 	return hint.Add(err, "the logs are in %s; mend it and go on with %s", a.Folder()+"/log", param.Resume)
 }
 
-// lastWords is rscert's last message in the log of a shard's last task, as ": …".
+// lastWords returns rscert's last message in the log of a shard's last task, in the form ": …".
 func (a *Array) lastWords(shard int) string {
 	for _, job := range slices.Backward(a.Jobs) {
 		if !slices.Contains(job.Shards, shard) {
@@ -229,7 +229,7 @@ func (a *Array) lastWords(shard int) string {
 	return ""
 }
 
-// Pause waits for a time, or until ctx is done.
+// Pause waits for the time d, or until ctx is done.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -241,7 +241,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Interrupted adds a hint to the error of a cancelled wait: the tasks go on without it.
+// Interrupted adds a hint to the error of a cancelled wait: the tasks continue without it.
 func (a *Array) Interrupted(err error) error {
 	if !errors.Is(err, context.Canceled) {
 		return err

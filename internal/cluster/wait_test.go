@@ -16,13 +16,13 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// scripted is a queue with tasks in given states, one for each query.
+// The type scripted is a queue whose tasks have given states. There is one state per query.
 type scripted struct {
-	states    map[int][][]Task // states of a shard, for each submission
-	attempt   map[int]int      // submissions of a shard
-	asked     map[string]int   // queries by job
+	states    map[int][][]Task // states of a shard for each submission
+	attempt   map[int]int      // number of submissions of a shard
+	asked     map[string]int   // number of queries by job
 	submitted [][]int
-	silent    int // queries that fail
+	silent    int // number of queries that fail
 }
 
 func (q *scripted) Submit(_ context.Context, _ *Array, shards []int) (Job, error) {
@@ -55,8 +55,8 @@ var (
 	gone     = Task{}
 )
 
-// watching makes a Watch over an array of shards with these states. The folder of a shard holds done(shard) of its 2
-// examples.
+// The function watching makes a Watch over an array of shards with these states. The folder of a shard holds
+// done(shard) of the shard's 2 examples.
 func watching(t *testing.T, retries int, done func(shard int) int, states map[int][][]Task) (*Watch, *scripted, *Array, *[]string) {
 	q := &scripted{states: states, attempt: map[int]int{}, asked: map[string]int{}}
 	a := &Array{Shards: len(states), Out: filepath.Join(t.TempDir(), "run")}
@@ -86,7 +86,7 @@ func watching(t *testing.T, retries int, done func(shard int) int, states map[in
 
 func TestWatchRetries(t *testing.T) {
 	w, q, a, said := watching(t, 2, func(shard int) int { return shard % 3 }, map[int][][]Task{
-		0: {{running, complete}}, // its folder seems out of date
+		0: {{running, complete}}, // the folder seems out of date
 		1: {{running, running, killed}, {pending, killed}, {complete}},
 		2: {{pending, running, gone}},
 	})
@@ -111,7 +111,7 @@ func TestWatchGivesUp(t *testing.T) {
 	w, q, a, _ := watching(t, 1, func(shard int) int { return 2 * (shard % 2) }, map[int][][]Task{
 		0: {{killed}, {killed}},
 		1: {{running, running, running, running, complete}},
-		2: {{Task{State: "FAILED", Exit: 2}}}, // wrong input: not retried
+		2: {{Task{State: "FAILED", Exit: 2}}}, // wrong input, which must not be retried
 	})
 	if err := os.WriteFile(a.log("2", "0"), []byte("rscert: first\nrscert: no memory\nhint: more\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -131,8 +131,8 @@ func TestWatchGivesUp(t *testing.T) {
 	}
 }
 
-// If Slurm has forgotten a shard, its folder alone decides whether it is done; a failed task stays failed whatever its
-// folder holds.
+// If Slurm has forgotten a shard, its folder alone decides whether the shard is done. A failed task stays failed,
+// whatever its folder holds.
 func TestWatchFolders(t *testing.T) {
 	w, q, a, _ := watching(t, 1, func(shard int) int { return 2 - shard%2 }, map[int][][]Task{
 		0: {{gone}}, 1: {{gone}, {complete}}, 2: {{killed}, {complete}},

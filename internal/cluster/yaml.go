@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML writes the manifest in block style, for people to edit, with the fields of its JSON in order.
+// YAML returns the manifest in block style, which people can edit. The fields have the same order as in JSON.
 func (m Manifest) YAML() (string, error) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -28,7 +28,7 @@ func (m Manifest) YAML() (string, error) {
 	return out.String(), e.Close()
 }
 
-// word matches strings that need no quotes. The encoder quotes strings that look like another type.
+// The pattern word matches strings that need no quotes. The encoder quotes strings that look like another type.
 var word = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/-]*$`)
 
 // asBlocks removes JSON's braces, brackets and needless quotes from a node and its children.

@@ -1,5 +1,5 @@
-// Package durable writes files that survive a power cut. WriteFile makes a file appear whole or not at all, SyncFolder
-// makes a folder's names survive, and CheckName reports an open file that lost its name.
+// Package durable writes files that survive a power cut. WriteFile writes a file that appears whole or not at all.
+// SyncFolder makes the names in a folder survive. CheckName reports an open file that lost its name.
 package durable
 
 import (
@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Temporary is the prefix of the names of unfinished files. An interrupted WriteFile leaves one behind.
+// Temporary is the prefix of the names of unfinished files. An interrupted WriteFile leaves such a file behind.
 const Temporary = ".rscert-"
 
 // WriteFile writes a file that appears whole or not at all: it syncs a temporary file beside path, renames it, then
@@ -153,7 +153,7 @@ func SyncRoot(root *os.Root) error {
 	return syncFolder(f)
 }
 
-// SyncFolder makes the names in a folder survive a power cut, where the system can do that.
+// SyncFolder makes the names in a folder survive a power cut, if the system can do that.
 func SyncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -170,7 +170,8 @@ func syncFolder(f *os.File) error {
 	return errors.Join(err, f.Close())
 }
 
-// CheckName returns an error unless path still names the open file: data written to a file without a name is lost.
+// CheckName returns an error unless path still names the open file. If a file has no name, the data written to it are
+// lost.
 func CheckName(path string, file *os.File) error {
 	open, err := file.Stat()
 	if err != nil {

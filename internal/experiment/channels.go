@@ -2,12 +2,12 @@ package experiment
 
 import "github.com/rscert/rscert/internal/graph"
 
-// imageChannels is the number of colour channels of the model's input images, 1 or 3; 0 if unknown or if the model
-// takes no images.
+// imageChannels returns the number of colour channels of the model's input images, 1 or 3. It returns 0 if this number
+// is unknown or if the model takes no images.
 func imageChannels(model *graph.File) int {
 	info, err := model.Info()
 	if err != nil || len(info.Inputs) != 1 {
-		return 0 // loading refuses it
+		return 0 // loading refuses such a model
 	}
 	shape := info.Inputs[0].Shape
 	if len(shape) < 3 || len(shape) > 4 {

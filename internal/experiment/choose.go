@@ -9,8 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// chooseSeed chooses the seed of the noise. Each experiment draws its own: certificates assume that nobody chose the
-// model by its results under this noise. A model chosen by its certified accuracy at seed 1 is not certified by seed 1.
+// chooseSeed chooses the seed of the noise. Each experiment draws its own seed, because certificates assume that nobody
+// chose the model by its results under this noise. If a model was chosen by its certified accuracy at seed 1, seed 1
+// cannot certify it.
 func (e *Experiment) chooseSeed() error {
 	s := &e.Spec
 	if s.FixedSeed != nil {
@@ -28,18 +29,18 @@ func (e *Experiment) chooseSeed() error {
 	return nil
 }
 
-// DrawSeed draws a seed from the system.
+// DrawSeed draws a random seed from the operating system.
 func DrawSeed() (uint64, error) {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return 0, fmt.Errorf("drawing a seed: %w", err)
 	}
-	// 53 bits: JSON readers that use float64 read it exactly.
+	// The seed has 53 bits, because JSON readers that use float64 represent such numbers exactly.
 	return binary.LittleEndian.Uint64(b[:]) >> 11, nil
 }
 
-// chooseSelection chooses which examples Max takes: the first ones or, if the data are sorted by class, some of every
-// class.
+// chooseSelection chooses which examples Max takes. These are the first examples or, if the data are sorted by class,
+// some examples of every class.
 func (e *Experiment) chooseSelection() {
 	s := &e.Spec
 	if s.FixedSelect != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// readModels reads the classifier and the denoiser in front of it.
+// readModels loads the classifier and the denoiser in front of it.
 func (e *Experiment) readModels() error {
 	p := e.Spec
 	classifier, err := graph.ReadModel(p.Model)
@@ -40,7 +40,8 @@ func (e *Experiment) readModels() error {
 	return nil
 }
 
-// chooseTimestep finds the timestep of a diffusion model: the noise of the data, in the model's range, is (High−Low)·σ.
+// chooseTimestep finds the timestep of a diffusion model at which its noise is (High−Low)·σ, the noise of the data in
+// the model's range.
 func (e *Experiment) chooseTimestep() error {
 	p := e.Spec
 	if !p.DenoiserKind.Diffusion() {
@@ -60,7 +61,7 @@ func (e *Experiment) chooseTimestep() error {
 	return nil
 }
 
-// Classifier names the classifier of an experiment: the model alone, or the model behind a denoiser.
+// Classifier returns the name of an experiment's classifier: the model alone, or the model behind a denoiser.
 func Classifier(model string, d *runfolder.Denoiser) string {
 	if d == nil {
 		return model

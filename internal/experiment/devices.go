@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// models returns the model on each device, or none before loading.
+// The method models returns the copy of the model on each device, or none before loading.
 func (e *Experiment) models() []*onnx.Model {
 	if e.model == nil {
 		return nil
@@ -14,7 +14,7 @@ func (e *Experiment) models() []*onnx.Model {
 	return append([]*onnx.Model{e.model}, e.replicas...)
 }
 
-// Device names all devices of the experiment together.
+// Device returns one Device that names all devices of the experiment.
 func (e *Experiment) Device() onnx.Device { return onnx.DeviceOf(e.models()...) }
 
 // Library is the open library of ONNX Runtime.
@@ -30,7 +30,8 @@ func (e *Experiment) GPUs() (names []string) {
 	return names
 }
 
-// parallel estimates how many batches run at a time: one per thread on the CPU, else one per device.
+// The method parallel estimates how many batches run simultaneously. On the CPU this is one per thread, otherwise one
+// per device.
 func (e *Experiment) parallel() int {
 	if e.model.Device() == onnx.CPU {
 		return e.threads
@@ -38,7 +39,7 @@ func (e *Experiment) parallel() int {
 	return len(e.models())
 }
 
-// Sampler returns a sampler of the model on all devices. It reruns one sample of the experiment in other batches and
+// Sampler returns a sampler of the model on all devices. It reruns the experiment's first example in other batches and
 // compares the outputs. The caller sets N0, Progress and Lost.
 func (e *Experiment) Sampler() smoothing.Sampler {
 	s := smoothing.Sampler{
@@ -50,7 +51,8 @@ func (e *Experiment) Sampler() smoothing.Sampler {
 	return s
 }
 
-// ComparesFirst chooses the first example of the whole experiment, for shards too, so that every run compares a sample.
+// ComparesFirst returns a function that chooses the first example of the whole experiment for the comparison, even if
+// the experiment is a shard. So every run compares a sample.
 func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
 	c.Shard = spec.Whole
 	positions := c.Positions(examples)

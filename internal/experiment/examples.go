@@ -16,18 +16,18 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Example is an example of the data with its noise.
+// Example is an example of the data together with its noise.
 type Example struct {
 	Index, Label int
 	Input        smoothing.Input
-	// Quantisation is the amount that rounding the input takes off every radius, in units of the data.
+	// Quantisation is the amount by which rounding the input reduces every radius, in units of the data.
 	Quantisation float64
 }
 
 // Positions returns the positions of the experiment's examples in the data, ascending.
 func (e *Experiment) Positions() []int { return e.positions }
 
-// Example reads the example at a position of the data. Its errors are InputErrors.
+// Example loads the example at a position of the data. The errors of this method are InputErrors.
 func (e *Experiment) Example(position int) (Example, error) {
 	example, err := e.data.Example(position)
 	if err != nil {
@@ -46,13 +46,13 @@ func (e *Experiment) Example(position int) (Example, error) {
 // Label returns the label of the example with this index.
 func (e *Experiment) Label(index int) int { return e.data.Label(index) }
 
-// Model is the model on the first device.
+// Model returns the model on the first device.
 func (e *Experiment) Model() *onnx.Model { return e.model }
 
-// Denoiser is the denoiser in front of the model, or nil.
+// Denoiser returns the denoiser in front of the model, or nil.
 func (e *Experiment) Denoiser() *runfolder.Denoiser { return e.denoiser }
 
-// Threads is the number of threads.
+// Threads returns the number of threads.
 func (e *Experiment) Threads() int { return e.threads }
 
 // ReleaseFile frees the memory of the model's file. Only Look and Warn need it.
@@ -78,11 +78,11 @@ type Data struct {
 	Format    string
 	Shape     []int
 	Classes   int    // one more than the largest label
-	Values    string // the values and their lattice, in words
+	Values    string // description of the values and their lattice
 	Low, High float64
 }
 
-// Data describes the experiment's data.
+// Data returns a description of the experiment's data.
 func (e *Experiment) Data() Data {
 	return Data{
 		Format: e.data.Format(), Shape: e.data.Shape(), Classes: e.data.Classes(),
@@ -120,7 +120,7 @@ func (e *Experiment) Record() runfolder.Run {
 	return r
 }
 
-// DrawNoisy writes the first example with noise to a PNG file, clipped to [0,1].
+// DrawNoisy writes the first example with noise to a PNG file. Values are clipped to [0,1].
 func (e *Experiment) DrawNoisy(path string) error {
 	shape := e.data.Shape()
 	if !drawable(shape) {

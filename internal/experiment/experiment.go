@@ -1,5 +1,5 @@
-// Package experiment opens experiments: a model, data, noise and a device from a spec.Spec, checked to fit each other.
-// Every command that samples a model starts from Open.
+// Package experiment opens experiments. From a spec.Spec it opens the model, the data, the noise and a device, and
+// checks that they fit each other. Every command that samples a model starts from Open.
 package experiment
 
 import (
@@ -18,38 +18,38 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Console takes messages to the user and shows progress.
+// Console receives messages to the user and shows progress.
 type Console struct {
-	Warn     func(param.Text) // anything that may give the user unintended results
-	Note     func(param.Text) // anything else the user may want to know
+	Warn     func(param.Text) // warns of anything that may give the user unintended results
+	Note     func(param.Text) // notes anything else that the user may want to know
 	Progress progress.Options
 }
 
-// Warnf warns. The arguments may name parameters, as in param.Textf.
+// Warnf sends a warning. The arguments may name parameters, as in param.Textf.
 func (c Console) Warnf(format string, args ...any) { c.Warn(param.Textf(format, args...)) }
 
-// Notef notes. The arguments may name parameters, as in param.Textf.
+// Notef sends a note. The arguments may name parameters, as in param.Textf.
 func (c Console) Notef(format string, args ...any) { c.Note(param.Textf(format, args...)) }
 
 // Experiment is an open experiment.
 type Experiment struct {
-	Spec spec.Spec // settled: its Seed and Select are chosen
+	Spec spec.Spec // settled spec, with chosen Seed and Select
 
 	console   Console
-	file      *graph.File // the model, with the denoiser in front
+	file      *graph.File // the model, joined with its denoiser if there is one
 	modelSum  string      // SHA-256 of the model, in hex
 	denoiser  *runfolder.Denoiser
 	library   *onnx.Runtime
 	model     *onnx.Model
-	replicas  []*onnx.Model // the model on further devices
+	replicas  []*onnx.Model // copies of the model on further devices
 	data      *dataset.Dataset
 	noise     *noise
-	onHost    error // why the host makes noise that a device should make, else nil
+	onHost    error // reason why the host makes noise that a device should make, or nil
 	threads   int
 	positions []int // positions of the examples in the data
 }
 
-// Open opens an experiment: it settles and validates the spec, chooses the seed and the examples, loads the model on
+// Open opens an experiment. It settles and validates the spec, chooses the seed and the examples, loads the model on
 // every device, and checks that model, data and noise fit. It reports its decisions to the console. Errors in the
 // user's input are spec.InputErrors. The caller must Close the experiment.
 func Open(ctx context.Context, s spec.Spec, console Console) (*Experiment, error) {
@@ -75,7 +75,7 @@ func Open(ctx context.Context, s spec.Spec, console Console) (*Experiment, error
 	return e, nil
 }
 
-// open reads the model and the data, and matches them to each other and to the noise.
+// The method open loads the model and the data, and matches them to each other and to the noise.
 func (e *Experiment) open(ctx context.Context) error {
 	err := e.readModels()
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *Experiment) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// report tells the console how the experiment was opened, and warns of likely mistakes.
+// The method report tells the console how the experiment was opened, and warns of likely mistakes.
 func (e *Experiment) report() {
 	if note := e.data.Note(); note != "" {
 		e.console.Notef("data: %s", note)
@@ -134,7 +134,7 @@ func (e *Experiment) report() {
 	}
 }
 
-// chooseExamples chooses the examples of the experiment; there is at least one.
+// chooseExamples chooses the examples of the experiment. There is at least one.
 func (e *Experiment) chooseExamples() error {
 	e.chooseSelection()
 	e.positions = e.Spec.Positions(e.data.Len())

@@ -55,7 +55,7 @@ func manyImages(t *testing.T) string {
 	return writeImages(t, images...)
 }
 
-// quick returns an experiment that opens quickly.
+// The function quick returns the spec of an experiment that opens quickly.
 func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	seed := uint64(5)
 	s := spec.Spec{
@@ -68,7 +68,7 @@ func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	return s
 }
 
-// said records the messages to the user.
+// The type said records the messages to the user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() Console {
@@ -79,7 +79,7 @@ func (s *said) console() Console {
 	}
 }
 
-// An open experiment has the examples of its shard, with their labels and noise, and records its spec.
+// An open experiment must have the examples of its shard with their labels and noise, and it must record its spec.
 func TestOpen(t *testing.T) {
 	e, err := Open(t.Context(), quick(manyImages(t), func(s *spec.Spec) { s.Skip, s.Shard = 2, spec.Shard{I: 1, K: 2} }), new(said).console())
 	if err != nil {
@@ -113,7 +113,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Failing to open an experiment is a user error.
+// A failure to open an experiment must be a user error.
 func TestOpenRefuses(t *testing.T) {
 	data := manyImages(t)
 	for want, change := range map[string]func(*spec.Spec){
@@ -140,7 +140,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Every experiment draws its own seed, unless it repeats one.
+// Every experiment must draw its own seed, unless it repeats a seed.
 func TestSeeds(t *testing.T) {
 	choose := func(s spec.Spec) (uint64, []string) {
 		var said said
@@ -157,7 +157,7 @@ func TestSeeds(t *testing.T) {
 		if len(warnings) != 0 {
 			t.Errorf("seed %d: warnings %q", seed, warnings)
 		}
-		if seed >= 1<<53 || seed < 1<<20 { // below 2²⁰ with probability 2⁻³³
+		if seed >= 1<<53 || seed < 1<<20 { // a seed is below 2²⁰ with probability 2⁻³³
 			t.Errorf("seed %d does not have 53 bits", seed)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// givesBytes reports whether the model gets the data's bytes, 255·x, for its graph to round and clamp. It does if its
-// input is of integers, the data are bytes, and no mean or std is given. (The float32 nearest to k/255 over the float64
-// nearest to 1/255 is k.) Other data reach a model of other integers rounded, without scaling; a model of bytes refuses
-// them.
+// givesBytes reports whether the model receives the data's bytes, 255·x, which its graph rounds and clamps. This is so
+// if the model's input is of integers, the data are bytes, and no mean or std is given. (The float32 nearest to k/255,
+// divided by the float64 nearest to 1/255, gives k.) Other data are rounded without scaling before they reach a model
+// of other integers. A model of bytes refuses other data.
 func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool, error) {
 	intake := e.model.Intake()
 	if intake == graph.Floats || len(mean) > 0 || len(std) > 0 {
@@ -33,7 +33,7 @@ func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool,
 		"store the data as bytes (uint8), or say by %s and %s what makes bytes of them: (x − mean)/std is rounded and clamped to 0…255", param.Mean, param.Std)
 }
 
-// changes lists the edits between the data and the model's file, for the record.
+// The method changes lists the edits between the data and the model's file, for the record.
 func (e *Experiment) changes() []string {
 	changes := e.model.Changes()
 	if e.noise.bytes {

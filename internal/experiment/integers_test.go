@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// wholeImages writes images of bytes as whole numbers.
+// wholeImages writes images of bytes in the form of whole numbers.
 func wholeImages(t *testing.T, images ...[]int) string {
 	t.Helper()
 	var b strings.Builder
@@ -45,8 +45,8 @@ func ramp(from int) []int {
 	return image
 }
 
-// A model of bytes gets exactly 255·x: bytes without noise, and integers with noise. Its graph clamps integers beyond
-// 0…255. With a finer lattice it gets the float32 nearest to 255·x.
+// A model of bytes must receive exactly 255·x. These are bytes without noise, and integers with noise. The model's
+// graph clamps integers outside 0…255. With a finer lattice the model receives the float32 nearest to 255·x.
 func TestBytesReachTheModel(t *testing.T) {
 	image := ramp(3)
 	for _, tt := range []struct {

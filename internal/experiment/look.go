@@ -13,21 +13,22 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Look is the result of a quick test on some examples before hours of sampling: do model, data and noise fit each
-// other?
+// Look is the result of a quick test on some examples, before hours of sampling. The test shows whether model, data and
+// noise fit each other.
 type Look struct {
-	Examples int     `json:"examples"`       // labelled, spread over the experiment
+	Examples int     `json:"examples"`       // number of labelled examples, spread over the experiment
 	Clean    float64 `json:"clean_accuracy"` // without noise
 	Noisy    float64 `json:"noisy_accuracy"` // with noise, one sample per example
-	// Float32 is the accuracy without noise in float32 on the CPU provider. Differ counts the predictions that disagree
-	// with it. Both are set only for another precision or provider.
+	// Float32 is the accuracy without noise in float32 on the CPU provider. Differ is the number of predictions that
+	// disagree with the predictions in float32. Both fields are set only if the experiment uses another precision or
+	// provider.
 	Float32 *float64 `json:"clean_accuracy_f32,omitempty"`
 	Differ  *int     `json:"differ_from_f32,omitempty"`
-	// SamplesPerSecond is the speed of all workers together, a first guess.
+	// SamplesPerSecond is a first estimate of the speed of all workers together.
 	SamplesPerSecond float64 `json:"samples_per_second"`
 }
 
-// Limits on the examples and the time of a look.
+// These constants limit the examples and the time of a look.
 const (
 	lookExamples = 200
 	lookTime     = 20 * time.Second
@@ -50,7 +51,7 @@ func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	if err != nil {
 		return l, err
 	}
-	labels = labels[:len(predicted)] // time may have run out before the rest
+	labels = labels[:len(predicted)] // time may have run out before the other examples
 	l.Examples, l.Clean = len(labels), accuracy(predicted, labels)
 	under, err := classify(ctx, e.model, len(labels), d, noisy)
 	if err != nil {
@@ -84,7 +85,7 @@ func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i
 	return nil
 }
 
-// lookInputs returns labelled examples spread over the experiment.
+// lookInputs returns labelled examples from all over the experiment.
 func (e *Experiment) lookInputs() (labels []int, inputs []smoothing.Input, err error) {
 	n := min(lookExamples, len(e.positions))
 	for k := range n {
@@ -99,7 +100,8 @@ func (e *Experiment) lookInputs() (labels []int, inputs []smoothing.Input, err e
 	return labels, inputs, nil
 }
 
-// classify returns the votes of n inputs [d], or of the first ones if time runs out.
+// The function classify returns the votes for n inputs [d]. If time runs out, it returns the votes for the first
+// inputs.
 func classify(ctx context.Context, model *onnx.Model, n, d int, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()
 	in, out := make([]float32, batch*d), make([]float32, batch*m)
@@ -138,10 +140,10 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 	})
 }
 
-// With fewer examples, a low accuracy may be chance.
+// With fewer examples than this, a low accuracy may be chance.
 const fewExamples = 20
 
-// Warn warns of problems that a look found, before hours of sampling.
+// Warn sends warnings about problems that a look found, before hours of sampling.
 func (e *Experiment) Warn(l Look) {
 	e.warnOfValues()
 	if l.Differ != nil {
@@ -169,13 +171,13 @@ func (e *Experiment) Warn(l Look) {
 	}
 }
 
-// Data that span more σ, or reach larger values at the model, are probably a mistake.
+// Data that span more σ than this, or that reach larger values at the model's input, are probably a mistake.
 const (
 	muchSpan  = 200
 	muchInput = 50
 )
 
-// warnOfValues warns where the data, σ, mean and std do not fit each other.
+// warnOfValues sends warnings if the data, σ, mean and std do not fit each other.
 func (e *Experiment) warnOfValues() {
 	if e.Spec.Noise == spec.Float {
 		return // the range of the data is unknown

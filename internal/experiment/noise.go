@@ -16,30 +16,30 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// noise makes the noisy inputs of examples, normalised and arranged for the model.
+// The type noise makes the noisy inputs of examples, normalised and arranged for the model.
 type noise struct {
 	graph.Arrangement
 	law     law.Law
 	data    dataset.Lattice
-	channel func(d int) int // the channel of a coordinate of the model's input
+	channel func(d int) int // returns the channel of a coordinate of the model's input
 
-	// Noise on a lattice.
-	lattice  *smoothing.LatticeNoise // nil: floats
+	// These fields are for noise on a lattice.
+	lattice  *smoothing.LatticeNoise // nil for noise in floats
 	table    *smoothing.Table
 	step     *big.Rat
 	refined  int                  // lattice steps per step of the data
-	quantise *smoothing.Quantiser // nil: the data are on a lattice
-	low      float64              // of quantised data
+	quantise *smoothing.Quantiser // nil if the data are on a lattice
+	low      float64              // lowest value of quantised data
 	high     float64
 
-	float normalisation // of noise in floats
-	bytes bool          // a model of integers gets bytes, 255·x
+	float normalisation // for noise in floats
+	bytes bool          // set if a model of integers receives bytes, 255·x
 }
 
-// newNoise makes the noise of an experiment. Its model and data must be open.
+// newNoise prepares the noise of an experiment. The experiment's model and data must be open.
 func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise, error) {
 	p, n := e.Spec, &noise{Arrangement: a}
-	if p.Denoiser != "" { // it takes the data's own values; the graph normalises its result
+	if p.Denoiser != "" { // the denoiser takes the data's own values, and the graph normalises its result
 		p.Mean, p.Std = nil, nil
 	}
 	var err error
@@ -73,7 +73,7 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	return n, spec.BadInput(n.prepare(p.Law.Law(), p.Sigma, mean, std))
 }
 
-// prepare makes the lattice, the table and the values.
+// The method prepare makes the lattice, the table and the values.
 func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err error) {
 	n.law = l
 	var lattice smoothing.Lattice
@@ -99,7 +99,8 @@ func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err erro
 	return nil
 }
 
-// input returns an example with its noise, and the amount that rounding takes off every radius.
+// The method input returns an example with its noise. It also returns the amount by which rounding reduces every
+// radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.lattice == nil {
 		return smoothing.FloatInput{Values: n.float.clean(example), Scale: n.float.scale}, 0, nil
@@ -111,9 +112,9 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
-// reading returns the amount that reading float64 numbers as float32 takes off every radius at an example: the distance
-// of its values from the file's, plus the largest such distance of any perturbed example. Data on a lattice are known
-// exactly.
+// The method reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at
+// an example. This amount is the distance between the example's values and the values in the file, plus the largest
+// such distance for any perturbed example. Data on a lattice are known exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	if n.quantise == nil {
 		return 0
@@ -121,7 +122,7 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return example.Rounding + n.data.ReadingRounding(len(example.Values))
 }
 
-// integers rounds values to lattice points, and returns the amount that this takes off every radius.
+// The method integers rounds values to lattice points, and returns the amount by which this reduces every radius.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -133,7 +134,7 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 	return integers, 0
 }
 
-// largest returns the largest magnitude at the model's input without noise.
+// The method largest returns the largest magnitude at the model's input without noise.
 func (n *noise) largest(p spec.Spec) float64 {
 	mean, std := p.Mean, p.Std
 	if n.bytes {
@@ -155,7 +156,7 @@ func (n *noise) largest(p spec.Spec) float64 {
 	return most
 }
 
-// describe returns the noise's entry in run.json.
+// The method describe returns the noise's entry in run.json.
 func (n *noise) describe() runfolder.Noise {
 	if n.lattice == nil {
 		return runfolder.Noise{}
@@ -183,7 +184,7 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// channels checks the values of mean or std: one, or one per channel.
+// The function channels checks the values of mean or std. There must be one value, or one value per channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil
@@ -194,7 +195,7 @@ func channels(of param.Name, values []float64, absent float64, a graph.Arrangeme
 	return values, spec.CheckChannelValues(of, values)
 }
 
-// repeat returns a value for each of n channels, repeating a single value.
+// The function repeat returns a value for each of n channels. It repeats a single value.
 func repeat(values []float64, n int) []float64 {
 	values = slices.Clone(values)
 	for len(values) < n {

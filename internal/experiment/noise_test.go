@@ -14,18 +14,18 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// channelsLast has two channels whose values alternate, and puts the example's values in the order of channels.
+// The arrangement channelsLast has two channels whose values alternate. It puts the example's values in channel order.
 var channelsLast = graph.Arrangement{Perm: []int{0, 2, 4, 1, 3, 5}, Channels: 2, Layout: graph.HWC}
 
-// arranged is a model's input [d] with example value perm[d] at d.
+// The function arranged returns a model's input [d] whose value at d is the example's value at perm[d].
 func arranged(example []float32) []float32 {
 	in := make([]float32, len(example))
 	channelsLast.Arrange(in, example)
 	return in
 }
 
-// Without noise the model gets (x − mean)/std, where x is the data's value, with mean and std of its channel. The
-// lattice of the noise does not matter.
+// Without noise the model must receive (x − mean)/std, where x is the data's value. Mean and std belong to the value's
+// channel. The lattice of the noise must not matter.
 func TestInputIsTheExample(t *testing.T) {
 	mean, std := []float64{0.25, -0.5}, []float64{0.5, 4}
 	channel := func(d int) int { return d % 2 }
@@ -52,7 +52,7 @@ func TestInputIsTheExample(t *testing.T) {
 				t.Fatal(err)
 			}
 			step, _ := n.step.Float64()
-			// The step divides the data's step, and is at most σ/30.
+			// The step must divide the data's step, and it must be at most σ/30.
 			if step > tt.sigma/30 {
 				t.Errorf("the step is %v for σ = %v", step, tt.sigma)
 			}
@@ -70,7 +70,7 @@ func TestInputIsTheExample(t *testing.T) {
 				}
 				least, most = least+step*step/4, most+step*step
 			}
-			// ‖|x − q(x)| + g/2‖ is between √D·g/2 and √D·g.
+			// The norm ‖|x − q(x)| + g/2‖ is between √D·g/2 and √D·g.
 			if tt.quantised && !(quantisation >= math.Sqrt(least) && quantisation <= math.Sqrt(most)*1.001) || !tt.quantised && quantisation != 0 {
 				t.Errorf("quantisation %v, want %v to %v", quantisation, math.Sqrt(least), math.Sqrt(most))
 			}
@@ -90,8 +90,8 @@ func byteLattice(low, high float32) dataset.Lattice {
 	return dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), Low: low, High: high}
 }
 
-// The noise at the model's input has the standard deviation σ/std and follows the stream: each sample has its own
-// noise.
+// The noise at the model's input must have the standard deviation σ/std and must follow the stream. Each sample has its
+// own noise.
 func TestInputHasItsNoise(t *testing.T) {
 	const sigma, samples = 0.3, 20000
 	std := []float64{0.5, 4}
@@ -119,7 +119,7 @@ func TestInputHasItsNoise(t *testing.T) {
 			}
 		}
 		for d := range in {
-			// Five standard errors of the mean and of the variance of 20,000 normal values.
+			// The tolerances are five standard errors of the mean and of the variance of 20,000 normal values.
 			if mean := sums[d] / samples; math.Abs(mean) > 0.036 {
 				t.Errorf("%s: the noise of value %d has the mean %.3fσ", kind, d, mean)
 			}
@@ -130,8 +130,8 @@ func TestInputHasItsNoise(t *testing.T) {
 	}
 }
 
-// In floats the clean input is (x − mean)/std. The noise's scale is the least float32 s with s·std ≥ σ, up to a unit in
-// the last place.
+// In floats the clean input is (x − mean)/std. The noise's scale is the smallest float32 s with s·std ≥ σ, up to a unit
+// in the last place.
 func TestNormalisation(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

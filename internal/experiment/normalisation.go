@@ -9,11 +9,11 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Noise outside these standard deviations is lost to float32, or is infinite.
+// If the noise's standard deviation is outside these limits, float32 loses the noise, or the noise is infinite.
 const minScale, maxScale = 1e-30, 1e30
 
-// normalisation is (x − mean)/std for each value of the model's input, for noise in floats. Noise on a lattice uses a
-// table of values instead.
+// The type normalisation computes (x − mean)/std for each value of the model's input, for noise in floats. Noise on a
+// lattice uses a table of values instead.
 type normalisation struct {
 	graph.Arrangement
 	mean, std []float32
@@ -35,7 +35,7 @@ func newNormalisation(p spec.Spec, a graph.Arrangement, inputLen int) (n normali
 	return n, nil
 }
 
-// spread expands a parameter from channels to all values of the model's input.
+// The function spread expands a parameter from channels to all values of the model's input.
 func spread(of param.Name, values []float64, absent float64, a graph.Arrangement, inputLen int) ([]float32, error) {
 	values, err := channels(of, values, absent, a)
 	if err != nil {
@@ -52,7 +52,7 @@ func spread(of param.Name, values []float64, absent float64, a graph.Arrangement
 	return to, nil
 }
 
-// clean returns the model's input for an example without noise.
+// The method clean returns the model's input for an example without noise.
 func (n normalisation) clean(example []float32) []float32 {
 	in := make([]float32, len(n.mean))
 	n.Arrange(in, example)
@@ -62,8 +62,8 @@ func (n normalisation) clean(example []float32) []float32 {
 	return in
 }
 
-// noiseScale returns the noise's standard deviation at the model's input. It rounds up: radii are stated for σ, and
-// more noise certifies no less.
+// noiseScale returns the noise's standard deviation at the model's input. It rounds up, because radii are stated for σ,
+// and more noise certifies no less.
 func noiseScale(sigma float64, std []float32) []float32 {
 	scale := make([]float32, len(std))
 	for j, std := range std {

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placeNoise makes the models generate the noise if the spec asks for it. If one of them cannot, or makes other bits,
-// the host generates all noise, and why gives the reason.
+// placeNoise makes the models generate the noise if the spec asks for this. If one model cannot do so, or if it makes
+// other bits, the host generates all noise. The result why then gives the reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())
@@ -21,7 +21,7 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 				why = fmt.Errorf("%s: %w", m.Place(), why)
 			}
 		}
-		m.SealSource() // nothing else needs it, and it holds the weights
+		m.SealSource() // nothing else needs the source, and the source holds the weights
 	}
 	if why != nil {
 		for _, m := range models {
@@ -31,8 +31,8 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 	return why
 }
 
-// startNoise makes a model generate the noise, and checks it. The checks run side by side, as batches will, so that
-// they also test whether the device's memory suffices.
+// startNoise makes a model generate the noise, and checks the noise. The checks run simultaneously, as batches do
+// later. So they also test whether the device's memory suffices.
 func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	if err := m.StartNoise(e.noise.lattice); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64)
 	return e.compareNoise(ctx, m, seed)
 }
 
-// compareNoise compares the model's noise with the host's on a few examples from all over the data.
+// compareNoise compares the model's noise with the host's noise on a few examples from all over the data.
 func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	var indices []int
 	var examples []smoothing.LatticeInput
@@ -73,7 +73,7 @@ func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint6
 	return smoothing.CompareNoise(ctx, m, seed, indices, examples)
 }
 
-// checksAtOnce is the largest number of batches that a device runs at a time.
+// checksAtOnce is the maximum number of batches that a device runs simultaneously.
 const checksAtOnce = 2
 
 // noiseOn returns the place that makes the noise.

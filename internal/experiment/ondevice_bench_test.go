@@ -13,7 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// processorTime returns the time that the process used on all cores. Other programs on the machine hardly affect it.
+// processorTime returns the time that the process has used on all cores. Other programs on the machine hardly affect
+// this time.
 func processorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -22,9 +23,10 @@ func processorTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkNoiseOn compares noise and votes in the model's graph with noise and votes on the host. Both use the same
-// CPU cores. An op is a round of both, each of half a second or more. 'ratio' divides the processor time with noise on
-// the host by the time with noise in the graph, as the median over rounds.
+// BenchmarkNoiseOn compares noise and votes in the model's graph with noise and votes on the host. Both variants use
+// the same CPU cores. An op is one round with both variants, each of half a second or more. The metric 'ratio' is the
+// processor time with noise on the host, divided by the processor time with noise in the graph. It is the median over
+// rounds.
 func BenchmarkNoiseOn(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {
@@ -54,7 +56,7 @@ func BenchmarkNoiseOn(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := draw(b.Context(), model, input, workers, n); err != nil { // allocates buffers
+				if err := draw(b.Context(), model, input, workers, n); err != nil { // this first call allocates buffers
 					b.Fatal(err)
 				}
 				for started := processorTime(); ; n *= 2 {

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placed loads one model per device into an experiment whose noise has no place yet.
+// The function placed loads one model per device into an experiment that has not chosen where noise is made.
 func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	t.Helper()
 	in, err := Open(t.Context(), p, new(said).console())
@@ -38,7 +38,7 @@ func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	return in
 }
 
-// unpackedDigits writes the repository's digits to files that can be read example by example.
+// unpackedDigits writes the repository's digits to files from which single examples can be loaded.
 func unpackedDigits(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,8 +65,8 @@ func unpackedDigits(t *testing.T) string {
 	return dir
 }
 
-// TestPlaceNoise uses devices that can make noise and devices that cannot. If one cannot, the host makes the noise for
-// all.
+// TestPlaceNoise uses devices that can make noise and devices that cannot. If one device cannot, the host must make the
+// noise for all devices.
 func TestPlaceNoise(t *testing.T) {
 	data := manyImages(t)
 	good := models + "nchw.onnx"
@@ -86,7 +86,7 @@ func TestPlaceNoise(t *testing.T) {
 			}
 		}
 	}
-	// The check of the noise reads the data.
+	// The noise check loads the data.
 	digits := unpackedDigits(t)
 	in := placed(t, quick(digits, func(p *spec.Spec) { p.Model = "../../testdata/mnist-cnn.onnx" }), "../../testdata/mnist-cnn.onnx")
 	if err := in.data.Close(); err != nil {

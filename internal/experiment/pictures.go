@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// ErrOtherData means that the data set is not the run's. OpenPictures wraps it.
+// ErrOtherData means that a data set differs from the run's data set. OpenPictures wraps this error.
 var ErrOtherData = errors.New("is not the data set of the run")
 
 // Pictures draws the examples of a run whose inputs are images.
@@ -25,7 +25,8 @@ type Pictures struct {
 	noise noise
 }
 
-// OpenPictures opens the data set of a run. Its digest must match run.json. The caller must Close it.
+// OpenPictures opens the data set of a run. The digest of the data set must match run.json. The caller must Close the
+// result.
 func OpenPictures(ctx context.Context, run runfolder.Run, path string) (*Pictures, error) {
 	data, err := dataset.Open(ctx, path, run.Data.Options)
 	if err != nil {
@@ -59,8 +60,8 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 	return p.noise.plain(p.run.Parameters.Law.Law(), p.run.Parameters.Sigma)
 }
 
-// Draw draws an example of the run's data set, without noise and with noise of the run's law and seed. It clips values
-// to [0,1].
+// Draw makes two images of an example from the run's data set: without noise, and with noise of the run's law and seed.
+// It clips values to [0,1].
 func (p *Pictures) Draw(index int) (input, noisy image.Image, err error) {
 	if index < 0 || index >= p.data.Len() {
 		return nil, nil, spec.BadInputf("example %d: the data set has %d", index, p.data.Len())
@@ -78,10 +79,10 @@ func (p *Pictures) Draw(index int) (input, noisy image.Image, err error) {
 // Close closes the data set.
 func (p *Pictures) Close() error { return p.data.Close() }
 
-// drawable reports whether values of this shape are an image.
+// The function drawable reports whether values of this shape are an image.
 func drawable(shape []int) bool { return len(shape) == 3 && (shape[0] == 1 || shape[0] == 3) }
 
-// drawRGB makes an image of values [C,H,W], clipped to [0,1].
+// drawRGB converts values [C,H,W] to an image. It clips the values to [0,1].
 func drawRGB(values []float32, shape []int) image.Image {
 	channels, h, w := shape[0], shape[1], shape[2]
 	picture := image.NewRGBA(image.Rect(0, 0, w, h))
@@ -94,13 +95,13 @@ func drawRGB(values []float32, shape []int) image.Image {
 	return picture
 }
 
-// plain prepares noise in the units of the data, without normalisation.
+// The method plain prepares noise in the units of the data, without normalisation.
 func (n *noise) plain(l law.Law, sigma float64) error {
 	n.channel = func(int) int { return 0 }
 	return n.prepare(l, sigma, []float64{0}, []float64{1})
 }
 
-// perturb sets dst to an example with noise, in the data's own order and units.
+// The method perturb sets dst to an example with noise, in the data's own order and units.
 func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Stream) error {
 	if n.data.Kind == dataset.NoLattice && n.lattice == nil {
 		scale := make([]float32, len(example))

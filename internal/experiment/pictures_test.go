@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestPictures compares the pictures with the data, and their noise with σ.
+// TestPictures compares the pictures with the data, and the noise of the pictures with σ.
 func TestPictures(t *testing.T) {
 	const path = "../../testdata/mnist"
 	data, err := dataset.Open(t.Context(), path, dataset.Options{})
@@ -48,12 +48,12 @@ func TestPictures(t *testing.T) {
 			if got := grey(input, i); math.Abs(got-float64(v)) > 1e-6 {
 				t.Fatalf("%s: pixel %d is %v, the data's %v", kind, i, got, v)
 			}
-			if v > 0.35 && v < 0.65 { // far from clipping
+			if v > 0.35 && v < 0.65 { // v is far from the clipping limits
 				d := grey(noisy, i) - float64(v)
 				squares, n = squares+d*d, n+1
 			}
 		}
-		// For about 20 pixels, the root mean square is within a factor of two of σ.
+		// For about 20 pixels, the root mean square must be within a factor of two of σ.
 		if s := math.Sqrt(squares / n); n < 10 || s < 0.05 || s > 0.2 {
 			t.Errorf("%s: the noise of %v pixels has standard deviation %v, want about 0.1", kind, n, s)
 		}

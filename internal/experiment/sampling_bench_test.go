@@ -20,7 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// timed is a Classifier that adds up the time spent in it.
+// The type timed is a Classifier that adds up the time spent in its calls.
 type timed struct {
 	smoothing.Classifier
 	inside *atomic.Int64 // nanoseconds, summed over workers
@@ -33,7 +33,7 @@ func (t timed) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// counting is an experiment that draws n samples of an input.
+// The type counting is an experiment that draws n samples of an input.
 type counting struct {
 	input smoothing.Input
 	n     int64
@@ -44,7 +44,7 @@ func (c counting) Goal(smoothing.Votes) (int64, error) { return c.n, nil }
 func (counting) Finish(smoothing.Votes) error          { return nil }
 func (counting) Emit() error                           { return nil }
 
-// draw draws n samples of an input.
+// The function draw draws n samples of an input.
 func draw(ctx context.Context, c smoothing.Classifier, input smoothing.Input, workers int, n int64) error {
 	sampler := smoothing.Sampler{Classifier: c, Seed: 1, Workers: workers}
 	queue := []smoothing.Experiment{counting{input, n}}
@@ -58,7 +58,7 @@ func draw(ctx context.Context, c smoothing.Classifier, input smoothing.Input, wo
 	})
 }
 
-// runAlone makes each worker run the model on this many batches, like a program with inputs at hand.
+// runAlone makes each worker run the model on this number of batches, like a program whose inputs are ready.
 func runAlone(ctx context.Context, c smoothing.Classifier, workers, batches int) error {
 	var wait sync.WaitGroup
 	failed := make(chan error, workers)
@@ -81,7 +81,7 @@ func runAlone(ctx context.Context, c smoothing.Classifier, workers, batches int)
 	return <-failed
 }
 
-// benchModel is a model with an input for it.
+// A benchModel is a model together with an input for it.
 type benchModel struct {
 	name, file string
 	shape      []int
@@ -101,7 +101,7 @@ func benchModels() []benchModel {
 	}
 }
 
-// open loads the model and puts bytes on the lattice for it. It skips the benchmark if the model is missing.
+// The method open loads the model and puts bytes on the lattice for it. It skips the benchmark if the model is missing.
 func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Input) {
 	bytes, err := os.ReadFile(m.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,8 +133,8 @@ func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Inpu
 	return model, input
 }
 
-// BenchmarkSampling draws samples of real models on the CPU as certify does. An op is a sample. %outside-ort is the
-// share of the workers' time outside ONNX Runtime: noise, votes, scheduling and waiting.
+// BenchmarkSampling draws samples from real models on the CPU in the same way as 'certify'. An op is one sample. The
+// metric '%outside-ort' is the share of the workers' time outside ONNX Runtime: noise, votes, scheduling and waiting.
 func BenchmarkSampling(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels()[:2] {
@@ -151,9 +151,10 @@ func BenchmarkSampling(b *testing.B) {
 	}
 }
 
-// BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone, at the same number of parallel
-// single-threaded calls and inputs. An op is a round of both, of a second or more. 'ratio' divides the time of ONNX
-// Runtime alone by the time of sampling, as the median over rounds: other programs on the machine disturb it least.
+// BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone. Both variants have the same number of
+// inputs and of parallel single-threaded calls. An op is one round with both variants, each of a second or more. The
+// metric 'ratio' is the time of ONNX Runtime alone, divided by the time of sampling. It is the median over rounds,
+// because other programs on the machine disturb the median least.
 func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {

@@ -10,31 +10,31 @@ import (
 )
 
 // This file rewrites users' models into the form that the rest of the package runs: one input of rows of floats, one
-// tensor of scores. Every edit is a deterministic function before or after the model, so it belongs to the certified
-// classifier; Model.Changes records it.
+// tensor of scores. Every edit adds a deterministic function before or after the model, so the edit belongs to the
+// certified classifier. Model.Changes records it.
 
-// Intake says how a model's input takes values.
+// Intake says how a model's input converts the values that it is fed.
 type Intake int
 
-// Floats takes values as they are; the others round them.
+// Floats keeps values unchanged. The other kinds of intake round values.
 const (
 	Floats   Intake = iota
 	Integers        // values are rounded to the nearest integers, ½ up, and clamped to the type's range
-	Bytes           // the same, to 0…255
+	Bytes           // the same rounding, clamped to 0…255
 )
 
-// Adaptation records what adapt did to a model.
+// Adaptation records the edits that the function adapt made to a model.
 type Adaptation struct {
-	Input   string // the output with the scores, as the file declares it
-	Output  string // with the scores, the same
+	Input   string // the input's element type and shape, as the file declares them
+	Output  string // the same for the output with the scores
 	Intake  Intake
 	Changes []string // one line per edit, for the record
 	Notes   []string // notes for the user
 }
 
-// adapt edits the model's graph: it replaces the sequence of maps behind ZipMap by the tensor in front of it, joins
-// one-column inputs, and rounds values for integer inputs. info describes the file; columns names the columns of the
-// data, nil if unnamed.
+// The function adapt edits the model's graph. It replaces the sequence of maps behind ZipMap by the tensor in front of
+// ZipMap, joins one-column inputs, and rounds values for integer inputs. The argument info describes the file. The
+// argument columns names the columns of the data; it is nil if they are unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
 	a.unwrapZipMaps(m)
@@ -49,12 +49,13 @@ func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, er
 	return a, err
 }
 
-// Adapt returns a copy of the model that is ready to run: one input of rows of floats, and the output with the
-// scores, called output ("": Adapt chooses). columns names the columns of the data, nil if unnamed. Adapt refuses a
-// model that cannot take this form, draws random numbers or has unknown operators.
+// Adapt returns a copy of the model that is ready to run. The copy has one input of rows of floats, and one output with
+// the scores. The argument output names that output; if it is empty, Adapt chooses the output. The argument columns
+// names the columns of the data; it is nil if they are unnamed. Adapt refuses a model that cannot take this form, that
+// draws random numbers or that has unknown operators.
 func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 	m := editable(f.Model)
-	sortNodes(m.Graph) // on a cycle, ONNX Runtime reports the error
+	sortNodes(m.Graph) // if the graph has a cycle, ONNX Runtime reports the error
 	info, err := describe(m)
 	if err != nil {
 		return nil, err
@@ -104,8 +105,8 @@ func (a *Adaptation) Change(format string, args ...any) {
 	a.Changes = append(a.Changes, fmt.Sprintf(format, args...))
 }
 
-// editable returns a copy of the model whose graph can be edited: callers may replace nodes and inputs, but the copy
-// shares nodes and tensors with the model.
+// The function editable returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs,
+// but the copy shares nodes and tensors with the model.
 func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{
 		Name: m.Graph.Name, Node: slices.Clone(m.Graph.Node), Initializer: m.Graph.Initializer, SparseInitializer: m.Graph.SparseInitializer,
@@ -127,7 +128,7 @@ func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 }
 
 // opsetOf returns the version of ONNX's own operators in the model. A model without such operators need not import
-// them; the edits then add the import.
+// them. In that case the edits add the import.
 func opsetOf(m *onnxpb.ModelProto) int64 {
 	for _, o := range m.OpsetImport {
 		if domainOf(o.GetDomain()) == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// Columns must have the same batch dimension: [48] beside [48] are two vectors, not two columns.
+// Columns must have the same batch dimension. Inputs of shapes [48] and [48] are two vectors, not two columns.
 func TestOneColumnEach(t *testing.T) {
 	info := func(t ElemType, dims ...int) TensorInfo {
 		v := TensorInfo{Name: "x", Type: t, Kind: "tensor"}
@@ -38,7 +38,7 @@ func TestOneColumnEach(t *testing.T) {
 	}
 }
 
-// A model without ONNX's own operators need not import them.
+// A model that uses none of ONNX's own operators need not import them.
 func TestOpset(t *testing.T) {
 	m := &onnxpb.ModelProto{OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(machineLearning), Version: proto.Int64(1)}}}
 	if v := opsetOf(m); v != 13 || len(m.OpsetImport) != 2 || opsetOf(m) != 13 || len(m.OpsetImport) != 2 {

@@ -14,13 +14,13 @@ type Builder struct {
 	// Nodes lists the nodes added so far, each after the nodes that compute its inputs.
 	Nodes []*onnxpb.NodeProto
 	// Initializers lists the constants added so far, if NewInitializing returned the builder. Other builders turn
-	// constants into nodes: before IR version 4 each initializer would have to be an input as well.
+	// constants into nodes, because before IR version 4 each initializer would also have to be an input.
 	Initializers []*onnxpb.TensorProto
 	name         func() string
 	initializing bool
 }
 
-// newBuilder returns a builder whose constants are nodes. name returns a new name at each call.
+// newBuilder returns a builder whose constants are nodes. The function name returns a new name at each call.
 func newBuilder(name func() string) *Builder { return &Builder{name: name} }
 
 // NewInitializing returns a builder whose constants are initializers.
@@ -48,7 +48,7 @@ func (b *Builder) Node(op string, inputs []string, attributes ...*onnxpb.Attribu
 // Op adds a node.
 func (b *Builder) Op(op string, inputs ...string) string { return b.Node(op, inputs) }
 
-// Cast adds a node that converts a value to a type.
+// Cast adds a node that converts a value to another element type.
 func (b *Builder) Cast(x string, to ElemType) string {
 	return b.Node("Cast", []string{x}, IntAttribute("to", int64(to)))
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Reading and editing models needs no C compiler: neither this package nor package ortlib may depend on cgo.
+// Programs that only parse and edit models must build without a C compiler: neither this package nor package ortlib may
+// depend on cgo.
 func TestNeedsNoCgo(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}", ".", "../ortlib")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

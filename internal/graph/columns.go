@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// oneColumnEach reports whether the inputs are columns of a table, [N] or [N,1] each with the same N, as skl2onnx
-// exports a data frame.
+// oneColumnEach reports whether every input is one column of a table. Each input must have the shape [N] or [N,1] with
+// the same N. skl2onnx exports a data frame in this way.
 func oneColumnEach(inputs []TensorInfo) bool {
 	if len(inputs) < 2 {
 		return false
@@ -30,9 +30,9 @@ func oneColumnEach(inputs []TensorInfo) bool {
 	return true
 }
 
-// joinColumns replaces D inputs of one column each by one input [N,D]. It matches inputs to the data's columns by
-// name or, if the columns have no names, by their order in the graph. A Split in front gives each input its column,
-// converted to the input's type.
+// joinColumns replaces D inputs of one column each by one input [N,D]. It matches inputs to the data's columns by name
+// or, if the columns have no names, by their order in the graph. A Split node in front of the inputs passes each input
+// its column, converted to the input's type.
 func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, columns []string) error {
 	order, err := orderOf(inputs, columns)
 	if err != nil {
@@ -130,7 +130,7 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; of a file without a header line they are taken in this order", List(inputs)))
 }
 
-// match finds, for every column, the only input with its name.
+// The function match finds, for every column, the only input whose name equals the column's name by the function same.
 func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) ([]int, bool) {
 	var order []int
 	for _, c := range columns {
@@ -143,15 +143,15 @@ func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) (
 	return order, len(order) == len(inputs)
 }
 
-// identifier spells a column's name as skl2onnx and others do: lower-case letters and digits, with one '_' for
-// anything else.
+// identifier spells a column's name as skl2onnx and other exporters do. It keeps letters, in lower case, and digits,
+// and replaces anything else by one '_'.
 func identifier(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}), "_")
 }
 
-// IntsAttribute returns a node's attribute with a list of integers.
+// IntsAttribute returns a node attribute that holds a list of integers.
 func IntsAttribute(name string, v []int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
 }

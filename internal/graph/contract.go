@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// noBatch marks an input without a batch dimension; freeSize marks a batch of any size.
+// noBatch marks an input without a batch dimension. freeSize marks a batch dimension of any size.
 const (
 	NoBatch  = 0
 	FreeSize = -1
@@ -20,7 +20,7 @@ const (
 // Contract describes the input and the scores that a model's file declares.
 type Contract struct {
 	Input, Output TensorInfo
-	Batch         int   // size of the batch dimension, noBatch or freeSize
+	Batch         int   // size of the batch dimension, or noBatch, or freeSize
 	Sample        []Dim // dimensions of the input without the batch
 }
 
@@ -59,8 +59,8 @@ func readContract(info *Info, output string) (Contract, error) {
 	return c, nil
 }
 
-// batchSize interprets the first dimension of the input. It is the batch if its size is free, or if the output has
-// rows and starts with the same size.
+// batchSize interprets the first dimension of the input. This dimension is the batch if its size is free, or if the
+// output has rows and its first size is the same.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {
@@ -74,7 +74,7 @@ func batchSize(input, output TensorInfo) int {
 		}
 		return NoBatch
 	case first.Size == 1 && len(output.Shape) == 1 && output.Shape[0].Size == 1:
-		return 1 // a batch of one with one number
+		return 1 // a batch of one sample, with one number
 	case len(output.Shape) >= 2 && (output.Shape[0].Size == first.Size || output.Shape[0].Size < 0):
 		return first.Size
 	}
@@ -89,7 +89,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 			candidates = append(candidates, o)
 		}
 	}
-	if len(candidates) > 1 { // beside the scores, a single number is a value or a loss
+	if len(candidates) > 1 { // an output of a single number that accompanies the scores is a value or a loss
 		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
 			candidates = more
 		}
@@ -126,7 +126,7 @@ func scoresHint(outputs []TensorInfo) string {
 // maxListed bounds how many inputs or outputs an error lists.
 const maxListed = 8
 
-// List joins the things into one line of text.
+// List joins the printed forms of the things into one line of text.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {
@@ -147,12 +147,12 @@ func scoresLike(o TensorInfo) bool {
 	return o.Unknown || len(o.Shape) >= 1 && len(WithoutOnes(rowOf(o))) <= 1
 }
 
-// lone reports whether the output is known to hold one number per sample.
+// The function lone reports whether the output is known to hold one number per sample.
 func lone(o TensorInfo) bool {
 	return !o.Unknown && (len(o.Shape) == 1 && o.Shape[0].Size < 0 || len(WithoutOnes(rowOf(o))) == 0)
 }
 
-// rowOf returns the output's sizes for one sample, −1 where free.
+// rowOf returns the output's sizes for one sample, with −1 for each free size.
 func rowOf(o TensorInfo) []int {
 	dims := o.Shape
 	if len(dims) >= 2 {
@@ -165,7 +165,7 @@ func rowOf(o TensorInfo) []int {
 	return sizes
 }
 
-// Mismatch returns an error saying that an example does not fit the input, with both shapes.
+// Mismatch returns an error that says that an example does not fit the input. The error shows both shapes.
 func (c Contract) Mismatch(example []int) error {
 	return fmt.Errorf("model input '%s' wants %s, data has %s", quote.Name(c.Input.Name), c.Input.shape(), shapeString(example))
 }

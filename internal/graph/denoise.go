@@ -14,9 +14,10 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// This file puts a denoiser in front of a classifier: denoised smoothing (Salman et al. 2020, "Denoised Smoothing: A
-// Provable Defense for Pretrained Classifiers") and the one-step denoiser of a diffusion model (Carlini et al. 2023,
-// "(Certified!!) Adversarial Robustness for Free!"). The pair is one graph and serves as an ordinary classifier.
+// This file puts a denoiser in front of a classifier. It supports denoised smoothing (Salman et al. 2020, "Denoised
+// Smoothing: A Provable Defense for Pretrained Classifiers") and the one-step denoiser of a diffusion model (Carlini et
+// al. 2023, "(Certified!!) Adversarial Robustness for Free!"). The two models become one graph, which serves as an
+// ordinary classifier.
 
 // DenoiserKind says what a denoiser returns for a noisy image. The zero value means no denoiser.
 type DenoiserKind string
@@ -42,31 +43,31 @@ func (k DenoiserKind) Diffusion() bool { return k == PredictedNoise || k == Pred
 // MarshalText writes the kind.
 func (k DenoiserKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
-// UnmarshalText reads a kind.
+// UnmarshalText parses a kind.
 func (k *DenoiserKind) UnmarshalText(text []byte) error { return DenoiserKinds.Unmarshal(text, k) }
 
-// Denoiser says how to combine a denoiser and a classifier.
+// Denoiser holds the parameters for joining a denoiser and a classifier.
 type Denoiser struct {
 	Kind DenoiserKind
-	// Low and High are the denoiser's values for data values 0 and 1.
+	// Low and High are the values in the denoiser's range for the data values 0 and 1.
 	Low, High float64
-	// Timestep is the diffusion model's timestep, AlphaBar its ᾱ.
+	// Timestep is the diffusion model's timestep. AlphaBar is ᾱ at this timestep.
 	Timestep int
 	AlphaBar float64
-	// Mean and Std normalise the classifier's input: (x − Mean)/Std, one value or one per channel; empty: no
-	// normalisation.
+	// Mean and Std normalise the classifier's input to (x − Mean)/Std. Each holds one value or one value per channel.
+	// If they are empty, the input is not normalised.
 	Mean, Std []float64
 }
 
 // Denoise joins the denoiser and the classifier into one classifier, whose input is in the units of the data:
 //
 //	u = Low + (High−Low)·x                        the input, in the denoiser's range
-//	û = D(u)                                      of DenoisedImage
-//	û = clip(D(√ᾱ·u, t), Low, High)               of PredictedImage
-//	û = clip((√ᾱ·u − √(1−ᾱ)·D(√ᾱ·u, t))/√ᾱ, …)    of PredictedNoise
+//	û = D(u)                                      for DenoisedImage
+//	û = clip(D(√ᾱ·u, t), Low, High)               for PredictedImage
+//	û = clip((√ᾱ·u − √(1−ᾱ)·D(√ᾱ·u, t))/√ᾱ, …)    for PredictedNoise
 //	scores = C(((û−Low)/(High−Low) − Mean)/Std)
 //
-// D and C must agree in their sizes. If a diffusion model also learns its variance, its output has twice the channels
+// D and C must have matching sizes. If a diffusion model also learns its variance, its output has twice the channels
 // and only the first half is used. Errors name the mismatch.
 func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	front, back := proto.CloneOf(denoiser.Model), proto.CloneOf(classifier.Model)
@@ -101,24 +102,24 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	dropValueInfo(g)
 	weights := make(Weights)
 	for _, from := range []Weights{denoiser.Weights, classifier.Weights} {
-		for key, w := range from { // keys are random, so they do not collide
+		for key, w := range from { // keys are random, so keys of different models do not collide
 			weights[key] = w
 		}
 	}
 	return &File{Model: pair, Weights: weights}, nil
 }
 
-// bridgeOpset is the oldest operator set with all added operators.
+// bridgeOpset is the oldest operator set that contains all the operators added here.
 const bridgeOpset = 10
 
-// join is the state of joining a denoiser to a classifier.
+// A join holds the state while a denoiser and a classifier are joined.
 type join struct {
 	Denoiser
 	image    TensorInfo  // the classifier's input
 	input    TensorInfo  // the denoiser's input
-	step     *TensorInfo // the denoiser's timestep; nil: no such input
+	step     *TensorInfo // the denoiser's timestep; nil if it has no such input
 	output   TensorInfo
-	variance bool // the output has a second half, the variance
+	variance bool // the output has a second half that holds the variance
 
 	prefix, added  string // prefixes for the denoiser's names and for new names
 	noisy          *onnxpb.ValueInfoProto
@@ -130,7 +131,7 @@ func imageLike(in TensorInfo) bool {
 	return in.Kind == "tensor" && !in.Unknown && len(in.Shape) >= 2 && in.Type.IsFloat()
 }
 
-// read finds the denoiser's inputs and its output, and checks them against the classifier's input.
+// The method read finds the denoiser's inputs and its output, and checks them against the classifier's input.
 func (j *join) read(m *onnxpb.ModelProto) error {
 	info, err := describe(m)
 	if err != nil {
@@ -178,7 +179,7 @@ func (j *join) readOutput(outputs []TensorInfo) error {
 	return nil
 }
 
-// isStep reports whether an input can be a timestep: one number for all samples or one per sample.
+// isStep reports whether an input can be a timestep. A timestep is one number for all samples or one number per sample.
 func isStep(in TensorInfo) bool {
 	switch onnxpb.TensorProto_DataType(in.Type) {
 	case onnxpb.TensorProto_INT64, onnxpb.TensorProto_INT32, onnxpb.TensorProto_FLOAT, onnxpb.TensorProto_DOUBLE, onnxpb.TensorProto_FLOAT16:
@@ -187,8 +188,8 @@ func isStep(in TensorInfo) bool {
 	return false
 }
 
-// agree reports whether the sizes match, or are free on one side. The second dimension of b must be channels times
-// the second dimension of a.
+// The function agree reports whether each pair of sizes is equal or free on one side. The second dimension of b must be
+// channels times the second dimension of a.
 func agree(a, b []Dim, channels int) bool {
 	if len(a) != len(b) {
 		return false
@@ -205,18 +206,18 @@ func agree(a, b []Dim, channels int) bool {
 	return true
 }
 
-// learnsVariance reports whether a diffusion model's output has twice the image's channels: the second half is the
+// learnsVariance reports whether a diffusion model's output has twice the image's channels. The second half is then the
 // variance of the step.
 func (j *join) learnsVariance(out TensorInfo) bool {
 	return j.Kind.Diffusion() && !out.Unknown && len(out.Shape) >= 3 && j.channels() > 0 && out.Shape[1].Size == 2*j.channels() &&
 		agree(out.Shape, j.input.Shape, 2)
 }
 
-// channels returns the size of the images' second dimension, −1 if neither model fixes it.
+// The method channels returns the size of the images' second dimension, or −1 if neither model fixes it.
 func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[1].Size) }
 
-// rename adds a prefix that the classifier does not use to all names of the denoiser, and chooses another prefix for
-// new names.
+// The method rename adds a prefix to all names of the denoiser; the classifier does not use this prefix. It also
+// chooses another prefix for new names.
 func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	dots := "."
 	eachName(classifier, func(name string) string {
@@ -251,7 +252,7 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	}
 }
 
-// eachName replaces every name of a value or node, in the graph and its subgraphs, by the result of visit.
+// eachName replaces every name of a value or a node by the result of visit, in the graph and its subgraphs.
 func eachName(g *onnxpb.GraphProto, visit func(string) string) {
 	set := func(name **string) {
 		if *name != nil {
@@ -284,7 +285,7 @@ func eachName(g *onnxpb.GraphProto, visit func(string) string) {
 	}
 }
 
-// bridge adds the nodes before the denoiser and between denoiser and classifier.
+// The method bridge adds the nodes before the denoiser and the nodes between denoiser and classifier.
 func (j *join) bridge() error {
 	signal, noise := 1.0, 0.0 // √ᾱ and √(1−ᾱ)
 	if j.Kind.Diffusion() {
@@ -338,7 +339,7 @@ func (j *join) noisyType() *onnxpb.TypeProto {
 		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: shape}}}
 }
 
-// addStep feeds the timestep to the denoiser: once, or once per sample.
+// addStep feeds the timestep to the denoiser, either once or once per sample.
 func (j *join) addStep(noisy string) {
 	out := j.before
 	step := out.Node("Cast", []string{out.Floats(scalar, float32(j.Timestep))}, IntAttribute("to", int64(j.step.Type)))
@@ -353,7 +354,7 @@ func (j *join) addStep(noisy string) {
 	out.Add(Node("Expand", []string{step, batch}, j.step.Name))
 }
 
-// normalise adds (value − Mean)/Std, by channel.
+// The method normalise adds the computation of (value − Mean)/Std, by channel.
 func (j *join) normalise(out *Builder, value string) (string, error) {
 	sizes := SizesOf(j.noisyDims())
 	channels, layout := 1, CHW
@@ -401,7 +402,7 @@ func (j *join) noisyDims() []Dim {
 	return dims
 }
 
-// affine adds scale·value + shift and omits operations without effect.
+// The method affine adds the computation of scale·value + shift. It omits operations that have no effect.
 func (j *join) affine(out *Builder, value string, scale, shift float64) string {
 	if scale != 1 {
 		value = out.Node("Mul", []string{value, out.Floats(nil, float32(scale))})

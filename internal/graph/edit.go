@@ -12,7 +12,7 @@ import (
 
 // This file edits graphs in place.
 
-// batchName names a batch dimension whose size was fixed before.
+// batchName is the name given to a batch dimension that had a fixed size.
 const batchName = "rscert_batch"
 
 // freeSizes frees the batch dimension of the graph's input and outputs.
@@ -25,7 +25,7 @@ func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
 			dims[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: batchName}
 		}
 	}
-	dropValueInfo(g) // inferred for the fixed size; ONNX Runtime infers them again
+	dropValueInfo(g) // these shapes were inferred for the fixed size; ONNX Runtime infers them again
 }
 
 // FixBatch sets a free batch dimension to a fixed size.
@@ -64,7 +64,7 @@ func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	return in, out
 }
 
-// castNode returns a node that converts the value from into to, of type t.
+// castNode returns a node that converts the value from to type t. Its output is named by the argument to.
 func castNode(from, to string, t ElemType) *onnxpb.NodeProto {
 	return Node("Cast", []string{from}, to, IntAttribute("to", int64(t)))
 }
@@ -74,7 +74,7 @@ func Node(op string, in []string, out string, attributes ...*onnxpb.AttributePro
 	return &onnxpb.NodeProto{OpType: proto.String(op), Input: in, Output: []string{out}, Attribute: attributes}
 }
 
-// KeepOutput drops all other outputs of the graph, so that a run computes only the nodes that this output needs.
+// KeepOutput drops all other outputs of the graph. A run then computes only the nodes that the kept output needs.
 func KeepOutput(g *onnxpb.GraphProto, output string) {
 	g.Output = slices.DeleteFunc(g.Output, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() != output })
 }
@@ -99,8 +99,8 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// finish inserts the added nodes in front. They depend only on the graph's input and on constants; finish moves those
-// constants ahead of them.
+// The method finish inserts the added nodes in front. They depend only on the graph's input and on constants, so finish
+// also moves those constants ahead of them.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {
@@ -114,7 +114,7 @@ func (e *editor) finish() {
 	e.Nodes = nil
 }
 
-// unused returns a value name that the graph does not use.
+// The method unused returns a value name that the graph does not use.
 func (e *editor) unused(what string) string {
 	for {
 		name := fmt.Sprintf("rscert_%s_%d", what, e.names)
@@ -125,7 +125,7 @@ func (e *editor) unused(what string) string {
 	}
 }
 
-// uses reports whether the graph has a value with this name.
+// The method uses reports whether the graph has a value with this name.
 func (e *editor) uses(name string) bool {
 	_, constant := e.constants[name]
 	return constant || e.producers[name] != nil ||
@@ -147,12 +147,12 @@ func int64sOf(t *onnxpb.TensorProto) ([]int64, bool) {
 	return v, true
 }
 
-// intsTensor returns v as a tensor of int64 [len(v)].
+// intsTensor returns v as an int64 tensor of shape [len(v)].
 func intsTensor(v []int64) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{DataType: proto.Int32(int32(onnxpb.TensorProto_INT64)), Dims: []int64{int64(len(v))}, Int64Data: v}
 }
 
-// IntAttribute returns a node's attribute with an integer.
+// IntAttribute returns a node attribute that holds an integer.
 func IntAttribute(name string, v int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(v)}
 }

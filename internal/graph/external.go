@@ -22,14 +22,14 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file reads external data: tensors that a model's file stores in another file and refers to by name
-// (onnx.proto, TensorProto.external_data). ONNX Runtime never sees such a tensor. It would read the file again, which
-// may have changed by then, and look for it in the working directory if the model has no path.
+// This file reads external data. A model's file may store a tensor in another file and refer to it by name (onnx.proto,
+// TensorProto.external_data). ONNX Runtime never sees such a tensor. Otherwise it would read the file again, after a
+// possible change. For a model without a path it would look for the file in the working directory.
 
 // externalHint explains how to save a model without external data.
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
 
-// smallWeight is a limit in bytes: sessions use weights of this size or more in place. Smaller ones are copied into
+// smallWeight is a limit in bytes. Sessions use weights of this size or more in place. Smaller weights are copied into
 // the graph, because graph edits and ONNX Runtime's shape inference read some of them as shapes.
 const smallWeight = 1 << 10
 
@@ -39,14 +39,14 @@ type externalFile struct {
 	sha256 string
 }
 
-// place locates a tensor's data in an external file.
+// A place locates a tensor's data in an external file.
 type place struct {
 	file         string // relative to the model's folder, without . and ..
 	offset, size int64
 }
 
-// readExternal reads the files that the model names. It replaces each external tensor by one that holds its data or
-// points at a weight.
+// readExternal reads the files that the model names. It replaces each external tensor by a tensor that either holds the
+// data or points at a weight.
 func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externalFile, weights Weights, err error) {
 	external, err := externalTensors(m)
 	switch {
@@ -62,7 +62,7 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 	defer root.Close()
 	r := externalReader{root: root, files: make(map[string]externalFile), weights: make(Weights),
 		movable: movableInitializers(m.Graph), room: roomForModels()}
-	left := r.room // room for tensors, counted separately: many can share the same bytes
+	left := r.room // room for tensors, counted separately: several tensors can share the same bytes
 	for _, e := range external {
 		if left -= e.size; left < 0 {
 			return nil, nil, e.wrong("the tensors in other files do not fit into the memory")
@@ -83,14 +83,14 @@ type externalReader struct {
 	room    int64 // for files
 }
 
-// take reads a tensor, and its file unless that is already read.
+// The method take reads a tensor. It also reads the tensor's file, unless that file is already in memory.
 func (r *externalReader) take(e externalTensor) (err error) {
 	f, ok := r.files[e.file]
 	if !ok {
 		if f, err = readExternalFile(r.root, e.file, &r.room); err != nil {
 			return e.wrong("%w", err)
 		}
-		r.files[e.file] = f // f keeps its memory alive
+		r.files[e.file] = f // keeping f also keeps its memory alive
 	}
 	if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
 		return e.wrong("its %d bytes from %d on are not in '%s', of %d bytes", e.size, e.offset, quote.Name(e.file), size)
@@ -103,13 +103,13 @@ func (r *externalReader) take(e externalTensor) (err error) {
 	if err != nil {
 		return err
 	}
-	key := "rscert-" + rand.Text() // no real file has this name
+	key := "rscert-" + rand.Text() // no real file has such a name
 	r.weights[key] = w
 	point(e.tensor, key)
 	return nil
 }
 
-// movableInitializers returns the initializers that a session accepts by name.
+// movableInitializers returns the initializers for which a session accepts data by name.
 func movableInitializers(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
 	names := make(map[string]int)
 	for _, t := range g.Initializer {
@@ -122,7 +122,7 @@ func movableInitializers(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
 	return all
 }
 
-// externalTensor is a tensor whose data lie in another file.
+// An externalTensor is a tensor whose data lie in another file.
 type externalTensor struct {
 	tensor *onnxpb.TensorProto
 	place
@@ -151,7 +151,7 @@ func externalTensors(m *onnxpb.ModelProto) (external []externalTensor, err error
 	return external, err
 }
 
-// placeOf reads the location of an external tensor's data.
+// placeOf parses the location of an external tensor's data.
 func placeOf(t *onnxpb.TensorProto) (p place, err error) {
 	size, err := tensorSize(t)
 	if err != nil {
@@ -185,8 +185,8 @@ func parseSize(s string) (int64, error) {
 	return int64(n), err
 }
 
-// cleanLocation returns a file name inside the model's folder. It refuses every other location: absolute paths, paths
-// that go up, backslashes (some writers' separator) and unprintable characters.
+// cleanLocation returns a file name inside the model's folder. It refuses absolute paths, paths that leave the folder,
+// unprintable characters, and backslashes, which some writers use as a separator.
 func cleanLocation(location string) (string, error) {
 	switch {
 	case location == "":
@@ -201,8 +201,8 @@ func cleanLocation(location string) (string, error) {
 	return path.Clean(location), nil
 }
 
-// wholeElements reports whether all kernels can read this type directly from memory: its elements are whole bytes,
-// and it is neither complex nor a small float.
+// wholeElements reports whether all kernels can use data of this type directly in memory. This holds if an element is a
+// whole number of bytes and the type is neither complex nor a small float.
 func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }
@@ -234,9 +234,9 @@ func tensorSize(t *onnxpb.TensorProto) (int64, error) {
 	return int64(size/8 + (size%8+7)/8), nil // less than 2⁶²
 }
 
-// readExternalFile reads a file in the model's folder and subtracts its size from room.
+// readExternalFile reads a file in the model's folder and subtracts the file's size from the variable room.
 func readExternalFile(root *os.Root, name string, room *int64) (e externalFile, err error) {
-	// Without O_NONBLOCK, opening a pipe would wait for its writer.
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var p *fs.PathError
@@ -253,11 +253,11 @@ func readExternalFile(root *os.Root, name string, room *int64) (e externalFile, 
 	return e, err
 }
 
-// digestOf returns the SHA-256 of a model with external files. It equals the output of
+// digestOf returns the SHA-256 of a model with external files. It equals the output of this shell command
 //
 //	(sha256sum < MODEL; sha256sum FILE…) | sha256sum
 //
-// in the model's folder, with the files sorted by the bytes of their names.
+// in the model's folder. The files must be sorted by the bytes of their names.
 func digestOf(model string, files map[string]externalFile) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s  -\n", model)

@@ -1,5 +1,6 @@
-// Package graph reads, checks and edits ONNX models without ONNX Runtime and without cgo: it finds a model's input and
-// scores, proves that the inputs of a batch do not affect each other, and puts denoisers, noise and votes into the graph.
+// Package graph reads, checks and edits ONNX models without ONNX Runtime and without cgo. It finds a model's input and
+// scores. It proves that the inputs of a batch do not affect each other. It also puts denoisers, noise and votes into
+// the graph.
 package graph
 
 import (
@@ -20,24 +21,25 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// File is a model in memory: its files are read once, and later changes to them have no effect. File owns the memory
-// of the external weights, which is freed when nothing refers to it any more.
+// A File is a model in memory. Its files are read once, so later changes to them have no effect. A File owns the memory
+// of the external weights. This memory is freed when nothing refers to it any more.
 type File struct {
-	Model   *onnxpb.ModelProto // its only external tensors point at Weights
+	Model   *onnxpb.ModelProto // its only external tensors point at weights in the map Weights
 	Weights Weights
 	sha256  string
 }
 
-// SHA256 returns the digest, in hex, of all files read. For a model in one file it is that file's SHA-256. For a
-// model with external data it is the SHA-256 of the lines "DIGEST  -" for the model's file and "DIGEST  NAME" for
-// each file beside it, sorted by name, each with its newline.
+// SHA256 returns the digest, in hex, of all files that make up the model. If that is one file, the digest is the file's
+// SHA-256. For a model with external data, the digest is the SHA-256 of a list of lines. The first line is "DIGEST -"
+// for the model's file. A line "DIGEST NAME" follows for each file beside it, sorted by name. Each line ends with a
+// newline.
 func (f *File) SHA256() string { return f.sha256 }
 
 // Info describes the model from its file alone, without ONNX Runtime.
 func (f *File) Info() (*Info, error) { return describe(f.Model) }
 
-// Learned reports whether the model has operators of ai.onnx.ml, such as scikit-learn's, which are fitted to raw
-// table columns.
+// Learned reports whether the model has operators of ai.onnx.ml. scikit-learn's models have such operators, and they
+// are fitted to raw table columns.
 func (f *File) Learned() bool {
 	found := errors.New("found")
 	return eachNode(f.Model, func(_ *scope, n *onnxpb.NodeProto) error {
@@ -48,11 +50,12 @@ func (f *File) Learned() bool {
 	}) != nil
 }
 
-// ReadModel reads a model's file and the files beside it that hold its weights. It refuses anything but regular files
-// (reading a device, a pipe or a folder may never end), files above ONNX's limit of 2 GiB, and files that together
-// exceed a third of the memory: the files, the parsed model and ONNX Runtime's copy are in memory at the same time.
+// ReadModel reads a model's file and the files beside it that hold its weights. It refuses everything except regular
+// files, because reading a device, a pipe or a folder may never end. It refuses files above ONNX's limit of 2 GiB. It
+// also refuses files that together exceed a third of the memory, because the files, the parsed model and ONNX Runtime's
+// copy are in memory at the same time.
 func ReadModel(path string) (*File, error) {
-	// Without O_NONBLOCK, opening a pipe would wait for its writer.
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var e *fs.PathError
@@ -67,7 +70,7 @@ func ReadModel(path string) (*File, error) {
 	var file *File
 	if err == nil {
 		file, err = Parse(graph.bytes, sum, filepath.Dir(path))
-		runtime.KeepAlive(graph) // the parsed model refers to graph's bytes
+		runtime.KeepAlive(graph) // the parsed model refers to the bytes of graph
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", quote.Name(path), err)
@@ -80,7 +83,7 @@ const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
 
-// Parse parses a model whose external data are in folder ("": it has none).
+// Parse parses a model. The argument folder holds the files with its external data; it is empty if the model has none.
 func Parse(model []byte, sum, folder string) (*File, error) {
 	f := &File{sha256: sum}
 	var err error
@@ -97,8 +100,8 @@ func Parse(model []byte, sum, folder string) (*File, error) {
 	return f, nil
 }
 
-// modelCopies is the number of copies of a model's weights during preparation: the file's, ONNX Runtime's, and the
-// copy that sessions rearrange for their kernels.
+// modelCopies is the number of copies of a model's weights during preparation: the file's bytes, ONNX Runtime's copy,
+// and the copy that sessions rearrange for their kernels.
 const modelCopies = 3
 
 // roomForModels returns how many bytes of models fit in memory.
@@ -109,7 +112,8 @@ func roomForModels() int64 {
 	return math.MaxInt64
 }
 
-// readOpen reads an open file of at most `most` bytes, subtracts its size from room, and returns its SHA-256 in hex.
+// readOpen reads an open file of at most `most` bytes and returns its SHA-256 in hex. It subtracts the file's size from
+// the variable room.
 func readOpen(f *os.File, most int64, room *int64) (*block, string, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // Layout is the order of the values of a flat image.
 type Layout int
 
-// CHW is the order of PyTorch, HWC the order of TensorFlow.
+// CHW is the order that PyTorch uses, and HWC the order that TensorFlow uses.
 const (
 	CHW Layout = iota // channel by channel
 	HWC               // pixel by pixel, with the channels of a pixel adjacent
@@ -29,7 +29,7 @@ func (l Layout) String() string {
 
 // Arrangement maps a data example onto a model's input.
 type Arrangement struct {
-	Perm     []int // value j of the input is value Perm[j] of the example; nil: same order
+	Perm     []int // value j of the input is value Perm[j] of the example; nil keeps the order
 	Channels int   // colour channels, 1 if the input has none
 	Layout   Layout
 	size     int
@@ -54,9 +54,10 @@ func (a Arrangement) Channel(j int) int {
 	return j / (a.size / a.Channels)
 }
 
-// Fit maps an example of the given shape onto an input whose samples have dimensions dims (fixed or free), and
-// returns the sizes of a sample. Images are [C,H,W], [H,W,C] or [H,W]. If only one of example and input is an image,
-// layout gives the order of the values on the flat side.
+// Fit maps an example of the given shape onto a model's input, and returns the sizes of a sample of that input. The
+// argument dims holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If either the
+// example or the input is flat and the other one is an image, the argument layout gives the order of the values on the
+// flat side.
 func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement, ok bool) {
 	size := Product(example)
 	if size == 0 {
@@ -93,14 +94,14 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 			return sample, a, true
 		}
 	}
-	// The sizes are equal except for dimensions of 1: [1,28,28] and [28,28].
+	// The sizes are equal except for dimensions of 1, as for [1,28,28] and [28,28].
 	if sizes != nil && slices.Equal(WithoutOnes(sizes), WithoutOnes(example)) {
 		return sizes, a, true
 	}
 	return nil, a, false
 }
 
-// fitImage maps an image onto an image, in its own layout where the input allows it.
+// fitImage maps an image onto an input for images. It keeps the image's own layout where the input allows it.
 func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) {
 	from := layoutOf(image)
 	c := channels(image, from)
@@ -129,7 +130,7 @@ func layoutOf(sizes []int) Layout {
 	return CHW
 }
 
-// channels returns the number of colour channels of an image.
+// The function channels returns the number of colour channels of an image.
 func channels(sizes []int, l Layout) int {
 	if l == HWC {
 		return sizes[2]
@@ -137,8 +138,8 @@ func channels(sizes []int, l Layout) int {
 	return sizes[0]
 }
 
-// reorder returns the permutation from one layout to the other for n pixels of c channels; nil: the order is the
-// same.
+// The function reorder returns the permutation from one layout to the other, for n pixels of c channels. It returns nil
+// if the order is the same.
 func reorder(from, to Layout, c, n int) []int {
 	if from == to || c == 1 {
 		return nil
@@ -155,7 +156,7 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill assigns sizes to the dimensions; it fails if a fixed dimension has another size.
+// The function fill assigns sizes to the dimensions. It fails if a fixed dimension has another size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false
@@ -168,7 +169,7 @@ func fill(dims []Dim, sizes []int) ([]int, bool) {
 	return slices.Clone(sizes), true
 }
 
-// SizesOf returns the sizes of the dimensions, or nil if any is free.
+// SizesOf returns the sizes of the dimensions, or nil if any dimension is free.
 func SizesOf(dims []Dim) []int {
 	sizes := make([]int, len(dims))
 	for i, d := range dims {
@@ -185,10 +186,10 @@ func WithoutOnes(sizes []int) []int {
 	return slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n == 1 })
 }
 
-// maxSample limits the number of values in a sample; a larger shape is a mistake.
+// maxSample limits the number of values in a sample. A larger shape indicates a mistake.
 const maxSample = 1 << 28
 
-// Product returns the number of values in a tensor, 0 if it is unknown or out of bounds.
+// Product returns the number of values in a tensor, or 0 if this number is unknown or out of bounds.
 func Product(sizes []int) int {
 	if sizes == nil {
 		return 0

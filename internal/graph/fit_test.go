@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFit arranges images whose values encode their place, 100·channel + 10·row + column, and reads them back as the
-// model sees them.
+// TestFit arranges images whose values encode their place as 100·channel + 10·row + column. It then compares the values
+// in the order in which the model sees them.
 func TestFit(t *testing.T) {
 	const c, h, w = 3, 2, 4
 	value := func(ch, r, col int) float32 { return float32(100*ch + 10*r + col) }
@@ -57,7 +57,7 @@ func TestFit(t *testing.T) {
 		if !slices.Equal(got, k.want) || Product(sample) != len(got) {
 			t.Errorf("%s from %s %v: %v, want %v", k.input, k.data, k.layout, got, k.want)
 		}
-		if len(sizes(k.data)) == 3 || len(dims(k.input)) == 3 { // one side gives the number of channels
+		if len(sizes(k.data)) == 3 || len(dims(k.input)) == 3 { // one of the two shapes gives the number of channels
 			for j := range got {
 				if int(got[j])/100 != a.Channel(j) {
 					t.Errorf("%s from %s %v: value %d is of channel %d, not %d", k.input, k.data, k.layout, j, int(got[j])/100, a.Channel(j))
@@ -85,7 +85,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// sizes reads a shape such as [3,2,4], with −1 for a free size.
+// The function sizes parses a shape such as [3,2,4], with −1 for a free size.
 func sizes(shape string) []int {
 	var all []int
 	for _, d := range dims(shape) {

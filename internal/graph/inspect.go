@@ -47,13 +47,13 @@ func (t ElemType) String() string {
 	return "type " + strconv.Itoa(int(t))
 }
 
-// IsFloat reports whether rscert can feed and read tensors of this type.
+// IsFloat reports whether rscert can pass tensors of this type to a model and use them as scores.
 func (t ElemType) IsFloat() bool { return t == Float32 || t == Float64 || t == Float16 }
 
 // Dim is one dimension of a tensor: a size, or a name if the size is known only at run time.
 type Dim struct {
-	Size int    // −1: symbolic
-	Name string // name of a symbolic dimension; may be empty
+	Size int    // −1 if symbolic
+	Name string // name of a symbolic dimension, possibly empty
 }
 
 func (d Dim) String() string {
@@ -97,22 +97,22 @@ func (t TensorInfo) shape() string {
 	return "[" + strings.Join(dims, ",") + "]"
 }
 
-// Info describes a model as its file declares it.
+// Info describes the contents that a model's file declares.
 type Info struct {
 	Inputs  []TensorInfo // inputs without an initializer
 	Outputs []TensorInfo
 	Opset   int64 // of the default operator domain
-	// Producer is the program that wrote the file, e.g. "pytorch 2.4.0".
+	// Producer is the program that wrote the file, for example "pytorch 2.4.0".
 	Producer string
 }
 
 // maxPrintedDims limits how many dimensions of a shape are printed.
 const maxPrintedDims = 8
 
-// maxDim limits the size of a dimension; a larger one means a damaged file.
+// maxDim limits the size of a dimension. A larger size indicates a damaged file.
 const maxDim = 1<<31 - 1
 
-// parseProto reads a model file. It refuses damaged files and files without a graph.
+// parseProto parses a model file. It refuses damaged files and files without a graph.
 func parseProto(model []byte) (*onnxpb.ModelProto, error) {
 	if len(model) > maxModel {
 		return nil, errTooLarge
@@ -130,7 +130,7 @@ func parseProto(model []byte) (*onnxpb.ModelProto, error) {
 	return m, nil
 }
 
-// describe lists the inputs and outputs of a model, and who wrote it.
+// The function describe lists the inputs and outputs of a model, and names the program that wrote the file.
 func describe(m *onnxpb.ModelProto) (*Info, error) {
 	info := &Info{Producer: quote.Name(strings.TrimSpace(m.GetProducerName() + " " + m.GetProducerVersion()))}
 	for _, o := range m.OpsetImport {
@@ -144,7 +144,7 @@ func describe(m *onnxpb.ModelProto) (*Info, error) {
 	}
 	for _, v := range m.Graph.Input {
 		if filled[v.GetName()] {
-			continue // before IR version 4, weights are inputs too
+			continue // before IR version 4, weights are also inputs
 		}
 		t, err := tensorInfo(v)
 		if err != nil {

@@ -18,7 +18,7 @@ func TestInspect(t *testing.T) {
 	for _, c := range []struct{ model, inputs, outputs string }{
 		{"nchw", "['x' float32 [N,3,4,4]]", "['y' float32 [N,4]]"},
 		{"free_size", "['x' float32 [N,3,H,W]]", "['y' float32 [N,4]]"},
-		{"old", "['x' float32 [1,3,4,4]]", "['y' float32 [1,4]]"}, // weights are not listed
+		{"old", "['x' float32 [1,3,4,4]]", "['y' float32 [1,4]]"}, // weights are omitted from the list
 		{"float64", "['x' float64 [N,48]]", "['y' float64 [N,4]]"},
 		{"two_inputs", "['x' float32 [N,48] 'mask' float32 [N,48]]", "['y' float32 [N,4]]"},
 		{"label_and_scores", "['x' float32 [N,3,4,4]]", "['label' int64 [N] 'scores' float32 [N,4]]"},
@@ -78,7 +78,7 @@ func TestInspectErrors(t *testing.T) {
 	}
 }
 
-// TestContractErrors includes outputs that are not tensors, and weights in other files.
+// TestContractErrors also covers outputs that are not tensors, and weights in other files.
 func TestContractErrors(t *testing.T) {
 	edited := func(name string, edit func(*onnxpb.GraphProto)) []byte {
 		m, err := parseProto(testModel(t, name))
@@ -113,7 +113,7 @@ func TestContractErrors(t *testing.T) {
 	}
 }
 
-// Errors print the names of outputs on one line, even if a name has control characters.
+// Errors must print the names of outputs on one line, even if a name has control characters.
 func TestChooseOutputNames(t *testing.T) {
 	const evil = "\x1b]0;x\a\n"
 	outputs := []TensorInfo{
@@ -127,7 +127,7 @@ func TestChooseOutputNames(t *testing.T) {
 	}
 }
 
-// A round trip through rscert's subset of the messages keeps all fields outside it.
+// A round trip through rscert's subset of the messages must keep all fields outside this subset.
 func TestUnknownFieldsSurvive(t *testing.T) {
 	const docString = "\x32\x05hello" // field 6 of ModelProto
 	model := append(testModel(t, "nchw"), docString...)
@@ -141,7 +141,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	}
 }
 
-// FuzzInspect feeds damaged models to all code that reads a model before ONNX Runtime does: inspection, the contract,
+// FuzzInspect feeds damaged models to all code that handles a model before ONNX Runtime does: inspection, the contract,
 // and the graph edits.
 func FuzzInspect(f *testing.F) {
 	files, err := filepath.Glob("../onnx/testdata/*.onnx")
@@ -198,8 +198,8 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// tryRebatch follows the batch through a graph whose values all have the same shape: even if the graph is damaged,
-// the search must end and its edits must apply.
+// tryRebatch follows the batch through a graph whose values all have the same shape. Even if the graph is damaged, the
+// search must end and its edits must apply.
 func tryRebatch(m *onnxpb.ModelProto, c Contract) {
 	shapes, ints := map[string][]int64{c.Input.Name: {1, 2, 3, 4}}, make(map[string][]int64)
 	for _, n := range m.Graph.Node {
@@ -223,7 +223,7 @@ func marshalled(t *testing.T, m *onnxpb.ModelProto) []byte {
 	return b
 }
 
-// testModel reads a model built by the tests of internal/onnx.
+// testModel reads a model file that the tests of internal/onnx built.
 func testModel(t testing.TB, name string) []byte {
 	t.Helper()
 	model, err := os.ReadFile("../onnx/testdata/" + name + ".onnx")

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// integerRanges gives, for each integer type that an input may have, the least and the greatest float32 that the type
+// integerRanges gives, for each integer type that an input may have, the smallest and the largest float32 that the type
 // can represent.
 var integerRanges = map[ElemType][2]float32{
 	ElemType(onnxpb.TensorProto_UINT8):  {0, math.MaxUint8},
@@ -23,13 +23,13 @@ var integerRanges = map[ElemType][2]float32{
 	ElemType(onnxpb.TensorProto_INT64):  {math.MinInt64, 1<<63 - 1<<39},
 }
 
-// feedable reports whether rscert can feed an input of this type.
+// The method feedable reports whether rscert can feed an input of this type.
 func (t ElemType) feedable() bool {
 	_, integer := integerRanges[t]
 	return integer || t.IsFloat()
 }
 
-// intakeOf returns how an input of this type takes values.
+// intakeOf returns the intake for an input of this type.
 func intakeOf(t ElemType) Intake {
 	switch _, integer := integerRanges[t]; {
 	case t == ElemType(onnxpb.TensorProto_UINT8):
@@ -40,8 +40,9 @@ func intakeOf(t ElemType) Intake {
 	return Floats
 }
 
-// roundInput turns an integer input into a float32 input: v becomes min(max(⌊v + ½⌋, least), greatest) for the type,
-// with the sum rounded to float32, so every bit is defined. For bytes k/255 the sum is exact.
+// roundInput turns an integer input into a float32 input. A value v becomes min(max(⌊v + ½⌋, least), greatest), with
+// the limits of the type. The sum is rounded to float32, so every bit is defined. For bytes, stored as k/255, the sum
+// is exact.
 func (a *Adaptation) roundInput(g *onnxpb.GraphProto, input TensorInfo) {
 	if a.Intake = intakeOf(input.Type); a.Intake == Floats {
 		return
@@ -65,7 +66,7 @@ func (a *Adaptation) rounded(input TensorInfo) {
 	a.Change("input '%s': values are rounded to integers, half up, and clamped to %.0f…%.0f", quote.Name(input.Name), r[0], r[1])
 }
 
-// round adds nodes that round the float32 value from and clamp it to the type.
+// This method adds nodes that round a float32 value and clamp it to type t.
 func (e *editor) round(from, to string, t ElemType) {
 	half, floor, atLeast, atMost := e.unused("half"), e.unused("floor"), e.unused("atleast"), e.unused("atmost")
 	r := integerRanges[t]
@@ -77,8 +78,8 @@ func (e *editor) round(from, to string, t ElemType) {
 		castNode(atMost, to, t))
 }
 
-// checkTokens refuses text models: an integer input that indexes a table holds token numbers, and noise would turn
-// them into other tokens.
+// checkTokens refuses text models. In such a model an integer input indexes a table, so its values are token numbers.
+// Noise would turn them into other tokens.
 func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 	for _, input := range info.Inputs {
 		if intakeOf(input.Type) == Floats {
@@ -93,8 +94,8 @@ func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 	return nil
 }
 
-// lookedUp returns the name of the constant table that Gather indexes with the input, "" if there is none. It looks
-// through nodes that only change shape or type.
+// lookedUp returns the name of the constant table that Gather indexes with the input, or "" if there is none. It also
+// follows the input through nodes that only change shape or type.
 func lookedUp(g *onnxpb.GraphProto, input string) string {
 	constants := constantsOf(g.Initializer, g.Node)
 	same := map[string]bool{input: true}

@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// This file adds noise in front of a model and votes behind it, inside the graph.
+// This file adds noise in front of a model's graph and votes behind it. All of them become nodes of the graph.
 //
 // The nodes in front use only integers and look-ups, so every provider with these operators computes the same bits as
-// smoothing.LatticeInput. All are in operator set 7 (Mod in 10) and have kernels for the types below in ONNX
-// Runtime's CUDA provider, by its table docs/OperatorKernels.md (looked up on 22 November 2026; listed in
-// TestNoiseGraphKernels):
+// smoothing.LatticeInput. All these operators are in operator set 7, except Mod, which is in operator set 10. In ONNX
+// Runtime's CUDA provider they have kernels for the types below. The source is the table docs/OperatorKernels.md
+// (looked up on 22 November 2026; listed in TestNoiseGraphKernels):
 //
 //	Add, Mul, Div, Mod     uint64, Add and Mul int32 too, Mul float
 //	Gather                 uint64, int32 and float, by int32
@@ -26,35 +26,35 @@ import (
 //	ReduceMax, ReduceMin   float; from 18 on their axes are an input
 //	Reshape                float
 //
-// Operators avoided because some providers or versions lack them: Min of uint64 (from 12), Equal of floats (from 11),
-// BitShift (none on CUDA), Where (few types), ArgMax (cuDNN decides which of several equal scores it takes, and how
-// it treats NaN).
+// The graph avoids some operators because some providers or versions lack them: Min of uint64 (from 12), Equal of
+// floats (from 11), BitShift (none on CUDA) and Where (few types). It also avoids ArgMax, because cuDNN decides which
+// of several equal scores ArgMax takes and how it treats NaN.
 
-// noiseOpset is the oldest operator set of a model that can get noise: from 7 on, operators broadcast their operands
-// by themselves.
+// noiseOpset is the oldest operator set of a model that can get noise. From operator set 7 on, operators broadcast
+// their operands by themselves.
 const noiseOpset = 7
 
 // maxRank limits the number of classes, so that their ranks are exact in float32.
 const maxRank = 1 << 24
 
-// NoiseNames names the inputs of a graph that makes noise, and its votes, for T rows of D coordinates and any number
-// E of examples:
+// NoiseNames names the inputs and the votes of a graph that makes noise. The graph takes T rows of D coordinates and
+// any number E of examples:
 type NoiseNames struct {
 	Places  string // int32 [E, D]
-	Example string // int32 [T], below E
+	Example string // int32 [T], each less than E
 	Key     string // uint64 [T, 1]
 	Start   string // uint64 [T, 1]
 	Votes   string // int32 [T, 1]: m − class, 0 for no class
 }
 
-// Around describes a graph that gets noise and votes.
+// Around describes the graph of a model to which noise and votes are added.
 type Around struct {
 	graph   *onnxpb.GraphProto
 	opset   int64
-	Rows    int64   // T; −1: free
-	values  int     // D, the values per row
-	Shape   []int64 // of the input: rows and the sample's sizes, or the sample's sizes alone
-	classes int     // m
+	Rows    int64   // T, or −1 if free
+	values  int     // D, the number of values per row
+	Shape   []int64 // shape of the input: the rows and the sample's sizes, or the sample's sizes alone
+	classes int     // m, the number of classes
 }
 
 // AroundModel describes the model's graph for inputs of D values, m classes and a free number of rows.
@@ -92,8 +92,8 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	e.Add(Node("Reshape", []string{values, e.Ints(a.Shape...)}, input))
 	e.finish()
 
-	// The input becomes an inner value. Keep its shape with the names of its sizes: from them ONNX Runtime decides
-	// which sums to fuse with convolutions, which affects the last bits.
+	// The input becomes an inner value. Its shape keeps the names of its sizes, because ONNX Runtime uses these names
+	// to decide which sums to fuse with convolutions. These fusions affect the last bits.
 	k := slices.IndexFunc(g.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == input })
 	g.ValueInfo = append(g.ValueInfo, g.Input[k])
 	g.Input = slices.Delete(g.Input, k, k+1)
@@ -102,8 +102,8 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	return names
 }
 
-// words computes the words [T, d] of smoothing.Stream.Words (Squares with five rounds) from the streams' keys [T, 1]
-// and, for each row, the product [T, 1] of key and first counter.
+// The method words computes the words [T, d] of smoothing.Stream.Words (Squares with five rounds). Its arguments are
+// the keys [T, 1] of the streams and, for each row, the product [T, 1] of the key and the first counter.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
 	for i := range coordinates {
@@ -123,7 +123,7 @@ func (e *editor) words(key, start string, d int) string {
 	return e.Op("Add", t, e.Op("Div", square(x, y), half))
 }
 
-// modulo computes x mod n. Operator sets before Mod use x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
+// The method modulo computes x mod n. Operator sets without Mod use x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
 		return e.Op("Mod", x, e.uint64s(scalar, n))
@@ -131,10 +131,10 @@ func (e *editor) modulo(x string, n uint64, opset int64) string {
 	return e.Op("Add", x, e.Op("Mul", e.Op("Div", x, e.uint64s(scalar, n)), e.uint64s(scalar, -n)))
 }
 
-// AddVotes adds nodes behind the graph that turn its float32 output, m scores per row, into votes as smoothing.Vote
-// defines them, and makes the votes an output. Class k has rank m − k, so the first class with the row's largest
-// score has the highest rank. The row's vote is 0 if a score is NaN or +∞ (not below +∞), or if the largest score is
-// −∞ (not above −∞).
+// AddVotes adds nodes behind the graph that turn its float32 output into votes, as smoothing.Vote defines them. The
+// output holds m scores per row. AddVotes makes the votes an output of the graph. Class k has rank m − k, so the first
+// class with the row's largest score has the highest rank. The row's vote is 0 if a score is NaN or +∞, that is, not
+// below +∞. The vote is also 0 if the largest score is −∞, that is, not above −∞.
 func (a Around) AddVotes(output string) (votes string) {
 	g, m := a.graph, a.classes
 	e := newEditor(g)
@@ -147,7 +147,7 @@ func (a Around) AddVotes(output string) (votes string) {
 
 	scores := e.Op("Reshape", output, e.Ints(a.Rows, int64(m)))
 	largest := reduce("ReduceMax", scores)
-	best := e.Cast(e.Op("Not", e.Op("Less", scores, largest)), Float32) // NaN too
+	best := e.Cast(e.Op("Not", e.Op("Less", scores, largest)), Float32) // also true for NaN
 	rank := reduce("ReduceMax", e.Op("Mul", best, e.Floats(nil, ranks...)))
 	below := reduce("ReduceMin", e.Cast(e.Op("Less", scores, e.Floats(nil, infinity)), Float32))
 	above := e.Cast(e.Op("Less", e.Floats(nil, -infinity), largest), Float32)
@@ -158,7 +158,7 @@ func (a Around) AddVotes(output string) (votes string) {
 	return votes
 }
 
-// reduceRows reduces each row of a matrix to one value, [T, 1].
+// reduceRows reduces each row of a matrix to one value. The result has shape [T, 1].
 func (e *editor) reduceRows(op, x string, opset int64) string {
 	if opset < 18 {
 		return e.Node(op, []string{x}, IntsAttribute("axes", []int64{1}))
@@ -171,7 +171,7 @@ func tensorOf(name string, t ElemType, sizes ...int64) *onnxpb.ValueInfoProto {
 	v := FloatTensor(name, sizes)
 	setType(v, t)
 	for i, d := range v.GetType().GetTensorType().GetShape().GetDim() {
-		if sizes[i] < 0 { // one name per input: ONNX Runtime finds out which sizes are equal
+		if sizes[i] < 0 { // one name per input, because ONNX Runtime finds out which sizes are equal
 			d.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: fmt.Sprintf("%s_%d", name, i)}
 		}
 	}

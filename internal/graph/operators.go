@@ -12,10 +12,10 @@ import (
 
 // This file refuses models whose scores depend on more than their input.
 //
-// Certificates allow a random classifier if its randomness is independent between samples. ONNX Runtime's is not: it
-// seeds its generators once per session and continues them from run to run, so a result would depend on the order of
-// the runs, on the batch and on where a run resumed. Comparing two runs cannot reveal this: a model may draw only
-// once in a thousand inputs.
+// Certificates allow a random classifier if its randomness is independent between samples. The randomness of ONNX
+// Runtime is not independent: it seeds its generators once per session and continues them from run to run. A result
+// would therefore depend on the order of the runs, on the batch, and on the place where a run resumed. A comparison of
+// two runs cannot reveal this, because a model may draw random numbers for only one in a thousand inputs.
 
 // opKey names an operator.
 type opKey struct{ domain, op string }
@@ -23,20 +23,20 @@ type opKey struct{ domain, op string }
 // microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
 const microsoft = "com.microsoft"
 
-// draws are the operators that always draw random numbers.
+// This list holds the operators that always draw random numbers.
 var draws = []opKey{
 	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
 	{"", "Multinomial"}, {"", "Bernoulli"}, {microsoft, "Sampling"},
 }
 
-// drops maps operators that draw random numbers only in training to the position of their training input. Without
-// that input they run in inference mode.
+// This map contains operators that draw random numbers only in training. It maps each operator to the position of its
+// training input. Without that input the operator runs in inference mode.
 var drops = map[opKey]int{
 	{"", "Dropout"}: 2, {microsoft, "BitmaskDropout"}: 2, {microsoft, "BiasDropout"}: 4, {microsoft, "BitmaskBiasDropout"}: 4,
 }
 
-// foreign lists operators of ONNX Runtime that keep a state, change weights in place, or run code or a compiled graph
-// from outside the model's nodes.
+// This list holds operators of ONNX Runtime that keep a state, that change weights in place, or that run code or a
+// compiled graph from outside the model's nodes.
 var foreign = []opKey{
 	{"org.pytorch.aten", "ATen"}, {microsoft, "ATen"}, {microsoft, "PythonOp"}, {microsoft, "PythonOpGrad"}, {microsoft, "EPContext"},
 	{microsoft, "Snpe"}, {microsoft, "YieldOp"}, {microsoft, "Send"}, {microsoft, "Recv"}, {microsoft, "InPlaceAccumulator"},
@@ -44,9 +44,9 @@ var foreign = []opKey{
 	{microsoft, "AdamOptimizer"}, {microsoft, "AdamWOptimizer"}, {microsoft, "LambOptimizer"},
 }
 
-// knownDomains lists the domains of the operators that come with ONNX Runtime. An operator of another domain runs
-// code from a foreign library, so we cannot know what it computes or whether it draws random numbers. ONNX Runtime
-// would reject it too (no custom library is registered), so refusing it here by name loses nothing.
+// knownDomains lists the domains whose operators are part of ONNX Runtime. An operator of another domain runs code from
+// a foreign library, so rscert cannot know its result or whether it draws random numbers. ONNX Runtime would also
+// reject it, because no custom library is registered. So nothing is lost when rscert refuses it here by name.
 var knownDomains = []string{"", "ai.onnx.ml", microsoft, "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.pytorch.aten"}
 
 // checkOperators refuses a model with operators that draw random numbers, keep a state or are unknown.
@@ -86,10 +86,10 @@ func HasLoops(m *onnxpb.ModelProto) bool {
 	}) != nil
 }
 
-// InferenceHint is the advice on models that were exported for training.
+// InferenceHint advises users whose model was exported for training.
 const InferenceHint = "export it for inference (in PyTorch after model.eval())"
 
-// refuse returns an error that names the offending node.
+// The function refuse returns an error that names the offending node.
 func refuse(problem string, s *scope, n *onnxpb.NodeProto, advice string) error {
 	where := ""
 	switch {
@@ -114,7 +114,7 @@ func domainOf(domain string) string {
 	return domain
 }
 
-// boolOf reads a constant that holds one bool.
+// boolOf returns the value of a constant that holds one bool.
 func boolOf(t *onnxpb.TensorProto) (value, known bool) {
 	switch {
 	case t.GetDataType() != int32(onnxpb.TensorProto_BOOL) || t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL:

@@ -19,8 +19,8 @@ import (
 //go:embed opsets.txt
 var opsetList string
 
-// opsetChanges returns, by operator, the versions of ONNX's operators that changed more than types (see
-// scripts/opsets.py), and the newest version that the list covers.
+// opsetChanges returns the versions in which ONNX's operators changed, by operator. Changes of types alone are omitted
+// (see scripts/opsets.py). It also returns the newest version that the list covers.
 var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 	changes := make(map[string][]int64)
 	for line := range strings.Lines(opsetList) {
@@ -43,7 +43,7 @@ var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 
 const opsetHint = "export both models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
 
-// checkRaise refuses a node of ONNX's operators whose meaning may differ between versions from and to.
+// checkRaise refuses a node if its meaning may differ between the versions from and to of ONNX's operators.
 func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	changes, newest := opsetChanges()
 	known, ok := changes[n.GetOpType()]
@@ -53,12 +53,12 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	return hint.New(fmt.Sprintf("%s of operator set %d may not mean the same in %d", quote.Name(n.GetOpType()), from, to), opsetHint)
 }
 
-// raiseOpset raises a model from an older operator set of ONNX to version to, if every node keeps its meaning.
+// raiseOpset raises a model from an older operator set of ONNX to the version to. Every node must keep its meaning.
 func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
-	of := make(map[string]int64) // version by function; "": the graph
+	of := make(map[string]int64) // version by function; the key "" stands for the graph
 	of[""] = raiseImport(m.OpsetImport, to)
-	for _, f := range m.Functions { // of functions with one name in two domains, keep the older version
+	for _, f := range m.Functions { // if functions in two domains have the same name, keep the older version
 		from := raiseImport(f.OpsetImport, to)
 		if known, again := of[f.GetName()]; again {
 			from = min(from, known)
@@ -85,8 +85,8 @@ func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
 	return from
 }
 
-// joinOpsets raises two models to common operator sets, with ONNX's own at version least or newer, and returns these
-// sets.
+// joinOpsets raises two models to common operator sets and returns these sets. The version of ONNX's own operators is
+// at least the argument least.
 func joinOpsets(a, b *onnxpb.ModelProto, least int64) ([]*onnxpb.OperatorSetIdProto, error) {
 	va, vb := importsOf(a), importsOf(b)
 	to := max(va[""], vb[""], least)
@@ -124,7 +124,7 @@ func importsOf(m *onnxpb.ModelProto) map[string]int64 {
 	return versions
 }
 
-// localFunctions returns the functions that a model defines itself.
+// localFunctions returns the functions that the model itself defines.
 func localFunctions(m *onnxpb.ModelProto) map[opKey]bool {
 	local := make(map[opKey]bool)
 	for _, f := range m.Functions {

@@ -13,9 +13,9 @@ import (
 // OutputKind says whether a classifier outputs logits or probabilities.
 type OutputKind int
 
-// The kinds of output; users may state one.
+// The kinds of output. Users may state one of them.
 const (
-	OutputsAuto   OutputKind = iota // derive it from the model; or unknown
+	OutputsAuto   OutputKind = iota // to be derived from the model, or unknown
 	Logits                          // the softmax of the outputs is the confidence
 	Probabilities                   // the outputs are the confidence
 )
@@ -30,17 +30,18 @@ func (k OutputKind) String() string {
 // passThrough lists operators that change the shape or type of the scores but not their meaning.
 var passThrough = []string{"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout", "Transpose"}
 
-// Unbounded lists operators whose results take any real value, so a classifier that ends in one was exported without
-// a softmax. It includes LogSoftmax: the softmax of log probabilities gives the probabilities.
+// Unbounded lists operators whose results take any real value. A classifier that ends in such an operator was exported
+// without a softmax. The list includes LogSoftmax, because the softmax of log probabilities gives the probabilities.
 var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "BatchNormalization", "LayerNormalization",
 	"GlobalAveragePool", "ReduceMean", "AveragePool", "MatMulNBits", "FusedGemm", "DequantizeLinear"}
 
-// classifiers lists the operators of scikit-learn's classifiers that output the probabilities of all classes, unless
-// their scores are no probabilities.
+// The list classifiers holds the operators of scikit-learn's classifiers that output the probabilities of all classes,
+// unless the node's scores are no probabilities.
 var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
 
-// TellOutputs derives the kind of the model's scores from the node that computes them, and confirms it on the scores
-// of random samples (rows of m values). If the two do not settle it, it returns OutputsAuto and the reason.
+// TellOutputs derives the kind of the model's scores from the node that computes them. It confirms this kind on the
+// scores of random samples (rows of m values). If the node and the scores do not settle the kind, it returns
+// OutputsAuto and the reason.
 func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
 	node := Producer(g, output)
 	softmax := node == "Softmax"
@@ -59,7 +60,7 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 	case slices.Contains(Unbounded, node) && !distribution:
 		return Logits, ""
 	case negative:
-		return Logits, "" // whichever node computed them, they are no probabilities
+		return Logits, "" // whichever node computed the scores, they are no probabilities
 	case distribution:
 		return OutputsAuto, fmt.Sprintf("the outputs look like probabilities, but come from %s", node)
 	default:
@@ -67,12 +68,13 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 	}
 }
 
-// rowSumSlack is the largest accepted distance between 1 and the sum of a row of probabilities: the rounding of
-// float16 probabilities (2⁻¹¹ each, relative) with room to spare.
+// rowSumSlack is the largest accepted distance between 1 and the sum of a row of probabilities. It exceeds the rounding
+// of float16 probabilities, which is 2⁻¹¹ for each, relative.
 const rowSumSlack = 4e-3
 
-// RowsLookLike reports whether any score is negative, whether every row of m scores sums to 1, and how many rows it
-// counted. It skips rows with NaN, which say nothing about the others. −∞, the logit of a masked class, is negative.
+// RowsLookLike reports whether any score is negative, whether every row of m scores sums to 1, and the number of rows
+// that it counted. It skips rows with NaN, which say nothing about the other rows. −∞, the logit of a masked class,
+// counts as negative.
 func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) {
 	sumsToOne = true
 	for row := range slices.Chunk(scores, m) {
@@ -92,8 +94,8 @@ func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) 
 	return negative, sumsToOne, rows
 }
 
-// Producer returns the operator that computes the value. It looks through operators that only reshape or convert the
-// value, and through the operators in more.
+// Producer returns the operator that computes the value. It skips operators that only reshape or convert the value, and
+// the additional operators that the caller lists.
 func Producer(g *onnxpb.GraphProto, value string, more ...string) string {
 	byOutput := make(map[string]*onnxpb.NodeProto)
 	for _, n := range g.Node {

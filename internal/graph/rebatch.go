@@ -18,31 +18,36 @@ import (
 // way.
 //
 // A certificate is about a function of one input, so samples in a batch must not affect each other. The proof follows
-// the batch through the graph, from the input to the scores, with the shapes of a run on one sample (or on the batch
-// size that the file fixes). A tensor's values form a row; if the tensor holds the batch, its sizes are
+// the batch through the graph, from the input to the scores. It uses the shapes of a run on one sample, or on the batch
+// size that the file fixes. A tensor's values form a row. If the tensor holds the batch, its sizes are
 //
 //	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
 //
-// with the outer indices running slowest: exported graphs have shapes that hide the batch, such as [197, 3, 64] where
-// 3 is batch·heads. Every operator has a rule that returns where the batch is in its result if it treats all samples
-// alike and independently. Otherwise the rule returns no position: for a softmax or a sum over the batch, a matrix
-// product that contracts it, or one scale for the whole tensor. An operator without a rule has no position either. A
-// Reshape may leave a choice (either 3 or 197 in [197, 3, 64] may hold the batch): the search tries all and drops
-// those that a later rule refuses. The proof succeeds if the graph's output ends up as [batch, m]. Then every node
-// computes for a batch the same values as for its samples one by one, once the sizes that hold the batch are free and
-// sizes read from a tensor (Shape) are those of the analysed run. The edits make these changes. A model without a
-// proof runs one input per call.
+// where the outer indices run slowest. This form is necessary because exported graphs have shapes that hide the batch.
+// An example is [197, 3, 64], where 3 is batch·heads.
+//
+// Every operator has a rule. If the operator treats all samples alike and independently, the rule returns the position
+// of the batch in the result. Otherwise the rule returns no position. Examples are a softmax or a sum over the batch, a
+// matrix product that contracts it, and one scale for the whole tensor. An operator without a rule has no position
+// either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries all
+// choices and drops those that a later rule refuses.
+//
+// The proof succeeds if the graph's output ends up as [batch, m]. Every node then computes for a batch the same values
+// as for its samples one by one, under two conditions. The sizes that hold the batch must be free, and sizes that a
+// Shape node takes from a tensor must equal the sizes in the analysed run. The edits establish these conditions. A
+// model without a proof runs one input per call.
 
-// position locates the batch in a tensor.
+// A position locates the batch in a tensor.
 type position struct {
 	dim          int
 	outer, inner int64
 }
 
-// maxVisits limits the search, in visits per node. In all graphs seen, a wrong choice is refused a few nodes later.
+// maxVisits limits the search, in visits per node. In all graphs seen so far, a rule refused a wrong choice within a
+// few nodes.
 const maxVisits = 20
 
-// rebatching is the state of the search.
+// A rebatching holds the state of the search.
 type rebatching struct {
 	graph   *onnxpb.GraphProto
 	opset   int64
@@ -50,16 +55,16 @@ type rebatching struct {
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
 	shapes  map[string][]int64  // of all values, for a batch of n
-	ints    map[string][]int64  // vectors that are parameters of nodes and do not depend on the input
-	scales  map[string]float32  // first elements of the float vectors stored in the file
-	needed  []bool              // by node: whether the output needs it
-	places  map[string]position // of values that depend on the input
+	ints    map[string][]int64  // vectors that are parameters of nodes and do not depend on the input, by value name
+	scales  map[string]float32  // first elements of the float vectors stored in the file, by value name
+	needed  []bool              // by node: true if the output depends on it
+	places  map[string]position // positions of the batch in the values that depend on the input
 	edits   Edits
 	visits  int
-	blocked int // the furthest node that the search reached
+	blocked int // index of the furthest node that the search reached
 }
 
-// Edits maps nodes, by index, to the edits that free the batch of a graph.
+// Edits maps the indices of nodes to the edits that free the batch of a graph.
 type Edits map[int]edit
 
 // FixSizes reports whether the edits turn sizes that the graph reads from its values into constants.
@@ -72,24 +77,24 @@ func (e Edits) FixSizes() bool {
 	return false
 }
 
-// edit describes the changes to one node.
+// An edit describes the changes to one node.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
 	target    []int64 // new constant input 1 (Reshape, Expand) or 3 (Resize, with the batch as first size)
-	repeats   []int   // inputs of the given rank to repeat along dimension dim, once per sample
+	repeats   []int   // inputs of the given rank that are repeated along dimension dim, once per sample
 	dim, rank int
-	sizes     *onnxpb.TensorProto // this constant replaces the node (Shape, Size)
+	sizes     *onnxpb.TensorProto // constant that replaces the node (Shape, Size)
 }
 
-// learnt holds facts about a model's values from a run.
+// A learnt holds facts about a model's values, taken from a run.
 type learnt struct {
 	shapes map[string][]int64 // of all values
 	ints   map[string][]int64 // of vectors that are parameters of nodes
 }
 
-// rebatch proves that the samples of a batch are independent, and finds the edits that free the batch dimension,
-// which is the input's first. known comes from a run with a batch of n. The error names the node where the proof
-// fails.
+// The function rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch
+// dimension, which is the first dimension of the input. The argument known comes from a run with a batch of n. The
+// error names the node where the proof fails.
 func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known learnt) (Edits, error) {
 	if name, sorted := sortNodes(m.Graph); !sorted {
 		return nil, fmt.Errorf("%s needs its own result", name)
@@ -115,8 +120,9 @@ func nodeName(n *onnxpb.NodeProto) string {
 	return fmt.Sprintf("%s '%s'", quote.Name(n.GetOpType()), quote.Name(name))
 }
 
-// sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order, but ONNX Runtime sorts
-// by itself, and converters to float16 break it. If a cycle prevents it, sortNodes names a node.
+// sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order. ONNX Runtime sorts nodes
+// by itself, but converters to float16 break the order. If a cycle prevents sorting, sortNodes names a node of the
+// cycle.
 func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	users, missing := dependencies(g)
 	order := &nodeHeap{}
@@ -146,8 +152,8 @@ func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	return "", true
 }
 
-// dependencies returns the nodes that use a node's output, by its name, and for each node the number of its inputs that
-// nodes compute.
+// The function dependencies returns, for each value by name, the nodes that use it. For each node it returns the number
+// of inputs that other nodes compute.
 func dependencies(g *onnxpb.GraphProto) (users map[string][]int, missing []int) {
 	makers := make(map[string]bool)
 	for _, n := range g.Node {
@@ -167,7 +173,7 @@ func dependencies(g *onnxpb.GraphProto) (users map[string][]int, missing []int) 
 	return users, missing
 }
 
-// nodeHeap holds the indices of nodes, smallest first, so a sorted graph keeps its order.
+// nodeHeap holds the indices of nodes. The smallest index comes first, so a sorted graph keeps its order.
 type nodeHeap struct{ sort.IntSlice }
 
 func (h *nodeHeap) Push(i any) { h.IntSlice = append(h.IntSlice, i.(int)) }
@@ -199,7 +205,7 @@ func inputsOf(n *onnxpb.NodeProto) []string {
 	return all
 }
 
-// neededFor reports, by node, whether the value depends on it.
+// neededFor reports for each node whether the value depends on it.
 func neededFor(g *onnxpb.GraphProto, value string) []bool {
 	values := map[string]bool{value: true}
 	needed := make([]bool, len(g.Node))
@@ -233,7 +239,7 @@ func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	return first
 }
 
-// follow tracks the batch through the nodes starting at i.
+// The method follow tracks the batch through the nodes from index i on.
 func (r *rebatching) follow(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
@@ -257,14 +263,15 @@ func (r *rebatching) follow(i int) bool {
 	return ok && at == position{0, 1, 1} && r.fits(r.output, at)
 }
 
-// forget records that the node's results are the same for every input.
+// The method forget records that the node's results are the same for every input.
 func (r *rebatching) forget(n *onnxpb.NodeProto) {
 	for _, v := range n.Output {
 		delete(r.places, v)
 	}
 }
 
-// sizes returns the constant that replaces a node that reads the sizes of a tensor; nil for other nodes.
+// If a node returns the sizes of a tensor, the method sizes returns the constant that replaces the node. It returns nil
+// for other nodes.
 func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	shape := r.shape(n, 0)
 	switch n.GetOpType() {
@@ -289,7 +296,7 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// choose tries the options of the node's rule in turn.
+// The method choose tries the options of the node's rule in turn.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {
@@ -310,8 +317,8 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// known reports whether a rule can apply: the node is an ONNX operator rather than a function defined by the model,
-// it has no subgraphs, and the shapes of its inputs are known.
+// The method known reports whether a rule can apply. The node must be an ONNX operator instead of a function that the
+// model defines, it must have no subgraphs, and the shapes of its inputs must be known.
 func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
 		return false
@@ -319,13 +326,15 @@ func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	return !slices.ContainsFunc(n.Input, func(v string) bool { _, known := r.shapes[v]; return v != "" && !known })
 }
 
-// option is a possible position of the batch in a node's results, and the edit that it requires.
+// An option is a possible position of the batch in a node's results, together with the edit that this position
+// requires.
 type option struct {
-	places []position // in each result; a single one applies to all
+	places []position // position in each result; a single position applies to all results
 	edit   *edit
 }
 
-// place records the positions of the batch in the node's results. It returns false if their sizes do not fit.
+// The method place records the positions of the batch in the node's results. It returns false if the sizes of the
+// results do not fit.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {
@@ -345,15 +354,16 @@ func (r *rebatching) fits(v string, at position) bool {
 	return known && at.dim >= 0 && at.dim < len(sizes) && sizes[at.dim] == at.outer*r.batch*at.inner
 }
 
-// depends reports whether the node uses a value that depends on the model's input.
+// The method depends reports whether the node uses a value that depends on the model's input.
 func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(inputsOf(n), r.fed)
 }
 
-// fed reports whether the value depends on the model's input.
+// The method fed reports whether the value depends on the model's input.
 func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
 
-// position returns the position of the batch in input k of the node, if that input depends on the model's.
+// The method position returns the position of the batch in input k of the node, if this value depends on the model's
+// input.
 func (r *rebatching) position(n *onnxpb.NodeProto, k int) (position, bool) {
 	if k >= len(n.Input) {
 		return position{}, false
@@ -362,7 +372,8 @@ func (r *rebatching) position(n *onnxpb.NodeProto, k int) (position, bool) {
 	return at, fed
 }
 
-// solePosition returns the position of the batch in the node's first input, if no other input depends on the model's input.
+// solePosition returns the position of the batch in the node's first input. No other input may depend on the model's
+// input.
 func (r *rebatching) solePosition(n *onnxpb.NodeProto) (position, bool) {
 	if slices.ContainsFunc(n.Input[1:], r.fed) {
 		return position{}, false
@@ -381,7 +392,7 @@ func (r *rebatching) rank(n *onnxpb.NodeProto, k int) int { return len(r.shape(n
 
 func (r *rebatching) result(n *onnxpb.NodeProto) []int64 { return r.shapes[n.Output[0]] }
 
-// constant returns the integer vector in input k, if it does not depend on the model's input.
+// The method constant returns the integer vector in input k, if this vector does not depend on the model's input.
 func (r *rebatching) constant(n *onnxpb.NodeProto, k int) ([]int64, bool) {
 	if k >= len(n.Input) || n.Input[k] == "" {
 		return nil, false
@@ -397,7 +408,7 @@ func hasSubgraph(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return len(subgraphs(a)) > 0 })
 }
 
-// clampIndex interprets an index as Slice does: negative ones count from the end.
+// clampIndex interprets an index as Slice does: negative indices count from the end.
 func clampIndex(i, size int64) int64 {
 	if i < 0 {
 		i = max(i, -size) + size // avoids overflow of i+size
@@ -414,8 +425,8 @@ func attribute(n *onnxpb.NodeProto, name string) *onnxpb.AttributeProto {
 	return nil
 }
 
-// Apply edits the graph, whose nodes must be in the order for which the edits were found. size is the size of its
-// batch dimension.
+// Apply edits the graph, whose nodes must be in the order for which the edits were found. The argument size is the new
+// size of the graph's batch dimension.
 func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	freeSizes(g, input, size)
 	e := newEditor(g)
@@ -450,7 +461,7 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	e.finish()
 }
 
-// batchAnd computes the vector of sizes [before…, number of samples of the input, after…].
+// batchAnd computes a vector of sizes: the sizes before, then the number of samples of the input, then the sizes after.
 func (e *editor) batchAnd(input string, before, after []int64) string {
 	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
 	first := e.Ints(0)

@@ -7,13 +7,13 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// rule returns where the batch may be in a node's results, if the node treats all samples alike and independently;
-// otherwise it returns nothing.
+// A rule returns the possible positions of the batch in a node's results, if the node treats all samples alike and
+// independently. Otherwise it returns nothing.
 type rule func(*rebatching, *onnxpb.NodeProto) []option
 
 var rules = make(map[opKey]rule)
 
-func init() { // in init, since the rules of Reshape and others would refer to themselves
+func init() { // in init, because the rules of Reshape and other operators would refer to themselves
 	add := func(domain, names string, rule rule) {
 		for _, name := range strings.Fields(names) {
 			rules[opKey{domain, name}] = rule
@@ -63,13 +63,14 @@ func init() { // in init, since the rules of Reshape and others would refer to t
 
 func to(at position) []option { return []option{{places: []position{at}}} }
 
-// moved returns the position moved to another dimension.
+// The method moved returns the position, moved to another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// own reports whether the batch has a dimension of its own.
+// The method own reports whether the batch has a dimension of its own.
 func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
 
-// axisOf returns the node's attribute axis with 0 ≤ axis < rank; negative axes count from the end.
+// axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. Negative values of the attribute count
+// from the end.
 func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	axis := absent
 	if a := attribute(n, "axis"); a != nil {
@@ -81,7 +82,8 @@ func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	return int(min(max(axis, -1), int64(rank)))
 }
 
-// same: elementwise in the first input; all other inputs are constants without a dimension of their own.
+// The rule same is for operators that are elementwise in the first input. All other inputs are constants without a
+// dimension of their own.
 func (r *rebatching) same(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	if !ok {
@@ -90,7 +92,7 @@ func (r *rebatching) same(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// broadcast: elementwise in all inputs, aligned at the last dimension.
+// The rule broadcast is for operators that are elementwise in all inputs, aligned at the last dimension.
 func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	rank := len(r.result(n))
 	var found *position
@@ -113,8 +115,8 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// sameForAll reports whether input k, aligned at the last of rank dimensions, is the same for all samples of a batch
-// in dimension dim: it either is the batch's own input or a constant of size 1 there.
+// sameForAll reports whether input k treats all samples of a batch alike in dimension dim. The input is aligned at the
+// last of rank dimensions. It must either hold the batch or be a constant of size 1 in dimension dim.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true
@@ -124,11 +126,11 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	return known && (d < 0 || sizes[d] == 1)
 }
 
-// images: operators on [N, C, …] that accept any N.
+// The rule images is for operators on [N, C, …] that accept any N.
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
-	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool's indices count through the batch
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool counts indices through the batch
 		return nil
 	}
 	return to(at)
@@ -142,10 +144,11 @@ func (r *rebatching) quantize(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// matMul: rows of A, columns of B, or the leading dimensions of both.
+// The rule matMul allows the batch in the rows of A, in the columns of B, or in the leading dimensions of both
+// matrices.
 func (r *rebatching) matMul(n *onnxpb.NodeProto) []option { return r.product(n, 0, 1) }
 
-// matMulInteger: a product with constant zero points, one per tensor.
+// The rule matMulInteger is for a product with constant zero points, one per tensor.
 func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
 	if !r.wholeTensor(n, 2, 3) {
 		return nil
@@ -153,7 +156,7 @@ func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
 	return r.product(n, 0, 1)
 }
 
-// qLinearMatMul: a product of inputs 0 and 3, with constant scales and zero points.
+// The rule qLinearMatMul is for a product of inputs 0 and 3, with constant scales and zero points.
 func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
 	if !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
 		return nil
@@ -161,7 +164,7 @@ func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
 	return r.product(n, 0, 3)
 }
 
-// wholeTensor reports whether these inputs, if present, are constants of one number.
+// wholeTensor reports whether these inputs are constants of one number, where they are present.
 func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	for _, k := range inputs {
 		if !present(n, k) {
@@ -174,7 +177,7 @@ func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	return true
 }
 
-// product is the rule for a matrix product of inputs i and j.
+// The method product applies the rule for a matrix product of inputs i and j.
 func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
 	ra, rb, rank := r.rank(n, i), r.rank(n, j), len(r.result(n))
 	if ra < 2 || rb < 2 {
@@ -212,7 +215,8 @@ func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
 	return to(at.moved(0))
 }
 
-// softmax: over one axis; before version 13, over all dimensions from the axis on.
+// The rule softmax is for a softmax over one axis. Before version 13, a softmax runs over all dimensions from the axis
+// on.
 func (r *rebatching) softmax(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	last := r.rank(n, 0)
@@ -251,7 +255,8 @@ func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// before returns the number of index combinations that run slower than the batch's index in the row of values.
+// The function before returns the number of index combinations that run slower than the batch's index in the row of
+// values.
 func before(sizes []int64, at position) int64 {
 	p := at.outer
 	for _, s := range sizes[:at.dim] {
@@ -260,11 +265,11 @@ func before(sizes []int64, at position) int64 {
 	return p
 }
 
-// reshape cuts the row of values anew. The batch goes into a dimension that begins at or before its place in the row
-// and ends behind it. Among several candidates, those of the batch's own size come first, and the last dimension,
-// which most operators contract, comes last.
+// The rule reshape divides the row of values into new dimensions. The batch goes into a dimension that begins at or
+// before its place in the row and ends behind this place. If there are several candidates, those of the batch's own
+// size come first. The last dimension comes last, because most operators contract it.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
-	at, ok := r.solePosition(n) // target sizes computed from input values are not sizes of the graph
+	at, ok := r.solePosition(n) // target sizes computed from input values are no sizes of the graph
 	if !ok {
 		return nil
 	}
@@ -275,7 +280,7 @@ func (r *rebatching) cut(n *onnxpb.NodeProto, at position) []option {
 	p := before(r.shape(n, 0), at)
 	sizes := r.result(n)
 	var own, inside, last []option
-	q := int64(1) // values before dimension j
+	q := int64(1) // number of values before dimension j
 	for j, s := range sizes {
 		if outer := p / q; p%q == 0 && s%(outer*r.batch) == 0 && outer > 0 {
 			target := slices.Clone(sizes)
@@ -321,7 +326,7 @@ func (r *rebatching) flatten(n *onnxpb.NodeProto) []option {
 	return to(position{1, p, result[1] / (p * r.batch)})
 }
 
-// axesOf returns the node's axes, from an attribute or input k, as non-negative numbers.
+// axesOf returns the node's axes as non-negative numbers. They are in an attribute or in input k.
 func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
 	values, ok := r.parameter(n, k, "axes")
 	var axes []int
@@ -337,7 +342,7 @@ func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
 	return axes, ok
 }
 
-// without returns the position after the axes are removed.
+// The method without returns the position after the axes are removed.
 func (p position) without(axes []int) position {
 	dim := p.dim
 	for _, a := range axes {
@@ -373,7 +378,8 @@ func (r *rebatching) unsqueeze(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// concat: along another dimension. Constant parts are repeated for every sample.
+// The rule concat allows concatenation along any dimension except the batch. Constant parts are repeated for every
+// sample.
 func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	var found *position
 	rank := len(r.result(n))
@@ -407,7 +413,8 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{*found}, &e}}
 }
 
-// split: operators along one axis, 0 unless the node or the operator's default says otherwise.
+// The rule split is for operators along one axis. This axis is 0 unless the node or the operator's default says
+// otherwise.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	absent := int64(0)
@@ -430,7 +437,7 @@ func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// slice: along other dimensions, or the whole batch dimension.
+// The rule slice allows slices along other dimensions, and slices that take the whole batch dimension.
 func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	at, fed := r.position(n, 0)
 	axes, whole, ok := r.sliced(n)
@@ -440,7 +447,8 @@ func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// sliced returns the axes of Slice and whether it takes all of each axis, whatever the size.
+// The method sliced returns the axes of a Slice node. For each axis it reports whether the node takes the whole axis,
+// whatever the size of the axis.
 func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
 	starts, ok1 := r.parameter(n, 1, "starts")
 	ends, ok2 := r.parameter(n, 2, "ends")
@@ -458,17 +466,17 @@ func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok b
 	if !known || len(starts) != len(ends) || len(axes) != len(starts) || len(steps) != len(axes) {
 		return nil, nil, false
 	}
-	const huge = 1<<31 - 1 // this or more means: to the end
+	const huge = 1<<31 - 1 // a value of this size or more means the end of the axis
 	for k := range axes {
 		whole = append(whole, starts[k] == 0 && ends[k] >= huge && steps[k] == 1)
 	}
 	return axes, whole, true
 }
 
-// present reports whether the node has an input k.
+// The function present reports whether the node has an input k.
 func present(n *onnxpb.NodeProto, k int) bool { return k < len(n.Input) && n.Input[k] != "" }
 
-// parameter returns an attribute of the node or, in later versions, its input k.
+// The method parameter returns the value of a node's attribute. In later operator versions the value is in input k.
 func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64, bool) {
 	if a := attribute(n, name); a != nil {
 		return a.Ints, true
@@ -476,7 +484,7 @@ func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64
 	return r.constant(n, k)
 }
 
-// gather: constant indices along another dimension, or the batch's indices into a constant table.
+// The rule gather allows constant indices along another dimension, and a batch of indices into a constant table.
 func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	axis := axisOf(n, 0, r.rank(n, 0))
 	at, data := r.position(n, 0)
@@ -496,8 +504,8 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in order, as PyTorch's as_strided does for adjacent
-// values: then it acts as a Reshape.
+// takesAll reports whether Gather takes all values of a vector in order. PyTorch's as_strided does this for adjacent
+// values. Gather then acts as a Reshape.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
 	sizes := r.shape(n, 0)
@@ -540,7 +548,7 @@ func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
 	return to(at.reduced(n, []int{axis}))
 }
 
-// reduced returns the position after the axes are reduced.
+// The method reduced returns the position after the axes are reduced.
 func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
 		return p
@@ -548,7 +556,7 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	return p.without(axes)
 }
 
-// expand: a target size of 1 keeps the value's size.
+// The rule expand is for Expand, where a target size of 1 keeps the value's size.
 func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	if !ok {
@@ -560,7 +568,7 @@ func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{at}, &edit{target: target}}}
 }
 
-// resize: constant sizes of images, or scales, which leave the batch unchanged.
+// The rule resize allows constant sizes of images. It also allows scales that leave the batch unchanged.
 func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	sizes := r.result(n)
@@ -574,7 +582,7 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 		}
 		return to(at)
 	}
-	if !present(n, 3) { // by scales; with one sample, even a scale of 1.5 keeps the batch's size
+	if !present(n, 3) { // resize by scales; with one sample, even a scale of 1.5 keeps the batch's size
 		scales := 2
 		if r.opset < 11 {
 			scales = 1
@@ -596,7 +604,8 @@ func plainResize(n *onnxpb.NodeProto) bool {
 	return (policy == nil || string(policy.GetS()) == "stretch") && string(mode.GetS()) != "tf_crop_and_resize"
 }
 
-// einsum: the batch has its own letter, the same in all inputs that hold it, absent from the others, and not summed.
+// The rule einsum requires that the batch has its own letter. This letter is the same in all inputs that hold the
+// batch, absent from the other inputs, and not summed.
 func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
@@ -629,8 +638,8 @@ func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// recurrent: sequences [time, batch, …] without individual lengths. A constant initial state is repeated for every
-// sample.
+// The rule recurrent is for sequences [time, batch, …] without individual lengths. A constant initial state is repeated
+// for every sample.
 func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	const lengths, firstState, lastState = 4, 5, 6 // inputs
 	at, fed := r.position(n, 0)
@@ -655,7 +664,7 @@ func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	return []option{o}
 }
 
-// attention: queries, keys and values [batch, …], with a constant mask or no mask.
+// The rule attention is for queries, keys and values [batch, …], with a constant mask or no mask.
 func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 	const mask = 3
 	at, _ := r.position(n, 0)
@@ -673,12 +682,12 @@ func (r *rebatching) attention(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// tableRows: operators on tables [N, columns] that work row by row.
+// The rule tableRows is for operators on tables [N, columns] that work row by row.
 func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
 	for k := range n.Input {
 		at, fed := r.position(n, k)
 		switch op := n.GetOpType(); {
-		case !fed && op == "ArrayFeatureExtractor" && k == 1: // the columns to take
+		case !fed && op == "ArrayFeatureExtractor" && k == 1: // the selected columns
 		case !fed || at != (position{0, 1, 1}) || r.rank(n, k) != 2:
 			return nil
 		}
@@ -686,7 +695,7 @@ func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
 	return to(position{0, 1, 1})
 }
 
-// qLinearBinary: inputs 0 and 3, elementwise, with constant scales and zero points.
+// The rule qLinearBinary is for operators that are elementwise in inputs 0 and 3, with constant scales and zero points.
 func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
 	if !present(n, 3) || !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
 		return nil
@@ -694,7 +703,8 @@ func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
 	return r.broadcast(&onnxpb.NodeProto{Input: []string{n.Input[0], n.Input[3]}, Output: n.Output})
 }
 
-// qLinearConcat: inputs 2, 5, … side by side, each followed by its constant scale and zero point.
+// The rule qLinearConcat is for the concatenation of inputs 2, 5, …. A constant scale and a zero point follow each of
+// them.
 func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
 	parts := &onnxpb.NodeProto{Output: n.Output, Attribute: n.Attribute}
 	for k := 2; k < len(n.Input); k += 3 {
@@ -709,7 +719,7 @@ func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
 	return r.concat(parts)
 }
 
-// qGemm: Gemm of inputs 0 and 3, with bias in input 6.
+// The rule qGemm is for Gemm of inputs 0 and 3, with the bias in input 6.
 func (r *rebatching) qGemm(n *onnxpb.NodeProto) []option {
 	if len(n.Input) < 6 || slices.ContainsFunc(n.Input[3:6], r.fed) || !r.wholeTensor(n, 1, 2, 7, 8) {
 		return nil

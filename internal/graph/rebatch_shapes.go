@@ -8,12 +8,13 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file learns the shapes of all values of a graph from one run, with one sample or the batch size that the file
-// fixes. The caller performs the run.
+// This file learns the shapes of all values of a graph from one run. The run uses one sample, or the batch size that
+// the file fixes. The caller performs the run.
 
-// Prove proves that a model's scores for one input of a batch do not depend on the others (see rebatch.go), and
-// returns the edits that free its batch dimension. shape is the shape of its input for a batch of n; run runs a model
-// with additional int64 outputs on an input of this shape and returns these outputs, one vector each.
+// Prove proves that a model's scores for one input of a batch do not depend on the other inputs (see rebatch.go). It
+// returns the edits that free the model's batch dimension. The argument shape is the shape of the model's input for a
+// batch of n. The function run runs a model with additional int64 outputs on an input of this shape, and returns these
+// outputs, one vector each.
 func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (Edits, error) {
@@ -24,8 +25,8 @@ func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	return rebatch(m, input, output, n, known)
 }
 
-// learnShapes runs the graph with Shape nodes behind all values that its output needs. It returns their shapes and
-// the vectors that are parameters of nodes.
+// learnShapes runs the graph with Shape nodes behind all values that its output needs. It returns the shapes of these
+// values and the vectors that are parameters of nodes.
 func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (known learnt, err error) {
@@ -56,14 +57,15 @@ func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
 	return learnt{shapes, ints}, nil
 }
 
-// parameters lists, by operator, the inputs that hold axes or indices.
+// The map parameters lists, by operator, the inputs that hold axes or indices.
 var parameters = map[string][]int{
 	"Slice": {1, 2, 3, 4}, "Squeeze": {1}, "Unsqueeze": {1}, "Gather": {1}, "Pad": {1}, "CumSum": {1},
 	"ReduceMean": {1}, "ReduceSum": {1}, "ReduceMax": {1}, "ReduceMin": {1}, "ReduceProd": {1},
 	"ReduceL1": {1}, "ReduceL2": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1},
 }
 
-// unknowns returns the values with shapes, and the node parameters with values, known only at run time.
+// The function unknowns returns what is known only at run time: the values whose shapes are missing, and the node
+// parameters whose values are missing.
 func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
 	needed := neededFor(g, output)
 	for i, n := range g.Node {
@@ -84,7 +86,7 @@ func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.
 	return values, asked
 }
 
-// addOutputs adds outputs to the graph: the shapes of values, and the requested vectors as int64.
+// addOutputs adds outputs to the graph: the shapes of the values, and the requested vectors as int64.
 func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
 	e := newEditor(g)
 	for i, v := range slices.Concat(values, asked) {

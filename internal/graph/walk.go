@@ -10,17 +10,17 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file walks models: their graph, its subgraphs (the bodies of If, Loop
-// and Scan), and their local functions.
+// This file walks through models: their graph, its subgraphs (the bodies of If, Loop and Scan), and their local
+// functions.
 
-// scope is a graph or a function body, with the scopes around it.
+// A scope is a graph or a function body, with links to the scopes around it.
 type scope struct {
 	function  string // the enclosing local function; "" in the model's graph
 	outer     *scope
 	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
 }
 
-// constant returns the constant with this name that is visible to a node of the scope.
+// The method constant returns the constant with this name that is visible to a node of the scope.
 func (s *scope) constant(name string) *onnxpb.TensorProto {
 	for ; s != nil; s = s.outer {
 		if t := s.constants[name]; t != nil {
@@ -30,7 +30,7 @@ func (s *scope) constant(name string) *onnxpb.TensorProto {
 	return nil
 }
 
-// eachNode calls visit for every node of the model, and returns its first error.
+// eachNode calls visit for every node of the model, and returns the first error.
 func eachNode(m *onnxpb.ModelProto, visit func(*scope, *onnxpb.NodeProto) error) error {
 	if err := visitGraph(m.Graph, nil, visit); err != nil {
 		return err
@@ -107,7 +107,7 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	}
 }
 
-// tensorVisit is called for each tensor.
+// A tensorVisit is called for each tensor.
 type tensorVisit func(*onnxpb.TensorProto)
 
 func (v tensorVisit) graph(g *onnxpb.GraphProto) {
@@ -150,17 +150,17 @@ func (v tensorVisit) all(tensors []*onnxpb.TensorProto) {
 	}
 }
 
-// Limits on the size of a model's messages. Parsed, a message takes up to 250 bytes of memory for two bytes of file,
-// and a packed number eight for one: each limit amounts to a gigabyte. The largest models in use have some 10⁵ nodes,
-// each with about ten messages and fields.
+// These constants limit the size of a model's messages. A parsed message takes up to 250 bytes of memory for two bytes
+// of file, and a packed number takes eight bytes for one. Each limit amounts to a gigabyte. The largest models in use
+// have some 10⁵ nodes, each with about ten messages and fields.
 const (
 	maxFields     = 1 << 22
-	packedPerUnit = 32 // packed bytes that count as one field
+	packedPerUnit = 32 // number of packed bytes that count as one field
 	maxNesting    = 100
 )
 
-// checkFields refuses a model that would take far more memory when parsed than its file, or that is nested deeper
-// than ONNX Runtime reads (its protobuf library stops at 100 messages).
+// checkFields refuses a model that would take far more memory in parsed form than its file does. It also refuses a
+// model with deeper nesting than ONNX Runtime accepts, whose protobuf library stops at 100 messages.
 func checkFields(model []byte) error {
 	left := maxFields
 	return countFields(model, (*onnxpb.ModelProto)(nil).ProtoReflect().Descriptor(), maxNesting, &left)

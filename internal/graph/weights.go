@@ -12,12 +12,12 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// block is memory outside Go's heap that is written once. Sessions compute directly with the weights in it, and
-// nothing can change them: neither a change to the file, as with a mapped file, nor a stray pointer. It is unmapped
-// once nothing refers to it any more.
+// A block is memory outside Go's heap that is written once. Sessions compute directly with the weights in it. Nothing
+// can change these weights: neither a stray pointer nor a change to the file, which would change a mapped file. The
+// block is unmapped once nothing refers to it any more.
 type block struct{ bytes []byte }
 
-// fillBlock creates a block of size bytes with fill, which must write all of them.
+// fillBlock creates a block of size bytes. It calls fill, which must write all of them.
 func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 	if size == 0 {
 		return new(block), fill(nil)
@@ -40,13 +40,13 @@ func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 // readBlock reads exactly size bytes and also writes them to seen.
 func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 	return fillBlock(size, func(to []byte) error {
-		const piece = 1 << 20 // small enough to stay in the cache until seen reads it
+		const piece = 1 << 20 // small enough to stay in the cache until seen processes it
 		for len(to) > 0 {
 			part := to[:min(piece, len(to))]
 			if _, err := io.ReadFull(r, part); err != nil {
 				return errChanges
 			}
-			_, _ = seen.Write(part) // a hash never fails
+			_, _ = seen.Write(part) // a hash never returns an error
 			to = to[len(part):]
 		}
 		if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
@@ -58,18 +58,18 @@ func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 
 var errChanges = errors.New("the file changes while it is read")
 
-// weight holds the data of an initializer in a block. The graph contains a tensor without data, with the weight's key
-// as its file name.
+// A weight holds the data of an initializer in a block. The graph then contains a tensor without data, whose file name
+// is the weight's key.
 type weight struct {
 	block *block
-	data  []byte // part of block
+	data  []byte // a part of block
 }
 
-// newWeight returns a weight with data from the block. Compiled code assumes aligned elements: if the data are not
-// aligned to the element size, they are copied to a block of their own.
+// newWeight returns a weight with data from the block. Compiled code assumes aligned elements. So if the data are not
+// aligned to the element size, newWeight copies them to a block of their own.
 func newWeight(b *block, offset, size, element int64) (weight, error) {
 	data := b.bytes[offset : offset+size]
-	if offset%element == 0 { // a block starts at a page
+	if offset%element == 0 { // a block starts at a page boundary
 		return weight{b, data}, nil
 	}
 	moved, err := fillBlock(size, func(to []byte) error {
@@ -91,13 +91,13 @@ func weightOf(weights Weights, t *onnxpb.TensorProto) (w weight, ok bool) {
 	return w, ok
 }
 
-// point turns t into an external tensor with the given key.
+// The function point turns t into an external tensor with the given key.
 func point(t *onnxpb.TensorProto, key string) {
 	t.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
 	t.ExternalData = []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String(key)}}
 }
 
-// embed stores data in t.
+// The function embed stores data in t.
 func embed(t *onnxpb.TensorProto, data []byte) {
 	t.DataLocation, t.ExternalData, t.RawData = nil, nil, data
 }
@@ -106,7 +106,7 @@ func embed(t *onnxpb.TensorProto, data []byte) {
 // alive.
 type Weights map[string]weight
 
-// Initializer is an initializer of a graph with its data stored outside the graph.
+// An Initializer is an initializer of a graph whose data are stored outside the graph.
 type Initializer struct {
 	Name string
 	Type ElemType

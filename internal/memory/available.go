@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// Available is the memory, in bytes, that this process can still take without swapping: MemAvailable of Linux, within
-// the limits of the process's control groups (containers, pods, services). ok is false if the system does not tell.
+// Available returns the memory, in bytes, that this process can still take without swapping. This is MemAvailable of
+// Linux, within the limits of the process's control groups (containers, pods, services). The result ok is false if the
+// system does not provide this information.
 func Available() (bytes uint64, ok bool) { return available(os.DirFS("/")) }
 
-// available is Available for a system with the files of root.
+// The function available computes Available for a system with the files of root.
 func available(root fs.FS) (bytes uint64, ok bool) {
 	kib, ok := field(root, "proc/meminfo", "MemAvailable:")
 	if !ok || kib > 1<<53 {
@@ -28,11 +29,11 @@ func available(root fs.FS) (bytes uint64, ok bool) {
 	return bytes, true
 }
 
-// hierarchy names the memory files of one version of control groups.
+// A hierarchy names the memory files of one version of control groups.
 type hierarchy struct {
-	controller          string // its name in /proc/self/cgroup
+	controller          string // name of the controller in /proc/self/cgroup
 	mount               string
-	limit, usage, cache string // cache: the field of memory.stat with the file pages that the kernel reclaims first
+	limit, usage, cache string // cache names the field of memory.stat for the file pages that the kernel reclaims first
 }
 
 var hierarchies = []hierarchy{
@@ -40,8 +41,8 @@ var hierarchies = []hierarchy{
 	{"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 }
 
-// groups returns the folders of the process's group and its ancestors, each with its own limit. In a container there is
-// only one, the mount itself.
+// The method groups returns the folders of the process's group and of the group's ancestors. Each group has its own
+// limit. In a container there is only one group, at the mount itself.
 func (h hierarchy) groups(root fs.FS) []string {
 	folders := []string{h.mount}
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
@@ -49,7 +50,7 @@ func (h hierarchy) groups(root fs.FS) []string {
 		return folders
 	}
 	for line := range strings.Lines(string(text)) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // number:controllers:path
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // format: number:controllers:path
 		if len(parts) != 3 || !slices.Contains(strings.Split(parts[1], ","), h.controller) {
 			continue
 		}
@@ -60,7 +61,7 @@ func (h hierarchy) groups(root fs.FS) []string {
 	return folders
 }
 
-// room is the memory that a group may still take; without a limit, the largest uint64.
+// The method room returns the memory that a group may still take. Without a limit it returns the largest uint64.
 func (h hierarchy) room(root fs.FS, group string) uint64 {
 	limit, limited := number(root, path.Join(group, h.limit))
 	if !limited {
@@ -72,7 +73,7 @@ func (h hierarchy) room(root fs.FS, group string) uint64 {
 	return limit - min(used, limit)
 }
 
-// number reads a file that holds one number; ok is false for "max".
+// The function number parses a file that holds one number. The result ok is false for "max".
 func number(root fs.FS, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -82,7 +83,7 @@ func number(root fs.FS, name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// field reads the number after name in a file of lines "name number".
+// The function field returns the number after name in a file of lines "name number".
 func field(root fs.FS, file, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {

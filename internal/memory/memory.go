@@ -1,5 +1,5 @@
-// Package memory limits the memory for an input. A small file may claim or unpack to a large size; Check returns an
-// error before the system kills the process.
+// Package memory limits the memory for an input. A small file may claim a large size or unpack to a large size. Check
+// returns an error before the system kills the process.
 package memory
 
 import (
@@ -8,12 +8,13 @@ import (
 	"runtime/debug"
 )
 
-// most is the limit without knowledge of the machine. Data sets that do not stay on disk need less; a user with a
-// larger one sets GOMEMLIMIT.
+// This limit applies if nothing is known about the machine. Data sets that do not stay on disk need less memory. A user
+// with a larger data set sets GOMEMLIMIT.
 const most = 2 << 30
 
-// Limit is the number of bytes that an input may take: half of GOMEMLIMIT if set, otherwise the smaller of 2 GiB and a
-// quarter of Available. Twice the limit must fit, as the garbage collector lets as much garbage pile up.
+// Limit returns the number of bytes that an input may take. If GOMEMLIMIT is set, this is half of GOMEMLIMIT. Otherwise
+// it is the smaller of 2 GiB and a quarter of Available. Twice the limit must fit into memory, because the garbage
+// collector lets an equal amount of garbage pile up.
 func Limit() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit / 2
@@ -21,7 +22,7 @@ func Limit() int64 {
 	return limit(Available())
 }
 
-// limit is Limit for the given available memory.
+// The function limit computes Limit for the given available memory.
 func limit(bytes uint64, known bool) int64 {
 	if !known {
 		return most
@@ -29,7 +30,8 @@ func limit(bytes uint64, known bool) int64 {
 	return int64(min(most, bytes/4))
 }
 
-// Check returns a *LimitError if bytes exceeds Limit, or is negative, which stands for an overflow.
+// Check returns a *LimitError if bytes exceeds Limit. It also returns this error if bytes is negative, which stands for
+// an overflow.
 func Check(bytes int64) error {
 	if limit := Limit(); bytes < 0 || bytes > limit {
 		return &LimitError{bytes, limit}
@@ -37,9 +39,9 @@ func Check(bytes int64) error {
 	return nil
 }
 
-// LimitError means that the input is too large for the memory.
+// LimitError means that the input is too large for the available memory.
 type LimitError struct {
-	Need, Limit int64 // bytes; Need is negative if unknown but above Limit
+	Need, Limit int64 // bytes; a negative Need means an unknown amount above Limit
 }
 
 func (e *LimitError) Error() string {

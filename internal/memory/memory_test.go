@@ -12,7 +12,7 @@ func TestAvailable(t *testing.T) {
 	for _, test := range []struct {
 		what  string
 		files map[string]string
-		want  uint64 // 0: unknown
+		want  uint64 // 0 means unknown
 	}{
 		{"no control group", map[string]string{"proc/meminfo": free}, 7000 << 10},
 		{"no file", nil, 0},

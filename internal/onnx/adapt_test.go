@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// TestColumns: each input of the model gets the data column of its name, rounded if it takes integers. The model's
-// scores are its inputs.
+// TestColumns checks that each input of the model gets the data column of its name, and that inputs that take integers
+// round it. The model's scores are its inputs.
 func TestColumns(t *testing.T) {
 	row := []float32{41.5, 1.75, -3.25, 300}
 	for _, c := range []struct {
@@ -61,10 +61,10 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestRounding checks the values that reach an integer model, whose scores are its inputs.
+// TestRounding checks the values that reach an integer model. The scores of the model are its inputs.
 func TestRounding(t *testing.T) {
 	in := []float32{-1e30, -300, -128.5, -1.5, -.5, -.25, .49, .5, 1.5, 2.5, 254.5, 255.4, 300, 70000, 1e30}
-	for typ, r := range map[graph.ElemType][2]float32{ // the least and the greatest float32 of each type
+	for typ, r := range map[graph.ElemType][2]float32{ // smallest and largest float32 of each type
 		graph.ElemType(onnxpb.TensorProto_UINT8):  {0, 255},
 		graph.ElemType(onnxpb.TensorProto_INT8):   {-128, 127},
 		graph.ElemType(onnxpb.TensorProto_UINT16): {0, 65535},
@@ -86,8 +86,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestSplitLone: for any bits of a logit or probability, class 1 has the greater of the two scores exactly if z > 0 or
-// p > ½; a tie gives class 0.
+// TestSplitLone tries any bits of a logit or probability. The score of class 1 must be greater than the score of class
+// 0 exactly if z > 0 or p > ½. A tie must give class 0.
 func TestSplitLone(t *testing.T) {
 	half := float32(.5)
 	below, above := math.Nextafter32(half, 0), math.Nextafter32(half, 1)
@@ -108,7 +108,7 @@ func TestSplitLone(t *testing.T) {
 		{graph.Probabilities, 1, []float32{0, 1}, 1},
 		{graph.Probabilities, 0, []float32{1, 0}, 0},
 	} {
-		// The number is the input's only value, times itself's sign of nothing: y = Relu(x) − Relu(−x).
+		// The number is the input's only value, computed as y = Relu(x) − Relu(−x).
 		b := newModel("x", graph.Float32, "N", 1).node("Neg", "x", "n").node("Relu", "x", "a").node("Relu", "n", "b").
 			node("Sub", "a b", "y").output("y", graph.Float32, "N", 1)
 		scores1 := graph.SplitLone(b.Graph, "y", c.kind)
@@ -121,14 +121,15 @@ func TestSplitLone(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = s.close()
-		// −p + 1 is rounded to nearest, also below ½.
+		// The sum −p + 1 is rounded to nearest, even if p is below ½.
 		if got[1] != c.want[1] || math.Abs(float64(got[0]-c.want[0])) > 1e-7 || smoothing.Vote(got) != c.vote {
 			t.Errorf("%v %v: scores %v, vote %d, want %v and %d", c.kind, c.v, got, smoothing.Vote(got), c.want, c.vote)
 		}
 	}
 }
 
-// TestLone: one number a sample becomes two scores, for every declared shape, type and batch that a model may have.
+// TestLone checks that a model with one number per sample gets two scores, for every declared shape, type and batch
+// that a model may have.
 func TestLone(t *testing.T) {
 	linear := func(dims ...any) *modelBuilder {
 		return newModel("x", graph.Float32, dims...).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z")
@@ -155,7 +156,7 @@ func TestLone(t *testing.T) {
 			t.Errorf("%s: %d classes, %v, %d a call, want 2, %v, %d", name, m.Classes(), m.Outputs(), m.tile, c.want, c.tile)
 		}
 		changes := 1
-		if name == "batch of 1" { // freed by the loader
+		if name == "batch of 1" { // the loader frees this batch
 			changes = 2
 		}
 		if !strings.HasPrefix(m.Output(), "'y' ") || len(m.Changes()) != changes {
@@ -185,14 +186,14 @@ func TestLone(t *testing.T) {
 	}
 }
 
-// shapeless adds an output without a declared shape.
+// The method shapeless adds an output without a declared shape.
 func (b *modelBuilder) shapeless(name string, t graph.ElemType) *modelBuilder {
 	b.output(name, t)
 	b.Graph.Output[len(b.Graph.Output)-1].GetType().GetTensorType().Shape = nil
 	return b
 }
 
-// The stated output kind is compared with the detected one.
+// The output kind that the user states must be compared with the detected kind.
 func TestLoneWarnings(t *testing.T) {
 	b := newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "y").output("y", graph.Float32, "N", 1)
 	m := load(t, b.bytes(t), LoadOptions{Outputs: graph.Logits})

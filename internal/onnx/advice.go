@@ -14,7 +14,7 @@ import (
 
 // This file advises on models that run slowly or not at all.
 
-// batchAdvice tells how to export a model that cannot run in batches because of err.
+// batchAdvice explains how to export a model that cannot run in batches because of err.
 func (l *loader) batchAdvice(err error) string {
 	free := fmt.Sprintf("whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", quote.Name(l.contract.Input.Name))
 	switch {
@@ -34,7 +34,7 @@ func (l *loader) batchAdvice(err error) string {
 var noKernel = regexp.MustCompile(`Could not find an implementation for (\w+)\(`)
 
 // cannotLoad explains why a session does not open. ONNX Runtime's CPU provider lacks kernels for types other than
-// float32; the graph is not at fault then.
+// float32. In that case the graph is not at fault.
 func (l *loader) cannotLoad(err error) error {
 	found := noKernel.FindStringSubmatch(err.Error())
 	t := l.numbersOf()
@@ -45,8 +45,8 @@ func (l *loader) cannotLoad(err error) error {
 		"export the model in float32 (in PyTorch model.float())")
 }
 
-// numbersOf returns the float type that the model computes in: its input's type or, if that is float32 or an integer,
-// its weights' type.
+// numbersOf returns the float type in which the model computes. This is the type of its input or, if the input has the
+// type float32 or an integer type, the type of its weights.
 func (l *loader) numbersOf() graph.ElemType {
 	if t := l.contract.Input.Type; t != graph.Float32 {
 		return t

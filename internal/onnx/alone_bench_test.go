@@ -14,8 +14,9 @@ import (
 )
 
 // BenchmarkAlone runs the file $RSCERT_BENCH_MODEL directly in ONNX Runtime, with only rscert's options for the device
-// $RSCERT_BENCH_DEVICE. It is the baseline for sampling. 'bound' keeps its inputs on the device, 'sent' sends them with
-// each call; CALLERS calls of $RSCERT_BENCH_BATCH samples run concurrently. scripts/gpu_check.py calls it.
+// $RSCERT_BENCH_DEVICE. It is the baseline for sampling. The variant 'bound' keeps its inputs on the device, and the
+// variant 'sent' sends them with each call. CALLERS calls of $RSCERT_BENCH_BATCH samples run concurrently. The script
+// scripts/gpu_check.py calls this benchmark.
 func BenchmarkAlone(b *testing.B) {
 	file := os.Getenv("RSCERT_BENCH_MODEL")
 	if file == "" {
@@ -41,7 +42,7 @@ func BenchmarkAlone(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer a.session.Destroy()
-	most := 2 // more than one only hides the host's work between calls
+	most := 2 // a second call only hides the host's work between calls
 	if !d.provider.ownMemory {
 		most = runtime.GOMAXPROCS(0)
 	}
@@ -64,7 +65,7 @@ func BenchmarkAlone(b *testing.B) {
 						b.Fatal(err)
 					}
 					defer func() { _ = end() }()
-					if err := call(); err != nil { // the first call chooses kernels
+					if err := call(); err != nil { // the first call chooses the kernels
 						b.Fatal(err)
 					}
 					calls[i] = call
@@ -76,7 +77,7 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
-// repeat makes b.N calls, shared by all callers.
+// The function repeat makes b.N calls in total, shared by all callers.
 func repeat(b *testing.B, calls []func() error) {
 	var made atomic.Int64
 	failed := make(chan error, len(calls))
@@ -98,7 +99,7 @@ func repeat(b *testing.B, calls []func() error) {
 	b.StopTimer()
 }
 
-// alone is a model's file opened in ONNX Runtime.
+// The type alone is a model's file opened in ONNX Runtime.
 type alone struct {
 	session         *ort.DynamicAdvancedSession
 	input, output   string
@@ -127,7 +128,7 @@ func openAlone(file string, d Device, batch int64) (*alone, error) {
 	return a, err
 }
 
-// tensors returns an input and room for its output, in the host's memory.
+// The method tensors returns an input and memory for its output, both on the host.
 func (a *alone) tensors() (in, out *ort.Tensor[float32], err error) {
 	x := make([]float32, a.inSize.FlattenedSize())
 	for i := range x {
@@ -144,7 +145,7 @@ func (a *alone) sent(in, out *ort.Tensor[float32]) (call, end func() error, err 
 	return func() error { return a.session.Run([]ort.Value{in}, []ort.Value{out}) }, func() error { return nil }, nil
 }
 
-// bound binds the output and the input; a device with memory of its own copies the input once.
+// The method bound binds the output and the input. A device with memory of its own copies the input once.
 func (a *alone) bound(in, out *ort.Tensor[float32]) (call, end func() error, err error) {
 	binding, err := a.session.CreateIoBinding()
 	if err != nil {

@@ -1,8 +1,8 @@
 package onnx
 
-// This file calls the C API directly for five things that the Go binding does not wrap: it tells a wrong file from a
-// library that is too old, reads the library's version, lists its execution providers, gives a session weights in our
-// own memory, and runs with bound values so that a run can be stopped.
+// This file calls the C API directly for five things that the Go binding does not wrap. It distinguishes a wrong file
+// from a library that is too old. It queries the library's version. It lists the library's execution providers. It
+// gives a session weights in rscert's own memory. It runs sessions with bound values, so that a run can be stopped.
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -11,14 +11,14 @@ package onnx
 #include <stdlib.h>
 #include <string.h>
 
-// The head of ONNX Runtime's OrtApiBase.
+// ApiBase is the first part of ONNX Runtime's OrtApiBase.
 typedef struct {
 	const void *(*GetApi)(uint32_t version);
 	const char *(*GetVersionString)(void);
 } ApiBase;
 
-// OrtApi is a struct of function pointers that only ever grows at its end, so an entry's index is part of the ABI. The
-// indices are counted in onnxruntime_c_api.h; apiVersion 7 is the first with all of them.
+// OrtApi is a struct of function pointers that only grows at its end, so an entry's index is part of the ABI. The
+// indices are positions in onnxruntime_c_api.h. The first version with all of them is apiVersion 7.
 enum {
 	apiVersion = 7, getErrorMessage = 2, createTensorWithData = 49, createCpuMemoryInfo = 69, releaseStatus = 93,
 	releaseMemoryInfo = 94, releaseValue = 96, getAvailableProviders = 125, releaseAvailableProviders = 126,
@@ -53,7 +53,7 @@ static void api_release_providers(ApiBase *base, char **names, int n) {
 	((void *(*)(char **, int))api[releaseAvailableProviders])(names, n);
 }
 
-// api_text returns the error message, which the caller frees, or NULL for no error.
+// api_text returns the error message, or NULL for no error. The caller frees the message.
 static char *api_text(void *const *api, void *status) {
 	if (!status) return NULL;
 	char *problem = strdup(((const char *(*)(void *))api[getErrorMessage])(status));
@@ -70,8 +70,8 @@ typedef struct {
 	int32_t type; // ONNX's type number; ONNX Runtime uses the same
 } Weight;
 
-// api_add_weight makes w the initializer of its name in sessions opened with the options. ONNX Runtime keeps the
-// pointer to the data and copies the rest. It returns NULL or an error message that the caller frees.
+// api_add_weight makes w the initializer of w's name in sessions that are opened with the options. ONNX Runtime keeps
+// the pointer to the data and copies the rest. The function returns NULL or an error message that the caller frees.
 static char *api_add_weight(ApiBase *base, void *options, Weight w) {
 	void *const *api = base->GetApi(initializersVersion);
 	if (!api) return strdup("ONNX Runtime has no API of version 12");
@@ -117,19 +117,19 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// requiredAPI is the C API version of ONNX Runtime that the Go binding was built for; requiredVersion is the first
+// requiredAPI is the version of ONNX Runtime's C API for which the Go binding was built. requiredVersion is the first
 // release with that API.
 const (
 	requiredAPI     = 24
 	requiredVersion = "1.24"
 )
 
-// apiBase belongs to the library that ask opened last.
+// apiBase belongs to the library that the function ask opened last.
 var apiBase *C.ApiBase
 
-// ask opens the library at path and returns its version and the execution
-// providers built into it. The library stays loaded until the process ends:
-// ONNX Runtime keeps thread-local state that does not survive unloading.
+// The function ask opens the library at path. It returns the library's version and the execution providers built into
+// it. The library stays loaded until the process ends, because ONNX Runtime keeps thread-local state that does not
+// survive unloading.
 func ask(path string) (version string, providers []string, err error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -160,9 +160,9 @@ func ask(path string) (version string, providers []string, err error) {
 	return version, providers, nil
 }
 
-// addWeight makes the data of w the initializer of its name in sessions opened with the options, in place of an
-// external tensor. The session reads the data in place: they must lie outside Go's heap and stay unchanged until the
-// session is closed.
+// addWeight makes the data of w the initializer of w's name in sessions that are opened with the options. It replaces
+// an external tensor. The session uses the data in place. So the data must lie outside Go's heap and stay unchanged
+// until the session is closed.
 func addWeight(o *ort.SessionOptions, w graph.Initializer) error {
 	options, err := pointerIn(o, "o") // OrtSessionOptions*
 	if err != nil {
@@ -183,7 +183,7 @@ func addWeight(o *ort.SessionOptions, w graph.Initializer) error {
 	return apiError(problem)
 }
 
-// apiError makes an error of a C message and frees the message.
+// apiError makes an error from a C message and frees the message.
 func apiError(problem *C.char) error {
 	if problem == nil {
 		return nil
@@ -192,7 +192,7 @@ func apiError(problem *C.char) error {
 	return errors.New(C.GoString(problem))
 }
 
-// pointerIn returns the ONNX Runtime pointer that a value of the Go binding keeps in the unexported fields of these
+// pointerIn returns the ONNX Runtime pointer that a value of the Go binding keeps in the unexported fields with these
 // names.
 func pointerIn(thing any, names ...string) (unsafe.Pointer, error) {
 	v := reflect.ValueOf(thing)
@@ -212,14 +212,14 @@ func pointerIn(thing any, names ...string) (unsafe.Pointer, error) {
 
 var errBinding = errors.New("the Go binding of ONNX Runtime keeps its values otherwise")
 
-// boundValue is a tensor and the name of the input that it is bound to.
+// A boundValue is a tensor together with the name of the input to which it is bound.
 type boundValue struct {
 	tensor ort.Value
 	value  unsafe.Pointer // OrtValue*
 	name   *C.char
 }
 
-// newBoundValue makes a tensor of data, which must be pinned, for the named input.
+// newBoundValue makes a tensor from data, which must be pinned, for the named input.
 func newBoundValue[T ort.TensorData](name string, shape ort.Shape, data []T) (boundValue, error) {
 	tensor, err := ort.NewTensor(shape, data)
 	if err != nil {
@@ -237,7 +237,7 @@ func (v boundValue) destroy() error {
 	return v.tensor.Destroy()
 }
 
-// binding is a session with values bound to its inputs and outputs. Values on a device stay there from run to run.
+// A binding is a session with values bound to its inputs and outputs. Values on a device stay there from run to run.
 type binding struct {
 	*ort.IoBinding
 	binding, session unsafe.Pointer
@@ -256,12 +256,12 @@ func newBinding(s *ort.DynamicAdvancedSession) (b binding, err error) {
 	return b, err
 }
 
-// bind gives an input its value. A device with memory of its own copies the current contents.
+// The method bind gives an input its value. A device with memory of its own copies the current contents.
 func (b binding) bind(v boundValue) error {
 	return apiError(C.api_bind_input(apiBase, b.binding, v.name, v.value))
 }
 
-// run runs the session on the bound values.
+// The method run runs the session on the bound values.
 func (b binding) run(options *ort.RunOptions) error {
 	o, err := pointerIn(options, "o")
 	if err != nil {

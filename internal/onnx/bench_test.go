@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkRun shows how the batch size affects the speed on one core.
+// BenchmarkRun shows how the speed on one core depends on the batch size.
 func BenchmarkRun(b *testing.B) {
 	r := openRuntime(b)
 	for _, model := range []string{"cifar10_resnet_2b", "mnist-net_256x2"} {
@@ -31,7 +31,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkRunOverhead runs a model that computes almost nothing, so it measures the cost of a Run itself.
+// BenchmarkRunOverhead runs a model that computes almost nothing, so it measures the cost of Run itself.
 func BenchmarkRunOverhead(b *testing.B) {
 	m := load(b, testModel(b, "scores_4d"), LoadOptions{Batch: 16})
 	ctx, cancel := context.WithCancel(context.Background())

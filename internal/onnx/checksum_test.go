@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// testdata/noise-checksum.onnx (scripts/gpu_torch.py) gives k/255 the class (Σ wᵢ·(kᵢ mod 16)) mod 10, wᵢ = 1 + 7i mod
-// 3, for whole k, negative ones too; scripts/gpu_check.py uses it to compare noise.
+// The model testdata/noise-checksum.onnx (scripts/gpu_torch.py) gives an input k/255 the class (Σ wᵢ·(kᵢ mod 16)) mod
+// 10, where wᵢ = 1 + 7i mod 3. The k are whole numbers and may be negative. The script scripts/gpu_check.py compares
+// noise with this model.
 func TestNoiseChecksum(t *testing.T) {
 	model, err := os.ReadFile("../../testdata/noise-checksum.onnx")
 	if err != nil {

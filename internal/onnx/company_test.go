@@ -16,9 +16,10 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// company holds models whose inputs affect each other, as real exports have them: each computes a function of the whole
-// tensor or along the batch before or after a small convolutional net. node is the node that ends the proof; "": the
-// proof finds an edit after which the graph treats every input of a batch as in a batch of one.
+// The map company holds models whose inputs affect each other, as in real exports. Each model computes a function of
+// the whole tensor or along the batch, before or after a small convolutional net. Its field node is the name of the
+// node that ends the proof. If this name is "", the proof finds an edit after which the graph treats every input of a
+// batch as in a batch of one.
 var company = map[string]struct {
 	node  string
 	build func() *modelBuilder
@@ -26,7 +27,7 @@ var company = map[string]struct {
 	"brightest": {"ReduceMax 'max'", func() *modelBuilder { // x.clamp(0, 1) / x.amax()
 		return companyOf().clipped().node("ReduceMax", "clipped", "max", integer("keepdims", 0)).node("Div", "clipped max", "z").scored("z")
 	}},
-	"brightest_mean": {"ReduceMax 'max'", func() *modelBuilder { // class 0 if the mean is above 0.27 of the brightest
+	"brightest_mean": {"ReduceMax 'max'", func() *modelBuilder { // class 0 if the mean is above 0.27 times the maximum
 		b := companyOf().clipped().node("ReduceMax", "clipped", "max", integer("keepdims", 0)).node("Div", "clipped max", "z").
 			node("ReduceMean", "z", "m", ints("axes", 1, 2, 3), integer("keepdims", 0)).reshape("m", "column", -1, 1)
 		return b.floats("slope", 1, 0, 0, 0).floats("level", 0, 0.27, 0, 0).node("Mul", "column slope", "mean").node("Add", "mean level", "y").output("y", graph.Float32, "N", 4)
@@ -51,19 +52,19 @@ var company = map[string]struct {
 	"instance_norm_wrong_axes": {"ReduceMean 'mean'", func() *modelBuilder {
 		return companyOf().node("ReduceMean", "x", "mean", ints("axes", 0, 2, 3)).node("Sub", "x mean", "z").scored("z")
 	}},
-	"group_norm_across": {"", func() *modelBuilder { // one group of all samples, with a dimension of 1 in front of the batch
+	"group_norm_across": {"", func() *modelBuilder { // one group of all samples, with an added first dimension of 1
 		return companyOf().reshape("x", "one", 1, 1, -1).node("Softmax", "one", "z", integer("axis", 2)).
 			reshape("z", "back", -1, 3, 4, 4).scored("back")
 	}},
 	"dynamic_int8": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { return companyOf().flat("x").dynamicInt8("f") }},
-	"dynamic_int8_saturated": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { // behind a ReLU6, which the trial's inputs saturate
+	"dynamic_int8_saturated": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { // behind a ReLU6, which the trial saturates
 		return companyOf().floats("zero", 0).floats("six", 6).node("Squeeze", "zero", "low").node("Squeeze", "six", "high").
 			node("Clip", "x low high", "r").flat("r").dynamicInt8("f")
 	}},
 	"softmax_batch_axis": {"Softmax 'y'", func() *modelBuilder {
 		return companyOf().convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 0)).output("y", graph.Float32, "N", 4)
 	}},
-	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // values below the third largest of the batch are dropped
+	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // drops values below the third largest of the batch
 		return companyOf().reshape("x", "all", -1).int64s("k", 3).node("TopK", "all k", "most").second("at").
 			node("ReduceMin", "most", "third").node("Less", "x third", "less").node("Cast", "less", "mask", integer("to", int64(graph.Float32))).
 			node("Mul", "x mask", "z").scored("z")
@@ -73,7 +74,7 @@ var company = map[string]struct {
 		b.OpsetImport[0].Version = proto.Int64(14)
 		return b
 	}},
-	"lookup": {"ArgMax 'class'", func() *modelBuilder { // the brightest place of the batch's first channel chooses the offset
+	"lookup": {"ArgMax 'class'", func() *modelBuilder { // the brightest place of the batch chooses the offset
 		return companyOf().reshape("x", "all", -1).node("ArgMax", "all", "class", integer("axis", 0), integer("keepdims", 0)).
 			int64s("two", 2).node("Mod", "class two", "even").floats("table", 0, 0.5).node("Gather", "table even", "offset").
 			node("Add", "x offset", "z").scored("z")
@@ -82,13 +83,13 @@ var company = map[string]struct {
 		return companyOf().flat("x").node("Transpose", "f", "t", ints("perm", 1, 0)).node("MatMul", "f t", "gram").
 			node("MatMul", "gram f", "m").weights("w", graph.Float32, 48, 4).node("MatMul", "m w", "y").output("y", graph.Float32, "N", 4)
 	}},
-	"loop": {"Loop 'z'", func() *modelBuilder { // its body uses x, which is not an input of the node
+	"loop": {"Loop 'z'", func() *modelBuilder { // the loop's body uses x, which is not an input of the node
 		return companyOf().subgraph("Loop", "trips keep x", "z").int64s("trips", 2).on("keep").scored("z")
 	}},
 	"branch": {"If 'max'", func() *modelBuilder { // a constant condition hides that the node depends on x
 		return companyOf().subgraph("If", "keep", "max").on("keep").node("Div", "x max", "z").scored("z")
 	}},
-	"own_relu": {"Relu 'z'", func() *modelBuilder { // the model's own function, named like an ONNX operator
+	"own_relu": {"Relu 'z'", func() *modelBuilder { // a function of the model, named like an ONNX operator
 		b := companyOf().node("Relu", "x", "z").scored("z")
 		f := &onnxpb.FunctionProto{Name: proto.String("Relu"), Domain: proto.String(""), OpsetImport: b.OpsetImport,
 			Node: []*onnxpb.NodeProto{graph.Node("ReduceMax", []string{"a"}, "m"), graph.Node("Div", []string{"a", "m"}, "b")}}
@@ -108,7 +109,7 @@ var company = map[string]struct {
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Reshape", []string{"x", "target"}, "f"))
 		return b.weights("w", graph.Float32, 48, 4).node("MatMul", "f w", "y").output("y", graph.Float32, "N", 4)
 	}},
-	"resized_batch": {"Resize 'r'", func() *modelBuilder { // for one sample, 1.5 times the batch truncates to one
+	"resized_batch": {"Resize 'r'", func() *modelBuilder { // for one sample, 1.5 times the batch size truncates to one
 		b := companyOf().floats("scales", 1.5, 1, 1, 1).optional("Resize", "x", "", "scales", "r").
 			node("GlobalAveragePool", "r", "p").node("ReduceMax", "p", "t", ints("axes", 0)).node("Add", "x t", "z").scored("z")
 		b.OpsetImport[0].Version = proto.Int64(13)
@@ -123,12 +124,12 @@ func init() {
 	for name, c := range company {
 		testModels["company_"+name] = c.build
 	}
-	testModels["company_brightest_image"] = func() *modelBuilder { // a denoiser, for the script company of cmd/rscert
+	testModels["company_brightest_image"] = func() *modelBuilder { // a denoiser, for the testscript company
 		return companyOf().node("ReduceMax", "x", "max", integer("keepdims", 0)).node("Div", "x max", "y").output("y", graph.Float32, "N", 3, 4, 4)
 	}
 }
 
-// companyOf starts a model of images.
+// companyOf begins a model of images.
 func companyOf() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(12), proto.Int64(8)
@@ -145,13 +146,14 @@ func (b *modelBuilder) clipped() *modelBuilder {
 	return b.floats("zero", 0).floats("unit", 1).node("Squeeze", "zero", "low").node("Squeeze", "unit", "high").node("Clip", "x low high", "clipped")
 }
 
-// on adds a constant true.
+// The method on adds a constant true.
 func (b *modelBuilder) on(name string) *modelBuilder {
 	b.Graph.Initializer = append(b.Graph.Initializer, truth(name, 1))
 	return b
 }
 
-// subgraph adds a node whose graphs compute x divided by its largest value (Loop), or this value (If).
+// The method subgraph adds a node that contains graphs. The graphs of a Loop compute x divided by its largest value,
+// and the graphs of an If compute this largest value.
 func (b *modelBuilder) subgraph(op, in, out string) *modelBuilder {
 	largest := graph.Node("ReduceMax", []string{"x"}, out+"_max", graph.IntAttribute("keepdims", 1))
 	g := &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{largest}, Output: []*onnxpb.ValueInfoProto{value(out+"_max", graph.Float32, 1, 1, 1, 1)}}
@@ -170,7 +172,8 @@ func (b *modelBuilder) subgraph(op, in, out string) *modelBuilder {
 	return b
 }
 
-// dynamicInt8 is a linear layer as ONNX Runtime's quantize_dynamic writes it: one scale for the whole tensor.
+// dynamicInt8 adds a linear layer in the form that ONNX Runtime's quantize_dynamic writes, with one scale for the whole
+// tensor.
 func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 	raw := make([]byte, 48*4)
 	for i := range raw {
@@ -183,7 +186,8 @@ func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 		output("y", graph.Float32, "N", 4)
 }
 
-// unlike returns images; every other one is dark, and some are flat, sparse or extreme.
+// The function unlike returns images that differ strongly. Every other image is dark, and some are flat, sparse or
+// extreme.
 func unlike(n int) [][]float32 {
 	all := images(n)
 	for i, x := range all {
@@ -203,8 +207,8 @@ func unlike(n int) [][]float32 {
 	return all
 }
 
-// TestCompany runs models whose inputs affect each other. Running one input a call, they give the same bits for every
-// batch, place, company and number of workers, and warn once.
+// TestCompany runs models whose inputs affect each other. With one input per call, the models must give the same bits
+// for every batch, place, company and number of workers. They must warn once.
 func TestCompany(t *testing.T) {
 	xs := unlike(40)
 	for name, c := range company {
@@ -212,7 +216,7 @@ func TestCompany(t *testing.T) {
 			var want [][]float32
 			for _, batch := range []int{1, 16, 20, 33} {
 				m, err := openRuntime(t).Load(c.build().bytes(t), LoadOptions{Batch: batch, Device: CPU, Workers: 1 + batch%2})
-				if name == "batch_norm_training" && err != nil { // a build of ONNX Runtime without training
+				if name == "batch_norm_training" && err != nil { // ONNX Runtime was built without training
 					return
 				}
 				if err != nil {
@@ -226,7 +230,7 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// checkSingly checks that the model runs one input a call and warns once, if a node ends its proof.
+// checkSingly checks, if a node ends the model's proof, that the model runs one input per call and warns once.
 func checkSingly(t *testing.T, m *Model, node string, batch int) {
 	t.Helper()
 	s, w := m.Settings(), m.Warnings()
@@ -259,7 +263,7 @@ func checkCompany(t *testing.T, m *Model, xs [][]float32, want *[][]float32) {
 	}
 }
 
-// TestCompanyFixed exports the same models for a batch of 1, which must not be freed.
+// TestCompanyFixed exports the same models for a batch of 1. The loader must not free this batch.
 func TestCompanyFixed(t *testing.T) {
 	xs := unlike(20)
 	for name, c := range company {
@@ -283,7 +287,7 @@ func TestCompanyFixed(t *testing.T) {
 	}
 }
 
-// TestNodesOutOfOrder: the proof handles graphs whose nodes are not in order.
+// TestNodesOutOfOrder checks that the proof handles graphs whose nodes are not in order.
 func TestNodesOutOfOrder(t *testing.T) {
 	b := testModels["nchw"]()
 	slices.Reverse(b.Graph.Node)
@@ -299,7 +303,7 @@ func TestNodesOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestCompanyDevices: replicas on other devices run one input a call as well.
+// TestCompanyDevices checks that replicas on other devices also run one input per call.
 func TestCompanyDevices(t *testing.T) {
 	models, err := loadEach(t, "company_brightest", LoadOptions{Device: Device{provider: units([]string{"A", "B"}, failOn(nil))}, Batch: 16})
 	if err != nil {
@@ -312,8 +316,9 @@ func TestCompanyDevices(t *testing.T) {
 	}
 }
 
-// TestCompanyTrial disables the proof. The second check, which compares batches of very different inputs, alone finds
-// all these models but a rare choice, a function that ONNX Runtime does not use, and sizes that never change.
+// TestCompanyTrial disables the proof. The second check compares batches of very different inputs. Without the proof it
+// finds all these models except three: a choice that is rare, a function that ONNX Runtime does not use, and sizes that
+// never change.
 func TestCompanyTrial(t *testing.T) {
 	for name, c := range company {
 		l := prover(t, c.build().bytes(t))
@@ -336,7 +341,7 @@ func TestCompanyTrial(t *testing.T) {
 	}
 }
 
-// TestCompanyOpenVINO is TestCompany on the provider that recompiles graphs.
+// TestCompanyOpenVINO runs TestCompany on the provider that recompiles graphs.
 func TestCompanyOpenVINO(t *testing.T) {
 	xs := unlike(20)
 	r, d := openOpenVINO(t)
@@ -355,7 +360,7 @@ func TestCompanyOpenVINO(t *testing.T) {
 	}
 }
 
-// freeGraph is a random graph with a free batch and operators that may mix samples.
+// freeGraph returns a random graph with a free batch and with operators that may mix samples.
 func freeGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, "N", 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
@@ -377,7 +382,8 @@ func freeGraph(next func(n int) int) []byte {
 	return model
 }
 
-// mixer adds nodes from v to y, both [N,2,3,2], of one of 16 kinds.
+// The method mixer adds nodes that compute y from v. The values v and y have the shape [N,2,3,2], and there are 16
+// kinds of nodes.
 func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	axis := int64(next(4))
 	reduce := []string{"ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum"}[next(4)]
@@ -391,7 +397,7 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	case 3:
 		b.node("ReduceMax", v, y+"m", ints("axes", 1+axis%3)).node("Sub", v+" "+y+"m", y)
 	case 4:
-		if reduce == "ReduceSum" { // its axes are an input
+		if reduce == "ReduceSum" { // the operator's axes are an input
 			reduce = "ReduceProd"
 		}
 		b.node(reduce, v, y+"m").node("Sub", v+" "+y+"m", y)
@@ -401,9 +407,9 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 		b.int64s(y+"a", axis).node("CumSum", v+" "+y+"a", y)
 	case 7:
 		b.node("DynamicQuantizeLinear", v, y+"q").second(y+"s").second(y+"z").optional("DequantizeLinear", y+"q", y+"s", y+"z", y)
-	case 8: // through the sizes of the tensor
+	case 8: // depends on the sizes of the tensor
 		b.node("Shape", v, y+"shape").reshape(v, y+"r", -1, 12).node("Tanh", y+"r", y+"t").node("Reshape", y+"t "+y+"shape", y)
-	case 9: // divided by the size of a dimension
+	case 9: // divides by the size of a dimension
 		b.node("Shape", v, y+"shape").int64s(y+"i", axis).node("Gather", y+"shape "+y+"i", y+"n").
 			node("Cast", y+"n", y+"f", integer("to", int64(graph.Float32))).node("Div", v+" "+y+"f", y)
 	case 10:
@@ -421,8 +427,8 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	}
 }
 
-// companyOfProof proves a graph's independence. If that succeeds, it checks that a sample's scores have the same bits
-// in any company and match the scores of the sample alone up to rounding.
+// companyOfProof runs the proof of independence on a graph. If the proof succeeds, it checks that a sample's scores
+// have the same bits in any company. It also checks that they match the scores of the sample alone up to rounding.
 func companyOfProof(t testing.TB, model []byte) bool {
 	t.Helper()
 	l := prover(t, model)
@@ -492,7 +498,7 @@ func TestProofRandom(t *testing.T) {
 	}
 }
 
-// FuzzProof is TestProofRandom with the fuzzer's graphs.
+// FuzzProof runs TestProofRandom with graphs from the fuzzer.
 func FuzzProof(f *testing.F) {
 	f.Add([]byte("0123456789"))
 	f.Add(bytes.Repeat(binary.BigEndian.AppendUint32(nil, 0x08090a0b), 4))

@@ -16,7 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// denoiserNet is a denoiser of images [N,3,4,4] that reuses the classifiers' value names: y = conv(x) + 0.01·t.
+// denoiserNet returns a denoiser of images [N,3,4,4] that reuses the value names of the classifiers. It computes y =
+// conv(x) + 0.01·t.
 func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_conv", graph.Float32, channels, 3, 3, 3).
 		node("Conv", "x w_conv", "c", ints("pads", 1, 1, 1, 1))
@@ -28,7 +29,8 @@ func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 }
 
-// apply runs a model with one input on 16 samples. Its timestep, if any, becomes a constant.
+// The function apply runs a model with one image input on 16 samples. If the model has a timestep, the timestep becomes
+// a constant.
 func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []float32 {
 	t.Helper()
 	m := proto.CloneOf(b.ModelProto)
@@ -61,8 +63,8 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 	return out
 }
 
-// expected computes the pair's scores of 16 samples by the formulas in Denoise's documentation, running each model
-// alone.
+// The function expected computes the pair's scores for 16 samples by the formulas in the documentation of Denoise. It
+// runs each of the two models alone.
 func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser, x []float32) []float32 {
 	t.Helper()
 	alpha := 1.0
@@ -99,7 +101,8 @@ func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser
 	return apply(t, classifier, 0, clean, 4)
 }
 
-// TestDenoise compares the pair with its two models run separately, for every kind of denoiser and timestep.
+// TestDenoise compares the pair with the results of its two models run separately, for every kind of denoiser and
+// timestep.
 func TestDenoise(t *testing.T) {
 	r := openRuntime(t)
 	classifier := testModels["nchw"]()
@@ -166,7 +169,7 @@ func TestDenoisePairs(t *testing.T) {
 	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
 	d := denoiserNet(nil, 3)
 	want := expected(t, d, testModels["nchw"](), image, slices.Concat(samples...))
-	// The same two computations, written differently.
+	// These models make the same two computations in another form.
 	fixed := denoiserNet(nil, 3)
 	for _, v := range []*onnxpb.ValueInfoProto{fixed.Graph.Input[0], fixed.Graph.Output[0]} {
 		v.Type.GetTensorType().Shape.Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 1}
@@ -242,7 +245,8 @@ func TestDenoisePairs(t *testing.T) {
 	}
 }
 
-// functionOf is a function of one node, from its input to its output, for a version of ONNX's operators.
+// functionOf returns a function of one node, for a version of ONNX's operators. The node leads from the function's
+// input to its output.
 func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	f := &onnxpb.FunctionProto{Name: proto.String(name), Domain: proto.String(domain), Node: []*onnxpb.NodeProto{graph.Node(op, []string{"a"}, "b")},
 		OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}}}
@@ -250,10 +254,10 @@ func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(file, "\x22\x01a\x2a\x01b"...) // input a, output b: fields 4 and 5
+	return append(file, "\x22\x01a\x2a\x01b"...) // input a and output b, in fields 4 and 5
 }
 
-// rename replaces the names of all values of a graph without subgraphs.
+// The function rename replaces the names of all values of a graph without subgraphs.
 func rename(g *onnxpb.GraphProto, replace func(string) string) {
 	for _, t := range g.Initializer {
 		t.Name = proto.String(replace(t.GetName()))
@@ -280,7 +284,7 @@ func parsed(t *testing.T, model []byte) *onnxpb.ModelProto {
 	return m
 }
 
-// TestDenoiseExternal joins two models whose weights lie in files of the same names.
+// TestDenoiseExternal joins two models whose weights lie in files with equal names.
 func TestDenoiseExternal(t *testing.T) {
 	r := openRuntime(t)
 	d := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
@@ -316,7 +320,7 @@ func TestDenoiseExternal(t *testing.T) {
 	}
 }
 
-// TestDenoiseRefused checks the errors for models that do not fit.
+// TestDenoiseRefused checks the errors for models that do not fit each other.
 func TestDenoiseRefused(t *testing.T) {
 	epsilon := graph.Denoiser{Kind: graph.PredictedNoise, Low: -1, High: 1, AlphaBar: 0.5}
 	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
@@ -375,8 +379,9 @@ func TestDenoiseRefused(t *testing.T) {
 	}
 }
 
-// TestDenoisePython compares with scripts/denoiser_golden.py: NumPy around two sessions of Python's ONNX Runtime. The
-// diffusion model is a PyTorch export with a newer operator set than the classifier, and learns its variance.
+// TestDenoisePython compares scores with those of scripts/denoiser_golden.py, which uses NumPy around two sessions of
+// Python's ONNX Runtime. The diffusion model is a PyTorch export that learns its variance. It has a newer operator set
+// than the classifier.
 func TestDenoisePython(t *testing.T) {
 	read := func(path string) *graph.File {
 		file, err := graph.ReadModel(path)
@@ -401,7 +406,7 @@ func TestDenoisePython(t *testing.T) {
 	} {
 		d := graph.Denoiser{Kind: kind, High: 1, Mean: []float64{0.1307}, Std: []float64{0.3081}}
 		if kind.Diffusion() {
-			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // of the linear schedule, at noise of 1
+			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // linear schedule, at noise 1
 		}
 		pair, err := graph.Denoise(c.denoiser, classifier, d)
 		if err != nil {
@@ -423,7 +428,8 @@ func TestDenoisePython(t *testing.T) {
 	}
 }
 
-// TestOpenVINODenoise runs the pairs of TestDenoisePython on OpenVINO too: all their nodes, in every precision.
+// TestOpenVINODenoise runs the pairs of TestDenoisePython on OpenVINO too. It covers all nodes of the pairs in every
+// precision.
 func TestOpenVINODenoise(t *testing.T) {
 	classifier, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Device says where a model runs: on which provider, and on which of its devices. The zero value chooses CUDA if
-// library and GPU are present, else the CPU.
+// Device says where a model runs: on which provider, and on which devices of that provider. The zero value means
+// automatic choice. It chooses CUDA if library and GPU are present, and the CPU otherwise.
 type Device struct {
 	provider *provider
-	unit     string // for providers that count devices: an index, several with commas, or "" for all
+	unit     string // for providers that count devices: one index, several indices with commas, or "" for all
 }
 
 // CPU is the processor, driven by ONNX Runtime's own code.
 var CPU = Device{provider: &cpuProvider}
 
-// ParseDevice reads "auto" or a provider's device: cpu, cuda (all working GPUs), cuda:1, cuda:0,2, openvino (the same
+// ParseDevice parses "auto" or a provider's device: cpu, cuda (all working GPUs), cuda:1, cuda:0,2, openvino (the same
 // as openvino:CPU) or openvino:GPU.
 func ParseDevice(s string) (Device, error) {
 	if s == "auto" {
@@ -48,7 +48,7 @@ func ParseDevice(s string) (Device, error) {
 	return Device{}, fmt.Errorf("unknown device %q: want %s", s, Devices())
 }
 
-// parseIndices reads distinct numbers separated by commas.
+// parseIndices parses distinct numbers separated by commas.
 func parseIndices(list string) (string, bool) {
 	var indices []string
 	for text := range strings.SplitSeq(list, ",") {
@@ -62,7 +62,7 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// each returns the single devices that d may name and reports whether d asks for all of them by index.
+// The method each returns the single devices that d may name. It also reports whether d asks for all of them by index.
 func (d Device) each() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {
@@ -74,13 +74,13 @@ func (d Device) each() (all []Device, named bool) {
 		}
 		return all, true
 	}
-	for i := range max(1, len(p.names())) { // with no devices, the first one reports why
+	for i := range max(1, len(p.names())) { // if there are no devices, the first one reports the reason
 		all = append(all, Device{p, strconv.Itoa(i)})
 	}
 	return all, false
 }
 
-// checkIndices refuses indices of missing devices if the provider can list its devices.
+// checkIndices refuses the indices of missing devices if the provider can list its devices.
 func (d Device) checkIndices() error {
 	if d.provider.names == nil || d.unit == "" {
 		return nil
@@ -108,7 +108,7 @@ func (d Device) hardware() string {
 	return ""
 }
 
-// DeviceOf returns the device that runs the models, which all run on one provider.
+// DeviceOf returns the device that describes all the models. They must all run on one provider.
 func DeviceOf(models ...*Model) Device {
 	d := models[0].device
 	for _, m := range models[1:] {
@@ -127,16 +127,17 @@ func (d Device) String() string {
 	return d.provider.device + ":" + d.unit
 }
 
-// MarshalText writes the text that ParseDevice reads.
+// MarshalText returns the text that ParseDevice parses.
 func (d Device) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads text as ParseDevice does.
+// UnmarshalText parses text as ParseDevice does.
 func (d *Device) UnmarshalText(text []byte) (err error) {
 	*d, err = ParseDevice(string(text))
 	return err
 }
 
-// Build returns the build of ONNX Runtime that can run models on the device; the zero Build if no device is chosen yet.
+// Build returns the build of ONNX Runtime that can run models on the device. It returns the zero Build if no device is
+// chosen yet.
 func (d Device) Build() ortlib.Build {
 	if d.provider == nil {
 		return ortlib.Build{}

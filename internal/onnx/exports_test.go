@@ -14,11 +14,11 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// testdata/exports holds models written by skl2onnx and PyTorch's two exporters; scripts/export_small_models.py made
-// them and golden.json.
+// The folder testdata/exports holds models written by skl2onnx and by PyTorch's two exporters.
+// scripts/export_small_models.py made them and golden.json.
 
-// golden holds the results of Python's ONNX Runtime for a model's original file, one sample at a time if the batch is
-// fixed.
+// A golden holds the results of Python's ONNX Runtime for a model's original file. If the file fixes the batch, the
+// samples were run one at a time.
 type golden struct {
 	Model  string
 	Data   string
@@ -46,7 +46,7 @@ func goldens(t testing.TB) (all []golden) {
 	return all
 }
 
-// irises returns the names and the rows of exports/iris.csv.
+// The function irises returns the names and the rows of exports/iris.csv.
 func irises(t testing.TB) (columns []string, rows [][]float32) {
 	t.Helper()
 	f, err := os.Open("testdata/exports/iris.csv")
@@ -72,7 +72,7 @@ func irises(t testing.TB) (columns []string, rows [][]float32) {
 	return lines[0][:4], rows
 }
 
-// byteImages returns the script's images: bytes, or bytes divided by 255.
+// byteImages returns the script's images, as bytes or as bytes divided by 255.
 func byteImages(count int, scale float32) [][]float32 {
 	all := make([][]float32, count)
 	for s := range all {
@@ -116,7 +116,7 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// Rounding, clamping and the notes about classes, for real exports.
+// The test checks rounding, clamping and the notes about classes for real exports.
 func TestExportsChanges(t *testing.T) {
 	columns, _ := irises(t)
 	for _, c := range []struct{ model, changes, notes string }{
@@ -144,7 +144,7 @@ func TestExportsChanges(t *testing.T) {
 	}
 }
 
-// Messages about models that cannot run, or not in batches.
+// The test checks the messages about models that cannot run, or cannot run in batches.
 func TestExportsRefused(t *testing.T) {
 	r := openRuntime(t)
 	for _, c := range []struct {

@@ -28,8 +28,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// wide is a model with weights of many sizes, among them a reshape's target for a batch fixed at 1 and a weight that no
-// kernel rearranges (w_add).
+// The function wide returns a model with weights of various sizes. One is the target of a reshape, for a batch fixed at
+// 1. Another is w_add, a weight that no kernel rearranges.
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
 		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).
@@ -61,8 +61,8 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	_ = protorange.Options{Stable: true}.Range(m.ProtoReflect(), visit, nil)
 }
 
-// moved returns the model with all tensors moved to a file of the given name, each at a multiple of align, and the
-// file.
+// The function moved moves all tensors of the model to a file of the given name, each at a multiple of align. It
+// returns that file.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
 	eachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
@@ -100,7 +100,7 @@ func writeFile(t testing.TB, path string, data []byte) string {
 	return path
 }
 
-// sameScores loads a model from one file and from several, and compares the bits of the scores.
+// sameScores loads a model from one file and from several files, and compares the bits of the scores.
 func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, align int) {
 	t.Helper()
 	want := loadOn(t, r, b.bytes(t), opt)
@@ -142,7 +142,7 @@ func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, alig
 	}
 }
 
-// TestExternalSameBits: models with weights in another file have the same bits, batches and warnings.
+// TestExternalSameBits checks that a model with weights in another file has the same bits, batches and warnings.
 func TestExternalSameBits(t *testing.T) {
 	r := openRuntime(t)
 	for _, align := range []int{64, 4, 1} {
@@ -153,7 +153,7 @@ func TestExternalSameBits(t *testing.T) {
 	}
 }
 
-// TestExternalTypes covers every type of weight that a session uses in place, and one that it does not.
+// TestExternalTypes covers every type of weight that a session uses in place, and one type that a session copies.
 func TestExternalTypes(t *testing.T) {
 	b := testModels["nchw"]()
 	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(10), proto.Int64(19)
@@ -183,7 +183,7 @@ func TestExternalTypes(t *testing.T) {
 	sameScores(t, openRuntime(t), LoadOptions{Device: CPU}, b, 64)
 }
 
-// TestOpenVINOExternal does the same on OpenVINO.
+// TestOpenVINOExternal makes the same checks on OpenVINO.
 func TestOpenVINOExternal(t *testing.T) {
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
 		sameScores(t, r, LoadOptions{Device: d, Precision: p, Batch: 32}, wide(), 64)
@@ -191,7 +191,7 @@ func TestOpenVINOExternal(t *testing.T) {
 	})
 }
 
-// hostile is a model whose first weight has these entries.
+// The function hostile returns a model whose first weight has these entries of external data.
 func hostile(pairs ...string) *modelBuilder {
 	b := wide()
 	w := b.Graph.Initializer[0]
@@ -199,7 +199,8 @@ func hostile(pairs ...string) *modelBuilder {
 	return b
 }
 
-// TestExternalRefused: errors about files that a model may not read name the tensor and the fault.
+// TestExternalRefused checks errors about files that a model may not read. Each error must name the tensor and the
+// fault.
 func TestExternalRefused(t *testing.T) {
 	const size = 16 * 3 * 3 * 3 * 4
 	dir := t.TempDir()
@@ -274,7 +275,7 @@ func TestExternalRefused(t *testing.T) {
 			t.Errorf("%q: no hint", c.want)
 		}
 	}
-	// Links within the folder and parts of a file are accepted.
+	// Links within the folder must be accepted, and so must parts of a file.
 	if err := os.Symlink("../w", filepath.Join(inside, "folder", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +286,7 @@ func TestExternalRefused(t *testing.T) {
 	}
 }
 
-// TestExternalDigest checks the digest printed by the command in docs/results.md.
+// TestExternalDigest compares the digest with the output of the command in docs/results.md.
 func TestExternalDigest(t *testing.T) {
 	dir := t.TempDir()
 	b := hostile("location", "weights/b.data", "offset", "16")
@@ -305,7 +306,7 @@ func TestExternalDigest(t *testing.T) {
 		}
 		return file.SHA256()
 	}
-	data := make([]byte, 16+1728+5) // the last bytes belong to no tensor
+	data := make([]byte, 16+1728+5) // the last 5 bytes belong to no tensor
 	writeFile(t, filepath.Join(dir, "a.data"), make([]byte, 256*33*4))
 	writeFile(t, filepath.Join(dir, "weights", "b.data"), data)
 	seen := map[string]bool{digest(): true}
@@ -319,8 +320,8 @@ func TestExternalDigest(t *testing.T) {
 	}
 }
 
-// TestExternalFrozen changes the files after reading and after opening a first session: sessions use only the hashed
-// bytes. An unnamed file in the working directory is not read either.
+// TestExternalFrozen changes the files after they were read and after a first session was opened. Sessions must use
+// only the hashed bytes. An unnamed file in the working directory must not be read either.
 func TestExternalFrozen(t *testing.T) {
 	r, opt := openRuntime(t), LoadOptions{Device: CPU, Batch: 16}
 	want := scores(t, loadOn(t, r, wide().bytes(t), opt), randomSamples(48)[:16])
@@ -333,7 +334,7 @@ func TestExternalFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In the last round only the session keeps the memory of the weights.
+	// In the last round only the session keeps the memory of the weights alive.
 	for i, spoil := range []func() error{
 		func() error { return nil },
 		func() error { return os.WriteFile(weights, make([]byte, len(data)), 0o600) },
@@ -366,7 +367,8 @@ func TestExternalFrozen(t *testing.T) {
 	}
 }
 
-// TestExternalTorch loads a model written by torch.onnx.export and compares with the results of Python's ONNX Runtime.
+// TestExternalTorch loads a model written by torch.onnx.export and compares its scores with those of Python's ONNX
+// Runtime.
 func TestExternalTorch(t *testing.T) {
 	file, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
 	if err != nil {
@@ -395,8 +397,8 @@ func TestExternalTorch(t *testing.T) {
 	}
 }
 
-// TestReadModelCollected runs the garbage collector constantly during parsing: the memory of the file must not be freed
-// before the end.
+// TestReadModelCollected runs the garbage collector constantly during parsing. The memory of the file must not be freed
+// before parsing ends.
 func TestReadModelCollected(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	model := net()
@@ -415,7 +417,8 @@ func TestReadModelCollected(t *testing.T) {
 	}
 }
 
-// TestExternalTwins copies weights of the same name into the graph, because a session can receive only one of them.
+// TestExternalTwins checks that weights of the same name are copied into the graph, because a session can receive only
+// one of them.
 func TestExternalTwins(t *testing.T) {
 	b := wide()
 	b.Graph.Initializer[2].Name = proto.String("w_in")
@@ -431,8 +434,9 @@ func TestExternalTwins(t *testing.T) {
 	}
 }
 
-// FuzzExternal reads damaged models beside one file. An accepted model refers only to existing weights and can be put
-// behind a denoiser and in front of a classifier; other models are refused in one line.
+// FuzzExternal parses damaged models that are stored beside one file. An accepted model must refer only to existing
+// weights. It must be possible to put it behind a denoiser and in front of a classifier. The error for any other model
+// must have one line.
 func FuzzExternal(f *testing.F) {
 	split := wide()
 	data := moved(split, "w", 4)

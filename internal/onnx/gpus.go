@@ -10,10 +10,10 @@ import (
 	"github.com/rscert/rscert/internal/programs"
 )
 
-// DescribeGPUs names the NVIDIA GPUs, with driver and memory if nvidia-smi works. Without it, the names come from the
-// kernel's driver, else from CUDA's. No GPU: an empty list, not nil.
+// DescribeGPUs names the NVIDIA GPUs, with driver and memory if nvidia-smi works. Otherwise the names come from the
+// kernel's driver or, if that fails, from CUDA's driver library. Without a GPU the list is empty, but not nil.
 func DescribeGPUs(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // nvidia-smi hangs if the driver does
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // nvidia-smi hangs if the driver hangs
 	defer cancel()
 	out, err := programs.Command(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output()
 	if err == nil {
@@ -31,7 +31,7 @@ func DescribeGPUs(ctx context.Context) []string {
 	return names
 }
 
-// linesOf returns what follows the prefix on each line that has it, without spaces around it.
+// linesOf finds the lines that have the prefix. It returns the text after the prefix, without surrounding spaces.
 func linesOf(text, prefix string) []string {
 	found := []string{}
 	for line := range strings.Lines(text) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// DescribeGPUs passes on what nvidia-smi prints, a GPU a line.
+// DescribeGPUs must return the output of nvidia-smi, one GPU per line.
 func TestDescribeGPUs(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no shell scripts")

@@ -32,7 +32,7 @@ const (
 	int64s  = graph.ElemType(onnxpb.TensorProto_INT64)
 )
 
-// graphAttribute is the body of an If, Loop or Scan.
+// graphAttribute returns the attribute that holds the body of an If, Loop or Scan.
 func graphAttribute(name string, g *onnxpb.GraphProto) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_GRAPH.Enum(), G: g}
 }
@@ -41,7 +41,8 @@ func truth(name string, on byte) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(boolean)), RawData: []byte{on}}
 }
 
-// net is the convolutional net with scores s and the constants for later nodes, ready for a node that computes y.
+// The function net returns the convolutional net with scores s and the constants for later nodes. A test adds a node
+// that computes y.
 func net() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).floats("half", 0.5)
 	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(8), proto.Int64(15)
@@ -50,20 +51,20 @@ func net() *modelBuilder {
 	return b.output("y", graph.Float32, "N", 4)
 }
 
-// add appends a node with the given domain and name.
+// The method add appends a node with the given domain and name.
 func (b *modelBuilder) add(n *onnxpb.NodeProto, domain, name string) *modelBuilder {
 	n.Domain, n.Name = proto.String(domain), proto.String(name)
 	b.Graph.Node = append(b.Graph.Node, n)
 	return b
 }
 
-// body is a graph without inputs that computes z from the scores.
+// The function body returns a graph without inputs that computes z from the scores.
 func body(n *onnxpb.NodeProto) *onnxpb.GraphProto {
 	return &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{n},
 		Output: []*onnxpb.ValueInfoProto{value(n.Output[0], graph.Float32, "N", 4)}}
 }
 
-// calling is the net with a function of its own that contains node n.
+// The function calling returns the net with a function of its own that contains node n.
 func calling(n *onnxpb.NodeProto) *modelBuilder {
 	b := net().add(graph.Node("Tail", []string{"s"}, "y"), "own", "tail")
 	f := &onnxpb.FunctionProto{Name: proto.String("Tail"), Domain: proto.String("own"), Node: []*onnxpb.NodeProto{n}}
@@ -71,8 +72,8 @@ func calling(n *onnxpb.NodeProto) *modelBuilder {
 	return b
 }
 
-// TestRandomOperators refuses models that draw random numbers, by operator name and wherever the operator is; models
-// whose Dropout is for inference pass. ONNX Runtime is not asked.
+// TestRandomOperators checks that models that draw random numbers are refused, by operator name and wherever the
+// operator is. Models whose Dropout is for inference must pass. The test does not use ONNX Runtime.
 func TestRandomOperators(t *testing.T) {
 	drop := func(mode string) *onnxpb.NodeProto { return graph.Node("Dropout", []string{"s", "half", mode}, "y") }
 	branch := func(n *onnxpb.NodeProto) *modelBuilder {
@@ -82,7 +83,7 @@ func TestRandomOperators(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		model *modelBuilder
-		want  string // "": it passes
+		want  string // "" if the model passes
 	}{
 		{"RandomNormal", net().add(graph.Node("RandomNormal", nil, "y"), "", "r"), "the model draws random numbers: RandomNormal, node 'r'"},
 		{"RandomNormalLike", net().add(graph.Node("RandomNormalLike", []string{"s"}, "y"), "ai.onnx", ""), "RandomNormalLike, node of 'y'"},
@@ -119,8 +120,8 @@ func TestRandomOperators(t *testing.T) {
 	}
 }
 
-// TestRareDraws uses a model that draws a number once in a thousand runs. Its runs agree; only its graph shows the
-// draw.
+// TestRareDraws uses a model that draws a number once in a thousand runs. The outputs of its runs agree, so only its
+// graph shows the draw.
 func TestRareDraws(t *testing.T) {
 	rare := net().node("RandomUniformLike", "s", "u").floats("seldom", 1e-3).node("Less", "u seldom", "hit").
 		node("Cast", "hit", "h", integer("to", int64(graph.Float32))).node("Add", "s h", "y")
@@ -129,8 +130,9 @@ func TestRareDraws(t *testing.T) {
 	}
 }
 
-// TestExternalData finds tensors in other files anywhere in the model: ONNX Runtime would read them from the working
-// directory, unhashed. They are refused if the file is missing, and else put into the model.
+// TestExternalData checks that tensors in other files are found anywhere in the model. ONNX Runtime would read them
+// from the working directory, unhashed. A tensor whose file is missing must be refused. Any other tensor must become
+// part of the model.
 func TestExternalData(t *testing.T) {
 	external := func() *onnxpb.TensorProto {
 		tensor := intsTensor([]int64{1})
@@ -183,7 +185,7 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// endless is a model with a never-ending loop, with or without nodes in its body.
+// The function endless returns a model with a never-ending loop, with or without nodes in the loop's body.
 func endless(nodes ...*onnxpb.NodeProto) *modelBuilder {
 	out, more := "v", "go"
 	if len(nodes) > 0 {
@@ -203,7 +205,7 @@ func TestLoadEndless(t *testing.T) {
 		"no nodes": endless(),
 	} {
 		if name == "no nodes" && testing.Short() {
-			continue // a thread of ONNX Runtime works until the tests end
+			continue // one thread of ONNX Runtime works until the tests end
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		_, err := r.LoadContext(ctx, model.bytes(t), LoadOptions{Device: CPU})
@@ -212,11 +214,11 @@ func TestLoadEndless(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	abandoned.Store(false) // for the tests that close the runtime
+	abandoned.Store(false) // needed by the tests that close the runtime
 }
 
-// TestNoiseEndless uses a model whose loop never ends on noisy inputs: the call is abandoned, and the model can be
-// closed.
+// TestNoiseEndless uses a model whose loop never ends on noisy inputs. The call must be abandoned, and it must be
+// possible to close the model.
 func TestNoiseEndless(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a call that does not end, which a thread of ONNX Runtime is at work in until the tests end")
@@ -253,7 +255,7 @@ func TestNoiseEndless(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	runtime.GC() // pins of the call are still held
+	runtime.GC() // the pins of the call must still be held
 	abandoned.Store(false)
 }
 
@@ -296,9 +298,8 @@ func TestHostileSizes(t *testing.T) {
 	if err := checkMemory(graph.TensorInfo{}, 256, 3*224*224); err != nil {
 		t.Error(err)
 	}
-	// 20 MB of empty nodes would be gigabytes of Go structs; 10⁵ nested graphs,
-	// a deep stack.
-	nodes := append([]byte{0x3a, 0x80, 0x80, 0x80, 0x0a}, slices.Repeat([]byte{0x0a, 0}, 10<<20)...) // graph of 20 MiB
+	// 20 MB of empty nodes would become gigabytes of Go structs. 10⁵ nested graphs would need a deep stack.
+	nodes := append([]byte{0x3a, 0x80, 0x80, 0x80, 0x0a}, slices.Repeat([]byte{0x0a, 0}, 10<<20)...) // a graph of 20 MiB
 	if _, err := graph.Parse(nodes, "", ""); err == nil || !strings.Contains(err.Error(), "millions of fields") {
 		t.Errorf("empty nodes: error %v", err)
 	}
@@ -311,7 +312,7 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
-// TestReadModel reads a file and refuses everything else at once.
+// TestReadModel reads a regular file. Everything else must be refused immediately.
 func TestReadModel(t *testing.T) {
 	dir := t.TempDir()
 	pipe, sparse, empty := filepath.Join(dir, "pipe"), filepath.Join(dir, "sparse"), filepath.Join(dir, "empty")
@@ -369,7 +370,7 @@ func TestPrintable(t *testing.T) {
 	if l != nil || err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
 		t.Errorf("error %q", err)
 	}
-	for _, op := range []string{"Fro\x1b\nb", "Relu"} { // ONNX Runtime's own words
+	for _, op := range []string{"Fro\x1b\nb", "Relu"} { // ONNX Runtime words these errors
 		n := graph.Node(op, []string{evil + "?"}, "y")
 		if _, err := openRuntime(t).Load(net().add(n, "", evil).bytes(t), LoadOptions{}); err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
 			t.Errorf("error %q", err)
@@ -377,8 +378,8 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestLoadNaN loads models whose outputs are NaN or infinite for some or all inputs: a sample without scores votes for
-// no class.
+// TestLoadNaN loads models whose outputs are NaN or infinite for some or all inputs. A sample without scores must vote
+// for no class.
 func TestLoadNaN(t *testing.T) {
 	softmax := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 		node("ReduceMin", "x", "min", ints("axes", 1, 2, 3), integer("keepdims", 0)).floats("one", 1).node("Add", "min one", "a").

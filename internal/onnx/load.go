@@ -20,26 +20,26 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// LoadOptions say how to run a model. The zero value chooses everything.
+// LoadOptions say how to run a model. In the zero value every choice is automatic.
 type LoadOptions struct {
 	Device    Device
-	Precision Precision        // F32 unless the device supports others
+	Precision Precision        // F32, or another precision that the device supports
 	Tuning    Tuning           // CUDA only
-	Batch     int              // samples per Run; 0 chooses from the model and the memory
-	Workers   int              // goroutines that will call Run at the same time; 0: one
-	Outputs   graph.OutputKind // kind of the outputs; OutputsAuto detects it from the model
-	Scores    bool             // the caller needs the confidence: unknown Outputs are an error
-	Output    string           // name of the output with the scores; "" chooses
-	Example   []int            // shape of one data example; fills in the sizes that the model leaves free
-	Columns   []string         // names of the values of one data example; nil: they have none
+	Batch     int              // samples per Run; 0 means a choice by model and memory
+	Workers   int              // number of goroutines that will call Run concurrently; 0 means one
+	Outputs   graph.OutputKind // kind of the outputs; OutputsAuto means that the loader detects it
+	Scores    bool             // the caller needs confidences, so unknown Outputs are an error
+	Output    string           // name of the output with the scores; "" means automatic choice
+	Example   []int            // shape of one data example, for the sizes that the model leaves free
+	Columns   []string         // names of the values of one data example; nil if unnamed
 }
 
-// Load makes a model ready to run as LoadFile does; model holds the whole model.
+// Load makes a model ready to run in the same way as LoadFile. The argument model holds the whole model.
 func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 	return r.LoadContext(context.Background(), model, opt)
 }
 
-// LoadContext is Load with cancellation.
+// LoadContext is a variant of Load that supports cancellation.
 func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions) (*Model, error) {
 	file, err := graph.Parse(model, "", "")
 	if err != nil {
@@ -51,11 +51,11 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // LoadFile makes a model ready to run.
 //
 // The scores of a sample must not depend on the samples beside it, on its place in the batch, or on the batch's size.
-// LoadFile proves this from the graph (see rebatch.go), tests it bit for bit on random samples, and runs the model in
-// the largest pieces for which it holds: whole batches, or pieces of the reference size. An unproved model runs one
-// input a call. Warnings tells the user the cost.
+// LoadFile proves this from the graph (see rebatch.go) and tests it bit for bit on random samples. It then runs the
+// model in the largest pieces for which this holds. These are whole batches, or pieces of the reference size. A model
+// without a proof runs one input per call. The method Warnings tells the user the cost.
 //
-// LoadFile inspects the graph and refuses a model that draws random numbers or has unknown operators. Cancelling ctx
+// LoadFile inspects the graph. It refuses a model that draws random numbers or has unknown operators. Cancelling ctx
 // ends the trial runs, even of a model that never ends.
 func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOptions) (*Model, error) {
 	devices, err := r.devices(opt)
@@ -83,7 +83,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if !isDeviceTrouble(err) { // it would fail on every device of this kind
+		if !isDeviceTrouble(err) { // the error would occur on every device of this kind
 			devices = slices.DeleteFunc(devices, func(other Device) bool { return other.provider == d.provider })
 		}
 		if len(devices) > 0 {
@@ -93,7 +93,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 	return nil, l.explainRun(err)
 }
 
-// place names the device inside a sentence.
+// The method place returns the words for the device inside a sentence.
 func (d Device) place() string {
 	if d == CPU {
 		return "the CPU"
@@ -101,7 +101,7 @@ func (d Device) place() string {
 	return describeDevice(d)
 }
 
-// devices returns the devices to try, in order.
+// The method devices returns the devices to try, in order.
 func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	if d := opt.Device; d.provider != nil {
 		if err := d.Check(opt.Precision, opt.Tuning); err != nil {
@@ -141,7 +141,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	return devices, nil
 }
 
-// broken says why a device does not work and how to fix it.
+// The method broken explains why a device does not work and how to fix the problem.
 func (d Device) broken(err error) error {
 	err = fmt.Errorf("device %s: %w", d, err)
 	if _, advised := hint.Of(err); advised {
@@ -150,28 +150,28 @@ func (d Device) broken(err error) error {
 	return hint.Add(err, "%s", d.provider.hint)
 }
 
-// haveGPU reports whether the NVIDIA driver drives a GPU here.
+// haveGPU reports whether the NVIDIA driver controls a GPU on this machine.
 func haveGPU() bool {
 	gpus, err := os.ReadDir("/proc/driver/nvidia/gpus")
 	return err == nil && len(gpus) > 0
 }
 
-// loader prepares a model for running.
+// A loader prepares a model for running.
 type loader struct {
 	*Model
-	ctx      context.Context // passed to Load; the loader does not outlive it
+	ctx      context.Context // context passed to Load; the loader does not outlive that call
 	sessions map[sessionKey]*session
-	halved   int              // how often the reference size was halved for lack of memory
-	tried    bool             // prove was called
-	unproved error            // what prove returned
-	lone     graph.OutputKind // kind of a model with one number a sample; OutputsAuto: the model gives more
+	halved   int              // number of times that the reference size was halved for lack of memory
+	tried    bool             // set once prove was called
+	unproved error            // error that prove returned
+	lone     graph.OutputKind // kind of a model with one number per sample; OutputsAuto if the model gives more
 }
 
-// source holds the parts that sessions are built from.
+// A source holds the parts from which sessions are built.
 type source struct {
-	model   *onnxpb.ModelProto // the file's model, adapted
+	model   *onnxpb.ModelProto // the adapted model of the file
 	weights graph.Weights      // external weights of the model
-	edits   graph.Edits        // edits of a proved model
+	edits   graph.Edits        // edits that the proof found
 	loops   bool               // the model has loops
 }
 
@@ -210,7 +210,7 @@ func newLoader(ctx context.Context, file *graph.File, opt LoadOptions) (*loader,
 	return l, nil
 }
 
-// sayOutput notes which of several outputs the scores come from, and warns if another output could hold scores too.
+// sayOutput notes which of several outputs gives the scores. It warns if another output could also hold scores.
 func (l *loader) sayOutput(outputs []graph.TensorInfo) {
 	if len(outputs) == 1 {
 		return
@@ -223,7 +223,7 @@ func (l *loader) sayOutput(outputs []graph.TensorInfo) {
 	l.adapted.Note("it has %d outputs; the scores are taken from '%s'", len(outputs), name)
 }
 
-// loadOn makes the model ready to run on the device.
+// loadOn makes the model ready to run on device d.
 func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	l.device, l.sessions = d, make(map[sessionKey]*session)
 	l.settings = settings{unit: d.unit, precision: opt.Precision, workers: max(opt.Workers, 1), tuning: opt.Tuning}
@@ -234,10 +234,10 @@ func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	return err
 }
 
-// reference returns the provider's reference size, or less if the device has too little memory.
+// The method reference returns the provider's reference size, or a smaller size if the device has too little memory.
 func (l *loader) reference() int { return l.device.provider.reference >> l.halved }
 
-// closeSessions closes all sessions but the model's.
+// closeSessions closes all sessions except the model's session.
 func (l *loader) closeSessions() { l.closeAllBut(l.Model.session) }
 
 func (l *loader) closeAllBut(but *session) {
@@ -249,13 +249,13 @@ func (l *loader) closeAllBut(but *session) {
 	}
 }
 
-// sessionKey says how a session's graph differs from the model's graph.
+// A sessionKey says how a session's graph differs from the model's graph.
 type sessionKey struct {
 	proved bool // the graph has the proof's edits
-	fixed  int  // the free batch dimension is fixed at this size; 0: it is free
+	fixed  int  // size at which the free batch dimension is fixed; 0 if it is free
 }
 
-// session opens the graph for calls of tile samples.
+// The method session opens the graph for calls of tile samples.
 func (l *loader) session(proved bool, tile int) (*session, error) {
 	key := sessionKey{proved: proved}
 	if l.device.provider.fixSizes && (proved || l.contract.Batch == graph.FreeSize) {
@@ -276,7 +276,7 @@ func (l *loader) session(proved bool, tile int) (*session, error) {
 	return s, nil
 }
 
-// edited returns a copy of the model, edited for a session.
+// The method edited returns a copy of the model, edited for a session.
 func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	edited := proto.CloneOf(m.model)
 	input, output := m.contract.Input.Name, m.contract.Output.Name
@@ -290,7 +290,7 @@ func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	return edited
 }
 
-// build edits the model and makes it ready to be opened.
+// The method build edits the model and makes it ready for opening.
 func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	in, out := graph.FeedFloat32(edited.Graph, m.contract.Input.Name, m.contract.Output.Name)
 	g = program{inputs: []string{in}, outputs: []string{out}, loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph)}
@@ -298,7 +298,7 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// shapes returns the shapes of a call of tile samples.
+// The method shapes returns the shapes of a call of tile samples.
 func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	if l.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
@@ -309,14 +309,14 @@ func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	return in, append(out, l.row...)
 }
 
-// Random samples: their number, and how many of them also run alone.
+// These constants give the number of random samples, and how many of them also run alone.
 const (
 	poolSize   = 24
 	aloneCount = 8
 )
 
-// randomSamples returns inputs to check a model on: noise of several strengths around a random image, like the inputs
-// that the model will see.
+// randomSamples returns inputs on which a model is checked. They are noise of several strengths around a random image,
+// similar to the inputs that the model will receive.
 func randomSamples(size int) [][]float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pool := make([][]float32, poolSize)
@@ -330,11 +330,12 @@ func randomSamples(size int) [][]float32 {
 	return pool
 }
 
-// dark is the index of the dark sample among the companions.
+// The constant dark is the index of the dark sample among the companions.
 const dark = 4
 
-// companions returns samples unlike the random ones, to put beside them in a batch: dark, bright, flat, extreme,
-// sparse. A model that scales its inputs by the brightest of a batch, say, gives samples other scores beside them.
+// The method companions returns samples that are unlike the random ones and stand beside them in a batch: dark, bright,
+// flat, extreme, sparse. Some models let companions change a sample's scores, for example by scaling their inputs by
+// the brightest input of a batch.
 func (m *Model) companions() [][]float32 {
 	makers := []func(j int) float32{
 		func(int) float32 { return 0 },
@@ -359,10 +360,10 @@ func (m *Model) companions() [][]float32 {
 	return all
 }
 
-// load finds out how the model can run and what kind its scores are.
+// The method load finds out how the model can run and what kind of scores it has.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
-	native := max(l.contract.Batch, 1) // samples per call in the file
+	native := max(l.contract.Batch, 1) // number of samples per call that the file declares
 	want := opt.Batch
 	if want == 0 {
 		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
@@ -414,7 +415,7 @@ func (l *loader) load(opt LoadOptions) error {
 	return nil
 }
 
-// sayEdits lists the graph edits that the proof made.
+// sayEdits lists the graph edits that the proof requires.
 func (l *loader) sayEdits() {
 	if l.independence != Proved {
 		return
@@ -427,7 +428,7 @@ func (l *loader) sayEdits() {
 	}
 }
 
-// randomSamples returns random samples for the model's input: bytes if the input takes bytes.
+// randomSamples returns random samples for the model's input. They are bytes if the input takes bytes.
 func (m *Model) randomSamples() [][]float32 {
 	pool := randomSamples(m.sampleLen)
 	for _, x := range pool {
@@ -440,7 +441,7 @@ func (m *Model) randomSamples() [][]float32 {
 	return pool
 }
 
-// scoresAlone returns the scores of each sample run alone by the unedited model. Batches must agree with them.
+// scoresAlone returns the scores of each sample, run alone by the unedited model. Batches must agree with these scores.
 func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (alone [][]float32, err error) {
 	run := func(x []float32) []float32 {
 		var row []float32
@@ -462,7 +463,7 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session in tiles, and in batches of want samples or a few more.
+// The method use makes the model run the session in tiles. Each batch has want samples or a few more.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -474,8 +475,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of want samples if their scores have the same bits as in calls of the
-// reference size, else in calls of the reference size.
+// runBatched makes the model run in calls of want samples if the scores then have the same bits as in calls of the
+// reference size. Otherwise it makes the model run in calls of the reference size.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -485,7 +486,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	at, err := l.session(true, want)
 	if err == nil && l.device.provider.ownMemory {
 		in, out := l.shapes(want)
-		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // as many calls at a time as in real runs
+		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // concurrent calls as in real runs
 	}
 	if isShortage(err) && want > ref {
 		l.use(s, ref, want)
@@ -513,8 +514,9 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// batchable returns a session that runs the model in batches of the reference size and gives each sample the scores
-// that it has alone (but for rounding), with these scores for the pool. The error says why no such session exists.
+// The method batchable returns a session that runs the model in batches of the reference size. The session gives each
+// sample the scores that it has alone, up to rounding. The method also returns these scores for the pool. The error
+// says why no such session exists.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
@@ -543,7 +545,8 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 	return nil, nil, fmt.Errorf("the model cannot run batches (%w)", err)
 }
 
-// batchableWithin is batchable at the reference size or, if the device's memory is too small for it, at a smaller one.
+// batchableWithin applies batchable at the reference size or, if the device's memory is too small for this size, at a
+// smaller size.
 func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*session, [][]float32, error) {
 	s, scores, err := l.batchable(pool, alone)
 	for isShortage(err) && l.device.provider.ownMemory && l.reference() > 1 {
@@ -558,7 +561,7 @@ func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*s
 	return s, scores, err
 }
 
-// readRow learns the shape of a sample's scores from a first run.
+// readRow determines the shape of a sample's scores by a first run.
 func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) error {
 	in, _ := l.shapes(native)
 	first := result[float32]{name: s.outputs[0]}
@@ -587,7 +590,7 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	return nil
 }
 
-// alone runs one sample, copied to every place of the model's own batch.
+// The method alone runs one sample, copied to every row of the model's own batch.
 func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	rows, err := l.rows(s, make([]int, native), [][]float32{x})
 	if err != nil {
@@ -596,7 +599,7 @@ func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	return rows[0], nil
 }
 
-// rows runs one call: row i is sample rows[i] of the pool.
+// The method rows makes one call, in which row i is sample rows[i] of the pool.
 func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, error) {
 	x := make([]float32, 0, len(rows)*l.sampleLen)
 	for _, sample := range rows {
@@ -610,11 +613,11 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 	return slices.Collect(slices.Chunk(y, l.classes)), nil
 }
 
-// errMates: a sample's scores depend on other samples of the batch.
+// errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples in calls of tile samples. It fails if a sample's scores depend on
-// its place or on its neighbours.
+// The method canonical returns the scores of the pool's samples in calls of tile samples. It returns an error if a
+// sample's scores depend on the sample's place or on its neighbours.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
@@ -635,9 +638,9 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// placements returns calls of tile samples each: row i of a call holds sample call[i] of the pool, or of the companions
-// that follow it, n in all. Each sample of the pool runs in several places, in changing company, and among very
-// different companions.
+// The function placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are
+// the pool and, after it, the companions. Each sample of the pool runs in several places, with changing neighbours, and
+// among very different companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)
@@ -649,16 +652,16 @@ func placements(tile, n int) (calls [][]int) {
 	for first := 0; first < poolSize; first += tile {
 		add(func(i int) int { return (first + i) % poolSize })
 	}
-	// Backwards, from the middle: other places, other neighbours.
+	// These calls go backwards from the middle, so that places and neighbours differ.
 	add(func(i int) int { return (poolSize/2 + (poolSize-1)*i) % poolSize })
 	if tile == 1 {
 		return calls
 	}
-	for _, k := range []int{poolSize + dark, n - 1} { // among similar samples
+	for _, k := range []int{poolSize + dark, n - 1} { // put this companion among similar samples
 		add(func(int) int { return k })
 	}
 	for k, place := range []int{0, tile / 2, tile - 1} {
-		add(func(i int) int { // one sample, companions in all other rows
+		add(func(i int) int { // one sample, with companions in all other rows
 			if i == place {
 				return k
 			}
@@ -674,10 +677,11 @@ func placements(tile, n int) (calls [][]int) {
 	return calls
 }
 
-// compare checks the scores of samples in a batch against the scores of the same samples alone. A matrix product is
-// summed in another order for a single row, so rounding differs by some tens of units in the last place of the largest
-// scores. A wrongly assembled batch gives a sample the scores of others, so the error is as large as the differences
-// between samples. The tolerance lies between: a hundredth of these differences, but at least the rounding error.
+// The method compare checks the scores of samples in a batch against the scores of the same samples alone. A matrix
+// product uses another order of summation for a single row. So rounding differs by some tens of units in the last place
+// of the largest scores. A wrongly assembled batch gives a sample the scores of other samples. Its error is then as
+// large as the differences between samples. The tolerance lies between these two errors. It is a hundredth of the
+// differences, but at least the rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64
 	for j := range l.classes {
@@ -709,7 +713,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 	return nil
 }
 
-// readOutputs determines the kind of the outputs; scores belong to random samples.
+// readOutputs determines the kind of the outputs. The argument scores belongs to random samples.
 func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 	if l.lone != graph.OutputsAuto {
 		l.outputs = l.lone
@@ -737,7 +741,7 @@ func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 	return nil
 }
 
-// sameBits reports whether the scores are equal bit for bit; all NaNs are equal.
+// sameBits reports whether the scores have equal bits. All NaNs count as equal.
 func sameBits(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool {
 		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y

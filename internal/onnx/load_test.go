@@ -20,7 +20,7 @@ import (
 
 var _ smoothing.Classifier = (*Model)(nil)
 
-// openRuntime opens the library that 'rscert setup' fetched.
+// openRuntime opens the library that 'rscert setup' installed.
 func openRuntime(t testing.TB) *Runtime {
 	t.Helper()
 	path, err := ortlib.FindFor(ortlib.Build{}, "")
@@ -35,7 +35,7 @@ func openRuntime(t testing.TB) *Runtime {
 	return r
 }
 
-// load loads a test model and closes it when the test ends.
+// The function load loads a test model and closes it when the test ends.
 func load(t testing.TB, model []byte, opt LoadOptions) *Model {
 	t.Helper()
 	m, err := openRuntime(t).Load(model, opt)
@@ -46,7 +46,7 @@ func load(t testing.TB, model []byte, opt LoadOptions) *Model {
 	return m
 }
 
-// scores runs all samples in batches; the last sample fills up the last batch.
+// The function scores runs all samples in batches. Copies of the last sample fill up the last batch.
 func scores(t testing.TB, m *Model, samples [][]float32) [][]float32 {
 	t.Helper()
 	var all [][]float32
@@ -65,7 +65,7 @@ func scores(t testing.TB, m *Model, samples [][]float32) [][]float32 {
 	return all
 }
 
-// images returns random samples [3,4,4].
+// The function images returns random samples [3,4,4].
 func images(n int) [][]float32 {
 	rng := rand.New(rand.NewPCG(5, 6))
 	all := make([][]float32, n)
@@ -78,8 +78,8 @@ func images(n int) [][]float32 {
 	return all
 }
 
-// convnetScores computes the scores of the test models' convolutional net in float64, from the weights in "nchw". It is
-// the oracle for all models that compute the same scores.
+// convnetScores computes the scores of the convolutional net in the test models, in float64, from the weights in
+// "nchw". It is the oracle for all models that compute the same scores.
 func convnetScores(x []float32) []float64 {
 	weights := make(map[string][]float64)
 	for _, t := range testModels["nchw"]().Graph.Initializer {
@@ -114,14 +114,14 @@ func convnetScores(x []float32) []float64 {
 	return y
 }
 
-// TestLoadSameNet runs every model that computes the convolutional net at several batch sizes: the scores must match
-// the oracle and have the same bits at every size.
+// TestLoadSameNet runs every model that computes the convolutional net at several batch sizes. The scores must match
+// the oracle and must have the same bits at every size.
 func TestLoadSameNet(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
 		model     string
-		tolerance float64 // float32 or float16 rounding of sums of 32 terms of order 1
-		tile      int     // samples per call if 20 are requested; 20: whole batches
+		tolerance float64 // float32 or float16 rounding for sums of 32 terms of order 1
+		tile      int     // samples per call if 20 are requested; 20 means whole batches
 		warning   string
 	}{
 		{"nchw", 1e-5, 20, ""},
@@ -181,12 +181,13 @@ func TestLoadSameNet(t *testing.T) {
 	}
 }
 
-// TestLoadOthers compares the models that compute other scores with the unedited file, one call for each sample.
+// TestLoadOthers uses the models that compute other scores. It compares them with the unedited file, run with one call
+// per sample.
 func TestLoadOthers(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
 		model   string
-		native  int // samples per call of the unedited file
+		native  int // samples per call that the unedited file declares
 		tile    int // samples per call if 20 are requested
 		warning string
 	}{
@@ -222,7 +223,7 @@ func TestLoadOthers(t *testing.T) {
 			}
 			got := scores(t, m, xs)
 
-			// The unedited file: a loader whose session is the unedited graph.
+			// The session of this loader is the graph of the unedited file.
 			parsed := parsed(t, testModel(t, c.model))
 			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
 			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), inputs: []string{in}, outputs: []string{out}}, &cpuProvider, settings{workers: 1})
@@ -254,7 +255,8 @@ func TestLoadOthers(t *testing.T) {
 	}
 }
 
-// TestLoadBatchBits has a matrix product whose columns are the samples: its last bits change with their number.
+// TestLoadBatchBits uses a matrix product whose columns are the samples. The last bits of the product change with the
+// number of samples.
 func TestLoadBatchBits(t *testing.T) {
 	model := newModel("x", graph.Float32, "N", 1000).weights("w", graph.Float32, 10, 1000).node("Transpose", "x", "t", ints("perm", 1, 0)).
 		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", graph.Float32, "N", 10).bytes(t)
@@ -330,7 +332,7 @@ func TestOutputKinds(t *testing.T) {
 		{"own_softmax", graph.OutputsAuto, graph.OutputsAuto},
 		{"own_softmax", graph.Probabilities, graph.Probabilities},
 		{"sigmoid", graph.OutputsAuto, graph.OutputsAuto},
-		{"tanh", graph.OutputsAuto, graph.Logits}, // negative: not probabilities
+		{"tanh", graph.OutputsAuto, graph.Logits}, // negative values, so these are no probabilities
 		{"softmax_batch", graph.OutputsAuto, graph.OutputsAuto},
 		{"label_and_scores", graph.OutputsAuto, graph.Logits},
 	} {
@@ -347,7 +349,7 @@ func TestOutputKinds(t *testing.T) {
 	}
 }
 
-// TestRunNaN checks that NaN and infinite scores come through, and only for the affected samples.
+// TestRunNaN checks that NaN and infinite scores reach the caller, and only for the affected samples.
 func TestRunNaN(t *testing.T) {
 	m := load(t, testModel(t, "nan"), LoadOptions{Batch: 3})
 	in, out := make([]float32, 3*testLen), make([]float32, 3*testClasses)
@@ -362,8 +364,8 @@ func TestRunNaN(t *testing.T) {
 	}
 }
 
-// TestRunConcurrently runs one model from many goroutines, each with its own samples and a context that can be
-// cancelled.
+// TestRunConcurrently runs one model from several goroutines. Each goroutine has its own samples and a context that can
+// be cancelled.
 func TestRunConcurrently(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -391,7 +393,7 @@ func TestRunConcurrently(t *testing.T) {
 	}
 }
 
-// TestRunCancelled cancels runs of one long call and of many short ones.
+// TestRunCancelled cancels runs that consist of one long call, and runs that consist of many short calls.
 func TestRunCancelled(t *testing.T) {
 	for _, name := range []string{"nchw", "stuck"} {
 		m := load(t, testModel(t, name), LoadOptions{Batch: 1 << 15})
@@ -413,7 +415,7 @@ func TestRunCancelled(t *testing.T) {
 				t.Errorf("%s: error %v, want context.Canceled", name, err)
 			}
 		}
-		// The model still works.
+		// The model must still work.
 		if err := m.Run(context.Background(), in, out); err != nil {
 			t.Error(err)
 		}
@@ -423,7 +425,7 @@ func TestRunCancelled(t *testing.T) {
 	}
 }
 
-// TestFixedSizes tests on the CPU the code for devices such as CUDA, where every batch size has a session of its own.
+// TestFixedSizes tests on the CPU the code for devices such as CUDA, where each batch size has its own session.
 func TestFixedSizes(t *testing.T) {
 	openRuntime(t)
 	xs := images(40)
@@ -478,7 +480,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// device returns the device with that name.
+// The function device returns the device with that name.
 func device(t testing.TB, name string) Device {
 	t.Helper()
 	d, err := ParseDevice(name)

@@ -9,22 +9,23 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// Limits on choosing the batch by measurement, and the criteria.
+// These constants limit the measurements that choose the batch, and give the criteria.
 const (
 	measureBudget = time.Second
-	measureOne    = 80 * time.Millisecond // for one batch size, at least one call of each worker
-	measureGain   = 1.05                  // a larger batch must be faster by this factor
-	longestCall   = time.Second           // a cancelled run waits for the call that it is in
+	measureOne    = 80 * time.Millisecond // time for one batch size; each worker makes at least one call
+	measureGain   = 1.05                  // minimum factor by which a larger batch must be faster
+	longestCall   = time.Second           // limit because a cancelled run waits for its current call
 )
 
-// measureBatch finds the samples a call at which the device is fastest, between the reference size, which s is for, and
-// most. The choice affects only the speed: runBatched rejects a batch size that changes any bit of a sample's scores.
+// measureBatch finds the number of samples per call at which the device is fastest. It tries sizes from the reference
+// size, for which s was opened, up to most. The choice affects only the speed: runBatched rejects a batch size that
+// changes any bit of a sample's scores.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
 	best := l.reference()
 	rate, call, err := l.measure(s, best, pool)
 	for next := 2 * best; err == nil && next <= most; next *= 2 {
-		// Opening the session takes time too: about as long as opening the first.
+		// Opening a session also takes time, about as long as opening the first session.
 		if 2*call > longestCall || time.Since(started) > measureBudget/2 {
 			break
 		}
@@ -41,13 +42,15 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	return best
 }
 
-// measure runs calls of tile samples by all workers at once. It returns the samples a second and the time of a call.
+// The method measure lets all workers run calls of tile samples concurrently. It returns the number of samples per
+// second and the time of a call.
 func (l *loader) measure(s *session, tile int, pool [][]float32) (rate float64, call time.Duration, err error) {
 	in, out := l.shapes(tile)
 	return s.measure(l.ctx, l.settings.workers, in, out, pool)
 }
 
-// measure times calls of the given shapes, the batch first, as loader.measure does.
+// The method measure times calls of the given shapes in the same way as loader.measure. The batch is the first
+// dimension.
 func (s *session) measure(ctx context.Context, workers int, in, out ort.Shape, pool [][]float32) (float64, time.Duration, error) {
 	var (
 		mu     sync.Mutex

@@ -12,11 +12,11 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// Model is a classifier ready to run. It satisfies smoothing.Classifier.
+// Model is a classifier that is ready to run. It implements smoothing.Classifier.
 type Model struct {
 	source
-	form      sessionKey // key that the session was opened with
-	noisy     *noisy     // nil: the model makes no noise itself
+	form      sessionKey // key with which the session was opened
+	noisy     *noisy     // nil if the model itself makes no noise
 	contract  graph.Contract
 	adapted   graph.Adaptation
 	sample    []int // shape of one sample
@@ -27,9 +27,9 @@ type Model struct {
 	device    Device
 	settings  settings
 	session   *session
-	batch     int       // samples per Run
-	tile      int       // samples per session call; divides batch
-	copies    int       // rows of a call that hold copies of one sample, if the file fixes a batch; 0: no copies
+	batch     int       // number of samples per Run
+	tile      int       // number of samples per session call; divides batch
+	copies    int       // rows of a call that hold copies of one sample, if the file fixes a batch; 0 means none
 	in, out   ort.Shape // shapes of a call
 
 	independence Independence
@@ -46,8 +46,8 @@ func (m *Model) Classes() int { return m.classes }
 func (m *Model) Batch() int { return m.batch }
 
 // Run computes the scores out [Batch·Classes] of the samples in [Batch·InputLen], both row by row. Several goroutines
-// may call it at once. A sample's scores have the same bits whatever the batch and the samples beside it. Run passes
-// scores on unchanged, NaN and infinities too.
+// may call it concurrently. A sample's scores have the same bits for every batch and for all other samples in it. Run
+// returns the scores unchanged, including NaN and infinities.
 func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	if len(in) != m.batch*m.sampleLen || len(out) != m.batch*m.classes {
 		return fmt.Errorf("a run takes %d×%d values and gives %d×%d scores, not %d and %d",
@@ -66,7 +66,8 @@ func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runCopies runs samples one by one, each copied to all rows of a call, and takes the scores of the first row.
+// runCopies runs samples one by one. It copies each sample to all rows of a call, and takes the scores of the first
+// row.
 func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	scores := make([]float32, m.copies*m.classes)
 	for i := range m.batch {
@@ -79,7 +80,7 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runSingly makes the model run one sample a call, copied to every row of a session for rows samples.
+// runSingly makes the model run one sample per call. The sample is copied to every row of a session for rows samples.
 func (m *Model) runSingly(rows, batch int) {
 	m.independence, m.tile, m.batch = OneByOne, 1, batch
 	if rows > 1 {
@@ -87,24 +88,24 @@ func (m *Model) runSingly(rows, batch int) {
 	}
 }
 
-// Independence says why an input's scores cannot depend on the inputs beside it.
+// Independence states the reason why an input's scores cannot depend on the inputs beside it.
 type Independence string
 
-// The two ways to make sure of it.
+// There are two possible reasons.
 const (
 	Proved   Independence = "proved"           // the graph treats the inputs of a batch one by one
 	OneByOne Independence = "one input a call" // the proof failed, so every input runs alone
 )
 
-// Input returns the model's input as the file declares it, or all inputs if the file has one for each column of a
-// table.
+// Input returns the model's input as the file declares it. If the file has one input for each column of a table, it
+// returns all inputs.
 func (m *Model) Input() string { return m.adapted.Input }
 
-// Output returns the output that gives the scores, as the file declares it.
+// Output returns the output with the scores, as the file declares it.
 func (m *Model) Output() string { return m.adapted.Output }
 
-// Intake returns the kind of values that the input takes. If it is not Floats, values are rounded in front of the
-// model.
+// Intake returns the kind of values that the input takes. If this kind is not Floats, values are rounded in front of
+// the model.
 func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
 // Changes returns the edits of the model's graph that are part of the classifier, one per line. They depend only on the
@@ -123,17 +124,17 @@ func (m *Model) Device() Device { return m.device }
 // Provider returns ONNX Runtime's name of the execution provider that runs the model.
 func (m *Model) Provider() string { return m.device.provider.name }
 
-// Precision returns the type of number that the device computes in. It is part of the classifier.
+// Precision returns the type of number in which the device computes. It is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
-// Settings record how a model is run. Scores depend on the precision alone.
+// Settings records how a model is run. The scores depend only on the precision.
 type Settings struct {
 	Precision Precision         `json:"precision"`
-	Workers   int               `json:"workers"` // goroutines it is set up for, one thread each
-	Batch     int               `json:"batch"`   // samples per Run
-	Call      int               `json:"call"`    // samples per call of ONNX Runtime
+	Workers   int               `json:"workers"` // number of goroutines, each with one thread
+	Batch     int               `json:"batch"`   // number of samples per Run
+	Call      int               `json:"call"`    // number of samples per call of ONNX Runtime
 	Options   map[string]string `json:"options,omitempty"`
-	// Independence says why inputs of one batch do not affect each other; "" in runs older than the proof.
+	// Independence says why inputs of one batch do not affect each other. It is "" in runs older than the proof.
 	Independence Independence `json:"independence,omitempty"`
 }
 
@@ -145,15 +146,15 @@ func (m *Model) Settings() Settings {
 	}
 }
 
-// Warnings returns the warnings about how the model runs.
+// Warnings returns the warnings about the way in which the model runs.
 func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
 
 func (m *Model) warn(format string, args ...any) {
 	m.warnings = append(m.warnings, fmt.Sprintf(format, args...))
 }
 
-// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If only one
-// side is flat, layout is the order of its values.
+// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If either
+// the example or the input is flat and the other one is an image, layout is the order of the flat values.
 func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error) {
 	dims := make([]graph.Dim, len(m.sample))
 	for i, n := range m.sample {

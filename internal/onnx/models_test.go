@@ -17,13 +17,13 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file builds the test models, one function each, from the same few weights: most compute the same scores of the
-// same image, each in its own way. testdata holds them for the testscripts of cmd/rscert too; TestModelFiles -update
-// writes them.
+// This file builds the test models from the same few weights, with one function per model. Most models compute the same
+// scores of the same image, each in another way. The folder testdata holds the models, which the testscripts of
+// cmd/rscert also use. TestModelFiles -update writes them.
 
 var update = flag.Bool("update", false, "write testdata")
 
-// The image of the models is [3,4,4]; they have 4 classes.
+// The models take images [3,4,4] and have 4 classes.
 const (
 	testLen     = 48
 	testClasses = 4
@@ -33,7 +33,7 @@ var testModels = map[string]func() *modelBuilder{
 	"nchw": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
-	// The same net with other shapes and types of input.
+	// These models are the same net with other shapes and types of input.
 	"nhwc": func() *modelBuilder {
 		return newModel("image", graph.Float32, "N", 4, 4, 3).
 			node("Transpose", "image", "x", ints("perm", 0, 3, 1, 2)).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
@@ -59,7 +59,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 3, 4, 4).weights("w4", graph.Float32, 4, 3, 4, 4).
 			node("Conv", "x w4", "y").output("y", graph.Float32, "N", 4, 1, 1)
 	},
-	"old": func() *modelBuilder { // IR version 3: weights are inputs too
+	"old": func() *modelBuilder { // IR version 3, in which weights are also inputs
 		b := newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "f", 1, -1).gemm("f", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 		b.IrVersion = proto.Int64(3)
 		for _, t := range b.Graph.Initializer {
@@ -78,7 +78,7 @@ var testModels = map[string]func() *modelBuilder{
 		return b
 	},
 
-	// A fixed batch that can be freed.
+	// These models have a fixed batch that can be freed.
 	"fixed_infer": func() *modelBuilder { // target [1,-1]
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "f", 1, -1).
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, 1, 4)
@@ -116,12 +116,12 @@ var testModels = map[string]func() *modelBuilder{
 			node("Expand", "c like", "e").reshape("e", "f", 8, 144).weights("w6", graph.Float32, 144, 4).
 			node("MatMul", "f w6", "y").output("y", graph.Float32, 8, 4)
 	},
-	"baked": func() *modelBuilder { // declared free, but with a size baked in
+	"baked": func() *modelBuilder { // declares a free size, but contains a fixed size
 		return newModel("x", graph.Float32, "N", 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "f", 1, 32).
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
 
-	// A fixed batch that cannot be freed.
+	// These models have a fixed batch that cannot be freed.
 	"stuck": func() *modelBuilder { // the batch goes into the values
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", -1).
 			weights("w5", graph.Float32, 32, 4).node("MatMul", "v w5", "s").reshape("s", "y", 1, 4).output("y", graph.Float32, 1, 4)
@@ -130,25 +130,25 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, 8, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", 256).reshape("v", "f", -1, 32).
 			weights("s8", graph.Float32, 8, 1).node("Sub", "s8 s8", "zero").gemm("f", "g", graph.Float32).node("Add", "g zero", "y").output("y", graph.Float32, 8, 4)
 	},
-	"mixing": func() *modelBuilder { // runs in batches, but takes a sample's values from other samples
+	"mixing": func() *modelBuilder { // runs in batches, but uses values of other samples
 		return newModel("x", graph.Float32, 1, 48).reshape("x", "v", 48, -1).node("Transpose", "v", "t", ints("perm", 1, 0)).
 			weights("w", graph.Float32, 48, 4).node("MatMul", "t w", "y").output("y", graph.Float32, 1, 4)
 	},
-	"constant": func() *modelBuilder { // independent of the input: gives no check of a re-batching
+	"constant": func() *modelBuilder { // does not depend on the input, so it cannot confirm a re-batching
 		return newModel("x", graph.Float32, 1, 48).weights("w", graph.Float32, 48, 4).node("MatMul", "x w", "s").
 			node("Sub", "s s", "y").output("y", graph.Float32, 1, 4)
 	},
 
-	// Scores that depend on more than the sample.
-	"batch_mean": func() *modelBuilder { // as batch normalisation in training mode
+	// The scores of these models depend on more than the sample.
+	"batch_mean": func() *modelBuilder { // computes like batch normalisation in training mode
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).
 			node("ReduceMean", "s", "mean", ints("axes", 0)).node("Sub", "s mean", "y").output("y", graph.Float32, "N", 4)
 	},
-	"batch_mean_slight": func() *modelBuilder { // smaller than the tolerance for rounding
+	"batch_mean_slight": func() *modelBuilder { // an effect that is smaller than the tolerance for rounding
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("ReduceMean", "s", "mean", ints("axes", 0)).
 			floats("tiny", 1e-6).node("Mul", "mean tiny", "d").node("Add", "s d", "y").output("y", graph.Float32, "N", 4)
 	},
-	"batch_size": func() *modelBuilder { // stands for kernels that round differently by batch size
+	"batch_size": func() *modelBuilder { // stands for kernels whose rounding depends on the batch size
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("Shape", "x", "shape").int64s("zero", 0).
 			node("Gather", "shape zero", "n").node("Cast", "n", "nf", integer("to", int64(graph.Float32))).
 			floats("tiny", 1e-6).node("Mul", "nf tiny", "d").node("Add", "s d", "y").output("y", graph.Float32, "N", 4)
@@ -168,7 +168,7 @@ var testModels = map[string]func() *modelBuilder{
 			node("Sqrt", "a", "root").node("Unsqueeze", "root", "column", ints("axes", 1)).node("Add", "s column", "y").output("y", graph.Float32, "N", 4)
 	},
 
-	// Kinds of outputs.
+	// These models have various kinds of outputs.
 	"softmax": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 1)).output("y", graph.Float32, "N", 4)
 	},
@@ -200,7 +200,7 @@ var testModels = map[string]func() *modelBuilder{
 			gemm("features", "scores", graph.Float32).output("features", graph.Float32, "N", 32).output("scores", graph.Float32, "N", 4)
 	},
 
-	// Models that are not classifiers or that rscert cannot run.
+	// These models are no classifiers, or rscert cannot run them.
 	"one_output": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "y").output("y", graph.Float32, "N", 1)
 	},
@@ -248,7 +248,7 @@ var testModels = map[string]func() *modelBuilder{
 	},
 }
 
-// modelBuilder builds a model node by node.
+// A modelBuilder builds a model node by node.
 type modelBuilder struct {
 	*onnxpb.ModelProto
 	rng *rand.Rand
@@ -265,7 +265,7 @@ func newModel(input string, t graph.ElemType, dims ...any) *modelBuilder {
 	}
 }
 
-// convnet computes scores y [N,4] of images x [N,3,4,4].
+// The method convnet adds nodes that compute scores y [N,4] from images x [N,3,4,4].
 func (b *modelBuilder) convnet(x, y string, t graph.ElemType) *modelBuilder {
 	return b.conv(x, "c", t).node("Flatten", "c", "f").gemm("f", y, t)
 }
@@ -313,7 +313,7 @@ func (b *modelBuilder) floats(name string, v ...float32) *modelBuilder {
 	return b
 }
 
-// weights adds normal weights with a scale that keeps scores of order 1.
+// The method weights adds normal weights, scaled so that scores stay of order 1.
 func (b *modelBuilder) weights(name string, t graph.ElemType, dims ...int64) *modelBuilder {
 	size := 1
 	for _, d := range dims {
@@ -343,7 +343,7 @@ func (b *modelBuilder) bytes(t testing.TB) []byte {
 	return model
 }
 
-// file returns the model as read from a file.
+// The method file returns the model as if it was parsed from a file.
 func (b *modelBuilder) file(t testing.TB) *graph.File {
 	t.Helper()
 	file, err := graph.Parse(b.bytes(t), "", "")
@@ -353,7 +353,7 @@ func (b *modelBuilder) file(t testing.TB) *graph.File {
 	return file
 }
 
-// value is an input or output: ints are fixed sizes, names are free dimensions.
+// The function value returns an input or output. Integers in dims are fixed sizes, and names are free dimensions.
 func value(name string, t graph.ElemType, dims ...any) *onnxpb.ValueInfoProto {
 	shape := new(onnxpb.TensorShapeProto)
 	for _, d := range dims {
@@ -376,7 +376,7 @@ func ints(name string, v ...int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
 }
 
-// testModel returns the file bytes of one of the models.
+// testModel returns the content of the file of one of the models.
 func testModel(t testing.TB, name string) []byte {
 	t.Helper()
 	build := testModels[name]
@@ -400,7 +400,7 @@ func TestModelFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Compared as messages, because their encoding may change.
+		// Compare the files as messages, because their encoding may change.
 		var a, b onnxpb.ModelProto
 		if err := proto.Unmarshal(got, &a); err != nil {
 			t.Fatal(path, err)

@@ -16,10 +16,10 @@ import (
 )
 
 // This file runs graphs that add noise to the inputs and turn scores into votes. A batch sends keys and counters to the
-// device, and places if its examples changed; 4 bytes a row come back. Counts per segment would take fewer bytes only
-// for few classes, and the graph would have to know the segments.
+// device. It also sends places if the batch's examples changed. The device returns 4 bytes per row. Counts per segment
+// would take fewer bytes only for few classes, and the graph would have to know the segments.
 
-// noisy is a session whose graph makes the noise itself.
+// The type noisy is a session whose graph itself makes the noise.
 type noisy struct {
 	*session
 	noise  *smoothing.LatticeNoise
@@ -27,10 +27,11 @@ type noisy struct {
 	scores string // name of the scores output
 
 	mu   sync.Mutex
-	free []*noisyCall // not in use
+	free []*noisyCall // calls that are not in use
 }
 
-// noiseGraph returns the graph of the model's session with noise added to the inputs and votes made of the scores.
+// noiseGraph returns the graph of the model's session, extended so that it adds noise to the inputs and turns the
+// scores into votes.
 func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseNames, err error) {
 	if m.model == nil {
 		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
@@ -63,10 +64,10 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 	return g, names, err
 }
 
-// noisyCall holds the values that one concurrent call binds to the session. They are allocated once.
+// A noisyCall holds the values that one concurrent call binds to the session. They are allocated once.
 type noisyCall struct {
 	bound   binding
-	bind    func(boundValue) error // bind of the binding
+	bind    func(boundValue) error // the method bind of the binding
 	rows    tensors                // example, key, start, votes and scores
 	inputs  []boundValue           // example, key and start
 	example []int32                // [T]
@@ -74,23 +75,23 @@ type noisyCall struct {
 	start   []uint64               // [T]
 	votes   []int32                // [T]
 	scores  []float32              // [T·m]; nil until requested
-	results [2]string              // the names of votes and scores
+	results [2]string              // names of votes and scores
 	outputs [2]ort.Value           // values of votes and scores
-	gives   [2]bool                // which of them are bound
+	gives   [2]bool                // reports which of the two outputs are bound
 
 	examples tensors
 	places   []int32            // [·D]
-	held     [][]int32          // the examples in places; kept, so that no new example gets the address of an old one
+	held     [][]int32          // the examples in places; kept so that no new example can get the address of an old one
 	byCount  map[int]boundValue // places, by the number of examples
 }
 
-// tensors are tensors in Go's memory, pinned for their lifetime.
+// The type tensors holds tensors in Go's memory, pinned for their lifetime.
 type tensors struct {
 	pin runtime.Pinner
 	all []boundValue
 }
 
-// addTensor makes a tensor of data for the named input or output.
+// addTensor makes a tensor from data for the named input or output.
 func addTensor[T ort.TensorData](t *tensors, name string, data []T, shape ...int64) (boundValue, error) {
 	t.pin.Pin(&data[0])
 	v, err := newBoundValue(name, shape, data)
@@ -146,7 +147,7 @@ func (m *Model) StopNoise() error {
 	return errors.Join(append(errs, n.close())...)
 }
 
-// SealSource frees memory that only StartNoise needs.
+// SealSource frees the memory that only StartNoise needs.
 func (m *Model) SealSource() { m.source = source{} }
 
 // Noise returns the noise that the model makes itself, or nil.
@@ -157,8 +158,8 @@ func (m *Model) Noise() *smoothing.LatticeNoise {
 	return m.noisy.noise
 }
 
-// MakesNoiseWell reports whether the device should make the noise too: it has memory of its own, so inputs would
-// otherwise have to be sent there.
+// MakesNoiseWell reports whether the device should also make the noise. This is so if the device has memory of its own,
+// because inputs would otherwise be sent to the device.
 func (m *Model) MakesNoiseWell() bool { return m.device.provider.ownMemory }
 
 // RunNoisy implements smoothing.NoiseMaker.
@@ -175,7 +176,7 @@ func (m *Model) RunNoisy(ctx context.Context, rows *smoothing.Rows, votes []int3
 		m.noisy.give(c)
 		return m.explainRun(err)
 	}
-	abandonedSessions.Store(c, true) // ONNX Runtime is still using it
+	abandonedSessions.Store(c, true) // ONNX Runtime still uses the call
 	return err
 }
 
@@ -235,7 +236,7 @@ func (m *Model) runCall(
 	return nil
 }
 
-// readVotes turns ranks into classes.
+// readVotes converts ranks to classes.
 func (c *noisyCall) readVotes(votes []int32, m int) {
 	for i, rank := range c.votes {
 		votes[i] = int32(m) - rank
@@ -288,8 +289,8 @@ func (c *noisyCall) close() error {
 	return errors.Join(c.bound.Destroy(), c.rows.destroy(), c.examples.destroy())
 }
 
-// setPlaces binds the examples' places [d] to the named input unless they are bound already. It rounds their number up
-// to a power of two to keep the number of shapes small.
+// setPlaces binds the examples' places [d] to the named input unless they are already bound. It rounds the number of
+// examples up to a power of two, to keep the number of shapes small.
 func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	count := 1 << bits.Len(uint(len(examples)-1))
 	if err := c.makeRoom(count, d); err != nil {
@@ -318,12 +319,12 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	}
 	err := c.bind(v)
 	if err != nil {
-		c.held = nil // forces binding next time
+		c.held = nil // forces a new binding next time
 	}
 	return plain(err)
 }
 
-// makeRoom makes places hold this many examples of d coordinates.
+// makeRoom extends places so that it can hold this many examples of d coordinates.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

@@ -25,7 +25,7 @@ import (
 
 var _ smoothing.NoiseMaker = (*Model)(nil)
 
-// testNoise returns noise of σ = ratio steps on integers 0…255, for inputs with these channels.
+// testNoise returns noise with σ = ratio steps on the integers 0…255, for inputs with these channels.
 func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -41,7 +41,7 @@ func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.Latt
 	return noise
 }
 
-// testInputs returns examples of random bytes whose first values are the least and the greatest.
+// testInputs returns examples of random bytes. The first values of each example are the smallest and the largest byte.
 func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel func(int) int) []smoothing.LatticeInput {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -60,7 +60,7 @@ func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel f
 	return inputs
 }
 
-// echo is a model that returns its input as scores, with the given sizes.
+// The function echo returns a model with the given sizes that returns its input as scores.
 func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	d := 1
 	for _, n := range sizes {
@@ -71,7 +71,7 @@ func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	return b
 }
 
-// drawing is a batch to make on the device and in Go.
+// A drawing is a batch that is made both on the device and in Go.
 type drawing struct {
 	*Model
 	rows *smoothing.Rows
@@ -94,7 +94,7 @@ func (d *drawing) noisy(i int, in smoothing.LatticeInput, s smoothing.Stream, sa
 	in.Perturb(d.row(i), s, sample)
 }
 
-// compare runs both batches, checks that scores and votes are the same, and returns the scores.
+// The method compare runs both batches, checks that their scores and votes are equal, and returns the scores.
 func (d *drawing) compare(t testing.TB) []float32 {
 	t.Helper()
 	b, m := d.Batch(), d.Classes()
@@ -128,7 +128,7 @@ func (d *drawing) compare(t testing.TB) []float32 {
 	return here
 }
 
-// TestNoisyInputs makes noisy inputs in the graph and in Go, for models that return their inputs: all bits must agree.
+// TestNoisyInputs makes noisy inputs in the graph and in Go, for models that return their inputs. All bits must agree.
 func TestNoisyInputs(t *testing.T) {
 	one := func(int) int { return 0 }
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestNoisyInputs(t *testing.T) {
 			inputs := testInputs(t, noise, 5, m.InputLen(), c.channel)
 			draw := newDrawing(m)
 			for round := range c.rounds {
-				// 1 to 5 examples a batch, in both phases, at the first and last samples.
+				// There are 1 to 5 examples per batch, in both phases, at the first and last samples.
 				for i := range c.batch {
 					in := inputs[(i*(round+1)/c.batch)%len(inputs)]
 					phase := smoothing.Phase((i / 3) % 2)
@@ -177,8 +177,8 @@ func TestNoisyInputs(t *testing.T) {
 	}
 }
 
-// TestNoisyModels compares scores and votes for models with batches that are fixed, freed, cut into single samples or
-// missing, with other types, with table columns, and with one number a sample.
+// TestNoisyModels compares scores and votes for various models. Their batches are fixed, freed, cut into single samples
+// or missing. Some models have other types, table columns, or one number per sample.
 func TestNoisyModels(t *testing.T) {
 	for name, c := range map[string]struct {
 		batch, tile int
@@ -232,7 +232,7 @@ func TestNoisyModels(t *testing.T) {
 	}
 }
 
-// noiseGraphOf adds noise and votes to the model.
+// noiseGraphOf adds noise and votes to the model's graph.
 func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxpb.ModelProto, graph.NoiseNames) {
 	t.Helper()
 	draws, err := noise.Draws()
@@ -247,7 +247,7 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 }
 
 // checkRowsSize checks that a graph has as many rows as its model's batch if the batch is fixed, and free rows
-// otherwise: known shapes must stay known.
+// otherwise. Shapes that were known must stay known.
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)
@@ -267,7 +267,7 @@ func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed 
 	}
 }
 
-// TestVoteGraph compares the votes with smoothing.Vote for all kinds of rows.
+// TestVoteGraph compares the graph's votes with smoothing.Vote for all kinds of rows.
 func TestVoteGraph(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 1, math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32,
@@ -283,7 +283,7 @@ func TestVoteGraph(t *testing.T) {
 					for k := range row {
 						row[k] = special[rng.IntN(2+i%(len(special)-1))]
 					}
-					if i%2 == 0 { // masked classes, sometimes all of them
+					if i%2 == 0 { // masks some classes, sometimes all of them
 						for k := range row {
 							if i%8 == 0 || rng.IntN(2) == 0 {
 								row[k] = -inf
@@ -336,7 +336,7 @@ func TestVoteGraph(t *testing.T) {
 	}
 }
 
-// TestNoiseRefused starts noise in models that cannot have it, and runs invalid batches.
+// TestNoiseRefused starts noise in models that cannot have it, and runs invalid batches. Both must fail.
 func TestNoiseRefused(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
 	old := load(t, echo(6, graph.Float32, 48).bytes(t), LoadOptions{Batch: 4, Device: CPU})
@@ -403,8 +403,8 @@ func TestNoiseRefused(t *testing.T) {
 	run("makes no noise", votes, nil)
 }
 
-// TestNoiseResults requests votes and scores in every order: unrequested results are not written, requested ones are
-// right.
+// TestNoiseResults requests votes and scores in every order. Results that were not requested must not be written, and
+// requested results must be right.
 func TestNoiseResults(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})
@@ -444,11 +444,11 @@ func TestNoiseResults(t *testing.T) {
 	}
 }
 
-// TestNoiseResident counts the bound values, which a device with memory of its own copies: rows for every call, places
-// only if they change.
+// TestNoiseResident counts the bound values. A device with memory of its own copies bound values. Rows must be bound
+// for every call, and places only if they change.
 func TestNoiseResident(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 16, Device: CPU})
-	m.tile, m.in[0], m.out[0] = 8, 8, 8 // two calls a batch
+	m.tile, m.in[0], m.out[0] = 8, 8, 8 // two calls per batch
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})
 	if err := m.StartNoise(noise); err != nil {
 		t.Fatal(err)
@@ -484,8 +484,8 @@ func TestNoiseResident(t *testing.T) {
 	}
 }
 
-// TestNoiseOnDevices makes noise on several devices: each opens its graph with its own settings, and all make the same
-// bits, also after one of them stops.
+// TestNoiseOnDevices makes noise on several devices. Each device opens its graph with its own settings. All devices
+// must make the same bits, even after one of them stops.
 func TestNoiseOnDevices(t *testing.T) {
 	p := units([]string{"A", "A", "A"}, failOn(nil))
 	models, err := loadEach(t, "nchw", LoadOptions{Device: Device{provider: p}, Batch: 16})
@@ -524,7 +524,7 @@ func TestNoiseOnDevices(t *testing.T) {
 	}
 }
 
-// TestNoiseAgain replaces the noise: the graph of the previous noise is closed.
+// TestNoiseAgain replaces the noise. The graph of the previous noise must be closed.
 func TestNoiseAgain(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU})
 	draw := newDrawing(m)
@@ -548,7 +548,7 @@ func TestNoiseAgain(t *testing.T) {
 	}
 }
 
-// TestNoiseConcurrently runs batches of several examples from several goroutines; each example has its own votes.
+// TestNoiseConcurrently runs batches of several examples from several goroutines. Each example must get its own votes.
 func TestNoiseConcurrently(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 8, Device: CPU, Workers: 4})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})
@@ -575,17 +575,17 @@ func TestNoiseConcurrently(t *testing.T) {
 	}
 }
 
-// cudaKernels lists the types for which ONNX Runtime's CUDA provider has kernels of the operators in addNoise and
-// addVotes, in every version from operator set 7 on (Mod from 10), by docs/OperatorKernels.md of its repository as of
-// November 2026.
+// cudaKernels lists the operators in addNoise and addVotes with the types for which ONNX Runtime's CUDA provider has
+// kernels. The kernels exist in every version from operator set 7 on (for Mod from 10). The source is
+// docs/OperatorKernels.md in the repository of ONNX Runtime, as of November 2026.
 var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
 	"Gather": {graph.Float32, graph.Int32, graph.Uint64}, "Cast": {graph.Bool, graph.Float32, graph.Int32, graph.Uint64}, "Reshape": {graph.Float32},
 	"Less": {graph.Float32}, "Not": {graph.Bool}, "ReduceMax": {graph.Float32}, "ReduceMin": {graph.Float32},
-	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // folded when a session is opened
+	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // folded by the session
 }
 
-// TestNoiseGraphKernels walks the graph added to a model: every node must have a CUDA kernel.
+// TestNoiseGraphKernels walks through the graph that is added to a model. Every node must have a CUDA kernel.
 func TestNoiseGraphKernels(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
 	for _, version := range []int64{7, 9, 10, 11, 13, 17, 18, 21} {
@@ -597,7 +597,7 @@ func TestNoiseGraphKernels(t *testing.T) {
 		types := map[string]graph.ElemType{names.Places: graph.Int32, names.Example: graph.Int32, names.Key: graph.Uint64, names.Start: graph.Uint64}
 		count := 0
 		for _, n := range parsed.Graph.Node {
-			if n.GetOpType() == "Flatten" { // the model
+			if n.GetOpType() == "Flatten" { // the node belongs to the model
 				types[n.Output[0]] = types[n.Input[0]]
 				continue
 			}
@@ -660,11 +660,11 @@ func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]graph.ElemTy
 	return of
 }
 
-// steadyAllocations limits the allocations of a batch: starting and ending a cancellable run takes some, but none may
-// grow with the rows, their values or the examples.
+// steadyAllocations limits the allocations per batch. The start and the end of a cancellable run take some allocations.
+// None may grow with the rows, the values of the rows or the examples.
 const steadyAllocations = 8
 
-// TestNoiseAllocations counts the allocations of a batch after a first run.
+// TestNoiseAllocations counts the allocations per batch after a first run.
 func TestNoiseAllocations(t *testing.T) {
 	var counts, kept []float64
 	for _, batch := range []int{16, 256} {
@@ -677,7 +677,7 @@ func TestNoiseAllocations(t *testing.T) {
 		rows, votes, round := smoothing.NewRows(batch), make([]int32, batch), 0
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		run := func() { // one example, then two, then other examples
+		run := func() { // one example, then two, then other ones
 			rows.Reset()
 			for i := range batch {
 				rows.Noisy(i, inputs[round%3+i*(round%2+1)/batch], smoothing.NewStream(1, 2, smoothing.Estimation), int64(i+round))
@@ -701,7 +701,7 @@ func TestNoiseAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkRunNoisy is BenchmarkRunOverhead with noise in the graph.
+// BenchmarkRunNoisy measures the same as BenchmarkRunOverhead, with noise in the graph.
 func BenchmarkRunNoisy(b *testing.B) {
 	m := load(b, testModel(b, "scores_4d"), LoadOptions{Batch: 16, Device: CPU})
 	noise := testNoise(b, 63.75, []float64{.5}, []float64{.25})
@@ -761,7 +761,7 @@ func TestNoiseCancelled(t *testing.T) {
 			t.Errorf("error %v, want context.Canceled", err)
 		}
 	}
-	draw.compare(t) // the model still works
+	draw.compare(t) // the model must still work
 }
 
 // TestNoiseFixedSizes adds noise to models whose batch is fixed for a device such as CUDA's.
@@ -793,8 +793,8 @@ func TestNoiseFixedSizes(t *testing.T) {
 	}
 }
 
-// TestNoiseRealModels checks noise and votes of exported models: ONNX Runtime rearranges their convolutions and fused
-// nodes around the added nodes.
+// TestNoiseRealModels checks noise and votes for exported models. In such models ONNX Runtime rearranges convolutions
+// and fused nodes around the added nodes.
 func TestNoiseRealModels(t *testing.T) {
 	bundled, err := os.ReadFile("../../testdata/mnist-cnn.onnx")
 	if err != nil {
@@ -819,7 +819,7 @@ func TestNoiseRealModels(t *testing.T) {
 	}
 }
 
-// votesOf adds votes on the output y of m classes and returns their name.
+// votesOf adds votes on the output y of m classes and returns the name of the votes.
 func votesOf(t *testing.T, model *onnxpb.ModelProto, m int) string {
 	t.Helper()
 	a, err := graph.AroundModel(model, 1, m)

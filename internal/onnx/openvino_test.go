@@ -17,7 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// openOpenVINO opens the library that 'rscert setup --device openvino' fetches, or skips the test if it is missing.
+// openOpenVINO opens the library that 'rscert setup --device openvino' installs. It skips the test if the library is
+// missing.
 func openOpenVINO(t testing.TB) (*Runtime, Device) {
 	t.Helper()
 	d := device(t, "openvino")
@@ -58,7 +59,7 @@ func inPrecisions(t *testing.T, test func(t *testing.T, r *Runtime, d Device, p 
 	}
 }
 
-// loadOn loads a model and closes it when the test ends.
+// loadOn loads a model and closes the model when the test ends.
 func loadOn(t testing.TB, r *Runtime, model []byte, opt LoadOptions) *Model {
 	t.Helper()
 	m, err := r.LoadContext(t.Context(), model, opt)
@@ -69,12 +70,12 @@ func loadOn(t testing.TB, r *Runtime, model []byte, opt LoadOptions) *Model {
 	return m
 }
 
-// TestOpenVINOSameNet runs models that compute the convolutional net: the scores match the oracle within the precision,
-// and have the same bits at every batch size and number of workers.
+// TestOpenVINOSameNet runs models that compute the convolutional net. The scores must match the oracle within the
+// precision, and they must have the same bits at every batch size and number of workers.
 func TestOpenVINOSameNet(t *testing.T) {
 	xs := images(40)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
-		// Some tens of units for sums of 32 terms of order 1.
+		// The tolerance is some tens of units for sums of 32 terms of order 1.
 		tolerance := 64 * p.unit()
 		models := []string{"nchw", "fixed_full", "fixed_concat", "baked", "unbatched", "stuck"}
 		if p != F32 { // re-batching has been seen to
@@ -87,7 +88,7 @@ func TestOpenVINOSameNet(t *testing.T) {
 				got := scores(t, m, xs)
 				for i, x := range xs {
 					if name == "stuck" {
-						break // it computes other scores
+						break // this model computes other scores
 					}
 					for k, want := range convnetScores(x) {
 						if math.Abs(float64(got[i][k])-want) > tolerance {
@@ -135,7 +136,7 @@ func TestOpenVINOBatch(t *testing.T) {
 	})
 }
 
-// TestOpenVINORuns runs one model from many goroutines and cancels runs.
+// TestOpenVINORuns runs one model from several goroutines and cancels runs.
 func TestOpenVINORuns(t *testing.T) {
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
 		m := loadOn(t, r, testModel(t, "nchw"), LoadOptions{Device: d, Precision: p, Batch: 4, Workers: 4})
@@ -179,7 +180,7 @@ func TestOpenVINORuns(t *testing.T) {
 	})
 }
 
-// TestOpenVINORefuses checks cases that must not fall back to anything else.
+// TestOpenVINORefuses checks cases that must fail instead of using another device or precision.
 func TestOpenVINORefuses(t *testing.T) {
 	r, d := openOpenVINO(t)
 	for _, c := range []struct {
@@ -194,7 +195,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	} {
 		m, err := r.Load(testModel(t, "nchw"), c.opt)
 		if err == nil {
-			if c.name == "GPU" { // this machine has one
+			if c.name == "GPU" { // the machine has a GPU
 				_ = m.Close()
 				continue
 			}
@@ -209,7 +210,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "openvino:CPU cannot run all of the model: not Det '") {
 		t.Errorf("error %v", err)
 	}
-	// The plain library has no OpenVINO: the error says so and where to get it.
+	// The plain library has no OpenVINO. The error must say so and name a source of OpenVINO.
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	_, err = without.Load(testModel(t, "nchw"), LoadOptions{Device: d})
 	var e *hint.Error
@@ -218,7 +219,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	}
 }
 
-// TestPrecisionOf distinguishes precisions by the probe's errors.
+// TestPrecisionOf checks that the errors of the probe distinguish the precisions.
 func TestPrecisionOf(t *testing.T) {
 	exact := []float32{1, -2, 0.5}
 	for _, c := range []struct {
@@ -248,7 +249,7 @@ func TestPrecisionOf(t *testing.T) {
 	})
 }
 
-// TestHandedBack reads from a profile the nodes that ran on the CPU.
+// TestHandedBack extracts from a profile the nodes that ran on the CPU.
 func TestHandedBack(t *testing.T) {
 	nodes, err := readProfile([]byte(`[
 		{"cat":"Session","name":"model_run","args":{}},
@@ -265,8 +266,8 @@ func TestHandedBack(t *testing.T) {
 	}
 }
 
-// BenchmarkProvider runs the model $RSCERT_BENCH_MODEL on $RSCERT_BENCH_DEVICE in $RSCERT_BENCH_PRECISION;
-// scripts/compare_providers.py calls it.
+// BenchmarkProvider runs the model $RSCERT_BENCH_MODEL on $RSCERT_BENCH_DEVICE in $RSCERT_BENCH_PRECISION. The script
+// scripts/compare_providers.py calls this benchmark.
 func BenchmarkProvider(b *testing.B) {
 	file := os.Getenv("RSCERT_BENCH_MODEL")
 	if file == "" {
@@ -327,8 +328,8 @@ func BenchmarkProvider(b *testing.B) {
 	b.ReportMetric(loaded.Seconds(), "s/load")
 }
 
-// TestOpenVINOBesideCPU runs one model in two precisions at once, as certify does to compare clean accuracy: on
-// OpenVINO and, from the same library, on the CPU provider in float32.
+// TestOpenVINOBesideCPU runs one model in two precisions at the same time, as 'certify' does to compare clean accuracy.
+// One run uses OpenVINO. The other run uses the CPU provider of the same library in float32.
 func TestOpenVINOBesideCPU(t *testing.T) {
 	xs := images(64)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {

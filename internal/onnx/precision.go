@@ -4,17 +4,17 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Precision is the type of number that a device computes a model's layers in. It is part of the classifier: a result
-// for one precision says nothing about another.
+// Precision is the type of number in which a device computes a model's layers. It is part of the classifier. A result
+// for one precision says nothing about another precision.
 type Precision uint8
 
-// The types of number that some device computes in.
+// These are the types of number in which some device computes.
 const (
 	F32  Precision = iota // float32
 	BF16                  // bfloat16: the exponent of float32, 8 bits of precision
 	F16                   // float16: 11 bits of precision
-	// TF32 is NVIDIA's TensorFloat-32: float32 whose factors are rounded to 11 bits of precision, if a GPU's libraries
-	// choose to.
+	// TF32 is NVIDIA's TensorFloat-32. This is float32, except that a GPU's libraries may round factors to 11 bits of
+	// precision.
 	TF32
 )
 
@@ -26,8 +26,8 @@ func (p Precision) String() string { return [...]string{"f32", "bf16", "f16", "t
 // MarshalText writes "f32", "bf16", "f16" or "tf32".
 func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads the output of MarshalText.
+// UnmarshalText parses the output of MarshalText.
 func (p *Precision) UnmarshalText(text []byte) error { return Precisions.Unmarshal(text, p) }
 
-// unit returns half the distance from 1 to the next number of the precision.
+// The method unit returns half the distance from 1 to the next number of the precision.
 func (p Precision) unit() float64 { return [...]float64{0x1p-24, 0x1p-9, 0x1p-11, 0x1p-11}[p] }

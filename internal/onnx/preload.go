@@ -1,7 +1,8 @@
 package onnx
 
-// This file finds and loads the NVIDIA libraries that ONNX Runtime's CUDA provider needs, before the provider itself
-// and without environment variables. The loader then uses the loaded library for that name (its SONAME).
+// This file finds and loads the NVIDIA libraries that ONNX Runtime's CUDA provider needs. It loads them before the
+// provider itself and without environment variables. The loader then uses the loaded library for the library's name
+// (SONAME).
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -22,7 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// preloader loads each library from the first place that has it: the loader's own search path, then folders.
+// A preloader loads each library from the first place that has it. It tries the loader's own search path and then the
+// folders.
 type preloader struct {
 	folders func() []string // called only if the loader does not find a library
 	looked  []string
@@ -30,7 +32,7 @@ type preloader struct {
 	checked map[string]error // results for folders of the cache
 }
 
-// open loads a library for the whole process, by its name or else from a file in a folder.
+// The method open loads a library for the whole process, by its name or, if that fails, from a file in a folder.
 func (p *preloader) open(name string) error {
 	if dlopen(name) == nil {
 		return nil
@@ -57,7 +59,7 @@ func (p *preloader) open(name string) error {
 	return nil
 }
 
-// check checks the folder of a file once, if the folder is in the cache.
+// The method check verifies the folder of a file once, if the folder is in the cache.
 func (p *preloader) check(folder, path string) error {
 	err, done := p.checked[folder]
 	if !done {
@@ -70,11 +72,11 @@ func (p *preloader) check(folder, path string) error {
 	return err
 }
 
-// dlopen loads a library and keeps it loaded.
+// The function dlopen loads a library and keeps it loaded.
 func dlopen(path string) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	runtime.LockOSThread() // dlerror is per thread
+	runtime.LockOSThread() // dlerror is per system thread
 	defer runtime.UnlockOSThread()
 	if C.dlopen(name, C.RTLD_NOW|C.RTLD_GLOBAL) == nil {
 		return fmt.Errorf("%s: %s", path, quote.Name(strings.TrimPrefix(C.GoString(C.dlerror()), path+": ")))
@@ -82,7 +84,7 @@ func dlopen(path string) error {
 	return nil
 }
 
-// load loads all libraries that a provider's file needs.
+// The method load loads all libraries that a provider's file needs.
 func (p *preloader) load(provider string) error {
 	needed, optional, err := ortlib.CUDANeeds(provider)
 	if err != nil {
@@ -108,10 +110,10 @@ func (p *preloader) load(provider string) error {
 // libraryPath is the absolute path of the library that Open opened last.
 var libraryPath string
 
-// preloads holds the results of preloading, by provider.
+// This map holds the results of preloading, by provider.
 var preloads sync.Map
 
-// preloadCUDA loads the libraries that the opened ONNX Runtime's provider needs, once.
+// preloadCUDA loads, once, the libraries that the provider of the opened ONNX Runtime needs.
 func preloadCUDA() error {
 	dir := filepath.Dir(libraryPath)
 	if real, err := filepath.EvalSymlinks(libraryPath); err == nil {
@@ -119,7 +121,7 @@ func preloadCUDA() error {
 	}
 	provider := filepath.Join(dir, ortlib.CUDAProviderFile)
 	if runtime.GOOS != "linux" || ortlib.RegularFile(provider) != nil {
-		return nil // ONNX Runtime reports it
+		return nil // ONNX Runtime reports this error
 	}
 	load, _ := preloads.LoadOrStore(provider, sync.OnceValue(func() error {
 		if err := dlopen(ortlib.DriverLibrary); err != nil {

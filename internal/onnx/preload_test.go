@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// link builds a shared library from C source with Go's C compiler, linked with others of its folder by name. Without a
-// compiler it skips the test.
+// The function link builds a shared library from C source with Go's C compiler. It links the library with other
+// libraries of its folder by name. Without a compiler it skips the test.
 func link(t *testing.T, folder, name, source string, needs ...string) {
 	t.Helper()
 	cc, err := exec.Command("go", "env", "CC").Output()
@@ -42,7 +42,7 @@ func link(t *testing.T, folder, name, source string, needs ...string) {
 	}
 }
 
-// noting is a library that writes its name to a file when loaded.
+// The function noting returns the source of a library that writes its name to a file when it is loaded.
 func noting(file, name string) string {
 	return fmt.Sprintf(`#include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)
@@ -55,13 +55,14 @@ func onLinux(t *testing.T) {
 	}
 }
 
-// fakeCUDA builds libraries named like NVIDIA's, with a version that does not exist, in several folders, and a provider
-// that needs them. It returns the provider, the folders and the file to which the libraries write their names.
+// fakeCUDA builds libraries in several folders, and a provider that needs them. The libraries are named like NVIDIA's,
+// with a version that does not exist. The function returns the provider, the folders and the file to which the
+// libraries write their names.
 func fakeCUDA(t *testing.T, version string) (provider string, folders []string, note string) {
 	t.Helper()
 	dir := t.TempDir()
 	note = filepath.Join(dir, "loaded")
-	build := filepath.Join(dir, "build") // holds the libraries for linking; removed before loading
+	build := filepath.Join(dir, "build") // holds the libraries for linking; removed before they are loaded
 	name := func(stem string) string { return stem + ".so." + version }
 	place := map[string]string{"libcudnn": "packages/nvidia/cudnn/lib", "libcublas": "packages/nvidia/cu13/lib", "libcublasLt": "packages/nvidia/cu13/lib",
 		"libcudart": "cache", "libcurand": "cache", "libnvrtc": "cache", "libnvrtc-builtins": "cache"}
@@ -78,7 +79,7 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	makeOne("libnvrtc-builtins")
 	makeOne("libnvrtc")
 	makeOne("libcudnn", "libcublas")
-	// The needs are listed in an order in which they cannot be loaded.
+	// The needs are listed in an order in which the loader could not load them.
 	link(t, build, ortlib.CUDAProviderFile, "int provider;", name("libcudnn"), name("libcurand"), name("libcublas"), name("libcublasLt"), name("libcudart"))
 	for stem, folder := range place {
 		folder = filepath.Join(dir, folder)
@@ -95,8 +96,8 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	return filepath.Join(build, ortlib.CUDAProviderFile), folders, note
 }
 
-// TestPreload loads libraries from several folders unknown to the loader, each after the libraries that it needs. Then
-// the provider, which names no folder, can be loaded.
+// TestPreload loads libraries from several folders that the loader does not know. Each library is loaded after the
+// libraries that it needs. Then it must be possible to load the provider, which names no folder.
 func TestPreload(t *testing.T) {
 	onLinux(t)
 	provider, folders, note := fakeCUDA(t, "9137")
@@ -127,7 +128,8 @@ func TestPreload(t *testing.T) {
 	}
 }
 
-// TestPreloadMissing: the error names missing libraries, the searched places and a remedy. nvrtc may be missing.
+// TestPreloadMissing checks that the error names the missing libraries, the searched places and a remedy. The library
+// nvrtc may be missing.
 func TestPreloadMissing(t *testing.T) {
 	onLinux(t)
 	provider, folders, _ := fakeCUDA(t, "9138")
@@ -135,7 +137,7 @@ func TestPreloadMissing(t *testing.T) {
 		for _, stem := range []string{"libcublasLt", "libcurand", "libnvrtc"} {
 			_ = os.Remove(filepath.Join(folder, stem+".so.9138"))
 		}
-		// Without libcublasLt, libcublas and libcudnn cannot be loaded.
+		// Without libcublasLt, the loader cannot load libcublas and libcudnn.
 		for _, stem := range []string{"libcublas", "libcudnn"} {
 			if file := filepath.Join(folder, stem+".so.9138"); ortlib.RegularFile(file) == nil {
 				link(t, folder, stem+".so.9138", "int x;")
@@ -152,7 +154,7 @@ func TestPreloadMissing(t *testing.T) {
 		t.Errorf("hint %q", advice)
 	}
 
-	// A library that exists but cannot be loaded gives the reason.
+	// If a library exists but cannot be loaded, the error must give the reason.
 	file := filepath.Join(folders[0], "libcublasLt.so.9138")
 	if err := os.WriteFile(file, []byte("no library"), 0o644); err != nil {
 		t.Fatal(err)
@@ -163,7 +165,7 @@ func TestPreloadMissing(t *testing.T) {
 	}
 }
 
-// The cache must hold all published files, unchanged.
+// The cache must hold all published files unchanged.
 func TestPreloadChecksTheCache(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", home)
@@ -185,7 +187,7 @@ func TestPreloadChecksTheCache(t *testing.T) {
 	}
 }
 
-// TestGPUs asks a fake driver library.
+// TestGPUs queries a fake driver library.
 func TestGPUs(t *testing.T) {
 	dir := t.TempDir()
 	const driver = `#include <string.h>
@@ -229,7 +231,7 @@ func TestCUDAOptions(t *testing.T) {
 	}
 }
 
-// Devices refuse unsupported settings; CUDA accepts them.
+// Devices must refuse settings that they do not support. CUDA must accept these settings.
 func TestDeviceCheck(t *testing.T) {
 	for _, c := range []struct {
 		device string
@@ -256,7 +258,7 @@ func TestDeviceCheck(t *testing.T) {
 	if new(ConvSearch).UnmarshalText([]byte("EXHAUSTIVE")) == nil {
 		t.Error("capitals are read")
 	}
-	// --device auto without CUDA explains why CUDA is missing.
+	// Without CUDA, --device auto must explain why CUDA is missing.
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	for _, opt := range []LoadOptions{{Precision: TF32}, {Tuning: Tuning{PreferNHWC: true}}} {
 		if _, err := without.devices(opt); err == nil || !strings.Contains(err.Error(), "device cuda: the ONNX Runtime library has no CUDA provider") {
@@ -268,8 +270,8 @@ func TestDeviceCheck(t *testing.T) {
 	}
 }
 
-// The needed libraries include cuDNN even if the provider loads it by itself or works without it. The driver is not a
-// library of CUDA.
+// The needed libraries must include cuDNN, even if the provider loads it by itself or works without it. The driver is
+// no library of CUDA.
 func TestCUDANeeds(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()

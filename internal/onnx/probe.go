@@ -25,13 +25,13 @@ import (
 
 // This file measures how a device really computes: its precision, its speed, and the nodes that it does not support.
 
-// The probe is a small convolutional net: images [3,32,32], three convolutions
-// of 64 channels, 10 scores.
+// The probe is a small convolutional net. It takes images [3,32,32] and has three convolutions of 64 channels and 10
+// scores.
 const (
 	probeBatch, probeWidth, probeSide, probeClasses = 16, 64, 32, 10
 )
 
-// probe builds the net for calls of batch samples, with weights that keep its values of order 1.
+// The function probe builds the net for calls of batch samples. Its weights keep the values of order 1.
 func probe(batch int) (program, error) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	b := graph.NewInitializing(graph.Numbered("v"))
@@ -73,8 +73,8 @@ func probeShapes(batch int) (in, out ort.Shape) {
 	return ort.Shape{int64(batch), 3, probeSide, probeSide}, ort.Shape{int64(batch), probeClasses}
 }
 
-// runProbe opens the probe on a device. It returns the session, which the caller must close, and its scores of random
-// samples.
+// runProbe opens the probe on a device. It returns the session, which the caller must close. It also returns the
+// session's scores for random samples.
 func runProbe(ctx context.Context, d Device, precision Precision) (*session, []float32, error) {
 	g, err := probe(probeBatch)
 	if err != nil {
@@ -83,7 +83,7 @@ func runProbe(ctx context.Context, d Device, precision Precision) (*session, []f
 	return runProbeOf(ctx, g, d, precision)
 }
 
-// runProbeOf does the same for a graph with the probe's input and output.
+// runProbeOf does the same for a graph that has the probe's input and output.
 func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (*session, []float32, error) {
 	s, err := openSession(g, d.provider, settings{unit: d.unit, precision: precision, workers: 1})
 	if err != nil {
@@ -98,13 +98,13 @@ func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (
 	return s, scores, nil
 }
 
-// checkArithmetic checks that the device computes in the requested precision if it has a choice: it may drop the hint
-// silently. It compares the probe's scores with float32 scores of ONNX Runtime's CPU provider. On OpenVINO, the largest
-// difference, relative to the largest score, was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16; in imitated
-// TF32 it was 4e-4. The bounds lie between these values. cuDNN's fast convolutions in float32 may be less exact than
-// OpenVINO's.
+// checkArithmetic checks that the device computes in the requested precision if the device has a choice, because the
+// device may drop the hint silently. It compares the probe's scores with float32 scores of ONNX Runtime's CPU provider,
+// and takes the largest difference relative to the largest score. On OpenVINO this error was 5e-7 in float32, 1e-3 in
+// float16 and 6e-3 in bfloat16. In imitated TF32 it was 4e-4. The bounds lie between these values. In float32, cuDNN's
+// fast convolutions may be less exact than OpenVINO's.
 //
-// A GPU that may use TF32 can lack it or not use it; its float32 results are accepted too.
+// A GPU that may use TF32 may lack it or may not use it. So the float32 results of such a GPU are accepted too.
 func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Precision) error {
 	if len(d.provider.precisions) == 1 {
 		return nil
@@ -131,8 +131,8 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 	return nil
 }
 
-// precisionOf tells which of the device's precisions the scores were computed in, by their largest error relative to
-// the largest score.
+// precisionOf infers the precision in which the device computed the scores. It uses the largest error of the scores,
+// relative to the largest score.
 func precisionOf(scores, exact []float32, has []Precision) Precision {
 	var worst, largest float64
 	for i, v := range exact {
@@ -150,7 +150,7 @@ func precisionOf(scores, exact []float32, has []Precision) Precision {
 	return BF16
 }
 
-// Speed is the speed of the probe's net on one device in one precision.
+// Speed is the speed of the probe's net on one device and in one precision.
 type Speed struct {
 	Device    Device    `json:"device"`
 	Precision Precision `json:"precision"`
@@ -158,8 +158,8 @@ type Speed struct {
 	Err       error     `json:"-"` // why the device does not support the precision
 }
 
-// MeasureSpeeds times a small convolutional net with this number of workers, on the device or each of several GPUs, in
-// every precision that it may support.
+// MeasureSpeeds times a small convolutional net with this number of workers. It measures the device, or each of several
+// GPUs, in every precision that the device may support.
 func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]Speed, error) {
 	if err := r.works(d); err != nil {
 		return nil, d.broken(err)
@@ -178,7 +178,7 @@ func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]S
 	return speeds, ctx.Err()
 }
 
-// measureProbe times calls of the device's reference size, after a first call that prepares everything.
+// measureProbe times calls of the device's reference size. A first call, which prepares everything, is not timed.
 func measureProbe(ctx context.Context, d Device, precision Precision, workers int) (float64, error) {
 	g, err := probe(d.provider.reference)
 	if err != nil {
@@ -198,8 +198,9 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 	return rate, err
 }
 
-// nameNodes lists, in the error of a strict session, the nodes that its provider does not support. It runs a session
-// that may hand nodes to the CPU provider once and reads the profile. If that run fails, it lists none.
+// If a strict session failed to open, nameNodes adds to the error the nodes that the provider does not support. To find
+// them, it makes one run with a session that may hand nodes to the CPU provider, and parses the profile. If that run
+// fails, it adds no nodes.
 func (l *loader) nameNodes(g program, tile int, err error) error {
 	if !strings.Contains(err.Error(), "fallback to CPU EP has been explicitly disabled") {
 		return err
@@ -215,7 +216,7 @@ func (l *loader) nameNodes(g program, tile int, err error) error {
 	return hint.Add(fmt.Errorf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with %s cpu", param.Device)
 }
 
-// profile returns the nodes that run on ONNX Runtime's CPU provider.
+// The method profile returns the nodes that run on ONNX Runtime's CPU provider.
 func (l *loader) profile(g program, tile int) ([]string, error) {
 	folder, err := scratch.Make("", "rscert-profile-")
 	if err != nil {
@@ -246,7 +247,8 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 	return readProfile(text)
 }
 
-// readProfile finds the CPU provider's nodes in ONNX Runtime's profile, a list of events in Chrome's tracing format.
+// readProfile finds the CPU provider's nodes in ONNX Runtime's profile. The profile is a list of events in Chrome's
+// tracing format.
 func readProfile(text []byte) ([]string, error) {
 	var events []struct {
 		Category string `json:"cat"`

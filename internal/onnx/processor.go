@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// ProcessorFeatures names those instruction sets of this processor that decide the speed of a model and of its lower
+// ProcessorFeatures names the instruction sets of this processor that decide the speed of a model, especially in lower
 // precisions.
 func ProcessorFeatures() []string {
 	features := []string{}

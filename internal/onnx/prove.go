@@ -5,8 +5,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prove proves, once for all devices, that the model treats the inputs of a batch independently. It runs the model on
-// ONNX Runtime's CPU provider to learn the shapes.
+// The method prove proves, once for all devices, that the model treats the inputs of a batch independently. It runs the
+// model on ONNX Runtime's CPU provider to learn the shapes.
 func (l *loader) prove() error {
 	if !l.tried {
 		l.tried = true
@@ -17,7 +17,7 @@ func (l *loader) prove() error {
 	return l.unproved
 }
 
-// runForShapes edits a model, runs it once and returns its additional outputs.
+// runForShapes edits a model, runs it once and returns the model's additional outputs.
 func (l *loader) runForShapes(edited *onnxpb.ModelProto, more []string) ([][]int64, error) {
 	built, err := l.build(edited)
 	if err != nil {

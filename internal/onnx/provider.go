@@ -15,46 +15,46 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// provider is one of ONNX Runtime's execution providers, with rscert's settings for it. A new one needs a file with a
-// value of this type, and a line in providers.
+// A provider is one of ONNX Runtime's execution providers, together with rscert's settings for it. A new provider needs
+// a file with a value of this type, and a line in the function providers.
 type provider struct {
-	device  string       // its name in --device
+	device  string       // name of the device in --device
 	name    string       // ONNX Runtime's name
 	library ortlib.Build // the build of ONNX Runtime that contains it
-	auto    bool         // --device auto chooses it if it works
-	units   []string     // allowed after the device's name and ':', the default first
-	// names returns the names of the provider's devices here, if devices are counted from 0. A run uses all of them, or
-	// those whose indices follow the provider's name.
+	auto    bool         // --device auto may choose the provider if it works
+	units   []string     // texts allowed after the device's name and ':', the default first
+	// The function names returns the names of the provider's devices on this machine, if devices are counted from 0. A
+	// run uses all these devices, or those whose indices follow the provider's name.
 	names      func() []string
-	precisions []Precision // supported
-	hint       param.Text  // how to get a library that works
-	// options adds the provider to a session's options and returns the settings for the record.
+	precisions []Precision // supported precisions
+	hint       param.Text  // advice on how to get a library that works
+	// The function options adds the provider to a session's options and returns the settings for the record.
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
-	// reference is the batch size that defines a model's results: a Run of any other size gives the same bits or is cut
-	// into pieces of this size. It is small on the CPU, so that a piece is never much larger than the request, and
-	// large enough on CUDA to fill a GPU.
+	// The field reference is the batch size that defines a model's results. A Run of any other size gives the same
+	// bits, or it is cut into pieces of this size. The size is small on the CPU, so that a piece is never much larger
+	// than the request. On CUDA it is large enough to fill a GPU.
 	reference int
-	// batchValues and batchSamples bound a batch; see chooseBatch.
+	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int
 	ownMemory                 bool // the device has memory of its own
-	// fixSizes gives each batch size a session of its own with the size fixed, so that shapes computed inside the graph
-	// fold into constants.
+	// If fixSizes is set, each batch size has its own session, in which the size is fixed. Shapes computed inside the
+	// graph then fold into constants.
 	fixSizes bool
-	// measured chooses the batch by measurement.
+	// If measured is set, the batch is chosen by measurement.
 	measured bool
-	// strict refuses a model with nodes that the provider hands back to ONNX Runtime's CPU provider: no silent detour,
-	// no second precision.
+	// If strict is set, a model is refused if the provider hands nodes back to ONNX Runtime's CPU provider. So the
+	// results have no second precision, and the CPU takes no part silently.
 	strict bool
-	// oneThread opens and closes sessions on one system thread; see runOnThread.
+	// If oneThread is set, sessions are opened and closed on one system thread; see runOnThread.
 	oneThread bool
-	// calls bounds the concurrent calls of ONNX Runtime on a device; 0: the workers do. Each call holds all layers'
-	// values.
+	// This number is a limit for the concurrent calls of ONNX Runtime on a device. The value 0 means that the number of
+	// workers is the limit. Each call holds the values of all layers.
 	calls int
-	// tunable: the provider has the settings of Tuning.
+	// If tunable is set, the provider has the settings of Tuning.
 	tunable bool
 }
 
-// systemThread takes functions that one system thread runs in turn.
+// systemThread returns a channel of functions. One system thread runs these functions in turn.
 var systemThread = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -66,11 +66,11 @@ var systemThread = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// runOnThread calls f, on one dedicated thread if the provider asks for it.
+// runOnThread calls f. If the provider asks for it, the call is made on one dedicated system thread.
 //
-// OpenVINO's CPU plugin gives the thread that loads it a larger signal stack (AMX needs it). Unloading the plugin on
-// any thread unmaps that stack. Go moves goroutines between threads, so a thread may keep an unmapped stack and die at
-// the next signal of Go's scheduler.
+// OpenVINO's CPU plugin gives a larger signal stack to the thread that loads the plugin (AMX needs it). When any thread
+// unloads the plugin, that stack is unmapped. Go moves goroutines between threads. So a thread may keep an unmapped
+// stack and die at the next signal of Go's scheduler.
 func (p *provider) runOnThread(f func()) {
 	if !p.oneThread {
 		f()
@@ -84,15 +84,15 @@ func (p *provider) runOnThread(f func()) {
 	<-done
 }
 
-// settings say how a provider runs the sessions of one model.
+// The type settings says how a provider runs the sessions of one model.
 type settings struct {
 	unit      string // of the device
 	precision Precision
-	workers   int // goroutines that call at the same time
+	workers   int // number of goroutines that call concurrently
 	tuning    Tuning
 }
 
-// providers returns all providers; candidates for --device auto come in order of preference.
+// The function providers returns all providers. Candidates for --device auto come in order of preference.
 func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }
@@ -139,9 +139,9 @@ func (p *provider) checkPrecision(precision Precision) error {
 	return hint.Add(fmt.Errorf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), "%s", advice)
 }
 
-// works returns nil if the library can run models on the device, or the reason why it cannot. The library's list of
-// providers does not tell: CUDA and OpenVINO are separate libraries, which need others and a driver and are loaded only
-// when the provider is added to options.
+// The method works returns nil if the library can run models on the device, or the reason why it cannot. The library's
+// list of providers does not answer this question. CUDA and OpenVINO are separate libraries, which need other libraries
+// and a driver. They are loaded only when the provider is added to options.
 func (r *Runtime) works(d Device) error {
 	if !slices.Contains(r.providers, d.provider.name) {
 		return fmt.Errorf("the ONNX Runtime library has no %s provider", strings.TrimSuffix(d.provider.name, "ExecutionProvider"))

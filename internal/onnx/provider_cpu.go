@@ -8,9 +8,9 @@ import (
 
 // cpuProvider is ONNX Runtime's own code for the processor.
 //
-// Larger batches no longer help once the weights are read often enough for their work, and they slow down once a
-// layer's values fall out of the cache (BenchmarkRun shows both, for a small convolutional and a fully connected net).
-// 2¹⁷ input values, half a megabyte, lie between the two.
+// Larger batches stop helping once each loaded weight is used often enough. They are slower once a layer's values no
+// longer fit into the cache. (BenchmarkRun shows both effects, for a small convolutional net and a fully connected
+// net.) A batch of 2¹⁷ input values, half a megabyte, lies between these two limits.
 var cpuProvider = provider{
 	device: "cpu", name: "CPUExecutionProvider", library: ortlib.Plain, auto: true,
 	precisions: []Precision{F32}, reference: 16, batchValues: 1 << 17, batchSamples: 256,

@@ -10,8 +10,8 @@ import (
 )
 
 // cudaProvider is ONNX Runtime's code for NVIDIA GPUs. By default it does not choose kernels by timing them, and
-// float32 stays float32 (no TF32). A GPU needs large batches to be full, and two concurrent calls: one copies while the
-// other computes.
+// float32 stays float32 (no TF32). To be fully used, a GPU needs large batches and two concurrent calls. One call then
+// copies while the other call computes.
 var cudaProvider = provider{
 	device: "cuda", name: "CUDAExecutionProvider", library: ortlib.CUDA, auto: true,
 	names: nvidiaGPUs, precisions: []Precision{F32, TF32}, tunable: true, options: appendCUDA,

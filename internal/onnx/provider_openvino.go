@@ -10,11 +10,11 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// openvinoProvider runs Intel's OpenVINO through ONNX Runtime, on x86-64 processors (with AMX or AVX512-BF16 bfloat16
-// is many times faster than float32) and on Intel's GPUs and NPUs.
+// openvinoProvider runs Intel's OpenVINO through ONNX Runtime. It works on x86-64 processors and on Intel's GPUs and
+// NPUs. On processors with AMX or AVX512-BF16, bfloat16 is many times faster than float32.
 //
-// OpenVINO chooses kernels by shape, so each batch size has a session of its own. Compiled models are not cached on
-// disk: no hash in run.json would cover a cached part of the classifier.
+// OpenVINO chooses kernels by shape, so each batch size has its own session. Compiled models are not cached on disk,
+// because no hash in run.json would cover a cached part of the classifier.
 var openvinoProvider = provider{
 	device: "openvino", name: "OpenVINOExecutionProvider",
 	library: ortlib.OpenVINO,
@@ -25,9 +25,10 @@ var openvinoProvider = provider{
 
 // appendOpenVINO sets every option that affects a result or its speed.
 //
-// OpenVINO chooses bfloat16 by itself on processors that have it, so the precision is always set. It is only a hint,
-// which the device may drop silently; checkPrecision detects that. Each worker has one stream and one thread: the
-// shapes alone then fix the order of every sum, as on ONNX Runtime's CPU provider, and no worker waits for another.
+// OpenVINO chooses bfloat16 by itself on processors that have it, so this function always sets the precision. The
+// precision is only a hint, which the device may drop silently; checkPrecision detects this. Each worker has one stream
+// and one thread. So the shapes alone fix the order of every sum, as on ONNX Runtime's CPU provider, and no worker
+// waits for another.
 func appendOpenVINO(o *ort.SessionOptions, s settings) (map[string]string, error) {
 	device := map[string]string{"INFERENCE_PRECISION_HINT": s.precision.String(), "EXECUTION_MODE_HINT": "PERFORMANCE"}
 	if s.precision == F32 {

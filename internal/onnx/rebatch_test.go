@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prover is a loader of the model that stops after the search for its batch.
+// The function prover returns a loader of the model that stops after the search for the model's batch.
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)
@@ -31,8 +31,8 @@ func prover(t testing.TB, model []byte, example ...int) *loader {
 	return l
 }
 
-// freedByProof searches for the batch. If it finds one, it checks that a batch of 5 gives each sample the scores that
-// the unedited model gives the sample alone.
+// freedByProof searches for the batch. If it finds one, it runs a batch of 5. Each sample must get the scores that the
+// unedited model gives the sample alone.
 func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why error) {
 	t.Helper()
 	l := prover(t, model, example...)
@@ -71,8 +71,8 @@ func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why e
 	return true, nil
 }
 
-// TestRebatchRules tests each rule on images [1,2,3,4]: graphs that treat samples separately, and graphs that mix them.
-// The latter must be refused, although a batch of 1 shows no other difference.
+// TestRebatchRules tests each rule on images [1,2,3,4], with graphs that treat samples separately and with graphs that
+// mix samples. The graphs that mix samples must be refused, although a batch of 1 shows no other difference.
 func TestRebatchRules(t *testing.T) {
 	type build = func(b *modelBuilder)
 	const opset = 13
@@ -226,7 +226,7 @@ func TestRebatchRules(t *testing.T) {
 		{"expand the batch", false, opset, func(b *modelBuilder) { b.int64s("like", 3, 1, 1, 1).node("Expand", "x like", "y") }},
 		{"resize to sizes", true, opset, func(b *modelBuilder) { b.int64s("s", 1, 2, 6, 8).optional("Resize", "x", "", "", "s", "y") }},
 		{"resize by scales", true, opset, func(b *modelBuilder) { b.floats("s", 1, 1, 2, 2).optional("Resize", "x", "", "s", "y") }},
-		{"a size of its own", true, opset, func(b *modelBuilder) { // x divided by the root of its width
+		{"a size of its own", true, opset, func(b *modelBuilder) { // divides x by the root of its width
 			b.node("Shape", "x", "shape").int64s("i", 3).node("Gather", "shape i", "w").node("Cast", "w", "f", integer("to", int64(graph.Float32))).
 				node("Sqrt", "f", "r").node("Div", "x r", "y")
 		}},
@@ -238,7 +238,7 @@ func TestRebatchRules(t *testing.T) {
 			b.node("ReduceMax", "x", "m", axes(1, 2, 3), integer("keepdims", 0)).int64s("a", 0).node("Unsqueeze", "m a", "t").
 				normalised("t", "v").node("Transpose", "v", "y", ints("perm", 1, 0))
 		}},
-		{"sizes from a start on", true, 15, func(b *modelBuilder) { // x over its height times its width
+		{"sizes from a start on", true, 15, func(b *modelBuilder) { // divides x by its height times its width
 			b.optional("Shape", "x", "hw").attributes(integer("start", 2)).node("ReduceProd", "hw", "p", integer("keepdims", 1)).
 				node("Cast", "p", "f", integer("to", int64(graph.Float32))).node("Div", "x f", "y")
 		}},
@@ -386,21 +386,21 @@ func counting(n int64) (v []int64) {
 	return v
 }
 
-// second adds an output to the last node.
+// The method second adds an output to the last node.
 func (b *modelBuilder) second(name string) *modelBuilder {
 	n := b.Graph.Node[len(b.Graph.Node)-1]
 	n.Output = append(n.Output, name)
 	return b
 }
 
-// optional adds a node with optional inputs (""). The last name is the output's.
+// The method optional adds a node with optional inputs (""). The last name is the name of the output.
 func (b *modelBuilder) optional(op string, names ...string) *modelBuilder {
 	last := len(names) - 1
 	b.Graph.Node = append(b.Graph.Node, graph.Node(op, names[:last], names[last]))
 	return b
 }
 
-// normalised adds scikit-learn's normalisation of each row.
+// The method normalised adds scikit-learn's normalisation of each row.
 func (b *modelBuilder) normalised(x, y string) *modelBuilder {
 	b.node("Normalizer", x, y, text("norm", "L2"))
 	b.Graph.Node[len(b.Graph.Node)-1].Domain = proto.String("ai.onnx.ml")
@@ -408,12 +408,12 @@ func (b *modelBuilder) normalised(x, y string) *modelBuilder {
 	return b
 }
 
-// sequence makes z, [time, batch, 4], from images.
+// The method sequence computes z, [time, batch, 4], from images.
 func (b *modelBuilder) sequence(x string) *modelBuilder {
 	return b.reshape(x, "rows", 1, 6, 4).node("Transpose", "rows", "z", ints("perm", 1, 0, 2))
 }
 
-// hidden is the size of the last node's states, for one direction or two.
+// The method hidden sets the size of the last node's states, for one direction or two.
 func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	direction := "forward"
 	if directions == 2 {
@@ -422,7 +422,7 @@ func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	return b.attributes(integer("hidden_size", size), text("direction", direction))
 }
 
-// attributes adds attributes to the last node.
+// The method attributes adds attributes to the last node.
 func (b *modelBuilder) attributes(a ...*onnxpb.AttributeProto) *modelBuilder {
 	n := b.Graph.Node[len(b.Graph.Node)-1]
 	n.Attribute = append(n.Attribute, a...)
@@ -433,7 +433,7 @@ func text(name, v string) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRING.Enum(), S: []byte(v)}
 }
 
-// randomGraph builds a graph with a batch of 1 as the numbers choose.
+// randomGraph builds a graph with a batch of 1. The numbers from next determine the graph.
 func randomGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, 1, 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
@@ -503,7 +503,8 @@ func randomGraph(next func(n int) int) []byte {
 	return model
 }
 
-// regrouped splits the same number of values into other sizes: neighbours are joined, sizes of 1 come and go.
+// The function regrouped divides the same number of values into other sizes. It joins neighbouring sizes, and it adds
+// and removes sizes of 1.
 func regrouped(shape []int64, next func(int) int) []int64 {
 	var sizes []int64
 	for _, s := range shape {
@@ -546,7 +547,7 @@ func TestRebatchRandom(t *testing.T) {
 	}
 }
 
-// FuzzRebatch is TestRebatchRandom with the fuzzer's graphs.
+// FuzzRebatch runs TestRebatchRandom with graphs from the fuzzer.
 func FuzzRebatch(f *testing.F) {
 	f.Add([]byte("0123456789"))
 	f.Add([]byte(strings.Repeat("\x01\x02\x00\x03", 8)))

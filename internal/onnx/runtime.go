@@ -1,6 +1,6 @@
-// Package onnx runs classifiers with ONNX Runtime: it opens the library, loads models onto devices, tries them and runs
-// batches. It is the only package that calls C. Package graph reads and edits the models, package ortlib finds the
-// library.
+// Package onnx runs classifiers with ONNX Runtime. It opens the library, loads models onto devices, tries the models
+// and runs batches. It is the only package that calls C. Package graph parses and edits the models, and package ortlib
+// finds the library.
 package onnx
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// Runtime is the ONNX Runtime library, opened.
+// Runtime is an open ONNX Runtime library.
 type Runtime struct {
 	path, version string
 	sum           string // SHA-256 of the library's file, in hex
 	providers     []string
-	cuda          func() error // asked at most once
+	cuda          func() error // evaluated at most once
 	checked       sync.Map     // devices and precisions whose arithmetic passed checkArithmetic
 }
 
-// opened is the only runtime of the process: ONNX Runtime's environment is global.
+// The variable opened holds the only runtime of the process, because ONNX Runtime's environment is global.
 var opened struct {
 	sync.Mutex
 	*Runtime
@@ -64,7 +64,7 @@ func Open(path string) (*Runtime, error) {
 		return nil, err
 	}
 	ort.SetSharedLibraryPath(file)
-	// Errors come back as values; ONNX Runtime need not print them too.
+	// Errors are returned as values, so ONNX Runtime need not print them.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -74,7 +74,7 @@ func Open(path string) (*Runtime, error) {
 	return opened.Runtime, nil
 }
 
-// Version returns the library's version, e.g. "1.29.0".
+// Version returns the library's version, for example "1.29.0".
 func (r *Runtime) Version() string { return r.version }
 
 // SHA256 returns the SHA-256 of the library's file, in hex.
@@ -83,8 +83,8 @@ func (r *Runtime) SHA256() string { return r.sum }
 // Path returns the library's path.
 func (r *Runtime) Path() string { return r.path }
 
-// Providers returns the execution providers that the library says are built in, e.g. "CPUExecutionProvider". A built-in
-// provider's driver or libraries may still be missing.
+// Providers returns the execution providers that the library lists as built in, for example "CPUExecutionProvider". The
+// driver or the libraries of a built-in provider may still be missing.
 func (r *Runtime) Providers() []string { return slices.Clone(r.providers) }
 
 // CUDA returns nil if the library can run models on an NVIDIA GPU, or the reason why it cannot.

@@ -26,14 +26,14 @@ func TestOpen(t *testing.T) {
 	if _, err := Open("elsewhere.so"); err == nil || !strings.Contains(err.Error(), "already open") {
 		t.Errorf("another library: %v", err)
 	}
-	// Closed and reopened, as successive tests do.
+	// The library is closed and opened again, as in successive tests.
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	load(t, testModel(t, "nchw"), LoadOptions{})
 }
 
-// compile builds a shared library.
+// The function compile builds a shared library.
 func compile(t *testing.T, source string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -60,8 +60,8 @@ func TestAskErrors(t *testing.T) {
 	}
 }
 
-// TestOpenDamaged refuses a library in the cache that differs from the published one, also when opened by its path. It
-// accepts the user's own files unchecked.
+// TestOpenDamaged checks that Open refuses a library in the cache that differs from the published one, even if the
+// library is opened by its path. Open must accept the user's own files unchecked.
 func TestOpenDamaged(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

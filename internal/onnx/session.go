@@ -18,43 +18,43 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// session is a graph opened in ONNX Runtime. Several goroutines may run it.
+// A session is a graph that is open in ONNX Runtime. Several goroutines may run it.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
-	inputs    []string // names, in ort's order
+	inputs    []string // names, in the order that ort uses
 	outputs   []string
 	provider  *provider
 	options   map[string]string // set by the provider
 	loops     bool              // the graph has loops, which may not end
-	weights   graph.Weights     // used in place
-	abandoned atomic.Bool       // a run did not end: do not destroy the session
+	weights   graph.Weights     // weights that are used in place
+	abandoned atomic.Bool       // a run did not end, so the session must not be destroyed
 
-	slots chan struct{} // limit concurrent calls; nil: no limit
+	slots chan struct{} // limits the concurrent calls; nil means no limit
 
 	mu   sync.Mutex
-	free []*ort.RunOptions // not in use
+	free []*ort.RunOptions // options that are not in use
 }
 
-// program is a model ready to be opened.
+// A program is a model that is ready to be opened.
 type program struct {
 	model   []byte
-	inputs  []string            // the names
-	outputs []string            // the output with the scores first
-	loops   bool                // it has loops, which may not end
-	tensors []graph.Initializer // the model's, with their data in weights
+	inputs  []string            // names of the inputs
+	outputs []string            // names of the outputs; the output with the scores comes first
+	loops   bool                // the graph has loops, which may not end
+	tensors []graph.Initializer // initializers of the model whose data are in weights
 	weights graph.Weights
 }
 
 // openSession opens a graph on a device.
 //
-// A session runs on one thread, nodes one after another. The shapes alone then fix the order of every sum, and several
-// goroutines running samples at once use the cores better than threads that wait for each other in every node.
+// A session runs on one thread, one node after another. So the shapes alone fix the order of every sum. Several
+// goroutines that run samples concurrently use the cores better than threads that wait for each other in every node.
 func openSession(g program, p *provider, s settings) (*session, error) {
 	return openProfiled(g, p, s, p.strict, "")
 }
 
-// openProfiled opens a graph. If strict, the whole graph must run on the provider. If prefix is set, runs write a
-// profile to files with that prefix.
+// openProfiled opens a graph. If strict is set, the whole graph must run on the provider. If profile is set, runs write
+// a profile to files with that prefix.
 func openProfiled(g program, p *provider, s settings, strict bool, profile string) (open *session, err error) {
 	p.runOnThread(func() { open, err = openHere(g, p, s, strict, profile) })
 	return open, err
@@ -102,12 +102,13 @@ func openHere(g program, p *provider, s settings, strict bool, profile string) (
 	return ready, nil
 }
 
-// plain removes source positions and codes from an error of ONNX Runtime and keeps its first line.
+// The function plain removes source positions and codes from an error of ONNX Runtime and keeps the first line of the
+// error.
 func plain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, advised := hint.Of(err); advised { // not from ONNX Runtime
+	if _, advised := hint.Of(err); advised { // this error is not from ONNX Runtime
 		return err
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
@@ -116,15 +117,15 @@ func plain(err error) error {
 			text = parts[2]
 		}
 	}
-	if _, after, found := strings.Cut(text, " with error: "); found { // from a library that it loads
+	if _, after, found := strings.Cut(text, " with error: "); found { // from a library that ONNX Runtime loads
 		text = after
 	}
 	return errors.New(printableText(strings.TrimSpace(text)))
 }
 
-// scores runs the graph once on its first input, in, and writes its first output to out.
+// The method scores runs the graph once. It uses the slice in as the first input, and writes the first output to out.
 func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
-	one := &struct { // one allocation: a tiny model's call takes only microseconds
+	one := &struct { // one allocation, because a call of a tiny model takes only microseconds
 		in, out held[float32]
 		tensors [2]tensor
 	}{in: held[float32]{s.inputs[0], inShape, in}, out: held[float32]{s.outputs[0], outShape, out}}
@@ -132,7 +133,8 @@ func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, o
 	return s.run(ctx, one.tensors[:1], one.tensors[1:])
 }
 
-// run runs the graph once. in holds all inputs, out the requested outputs in any order.
+// The method run runs the graph once. The argument in holds all inputs. The argument out holds the requested outputs in
+// any order.
 func (s *session) run(ctx context.Context, in, out []tensor) error {
 	if len(in) != len(s.inputs) {
 		return fmt.Errorf("the graph has %d inputs, %d are given", len(s.inputs), len(in))
@@ -141,7 +143,7 @@ func (s *session) run(ctx context.Context, in, out []tensor) error {
 		var pin runtime.Pinner // C keeps the pointers until the tensors are destroyed
 		defer pin.Unpin()
 		values := make([]ort.Value, len(s.inputs)+len(s.outputs))
-		defer destroyTensors(values) // including outputs that ONNX Runtime makes
+		defer destroyTensors(values) // including outputs that ONNX Runtime allocates
 		given, made := values[:len(s.inputs)], values[len(s.inputs):]
 		if err := openTensors(given, s.inputs, in, &pin); err != nil {
 			return err
@@ -161,7 +163,7 @@ func (s *session) run(ctx context.Context, in, out []tensor) error {
 	})
 }
 
-// call runs the graph by calling f. Cancelling ctx stops it between two nodes.
+// The method call runs the graph by calling f. If ctx is cancelled, the run stops between two nodes.
 func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error {
 	if s.slots != nil {
 		select {
@@ -198,17 +200,18 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 // patience is how long a cancelled run of a model with loops may take to stop. The program ends 4 s after a signal.
 const patience = 3 * time.Second
 
-// abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open: one of its threads works until
-// the process ends.
+// The variable abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its
+// threads works until the process ends.
 var abandoned atomic.Bool
 
-// abandonedSessions keeps abandoned sessions' memory alive.
+// abandonedSessions keeps the memory of abandoned sessions alive.
 var abandonedSessions sync.Map
 
-// callLoop is call for a model with loops. A loop that never ends and whose body has no nodes cannot be stopped between
-// two nodes. callLoop abandons it; f owns everything that ONNX Runtime still uses. (The goroutine costs 8 µs a run.)
+// callLoop is a variant of call for a model with loops. If a loop never ends and its body has no nodes, the run cannot
+// be stopped between two nodes. callLoop abandons such a run. The function f owns everything that ONNX Runtime still
+// uses. (The goroutine costs 8 µs per run.)
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
-	var err error // of f; read once done is closed
+	var err error // the error of f; may be used once done is closed
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -232,7 +235,7 @@ func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(
 	return ctx.Err()
 }
 
-// keep saves options of a run that was not cancelled for another run.
+// The method keep saves the options of a run that was not cancelled for another run.
 func (s *session) keep(options *ort.RunOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,6 +263,6 @@ func (s *session) close() error {
 	s.free = nil
 	var err error
 	s.provider.runOnThread(func() { err = s.ort.Destroy() })
-	s.weights = nil // not earlier
+	s.weights = nil // the weights must stay alive until here
 	return err
 }

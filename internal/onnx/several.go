@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// LoadEach makes a model ready to run on every device that opt.Device names: for CUDA all working GPUs, or the GPUs
-// with the given indices, which must all work. Other providers give one model. The first model's warnings cover all
-// devices.
+// LoadEach makes a model ready to run on every device that opt.Device names. For CUDA these are all working GPUs, or
+// the GPUs with the given indices, which must all work. For other providers LoadEach returns one model. The first
+// model's warnings cover all devices.
 //
-// LoadEach checks each model as LoadFile does; all must have the same sizes. It compares their scores bit by bit: GPUs
-// of one kind agree.
+// LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares
+// their scores bit by bit: GPUs of one kind agree.
 func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOptions) ([]*Model, error) {
 	first, err := r.LoadFile(ctx, file, opt)
 	if err != nil {
@@ -53,7 +53,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// adopt adds the warnings of the model on another device that this model lacks, such as smaller calls there.
+// The method adopt adds those warnings of the model on another device that this model lacks. An example is a warning
+// about smaller calls on that device.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.Contains(m.warnings, w) {
@@ -62,13 +63,14 @@ func (m *Model) adopt(other *Model) {
 	}
 }
 
-// others returns the devices besides the first model's device and reports whether the user gave their indices.
+// The method others returns the devices besides the first model's device. It also reports whether the user gave the
+// indices of the devices.
 func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 	if asked.provider == nil {
 		asked = Device{provider: first.provider}
 	}
 	all, named := asked.each()
-	i := slices.Index(all, first) // earlier devices have failed
+	i := slices.Index(all, first) // the devices before this one have failed
 	return all[i+1:], named
 }
 
@@ -86,7 +88,8 @@ func (r *Runtime) loadOther(ctx context.Context, file *graph.File, opt LoadOptio
 	return m, nil
 }
 
-// checkAgreement compares the models' scores on random samples and adds a warning to the first model if others differ.
+// checkAgreement compares the models' scores on random samples. It adds a warning to the first model if the scores of
+// other models differ.
 func checkAgreement(ctx context.Context, models []*Model) error {
 	if len(models) == 1 {
 		return nil
@@ -113,7 +116,7 @@ func checkAgreement(ctx context.Context, models []*Model) error {
 	return nil
 }
 
-// describeDevice returns a device and its name.
+// describeDevice returns a text with a device and the device's name.
 func describeDevice(d Device) string {
 	if name := d.hardware(); name != "" {
 		return fmt.Sprintf("%s (%s)", d, name)
@@ -121,7 +124,7 @@ func describeDevice(d Device) string {
 	return d.String()
 }
 
-// poolScores returns the scores of the random samples, row by row, from one or more Runs.
+// poolScores returns the scores of the random samples, row by row. It makes one or more Runs.
 func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
 	pool := m.randomSamples()
 	var all []float32
@@ -140,7 +143,7 @@ func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
 	return all, nil
 }
 
-// Place returns the device that the model runs on, with its name.
+// Place returns the device on which the model runs, with the device's name.
 func (m *Model) Place() string { return describeDevice(m.device) }
 
 // Hardware returns the name of the GPU that runs the model, or "" without a GPU.

@@ -17,7 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// units is a test provider: ONNX Runtime's CPU provider posing as several named devices, some of which do not work.
+// The function units returns a test provider. It is ONNX Runtime's CPU provider, which poses as several named devices.
+// Some of them do not work.
 func units(names []string, open func(unit string) error) *provider {
 	p := cpuProvider
 	p.device, p.names = "units", func() []string { return names }
@@ -29,7 +30,7 @@ func units(names []string, open func(unit string) error) *provider {
 	return &p
 }
 
-// failOn fails on devices with an error.
+// failOn returns a function that fails with an error on the given devices.
 func failOn(err error, failing ...string) func(string) error {
 	return func(unit string) error {
 		if slices.Contains(failing, unit) {
@@ -39,7 +40,7 @@ func failOn(err error, failing ...string) func(string) error {
 	}
 }
 
-// loadEach loads a test model on every device and closes all when the test ends.
+// loadEach loads a test model on every device and closes all models when the test ends.
 func loadEach(t *testing.T, name string, opt LoadOptions) ([]*Model, error) {
 	t.Helper()
 	file, err := graph.Parse(testModel(t, name), "", "")
@@ -55,14 +56,15 @@ func loadEach(t *testing.T, name string, opt LoadOptions) ([]*Model, error) {
 	return models, err
 }
 
-// TestLoadEach has working and failing devices: "all" takes the working ones, a list requires each device to work.
+// TestLoadEach uses working and failing devices. The word "all" must take the working devices, and a list must require
+// that each device works.
 func TestLoadEach(t *testing.T) {
 	broken := errors.New("CUDA failure 100: no CUDA-capable device is detected")
 	names := []string{"A", "A", "B", "A"}
 	for _, c := range []struct {
-		unit    string // of the device
+		unit    string // unit of the device
 		failing []string
-		want    string // devices
+		want    string // expected devices
 		err     string
 		warning string
 	}{
@@ -79,7 +81,7 @@ func TestLoadEach(t *testing.T) {
 		{"1,9", nil, "", "there is no device units:9", ""},
 	} {
 		t.Run(fmt.Sprintf("units:%s without %v", c.unit, c.failing), func(t *testing.T) {
-			var works atomic.Bool // the check before loading
+			var works atomic.Bool // the check that precedes loading
 			p := units(names, func(unit string) error {
 				if !works.Swap(true) {
 					return nil
@@ -117,7 +119,8 @@ func TestLoadEach(t *testing.T) {
 	}
 }
 
-// A model that no device runs is tried on only one of them, and a library without the provider is named.
+// A model that no device can run must be tried on only one device. The error about a library without the provider must
+// name the library.
 func TestLoadEachRefuses(t *testing.T) {
 	var opened sync.Map
 	p := units([]string{"A", "A", "A"}, func(unit string) error { opened.Store(unit, true); return nil })
@@ -134,7 +137,7 @@ func TestLoadEachRefuses(t *testing.T) {
 	}
 }
 
-// If the scores of devices differ in a bit, the warning names the devices.
+// If the scores of devices differ in a bit, the warning must name the devices.
 func TestCheckAgreement(t *testing.T) {
 	p := units([]string{"A", "B"}, failOn(nil))
 	models, err := loadEach(t, "nchw", LoadOptions{Device: Device{provider: p}, Batch: 20})
@@ -144,7 +147,7 @@ func TestCheckAgreement(t *testing.T) {
 	changed := testModels["nchw"]()
 	for _, w := range changed.Graph.Initializer {
 		if w.GetName() == "b_gemm" {
-			w.RawData[1] ^= 1 // changes it by 2⁻¹⁵ of its value, only in the first score
+			w.RawData[1] ^= 1 // changes a weight by 2⁻¹⁵ of its value, which affects only the first score
 		}
 	}
 	other := load(t, changed.bytes(t), LoadOptions{Device: Device{p, "1"}, Batch: 7})
@@ -156,10 +159,10 @@ func TestCheckAgreement(t *testing.T) {
 	}
 }
 
-// Warnings about one device name it; warnings about all devices appear once.
+// Warnings about one device must name the device. Warnings about all devices must appear once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
-	var opened atomic.Int64 // sessions of the second device; the second is of the reference size
+	var opened atomic.Int64 // sessions opened on the second device; session 2 is for the reference size
 	p := units([]string{"A", "B"}, func(unit string) error {
 		if unit == "1" && opened.Add(1) == 4 {
 			return memory
@@ -188,14 +191,14 @@ func TestWarningsOfDevices(t *testing.T) {
 	t.Error("no shortage of the second device was said")
 }
 
-// A device with too little memory for the reference size runs the model in smaller calls, with the same scores. A
-// device with too little memory for a larger batch runs it in calls of the reference size.
+// A device with too little memory for the reference size must run the model in smaller calls, with the same scores. A
+// device with too little memory for a larger batch must run the batch in calls of the reference size.
 func TestShortage(t *testing.T) {
 	xs := images(40)
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
 	for _, c := range []struct {
-		failing []int // openings of sessions: of the unedited model, at the reference size, …, of the batch
+		failing []int // openings that fail: for the unedited model, for the reference size, …, for the batch
 		batch   int
 		tile    int
 		warning string
@@ -206,7 +209,7 @@ func TestShortage(t *testing.T) {
 		{[]int{3}, 64, 16, ""},
 		{[]int{2, 4}, 64, 8, "the model runs in calls of 8"},
 	} {
-		opening := -1 // the first is the check before loading
+		opening := -1 // the first opening is the check before loading
 		p := units([]string{"A"}, func(string) error {
 			if opening++; slices.Contains(c.failing, opening) {
 				return memory
@@ -246,7 +249,7 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestShortageText checks messages of ONNX Runtime and NVIDIA's libraries.
+// TestShortageText checks that messages of ONNX Runtime and NVIDIA's libraries are recognised.
 func TestShortageText(t *testing.T) {
 	for text, want := range map[string][2]bool{ // shortage, device trouble
 		"CUDA failure 2: out of memory ; GPU=0 ; hostname=x":                                             {true, true},
@@ -269,7 +272,7 @@ func TestShortageText(t *testing.T) {
 	}
 }
 
-// A device never runs more concurrent calls than the provider allows, whatever the number of callers.
+// A device must never run more concurrent calls than the provider allows, for any number of callers.
 func TestCallsAtATime(t *testing.T) {
 	p := units([]string{"A"}, failOn(nil))
 	if n := cap(load(t, testModel(t, "nchw"), LoadOptions{Device: Device{provider: p}, Batch: 16}).session.slots); n != p.calls {
@@ -278,7 +281,7 @@ func TestCallsAtATime(t *testing.T) {
 	s := &session{slots: make(chan struct{}, 2)}
 	var now, most atomic.Int64
 	var wg sync.WaitGroup
-	openRuntime(t) // for run options
+	openRuntime(t) // needed for run options
 	release := make(chan struct{})
 	for range 6 {
 		wg.Go(func() {

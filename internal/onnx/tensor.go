@@ -9,17 +9,18 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// tensor is the value of one of a graph's inputs or outputs.
+// A tensor is the value of one of a graph's inputs or outputs.
 type tensor interface {
-	// label is the name of the input or output.
+	// The method label returns the name of the input or output.
 	label() string
-	// open makes the value for a run, of memory that it pins; nil: ONNX Runtime makes the output.
+	// The method open makes the value for a run, from memory that it pins. If it returns nil, ONNX Runtime allocates
+	// the output.
 	open(*runtime.Pinner) (ort.Value, error)
-	// take receives the output value that a run has filled or made.
+	// The method take receives the output value that a run has filled or allocated.
 	take(ort.Value) error
 }
 
-// held is a tensor in Go's memory, which ONNX Runtime reads or writes in place.
+// The type held is a tensor in Go's memory, which ONNX Runtime uses in place.
 type held[T ort.TensorData] struct {
 	name  string
 	shape ort.Shape
@@ -39,7 +40,7 @@ func (t *held[T]) open(pin *runtime.Pinner) (ort.Value, error) {
 
 func (t *held[T]) take(ort.Value) error { return nil }
 
-// result is an output whose shape is known after the run.
+// The type result is an output whose shape is known only after the run.
 type result[T ort.TensorData] struct {
 	name  string
 	shape ort.Shape
@@ -59,7 +60,8 @@ func (t *result[T]) take(v ort.Value) error {
 	return nil
 }
 
-// openTensors sets values to those of tensors in the order of names. A name without a tensor keeps nil.
+// openTensors fills values with the values of tensors, in the order of names. For a name without a tensor, the value
+// stays nil.
 func openTensors(values []ort.Value, names []string, tensors []tensor, pin *runtime.Pinner) error {
 	for _, t := range tensors {
 		i := slices.Index(names, t.label())

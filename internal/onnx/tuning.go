@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Tuning says how CUDA chooses its kernels. Other kernels sum in another order, so the last bits of the scores depend
-// on it.
+// Tuning says how CUDA chooses its kernels. Other kernels use another order of summation, so the last bits of the
+// scores depend on Tuning.
 type Tuning struct {
 	PreferNHWC bool // convolutions with the channels last
 	ConvSearch ConvSearch
@@ -16,14 +16,14 @@ type Tuning struct {
 // ConvSearch says how cuDNN chooses an algorithm for a convolution.
 type ConvSearch uint8
 
-// The ways to choose.
+// These are the ways in which cuDNN can choose.
 const (
-	HeuristicSearch  ConvSearch = iota // by cuDNN's rules: the same on every run
-	ExhaustiveSearch                   // by timing all: may change from run to run
+	HeuristicSearch  ConvSearch = iota // by the rules of cuDNN, which give the same choice on every run
+	ExhaustiveSearch                   // by timing all algorithms; the choice may change from run to run
 	DefaultSearch                      // ONNX Runtime's default, without a search
 )
 
-// ConvSearches lists all searches.
+// ConvSearches lists all values of ConvSearch.
 var ConvSearches = choice.Of("search", HeuristicSearch, ExhaustiveSearch, DefaultSearch)
 
 func (s ConvSearch) String() string { return [...]string{"heuristic", "exhaustive", "default"}[s] }
@@ -31,7 +31,7 @@ func (s ConvSearch) String() string { return [...]string{"heuristic", "exhaustiv
 // MarshalText returns the search's String.
 func (s ConvSearch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the output of MarshalText.
+// UnmarshalText parses the output of MarshalText.
 func (s *ConvSearch) UnmarshalText(text []byte) error { return ConvSearches.Unmarshal(text, s) }
 
 // checkTuning refuses settings that the provider does not have.
@@ -46,7 +46,8 @@ func (p *provider) checkTuning(t Tuning) error {
 	return hint.Add(param.Errorf("device %s has no %s", p.device, setting), "only NVIDIA's GPUs have it: use %s cuda, or leave it away", param.Device)
 }
 
-// Check refuses a precision or settings that the device does not support. A device still to be chosen supports all.
+// Check refuses a precision or settings that the device does not support. A device that is still to be chosen supports
+// everything.
 func (d Device) Check(precision Precision, t Tuning) error {
 	if d.provider == nil {
 		return nil

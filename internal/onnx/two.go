@@ -11,10 +11,10 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file turns the one number of a binary classifier into two scores.
+// This file turns the single number of a binary classifier into two scores.
 
-// loneKind tells whether a model's one number is a logit z or the probability p of class 1. A wrong guess would put the
-// border between the classes at z = ½ or p = 0, so the user must state the kind if it is unclear.
+// loneKind infers whether a model's single number is a logit z or the probability p of class 1. A wrong guess would put
+// the border between the classes at z = ½ or p = 0. So the user must state the kind if it is unclear.
 func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind, error) {
 	low, high, finite := rangeOf(numbers)
 	within := finite && low >= 0 && high <= 1
@@ -35,7 +35,7 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind,
 	switch {
 	case from == "Sigmoid" && within:
 		return graph.Probabilities, nil
-	case strings.HasSuffix(from, "Regressor"): // may return labels 0 and 1
+	case strings.HasSuffix(from, "Regressor"): // such operators may return labels 0 and 1
 	case !within && finite && (low < 0 || slices.Contains(graph.Unbounded, from)):
 		return graph.Logits, nil
 	}
@@ -58,7 +58,7 @@ func rangeOf(numbers []float32) (low, high float32, finite bool) {
 	return low, high, finite
 }
 
-// makeTwo turns a model with one number a sample into a model with two scores.
+// makeTwo turns a model with one number per sample into a model with two scores.
 func (l *loader) makeTwo(opt LoadOptions, original *session, native int, pool [][]float32) error {
 	var numbers []float32
 	for _, x := range pool {

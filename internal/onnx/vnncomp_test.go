@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// shared reads a file from ../shared/data.
+// The function shared loads a file from ../shared/data.
 func shared(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../../shared/data", path))
@@ -22,7 +22,7 @@ func shared(t testing.TB, path string) []byte {
 	return data
 }
 
-// eran reads labels and images, scaled to [0,1], from a file in shared/data/eran.
+// The function eran loads labels and images, scaled to [0,1], from a file in shared/data/eran.
 func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(string(shared(t, "eran/"+file)))).ReadAll()
@@ -32,7 +32,7 @@ func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	for _, row := range rows {
 		var values []int
 		for _, s := range row {
-			if s == "" { // a trailing comma
+			if s == "" { // the text after a trailing comma
 				continue
 			}
 			v, err := strconv.Atoi(s)
@@ -50,9 +50,9 @@ func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	return labels, images
 }
 
-// TestVNNComp runs the two models of VNN-COMP 2021, exported with a batch fixed at 1, on the 100 images of ERAN. It
-// checks for whole batches, the same bits at every batch size, the scores of the unedited file, and a plausible
-// accuracy. The CIFAR-10 model needs images normalised as its specification says.
+// TestVNNComp runs the two models of VNN-COMP 2021 on the 100 images of ERAN. The models were exported with a batch
+// fixed at 1. The test checks for whole batches, the same bits at every batch size, the scores of the unedited file,
+// and a plausible accuracy. The CIFAR-10 model needs images that are normalised as its specification says.
 func TestVNNComp(t *testing.T) {
 	for _, c := range []struct {
 		model, data string
@@ -98,7 +98,7 @@ func TestVNNComp(t *testing.T) {
 						right++
 					}
 				}
-				if right != c.accuracy { // by onnxruntime in Python
+				if right != c.accuracy { // accuracy measured with onnxruntime in Python
 					t.Errorf("%s: %d of 100 images right, want %d", c.model, right, c.accuracy)
 				}
 				s, err := openSession(program{model: file, inputs: []string{m.contract.Input.Name}, outputs: []string{m.contract.Output.Name}}, &cpuProvider, settings{workers: 1})
@@ -112,7 +112,7 @@ func TestVNNComp(t *testing.T) {
 						t.Fatal(err)
 					}
 					for k, want := range alone[0] {
-						// Sums of up to 1,024 products of order 1: 2⁻²⁴·√1024·10, rounded up.
+						// The tolerance for sums of up to 1,024 products of order 1 is 2⁻²⁴·√1024·10, rounded up.
 						if math.Abs(float64(got[i][k]-want)) > 1e-4 {
 							t.Fatalf("%s: score %d of image %d is %g, alone %g", c.model, k, i, got[i][k], want)
 						}

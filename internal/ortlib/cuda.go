@@ -21,19 +21,19 @@ import (
 
 // This file lists the NVIDIA libraries that ONNX Runtime's CUDA provider needs, and the folders that may hold them.
 
-// nvidiaOrder lists the libraries in loading order: each after the libraries that it needs. cuDNN finds its own parts
-// beside itself.
+// nvidiaOrder lists the libraries in loading order: each library comes after the libraries that it needs. cuDNN finds
+// its own parts in its own folder.
 var nvidiaOrder = []string{"libcudart", "libnvrtc-builtins", "libnvrtc", "libcublasLt", "libcublas", "libcurand", "libcufft", "libcusparse", "libcusolver", "libcudnn"}
 
-// cudnnLibrary is needed by most models. ONNX Runtime from 1.31 on can run without it, using other kernels or
-// refusing some models; we require it, because a certificate should not depend on whether cuDNN was found.
+// cudnnLibrary is needed by most models. ONNX Runtime from 1.31 on can run without it, but it then uses other kernels
+// or refuses some models. rscert requires it, because a certificate should not depend on the presence of cuDNN.
 const cudnnLibrary = "libcudnn.so.9"
 
 // nvidiaLibrary matches the SONAME of a CUDA or cuDNN library, but not the driver's.
 var nvidiaLibrary = regexp.MustCompile(`^(lib(?:cu|nv)\w+)\.so\.(\d+)$`)
 
-// CUDANeeds lists the libraries that the provider's file needs, in loading order. The optional one comes with others:
-// cuDNN compiles some kernels with nvrtc.
+// CUDANeeds lists the libraries that the provider's file needs, in loading order. It also returns the library nvrtc,
+// which is optional: cuDNN compiles some kernels with it.
 func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	file, err := elf.Open(provider)
 	if err != nil {
@@ -63,7 +63,7 @@ func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	return needed, optional, nil
 }
 
-// loadRank returns a library's index in nvidiaOrder; unknown ones come before cuDNN.
+// loadRank returns a library's index in nvidiaOrder. Unknown libraries come before cuDNN.
 func loadRank(name string) int {
 	stem, _, _ := strings.Cut(name, ".so")
 	if i := slices.Index(nvidiaOrder, stem); i >= 0 {
@@ -72,7 +72,7 @@ func loadRank(name string) int {
 	return len(nvidiaOrder) - 1
 }
 
-// MissingLibraries returns an error that names the libraries not found and says how to get them.
+// MissingLibraries returns an error that names the missing libraries and explains how to get them.
 func MissingLibraries(names, looked []string) error {
 	where := "the loader's folders"
 	for _, folder := range looked {
@@ -91,7 +91,7 @@ var cudaLibrariesHint = param.Textf("run 'rscert setup %s cuda %s', or pip insta
 // missingLibrary matches the loader's message about a library that it cannot find.
 var missingLibrary = regexp.MustCompile(`(lib[\w.+-]+\.so[\w.]*): cannot open shared object file`)
 
-// cudaFailure matches CUDA's own errors, which ONNX Runtime passes on followed by a source location.
+// cudaFailure matches CUDA's own errors. ONNX Runtime forwards such an error and appends a source location.
 var cudaFailure = regexp.MustCompile(`CUDA failure \d+: [^;]*[^; ]`)
 
 // ExplainCUDA explains why ONNX Runtime could not load its CUDA provider.
@@ -119,8 +119,8 @@ func ExplainCUDA(err error) error {
 // CUDAProviderFile is the file name of ONNX Runtime's CUDA provider, beside the library.
 const CUDAProviderFile = "libonnxruntime_providers_cuda.so"
 
-// CUDAFolders lists where NVIDIA's libraries may be besides the loader's folders: beside ONNX Runtime's library, in
-// Python packages, in the cache.
+// CUDAFolders lists where NVIDIA's libraries may be, apart from the loader's folders. They may be beside ONNX Runtime's
+// library, in Python packages, or in the cache.
 func CUDAFolders(library string) (folders []string) {
 	add := func(found ...string) {
 		for _, folder := range found {
@@ -139,8 +139,8 @@ func CUDAFolders(library string) (folders []string) {
 	return folders
 }
 
-// sitePackages lists folders of Python packages: the folder that contains ONNX Runtime's library, those of
-// $VIRTUAL_ENV, and those that python3 reports.
+// sitePackages lists folders of Python packages: the folder that contains ONNX Runtime's library, the folders of
+// $VIRTUAL_ENV, and the folders that python3 reports.
 func sitePackages(library string) (folders []string) {
 	for _, library := range []string{library, os.Getenv(PythonEnv)} {
 		for dir := filepath.Dir(library); filepath.IsAbs(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// TestExplainCUDA uses the messages of ONNX Runtime when it cannot load its provider.
+// TestExplainCUDA uses the messages that ONNX Runtime gives if it cannot load its provider.
 func TestExplainCUDA(t *testing.T) {
 	const failed = "[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
 	for _, c := range []struct{ said, want, advice string }{
@@ -33,8 +33,8 @@ func TestExplainCUDA(t *testing.T) {
 	}
 }
 
-// TestSitePackages finds the packages of ONNX Runtime's Python, of a virtual environment and of python3, in a folder
-// whose name is no pattern.
+// TestSitePackages checks that the packages of ONNX Runtime's Python, of a virtual environment and of python3 are
+// found.
 func TestSitePackages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[1")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -1,5 +1,5 @@
-// Package ortlib finds the library of ONNX Runtime and the libraries of NVIDIA that it needs, and checks those in the
-// cache against the published hashes. It loads none of them.
+// Package ortlib finds the library of ONNX Runtime and the NVIDIA libraries that it needs. It checks libraries in the
+// cache against the published hashes. It loads no library.
 package ortlib
 
 import (
@@ -15,32 +15,32 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Version is the version of ONNX Runtime that 'rscert setup' fetches and the tests use.
+// Version is the version of ONNX Runtime that 'rscert setup' installs and the tests use.
 const Version = "1.29.0"
 
 // Env names the environment variable with the library's path.
 const Env = "RSCERT_ONNXRUNTIME"
 
-// PythonEnv is the environment variable in which the Python package's launcher passes the library of the installed
-// onnxruntime package, which it has checked.
+// PythonEnv names the environment variable with the library of the installed onnxruntime package. The Python package's
+// launcher sets it after checking this library.
 const PythonEnv = "RSCERT_ONNXRUNTIME_PYTHON"
 
 // Place is one place where FindFor looks for the ONNX Runtime library.
 type Place struct {
 	Source string // "onnxruntime" (the parameter), "$RSCERT_ONNXRUNTIME", "python", "cache" or "system"
 	Path   string
-	Err    error // why the library is not here; nil: it is
+	Err    error // reason why the library is not here; nil if it is here
 }
 
-// NotFoundError says that there is no ONNX Runtime library and lists the places searched.
+// NotFoundError says that there is no ONNX Runtime library. It lists the places searched.
 type NotFoundError struct {
 	Looked  []Place
-	library Build // the build searched for
+	library Build // the requested build
 }
 
 func (e *NotFoundError) Error() string { return e.Spell(param.Plain) }
 
-// Spell returns Error with its parameter spelled.
+// Spell returns the text of Error, with its parameter spelled by s.
 func (e *NotFoundError) Spell(s param.Spelling) string {
 	last := e.Looked[len(e.Looked)-1]
 	if e.named() {
@@ -58,15 +58,15 @@ func (e *NotFoundError) Spell(s param.Spelling) string {
 	return "no ONNX Runtime library found; looked in " + strings.Join(dirs, ", ")
 }
 
-// named reports whether the user named the file, in which case no other place is searched.
+// The method named reports whether the user named the file. In that case no other place is searched.
 func (e *NotFoundError) named() bool {
 	return e.Looked[0].Source == sourceParameter || e.Looked[0].Source == sourceEnv
 }
 
-// Hint says how to fix the error.
+// Hint explains how to fix the error.
 func (e *NotFoundError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint returns Hint with its parameters spelled.
+// SpellHint returns the text of Hint, with parameter names spelled by s.
 func (e *NotFoundError) SpellHint(s param.Spelling) string {
 	if e.named() {
 		return "name the library file itself, or leave " + e.Looked[0].spelledSource(s) + " away to use the one that 'rscert setup' fetches"
@@ -75,7 +75,7 @@ func (e *NotFoundError) SpellHint(s param.Spelling) string {
 		e.library.setupCommand(), e.library.version, param.ONNXRuntime, Env).Spell(s)
 }
 
-// spelledSource returns the source, with a parameter spelled.
+// spelledSource returns the source, with a parameter name spelled by s.
 func (p Place) spelledSource(s param.Spelling) string {
 	if p.Source == sourceParameter {
 		return s(param.ONNXRuntime)
@@ -91,10 +91,10 @@ const (
 	sourceSystem    = "system"
 )
 
-// FindFor returns the path of the ONNX Runtime library of build f: explicit (the flag's value) if not empty, else
-// $RSCERT_ONNXRUNTIME, else the Python package's library, else the one in the user's cache, else one in a system
-// folder. A file named by the flag or the variable must exist: FindFor does not fall back to another. If there is no
-// library, the error is a *NotFoundError.
+// FindFor returns the path of the ONNX Runtime library of build f. It takes the first of these that is given or
+// present: the argument explicit (the flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the library in
+// the user's cache, and a library in a system folder. A file named by the flag or the variable must exist: FindFor does
+// not fall back to another file. If there is no library, the error is a *NotFoundError.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
 	places := f.places(explicit)
@@ -105,7 +105,8 @@ func FindFor(f Build, explicit string) (string, error) {
 	return last.Path, nil
 }
 
-// Places returns the places where FindFor looks for Plain, in order, up to the first that holds a library.
+// Places returns, in order, the places where FindFor looks for the build Plain. The list ends with the first place that
+// holds a library.
 func Places(explicit string) []Place { return Plain.places(explicit) }
 
 func (f Build) places(explicit string) []Place {
@@ -113,7 +114,7 @@ func (f Build) places(explicit string) []Place {
 		return []Place{{sourceParameter, explicit, RegularFile(explicit)}}
 	}
 	if path := os.Getenv(Env); path != "" {
-		if !filepath.IsAbs(path) { // a relative path means another file in every folder
+		if !filepath.IsAbs(path) { // a relative path means another file in each folder
 			return []Place{{sourceEnv, path, fmt.Errorf("%s: not an absolute path", quote.Name(path))}}
 		}
 		return []Place{{sourceEnv, path, RegularFile(path)}}
@@ -136,7 +137,7 @@ func (f Build) places(explicit string) []Place {
 		if f != Plain { // system libraries have only the usual providers
 			break
 		}
-		if filepath.IsAbs(dir) { // the loader takes an empty one as the working directory
+		if filepath.IsAbs(dir) { // the loader interprets an empty one as the working directory
 			add(sourceSystem, dir)
 		}
 	}
@@ -152,8 +153,8 @@ func (f Build) places(explicit string) []Place {
 	return candidates
 }
 
-// providedBy reports whether a library has the provider of the Build. CUDA's provider is a file beside the library;
-// OpenVINO's packages are built with older versions of ONNX Runtime.
+// providedBy reports whether a library has the provider of the Build. CUDA's provider is a file beside the library.
+// OpenVINO's packages contain older versions of ONNX Runtime.
 func (f Build) providedBy(library string) bool {
 	switch f {
 	case Plain:
@@ -164,8 +165,9 @@ func (f Build) providedBy(library string) bool {
 	return false
 }
 
-// cachePath returns where 'rscert setup' puts the library: CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It fails
-// if the system names no cache, or a relative one.
+// cachePath returns the path at which 'rscert setup' installs the library:
+// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if the system names no cache, or only a
+// relative path.
 func (f Build) cachePath() (string, error) {
 	root, err := cacheRoot()
 	if err != nil {
@@ -177,7 +179,7 @@ func (f Build) cachePath() (string, error) {
 // cacheRoot returns the folder for libraries in the user's cache.
 func cacheRoot() (string, error) {
 	cache, err := os.UserCacheDir()
-	if err == nil && !filepath.IsAbs(cache) { // from a relative $HOME
+	if err == nil && !filepath.IsAbs(cache) { // comes from a relative $HOME
 		err = fmt.Errorf("the user's cache folder, %s, is not an absolute path", quote.Name(cache))
 	}
 	if err != nil {
@@ -186,7 +188,7 @@ func cacheRoot() (string, error) {
 	return filepath.Join(cache, "rscert", "onnxruntime"), nil
 }
 
-// libraryNames lists the library's possible file names, the cache's first.
+// libraryNames lists the library's possible file names. The name in the cache comes first.
 func libraryNames() []string {
 	if runtime.GOOS == "darwin" {
 		return []string{"libonnxruntime.dylib", "libonnxruntime.1.dylib"}
@@ -206,7 +208,7 @@ func systemDirs() []string {
 	return dirs
 }
 
-// RegularFile returns nil if path is a regular file or links to one.
+// RegularFile returns nil if path is a regular file or a link to one.
 func RegularFile(path string) error {
 	info, err := os.Stat(path)
 	switch {

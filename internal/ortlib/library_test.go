@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// emptyHome sets an empty home, without a library in the cache. System libraries stay.
+// emptyHome sets an empty home folder, so that the cache has no library. System libraries remain.
 func emptyHome(t *testing.T) (home string) {
 	home = t.TempDir()
 	t.Setenv("HOME", home)
@@ -56,7 +56,7 @@ func TestFindLibraryOrder(t *testing.T) {
 	explicit := touch(t, filepath.Join(home, "explicit"))
 	find(explicit, explicit)
 
-	// A named file that does not exist is an error, even with other libraries present.
+	// A named file that does not exist must be an error, even if other libraries are present.
 	missing := filepath.Join(home, "missing")
 	if path, err := FindFor(Build{}, missing); err == nil {
 		t.Errorf("the flag names no file: found %s", path)
@@ -71,7 +71,7 @@ func TestFindLibraryOrder(t *testing.T) {
 	}
 }
 
-// The library of a Python package serves a device if it has the device's provider.
+// The library of a Python package must serve a device if it has the device's provider.
 func TestLibraryOfPython(t *testing.T) {
 	home := emptyHome(t)
 	python := touch(t, filepath.Join(home, "python", "libonnxruntime.so.1.31.1"))
@@ -125,7 +125,7 @@ func cachePath(t *testing.T) string {
 	return path
 }
 
-// TestPinned checks the list of published libraries.
+// TestPinned checks the list of hashes of published libraries.
 func TestPinned(t *testing.T) {
 	for folder, file := range map[string]string{"linux-amd64": "libonnxruntime.so", "linux-arm64": "libonnxruntime.so", "darwin-arm64": "libonnxruntime.dylib"} {
 		hashes := pinned(Version + "/" + folder)[file]
@@ -140,8 +140,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestNoRelativePlaces puts libraries into the working directory, where relative paths in the environment would find
-// them.
+// TestNoRelativePlaces puts libraries into the working directory. Relative paths in the environment would find them
+// there.
 func TestNoRelativePlaces(t *testing.T) {
 	home := emptyHome(t)
 	t.Chdir(home)
@@ -171,14 +171,14 @@ func TestNoRelativePlaces(t *testing.T) {
 			}
 		})
 	}
-	// If the user gives a name without a slash, it means the file in this folder, not one that the loader finds
-	// elsewhere.
+	// If the user gives a name without a slash, it must mean the file in this folder instead of a file that the loader
+	// finds elsewhere.
 	if path, err := FindFor(Build{}, libraryNames()[0]); err != nil || path != libraryNames()[0] {
 		t.Errorf("%s, %v", path, err)
 	}
 }
 
-// BenchmarkCheckPinned checks the library in the cache, as each Open does.
+// BenchmarkCheckPinned checks the library in the cache in the same way as each Open.
 func BenchmarkCheckPinned(b *testing.B) {
 	path, err := Plain.cachePath()
 	if err == nil {

@@ -22,10 +22,11 @@ import (
 //go:embed libraries.sha256
 var pinnedList string
 
-// pinned returns the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM, by file name.
+// The function pinned returns the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM, by file
+// name.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 
-// pinnedIn is like pinned, limited to files from one package; "" means all.
+// pinnedIn returns the same hashes as pinned, but only for files from one package. The source "" means all packages.
 func pinnedIn(folder, source string) map[string][]string {
 	hashes := make(map[string][]string)
 	for lines := bufio.NewScanner(strings.NewReader(pinnedList)); lines.Scan(); {
@@ -50,7 +51,7 @@ func CheckPinned(path string) error { return checkPinned(path, "") }
 func checkPinned(path, sum string) error {
 	root, err := cacheRoot()
 	if err != nil {
-		return nil // without a cache, the library is elsewhere
+		return nil // if there is no cache, the library is elsewhere
 	}
 	folder, err := filepath.Rel(root, filepath.Dir(path))
 	if err != nil || strings.HasPrefix(folder, "..") {
@@ -70,7 +71,7 @@ func checkPinned(path, sum string) error {
 	return checkFiles(filepath.Dir(path), hashes)
 }
 
-// checkFiles checks all files of a folder that are in hashes.
+// checkFiles checks those files of a folder that are listed in hashes.
 func checkFiles(folder string, hashes map[string][]string) error {
 	var (
 		wg       sync.WaitGroup

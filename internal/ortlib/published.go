@@ -12,14 +12,14 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Build is a published build of ONNX Runtime. The zero value means: choose among the builds present.
+// Build is a published build of ONNX Runtime. The zero value means a choice among the builds that are present.
 type Build struct {
-	device  string // of 'rscert setup --device'
+	device  string // device in 'rscert setup --device'
 	version string
 	suffix  string // appended to the version in the cache's folder name
 }
 
-// The published builds: Plain serves the CPU and some other devices, the others one device each.
+// These are the published builds. Plain serves the CPU and some other devices. Every other build serves one device.
 var (
 	Plain    = Build{device: "cpu", version: Version}
 	OpenVINO = Build{device: "openvino", version: "1.24.1", suffix: "-openvino"}
@@ -29,7 +29,7 @@ var (
 // folder returns the Build's folder in the cache, which contains one folder per platform.
 func (f Build) folder() string { return f.version + f.suffix }
 
-// setupCommand returns the command that fetches the Build.
+// setupCommand returns the command that installs the Build.
 func (f Build) setupCommand() param.Text {
 	if f == Plain {
 		return param.Textf("rscert setup")
@@ -37,8 +37,9 @@ func (f Build) setupCommand() param.Text {
 	return param.Textf("rscert setup %s %s", param.Device, f.device)
 }
 
-// chosen returns the build itself. For the zero Build, whose device is still open, it chooses one that is present.
-// The CUDA build is many times larger than the plain one: it is chosen if it is in the cache and there is a GPU.
+// The method chosen returns the build itself. For the zero Build, whose device is still open, it chooses a build that
+// is present. The CUDA build is many times larger than the plain one, so it is chosen only if it is in the cache and
+// there is a GPU.
 func (f Build) chosen() Build {
 	if f != (Build{}) {
 		return f
@@ -51,26 +52,26 @@ func (f Build) chosen() Build {
 	return Plain
 }
 
-// Published is the build of ONNX Runtime published for a device on this platform, and its place in the user's cache,
-// where FindFor looks for it.
+// Published describes the build of ONNX Runtime that is published for a device on this platform. It also gives the
+// build's place in the user's cache, where FindFor searches.
 type Published struct {
 	Device  string // cpu, openvino or cuda
 	Version string
 	// Platform is GOOS-GOARCH.
 	Platform string
 	Folder   string
-	// Library is the path of the library itself. Files maps the names of the library and of all files required beside
-	// it to their SHA-256s in hex; a file must match any one of its hashes.
+	// Library is the path of the library itself. Files covers the library and all files required beside it. It maps
+	// their names to their SHA-256s in hex. A file must match any one of its hashes.
 	Library string
 	Files   map[string][]string
-	// Wheel is the package with the library, if that is not a build of ONNX Runtime.
+	// Wheel is the package with the library, if the library is not a build of ONNX Runtime.
 	Wheel Wheel
 }
 
-// Wheel is a package on PyPI and its file name.
+// Wheel holds a package's name on PyPI, its version and its file name.
 type Wheel struct{ Project, Version, File string }
 
-// PublishedFor returns the published form of a build; for the zero Build, the plain one.
+// PublishedFor returns the published form of a build. For the zero Build it returns the plain build.
 func PublishedFor(f Build) (Published, error) {
 	if f == (Build{}) {
 		f = Plain
@@ -91,8 +92,8 @@ func PublishedFor(f Build) (Published, error) {
 	return p, nil
 }
 
-// cudaVersion is the version of NVIDIA's libraries that 'rscert setup --with-cuda' fetches. Builds for CUDA 13 run
-// with all of its versions; the first demands least of the driver.
+// cudaVersion is the version of NVIDIA's libraries that 'rscert setup --with-cuda' installs. Builds for CUDA 13 run
+// with all versions of CUDA 13. The first of these versions has the lowest requirements for the driver.
 const cudaVersion = "13.0"
 
 // cudaWheels lists NVIDIA's packages with the libraries that cudaLibrary's CUDA provider needs.
@@ -114,7 +115,8 @@ func cudaLibrariesName() string {
 	return "cuda-" + cudaVersion + "/" + runtime.GOOS + "-" + runtime.GOARCH
 }
 
-// CUDALibraries lists the NVIDIA libraries that a CUDA build needs, one entry per package, all in one folder.
+// CUDALibraries lists the NVIDIA libraries that a CUDA build needs. There is one entry per package, and all entries
+// share one folder.
 func CUDALibraries() ([]Published, error) {
 	folder, err := cudaLibrariesFolder()
 	if err != nil {

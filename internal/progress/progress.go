@@ -1,5 +1,6 @@
-// Package progress shows the progress of long work: a bar on a terminal, a plain line now and then elsewhere, nothing
-// in quiet mode. Start makes a Bar, Add counts finished units, Finish removes it.
+// Package progress shows the progress of long work. On a terminal it shows a bar. Elsewhere it writes a plain line from
+// time to time. In quiet mode it shows nothing. Start makes a Bar, Add counts finished units, and Finish removes the
+// Bar.
 package progress
 
 import (
@@ -13,33 +14,33 @@ import (
 
 const (
 	quietStart = time.Second      // shorter work shows nothing
-	lineEvery  = 10 * time.Second // between plain lines
+	lineEvery  = 10 * time.Second // interval between plain lines
 	drawEvery  = 100 * time.Millisecond
 )
 
 // Options define where and how a Bar appears.
 type Options struct {
 	Writer   io.Writer // standard error
-	Terminal bool      // Writer is a terminal: draw in place
+	Terminal bool      // Writer is a terminal, so draw in place
 	Quiet    bool      // show nothing
 }
 
-// Bar counts one piece of work. Several goroutines may call its methods.
+// Bar measures one piece of work. Several goroutines may call its methods.
 type Bar struct {
 	mu    sync.Mutex
 	opt   Options
 	label string
 	total int64
 	done  int64
-	first int64 // units done before the start, not counted in the rate
+	first int64 // units done before the start, excluded from the rate
 	note  string
 	start time.Time
 	next  time.Time // time of the next plain line
 	bar   *progressbar.ProgressBar
 }
 
-// Start shows a bar for work of total units, with done of them already finished (by an earlier run). total < 0 means
-// unknown.
+// Start shows a bar for work of total units. An earlier run has already finished done of them. A negative total means
+// that the total is unknown.
 func Start(opt Options, label string, total, done int64) *Bar {
 	now := time.Now()
 	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, next: now.Add(lineEvery)}
@@ -48,7 +49,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 		b.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(opt.Writer),
 			progressbar.OptionSetDescription(label),
-			progressbar.OptionSetPredictTime(false), // its prediction counts resumed work as done in no time
+			progressbar.OptionSetPredictTime(false), // it would treat resumed work as instantaneous
 			progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionSetWidth(24),
 			progressbar.OptionClearOnFinish(),
@@ -58,7 +59,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 	return b
 }
 
-// Add counts n finished units and shows note beside them; an empty note keeps the last one.
+// Add counts n finished units and shows note beside the count. An empty note keeps the previous note.
 func (b *Bar) Add(n int64, note string) {
 	if b.opt.Quiet {
 		return
@@ -83,7 +84,7 @@ func (b *Bar) Add(n int64, note string) {
 	fmt.Fprintln(b.opt.Writer, b.line(now))
 }
 
-// line is the text of a plain line.
+// The method line returns the text of a plain line.
 func (b *Bar) line(now time.Time) string {
 	s := fmt.Sprintf("%s: %d", b.label, b.done)
 	if b.total > 0 {
@@ -92,7 +93,7 @@ func (b *Bar) line(now time.Time) string {
 	return s + b.remarks(now)
 }
 
-// remarks returns the note and the time left.
+// The method remarks returns the note and the remaining time.
 func (b *Bar) remarks(now time.Time) string {
 	var s string
 	if b.note != "" {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestLines runs on synctest's clock, so the times of lines are exact.
+// TestLines runs on the clock of synctest, so the times of lines are exact.
 func TestLines(t *testing.T) {
 	tests := []struct {
 		name        string

@@ -1,5 +1,5 @@
-// Package quote makes text of unknown origin printable: names of files, tensors, classes and columns, and fields of a
-// table. Such text may contain anything, even codes that move a terminal's cursor.
+// Package quote makes text of unknown origin printable: fields of a table and the names of files, tensors, classes and
+// columns. Such text may contain anything, even codes that move a terminal's cursor.
 package quote
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// show is the number of bytes printed of a name or a field, about a line.
+// This constant is the maximum number of bytes printed from a name or a field, about one line.
 const show = 80
 
 // Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and letters of all scripts,
@@ -60,19 +60,19 @@ func printable(s string) bool {
 	return true
 }
 
-// Name is Line for a name or a short list of them, at most a line's worth.
+// Name returns Line of a name or of a short list of names, cut to at most about one line.
 func Name(s string) string {
 	s, more := cut(s)
 	return Line(s) + more
 }
 
-// Field is s as a Go string in quotes, at most a line's worth.
+// Field returns s as a Go string in quotes, cut to at most about one line.
 func Field[T string | []byte](s T) string {
 	text, more := cut(string(s[:min(len(s), show+utf8.UTFMax)]))
 	return disarm(strconv.Quote(text)) + more
 }
 
-// cut returns the beginning of s, and an ellipsis if it cut something off.
+// The function cut returns the beginning of s. It also returns an ellipsis if it removed anything.
 func cut(s string) (text, more string) {
 	if len(s) <= show {
 		return s, ""
@@ -84,7 +84,7 @@ func cut(s string) (text, more string) {
 	return s[:end], "…"
 }
 
-// Error returns an error with printable text that wraps err.
+// Error returns an error with printable text. The error wraps err.
 func Error(err error) error {
 	if err == nil || Line(err.Error()) == err.Error() {
 		return err
@@ -97,5 +97,5 @@ type quoted struct{ error }
 func (q quoted) Error() string { return Line(q.error.Error()) }
 func (q quoted) Unwrap() error { return q.error }
 
-// Spell returns the text of Error with parameter names spelled by s.
+// Spell returns the text of Error, with parameter names spelled by s.
 func (q quoted) Spell(s param.Spelling) string { return Line(param.Spell(q.error, s)) }

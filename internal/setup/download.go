@@ -19,7 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 )
 
-// Limits of time and size for a download.
+// These constants limit the time and the size of a download.
 const (
 	connectPatience  = 10 * time.Second
 	responsePatience = 30 * time.Second
@@ -30,7 +30,8 @@ const (
 // releases is the address of ONNX Runtime's own archives.
 const releases = "https://github.com/microsoft/onnxruntime/releases/download"
 
-// download fetches the release, or if that fails a package from the configured registry of npm or pip.
+// The method download fetches the release. If this fails, it fetches a package from the configured registry of npm or
+// pip.
 func (f fetcher) download(ctx context.Context) (string, error) {
 	addresses := f.addresses()
 	if len(addresses) == 0 {
@@ -53,7 +54,8 @@ func (f fetcher) download(ctx context.Context) (string, error) {
 	return "", errors.Join(problems...)
 }
 
-// addresses are possible addresses of the build; one that ends with "/" is an index's page of the project (PEP 503).
+// The method addresses returns the possible addresses of the build. An address that ends with "/" is an index's page of
+// the project (PEP 503).
 func (f fetcher) addresses() (all []string) {
 	p := f.packages()
 	if name := p.release[f.Platform]; name != "" {
@@ -68,7 +70,7 @@ func (f fetcher) addresses() (all []string) {
 	return all
 }
 
-// releases is the address of the releases or of a mirror.
+// The method releases returns the address of the releases or of a mirror.
 func (f fetcher) releases() string {
 	if mirror := os.Getenv("RSCERT_ONNXRUNTIME_RELEASES"); mirror != "" {
 		return strings.TrimSuffix(mirror, "/")
@@ -76,7 +78,7 @@ func (f fetcher) releases() string {
 	return releases
 }
 
-// findWheel returns the address of the wheel that an index's page links to.
+// findWheel returns the address of the wheel to which an index's page links.
 func (f fetcher) findWheel(ctx context.Context, page string) (string, error) {
 	body, _, err := open(ctx, page)
 	if err != nil {
@@ -103,7 +105,7 @@ func (f fetcher) findWheel(ctx context.Context, page string) (string, error) {
 	return target.String(), nil
 }
 
-// copy fetches an address, or copies a file, into f.dir.
+// The method copy fetches an address into f.dir, or copies a file into it.
 func (f fetcher) copy(ctx context.Context, from string) (path string, err error) {
 	f.console.notef("fetching %s", from)
 	body, size, err := open(ctx, from)
@@ -127,7 +129,7 @@ func (f fetcher) copy(ctx context.Context, from string) (path string, err error)
 	return file.Name(), nil
 }
 
-// metered shows the megabytes read so far.
+// The type metered shows the megabytes read so far.
 type metered struct {
 	io.Reader
 	bar  *progress.Bar
@@ -142,7 +144,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open opens an address (http, https, file) or a path; size is −1 if unknown.
+// The function open opens an address (http, https, file) or a path. The size is −1 if it is unknown.
 func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err error) {
 	path, isFile := strings.CutPrefix(from, "file://")
 	if isFile || !strings.Contains(from, "://") {
@@ -170,7 +172,7 @@ func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err
 	return response.Body, response.ContentLength, nil
 }
 
-// npmRegistry is the registry's address from npm_config_registry or ~/.npmrc.
+// npmRegistry returns the registry's address from npm_config_registry or ~/.npmrc.
 func npmRegistry() string {
 	registry := os.Getenv("npm_config_registry")
 	if home, err := os.UserHomeDir(); registry == "" && err == nil {
@@ -179,7 +181,7 @@ func npmRegistry() string {
 	return strings.TrimSuffix(registry, "/")
 }
 
-// pipIndex is the index's address from PIP_INDEX_URL or pip's configuration.
+// pipIndex returns the index's address from PIP_INDEX_URL or pip's configuration.
 func pipIndex() string {
 	index := os.Getenv("PIP_INDEX_URL")
 	files := []string{os.Getenv("PIP_CONFIG_FILE"), "", "", "/etc/pip.conf"}
@@ -194,7 +196,7 @@ func pipIndex() string {
 	return strings.TrimSuffix(index, "/")
 }
 
-// setting is the last value of a key in a file of lines "key = value"; "" if there is none.
+// The function setting returns the last value of a key in a file of lines "key = value", or "" if there is none.
 func setting(file, key string) (value string) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package setup fetches the published libraries of ONNX Runtime into the user's cache, where rscert looks for them.
-// Fetch tries each Source in turn: pip, the release, npm. It installs a file only if its SHA-256 is pinned in
-// internal/onnx.
+// Package setup fetches the published libraries of ONNX Runtime into the user's cache, where rscert searches for them.
+// Fetch tries each Source in turn: pip, the release, npm. It installs a file only if the file's SHA-256 is pinned in
+// internal/ortlib.
 package setup
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/rscert/rscert/internal/scratch"
 )
 
-// Console receives the messages and the progress of Fetch.
+// Console receives messages and progress from Fetch.
 type Console struct {
 	Note     func(string)
 	Progress progress.Options
@@ -31,18 +31,19 @@ type Console struct {
 
 func (c Console) notef(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) }
 
-// Options choose the source of the library.
+// Options specifies the source of the library.
 type Options struct {
-	From Source // zero: all sources in turn
-	// URL replaces all sources: the address (http, https or file) or path of a wheel, an npm package, a release archive
-	// or a library.
+	From Source // if zero, all sources in turn
+	// URL replaces all sources. It is the address (http, https or file) or the path of a wheel, an npm package, a
+	// release archive or a library.
 	URL string
 }
 
-// errNotInstalled: the source's program is missing, or the source is not configured.
+// errNotInstalled means that the source's program is missing, or that the source is not configured.
 var errNotInstalled = errors.New("not there")
 
-// Fetch puts a published build into the cache, unless it is already there. fetched reports whether it had to.
+// Fetch puts a published build into the cache, unless the build is already there. The result fetched reports whether
+// Fetch installed it.
 func Fetch(ctx context.Context, p ortlib.Published, o Options, c Console) (fetched bool, err error) {
 	if err := p.Check(); err == nil && exists(p.Library) {
 		return false, nil
@@ -95,14 +96,14 @@ func (o Options) sources() []Source {
 	return []Source{FromPip, FromDownload, FromNPM}
 }
 
-// fetcher fetches one build.
+// A fetcher fetches one build.
 type fetcher struct {
 	ortlib.Published
 	console Console
 	dir     string // temporary folder for downloads
 }
 
-// install moves the libraries of an archive to the cache, the main library last.
+// The method install moves the libraries of an archive to the cache. The main library comes last.
 func (f fetcher) install(archive string) error {
 	found, err := unpack(archive, f.Files, filepath.Base(f.Library), f.dir)
 	if err != nil {
@@ -124,7 +125,8 @@ func makeFolder(folder string) (temporary *scratch.Folder, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	// Close CACHE/rscert of CACHE/rscert/onnxruntime/VERSION/PLATFORM, which an earlier rscert left open to others.
+	// Close the folder CACHE/rscert of CACHE/rscert/onnxruntime/VERSION/PLATFORM. An earlier rscert left it open to
+	// others.
 	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
 	if err := os.Chmod(own, 0o700); err != nil {
 		return nil, err
@@ -137,7 +139,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// musl reports whether the system's C library is musl; no library is published for it.
+// The function musl reports whether the system's C library is musl. No library is published for musl.
 func musl() bool {
 	if runtime.GOOS != "linux" {
 		return false

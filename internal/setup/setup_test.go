@@ -23,10 +23,10 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// content holds the libraries of these tests' builds, by name.
+// The map content holds the libraries of these tests' builds, by name.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
-// build is a build of those libraries in a fresh cache.
+// The function build returns a build of those libraries in a fresh cache.
 func build(t *testing.T) ortlib.Published {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache[1/rscert/onnxruntime/1.2.3/linux-amd64")
@@ -39,7 +39,7 @@ func build(t *testing.T) ortlib.Published {
 	return p
 }
 
-// member is a file of an archive.
+// A member is a file of an archive.
 type member struct{ name, text string }
 
 func wheel(t *testing.T, members ...member) []byte {
@@ -83,7 +83,7 @@ func tgz(t *testing.T, members ...member) []byte {
 	return b.Bytes()
 }
 
-// whole has both libraries, and other files with the same names.
+// The function whole returns both libraries, and other files with the same names.
 func whole() []member {
 	return []member{
 		{"../../etc/libonnxruntime.so", "of another platform"},
@@ -105,7 +105,7 @@ func write(t *testing.T, path string, data []byte, mode fs.FileMode) string {
 	return path
 }
 
-// fetch is Fetch with only the test's servers as network; it also returns the notes.
+// The function fetch calls Fetch with only the test's servers as network. It also returns the notes.
 func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes string, err error) {
 	t.Helper()
 	var b strings.Builder
@@ -113,7 +113,7 @@ func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes str
 	return fetched, b.String(), err
 }
 
-// isolate removes all programs and settings that could fetch anything.
+// The function isolate removes all programs and settings that could fetch anything.
 func isolate(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -126,7 +126,7 @@ func isolate(t *testing.T) (home string) {
 	return home
 }
 
-// installed checks that the cache holds only the build, and that nobody else can write to it.
+// The function installed checks that the cache holds only the build, and that nobody else can write to the cache.
 func installed(t *testing.T, p ortlib.Published) {
 	t.Helper()
 	for name, text := range content {
@@ -164,7 +164,7 @@ func TestFetchFile(t *testing.T) {
 	}
 }
 
-// TestFetchOnce: Fetch does nothing if the build is there, and replaces damaged or missing files.
+// TestFetchOnce checks that Fetch does nothing if the build is there, and that it replaces damaged or missing files.
 func TestFetchOnce(t *testing.T) {
 	isolate(t)
 	p := build(t)
@@ -213,7 +213,7 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
-// serve serves files by path and logs the requests.
+// The function serve serves files by path and logs the requests.
 func serve(t *testing.T, files map[string][]byte) (address string, asked *[]string) {
 	t.Helper()
 	asked = new([]string)
@@ -230,7 +230,7 @@ func serve(t *testing.T, files map[string][]byte) (address string, asked *[]stri
 	return s.URL, asked
 }
 
-// TestDownload: download tries the release, npm's package and the wheel of an index, in this order.
+// TestDownload checks that the download tries the release, npm's package and the wheel of an index, in this order.
 func TestDownload(t *testing.T) {
 	home := isolate(t)
 	const (
@@ -270,7 +270,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// program puts a shell script on the PATH in place of a program.
+// The function program puts a shell script on the PATH in place of a program.
 func program(t *testing.T, home, name, script string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -333,7 +333,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// NVIDIA's libraries come from separate wheels; their file names give the platforms for pip.
+// NVIDIA's libraries come from separate wheels. The wheels' file names give the platforms for pip.
 func TestCUDALibraries(t *testing.T) {
 	home := isolate(t)
 	builds, err := ortlib.CUDALibraries()
@@ -385,7 +385,7 @@ while [ "$1" != --dest ]; do shift; done
 	}
 }
 
-// TestPublished checks the table of published builds: each has its library and valid hashes.
+// TestPublished checks the table of published builds. Each build must have its library and valid hashes.
 func TestPublished(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for device, want := range map[string]int{"auto": 1, "cpu": 1, "openvino": 9, "cuda": 3} {

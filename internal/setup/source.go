@@ -14,15 +14,15 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Source is a place to fetch a build from.
+// Source is a place from which a build can be fetched.
 type Source uint8
 
-// Sources beside Options.URL.
+// These are the sources besides Options.URL.
 const (
 	anySource    Source = iota
-	FromPip             // a wheel, by pip
-	FromDownload        // the release, or a package of a configured registry, by rscert itself
-	FromNPM             // the package onnxruntime-node, by npm
+	FromPip             // pip fetches a wheel
+	FromDownload        // rscert itself fetches the release, or a package of a configured registry
+	FromNPM             // npm fetches the package onnxruntime-node
 	fromURL
 )
 
@@ -30,10 +30,10 @@ var sourceNames = map[Source]string{anySource: "", FromPip: "pip", FromDownload:
 
 func (s Source) String() string { return sourceNames[s] }
 
-// Sources lists the sources that a user can choose; "" stands for all of them in turn.
+// Sources lists the sources that a user can choose. The text "" stands for all of them in turn.
 var Sources = choice.Of("source", FromPip, FromDownload, FromNPM).Optional()
 
-// get fetches a file with the build.
+// The method get fetches a file that contains the build.
 func (f fetcher) get(ctx context.Context, s Source, url string) (string, error) {
 	switch s {
 	case FromPip:
@@ -46,10 +46,10 @@ func (f fetcher) get(ctx context.Context, s Source, url string) (string, error) 
 	return f.download(ctx)
 }
 
-// packages names a build in the registries.
+// The type packages holds the names of a build in the registries.
 type packages struct {
-	wheel string // project of PyPI
-	npm   string // "": not on npm
+	wheel string // name of the project on PyPI
+	npm   string // "" if not on npm
 	// release is the name of the archive on GitHub by platform, without ".tgz".
 	release map[string]string
 }
@@ -68,13 +68,13 @@ func (f fetcher) packages() packages {
 		"linux-amd64": "onnxruntime-linux-x64-", "linux-arm64": "onnxruntime-linux-aarch64-", "darwin-arm64": "onnxruntime-osx-arm64-"}}
 }
 
-// wheelTags are the platforms' names in wheels. The wheels for all Python versions hold the same libraries.
+// wheelTags maps platforms to their names in wheels. The wheels for all Python versions hold the same libraries.
 var wheelTags = map[string]string{
 	"linux-amd64": "manylinux_2_28_x86_64", "linux-arm64": "manylinux_2_28_aarch64", "darwin-arm64": "macosx_14_0_arm64"}
 
 const pythonTag = "3.12"
 
-// wheelFile is the name of the wheel.
+// wheelFile returns the file name of the wheel.
 func (f fetcher) wheelFile() string {
 	if f.Wheel.File != "" {
 		return f.Wheel.File
@@ -84,7 +84,7 @@ func (f fetcher) wheelFile() string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s.whl", project, f.Version, python, python, wheelTags[f.Platform])
 }
 
-// pip downloads the wheel with pip, for a fixed platform and Python version, whichever Python runs pip.
+// The method pip downloads the wheel with pip. Platform and Python version are fixed, whichever Python runs pip.
 func (f fetcher) pip(ctx context.Context) (string, error) {
 	var pip []string
 	for _, command := range [][]string{{"pip3"}, {"pip"}, {"python3", "-I", "-m", "pip"}, {"python", "-I", "-m", "pip"}} {
@@ -106,7 +106,7 @@ func (f fetcher) pip(ctx context.Context) (string, error) {
 	return f.command(ctx, append(args, "--dest", f.dir, f.packages().wheel+"=="+f.Version), "*.whl")
 }
 
-// npm downloads the package by npm pack, which does not run its install script.
+// The method npm downloads the package with 'npm pack', which does not run the package's install script.
 func (f fetcher) npm(ctx context.Context) (string, error) {
 	name := f.packages().npm
 	if _, err := programs.Find("npm"); err != nil || name == "" {
@@ -116,7 +116,7 @@ func (f fetcher) npm(ctx context.Context) (string, error) {
 	return f.command(ctx, []string{"npm", "pack", name + "@" + f.Version, "--silent", "--ignore-scripts", "--cache", filepath.Join(f.dir, "npm")}, "*.tgz")
 }
 
-// command runs a program in f.dir and returns the file that it writes there.
+// The method command runs a program in f.dir and returns the file that the program writes there.
 func (f fetcher) command(ctx context.Context, args []string, pattern string) (string, error) {
 	cmd := programs.Command(ctx, args[0], args[1:]...)
 	cmd.Dir = f.dir

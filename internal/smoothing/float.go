@@ -5,32 +5,35 @@ import (
 	"math/bits"
 )
 
-// The noise in floats exists for comparison with papers and older runs (--noise float). It uses only integer
-// arithmetic and +, −, ×, ÷, √ of IEEE 754, and never fuses a product into a sum (hence the conversions of products
-// to float64 below).
+// This file makes noise in floats, for comparison with papers and older runs (--noise float). It uses only integer
+// arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product into a sum, so the code below
+// converts products to float64.
 //
-// The random words come from Squares (Widynski 2020, arXiv:2004.06278), four rounds, 32 bits a counter. Everything is
-// mod 2⁶⁴, rot(x) = x·2³² + x div 2³²:
+// The random words come from Squares (Widynski 2020, arXiv:2004.06278) with four rounds and 32 bits per counter. All
+// arithmetic is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:
 //
 //	counter = sample·G + w for word w of the sample, G = 0x9E3779B97F4A7C15
 //	y = counter·key, z = y + key
 //	x = rot(y·y + y), x = rot(x·x + z), x = rot(x·x + y)
 //	word = (x·x + z) div 2³²
 //
-// The method of Box and Muller (1958) turns them into Gaussians. Coordinates 2j and 2j+1 share a = word 2j and b =
+// The method of Box and Muller (1958) turns the words into Gaussians. Coordinates 2j and 2j+1 share a = word 2j and b =
 // word 2j+1:
 //
 //	u = (2⁸·a + b mod 2⁸ + 1)/2⁴⁰ in (0, 1]    r = √(−2 ln u)
 //	θ = 2π·(b div 2⁸)/2²⁴                      r·cos θ and r·sin θ
 //
-// The radius takes 8 bits of the angle's word because the radius has a largest value: with 32 bits √(64 ln 2) = 6.66.
-// 2²⁴ angles are as many as float32 can distinguish.
+// The radius takes 8 bits of the angle's word, because the length of its word limits the radius. With 32 bits the
+// largest radius would be √(64 ln 2) = 6.66. The angle keeps 24 bits: 2²⁴ angles are as many as float32 can
+// distinguish.
 //
-// Error. The returned value is within 2.5e-7 of this real number. The approximations contribute at most 8e-9 (see
-// boxMuller). The final rounding contributes half a unit in the last place of float32, 2.4e-7 for values from 4 to 8.
+// Error. The computed value is within 2.5e-7 of the real number defined above. The approximations contribute at most
+// 8e-9 (see boxMuller). The final rounding contributes half a unit in the last place of float32, 2.4e-7 for values from
+// 4 to 8.
 //
-// Cost of finite words. Take v uniform on (u − 2⁻⁴⁰, u] and φ uniform on [θ, θ + 2π/2²⁴) for the drawn u and θ. Then
-// v is uniform on (0, 1] and φ on [0, 2π), so they give an exact Gaussian pair. The pair here is a rounding of it.
+// Cost of finite words. Take v uniform on (u − 2⁻⁴⁰, u] and φ uniform on [θ, θ + 2π/2²⁴) for the drawn u and θ. Then v
+// is uniform on (0, 1] and φ on [0, 2π), so they give an exact Gaussian pair. The computed pair is a rounding of that
+// pair.
 //
 //   - The radius ends at r = √(80 ln 2) = 7.447, which an exact pair exceeds with probability 2⁻⁴⁰. So with
 //     probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian without a cut.
@@ -42,11 +45,11 @@ import (
 //     as coarsely, and its own arithmetic more.
 //     as coarsely, and its own arithmetic more.
 
-// block is the number of words made and then turned into Gaussians at a time: even, and small enough to stay in the
-// first-level cache.
+// block is the number of words that are generated and then turned into Gaussians at a time. It is even, and small
+// enough to stay in the first-level cache.
 const block = 256
 
-// Fill sets dst[d] to the standard Gaussian of coordinate d of a sample (0 ≤ sample < 2³¹).
+// Fill sets dst[d] to the standard Gaussian number for coordinate d of a sample (0 ≤ sample < 2³¹).
 func (s Stream) Fill(dst []float32, sample int64) {
 	var b buffer
 	for w := 0; w < len(dst); w += block {
@@ -56,28 +59,29 @@ func (s Stream) Fill(dst []float32, sample int64) {
 	}
 }
 
-// buffer holds the words and Gaussians of one block.
+// A buffer holds the words and Gaussians of one block.
 type buffer struct {
 	words     [block]uint32
 	gaussians [block]float32
 }
 
-// gaussians sets the first n of b.gaussians (and one more if n is odd) from the words counter, counter+1, …
+// The method gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets one
+// more.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)
 	boxMuller(b.gaussians[:n], b.words[:n])
 }
 
-// FloatInput is an example with noise added in float32: Values[d] + Scale[d]·Z, with product and sum rounded. The
-// bits of such a sum reveal the clean value (Jin et al. 2022), so a certificate from them holds for idealised
-// arithmetic only.
+// FloatInput is an example with noise added in float32. The noisy input is Values[d] + Scale[d]·Z, with product and sum
+// rounded. The bits of such a sum reveal the clean value (Jin et al. 2022). So a certificate from such samples holds
+// for idealised arithmetic only.
 type FloatInput struct {
-	Values []float32 // [D], without noise, normalised
+	Values []float32 // [D], input without noise, normalised
 	Scale  []float32 // [D], σ divided by the normalisation's standard deviation
 }
 
-// Len is D.
+// Len returns D.
 func (in FloatInput) Len() int { return len(in.Values) }
 
 // Clean sets dst [D] to the input without noise.
@@ -96,11 +100,11 @@ func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
 	}
 }
 
-// words sets dst[w] to the word of counter + w. len(dst) is even.
+// The method words sets dst[w] to the word for counter + w. The length of dst is even.
 func (s Stream) words(dst []uint32, counter uint64) {
 	y0 := counter * s.key
 	for w := 0; w+1 < len(dst); w += 2 {
-		// The z of a counter is the y of the next.
+		// The z of a counter is the y of the next counter.
 		y1 := y0 + s.key
 		y2 := y1 + s.key
 		dst[w] = squares(y0, y1)
@@ -116,14 +120,14 @@ func squares(y, z uint64) uint32 {
 	return uint32((x*x + z) >> 32)
 }
 
-// boxMuller sets dst to the Gaussians of the words, pair by pair.
+// The function boxMuller sets dst to the Gaussians of the words, pair by pair.
 //
-// Radius: k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2, and m = c·(1+t), where c is the multiple of 1/128 nearest to m, so |t| ≤
-// 2⁻⁸. −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³ up to t⁴/2 ≤ 1.2e-10. Near u = 1, where r is small, c is 2 and
-// the first two terms cancel exactly: r is off by at most 1e-9 everywhere.
+// Radius. Let k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2. Write m = c·(1+t), where c is the multiple of 1/128 nearest to m, so
+// |t| ≤ 2⁻⁸. Then −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³, up to t⁴/2 ≤ 1.2e-10. Near u = 1, where r is small,
+// c is 2 and the first two terms cancel exactly. So the error of r is at most 1e-9 everywhere.
 //
-// Angle: θ = α + δ, where α is the centre of one of 256 arcs, |δ| ≤ π/256. cos δ = 1 − δ²/2 up to δ⁴/24 ≤ 9.5e-10 and
-// sin δ = δ − δ³/6 up to 2.4e-12; times the largest radius 7.1e-9.
+// Angle. Let θ = α + δ, where α is the centre of one of 256 arcs and |δ| ≤ π/256. Then cos δ = 1 − δ²/2 up to δ⁴/24 ≤
+// 9.5e-10, and sin δ = δ − δ³/6 up to 2.4e-12. Multiplied by the largest radius, the error is 7.1e-9.
 func boxMuller(dst []float32, words []uint32) {
 	for i := 0; i+1 < len(words) && i+1 < len(dst); i += 2 {
 		a, b := uint64(words[i]), words[i+1]
@@ -145,11 +149,11 @@ func boxMuller(dst []float32, words []uint32) {
 	}
 }
 
-// The tables of boxMuller, indexed so that no bounds check is needed. They do not use math.Log and math.Sincos, whose
-// last bit depends on the platform.
+// These are the tables of boxMuller. Their index ranges make bounds checks unnecessary. They do not use math.Log and
+// math.Sincos, because the last bit of those results depends on the platform.
 var (
 	octave     = 2 * logarithm(2) // −2 ln ½
-	logarithms [256][2]float64    // 1/c and −2 ln c, for c the multiple of 1/128 nearest to 1 + (i+½)/256
+	logarithms [256][2]float64    // 1/c and −2 ln c, where c is the multiple of 1/128 nearest to 1 + (i+½)/256
 	exponents  [64]float64        // 2(40−e) ln 2, indexed by the low bits of e's encoding
 	arcs       [256][2]float64    // cos and sin of 2π(i+½)/256
 )
@@ -166,14 +170,14 @@ func init() {
 		cos, sin := cosSin(math.Pi * (float64(i) + .5) / 128)
 		for range 4 {
 			arcs[i] = [2]float64{cos, sin}
-			cos, sin = -sin, cos // a quarter turn
+			cos, sin = -sin, cos // turn by a quarter
 			i += 64
 		}
 	}
 }
 
-// logarithm returns ln c for 1 ≤ c ≤ 2 as 2 artanh((c−1)/(c+1)). The argument is at most ⅓, so 18 terms leave out
-// less than 3⁻³⁶ = 7e-18.
+// The function logarithm returns ln c for 1 ≤ c ≤ 2 as 2 artanh((c−1)/(c+1)). The argument of artanh is at most ⅓, so
+// the terms after the first 18 sum to less than 3⁻³⁶ = 7e-18.
 func logarithm(c float64) float64 {
 	z := (c - 1) / (c + 1)
 	var sum float64
@@ -183,7 +187,8 @@ func logarithm(c float64) float64 {
 	return 2 * float64(sum*z)
 }
 
-// cosSin returns cos x and sin x for 0 ≤ x ≤ π/2 by their Taylor series to x²³/23!, which leaves out less than 1e-20.
+// cosSin returns cos x and sin x for 0 ≤ x ≤ π/2 by their Taylor series to x²³/23!. The omitted terms sum to less than
+// 1e-20.
 func cosSin(x float64) (cos, sin float64) {
 	cos, sin = 1, 1
 	x2 := float64(x * x)

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// readsLowBits is the model of shared/data/float-attack (Jin et al. 2022; Voráček and Hein 2023): Mul, Floor, Sub, Max
-// in float32. It answers 1 if some coordinate is not a multiple of 2⁻³².
+// readsLowBits computes the model of shared/data/float-attack (Jin et al. 2022; Voráček and Hein 2023) with its
+// operations Mul, Floor, Sub and Max in float32. It answers 1 if some coordinate is not a multiple of 2⁻³².
 func readsLowBits(x []float32) int {
 	most := float32(0)
 	for _, v := range x {
@@ -28,7 +28,8 @@ func readsLowBits(x []float32) int {
 	return 0
 }
 
-// attackPoints are 2⁻⁸·(1, …, 1) and 0 in 3,072 dimensions, 0.2165 apart, as in shared/data/float-attack.
+// attackPoints returns the points 2⁻⁸·(1, …, 1) and 0 in 3,072 dimensions. Their distance is 0.2165, as in
+// shared/data/float-attack.
 func attackPoints() [2][]float32 {
 	points := [2][]float32{make([]float32, 3072), make([]float32, 3072)}
 	for d := range points[0] {
@@ -37,7 +38,7 @@ func attackPoints() [2][]float32 {
 	return points
 }
 
-// placed is an input of one channel.
+// The function placed returns an input of one channel.
 func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	t.Helper()
 	input, err := n.Input(integers, func(int) int { return 0 })
@@ -47,10 +48,10 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	return input
 }
 
-// With noise in floats the votes at two points 0.43σ apart contradict each other. If class 0 has all votes at one, p
-// ≥ 0.99 there, so its probability at the other is Φ(Φ⁻¹(0.99) − 0.44) > 0.97, but it gets almost no votes. With
-// noise on any lattice that contains both points, the model has no low bits to read: it is the same function of
-// lattice points at both.
+// With noise in floats, the votes at two points with distance 0.43σ contradict each other. If class 0 has all votes at
+// one point, then p ≥ 0.99 there. So its probability at the other point is Φ(Φ⁻¹(0.99) − 0.44) > 0.97, but it gets
+// almost no votes there. On any lattice that contains both points, the noise leaves no low bits for the model to
+// inspect. The model is then the same function of lattice points at both points.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()
@@ -87,12 +88,13 @@ func TestFloatAttack(t *testing.T) {
 			inputs[point] = placed(t, noise, integers)
 		}
 		lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
-		// All these lattices are multiples of 2⁻³², where the model always answers the same.
+		// All these lattices are multiples of 2⁻³². The model always answers alike on them.
 		if lattice != [2]int{n, n} {
 			t.Errorf("noise on steps of 1/%d: class 0 has %d votes of %d", den, lattice, n)
 		}
 	}
-	// σ/3640 rounds points on no lattice; most values then have low bits, and both points get class 1.
+	// The step σ/3640 rounds points that lie on no lattice. Most values then have low bits, and both points get class
+	// 1.
 	q, err := NewQuantiser(law.Gaussian, sigma, 0, 0x1p-8)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +112,7 @@ func TestFloatAttack(t *testing.T) {
 	}
 }
 
-// The points equal those of the shared files, and their lattice is recognised.
+// The points must equal the points in the shared files, and the program must recognise their lattice.
 func TestFloatAttackData(t *testing.T) {
 	const path = "../../../shared/data/float-attack/two-points.npz"
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

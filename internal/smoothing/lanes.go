@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// lane is a device: a classifier and the workers that run it. One lane draws all samples of an example, because the
-// model on another device may differ in the last bits of its outputs and so be another classifier.
+// A lane is a device: a classifier and the workers that run it. One lane draws all samples of an example. The model on
+// another device may differ in the last bits of its outputs, and it would then be another classifier.
 //
 // A device may fail. Once its workers have stopped, the other lanes redraw its unfinished examples from their first
 // sample.
@@ -25,21 +25,21 @@ type lane struct {
 	err     error // why the device failed; nil if it works
 }
 
-// Restarter is an Experiment that can start again.
+// A Restarter is an Experiment that can start again.
 type Restarter interface {
 	Experiment
-	// Restart returns the experiment as it was before its first sample. The old experiment and all that it observed
-	// are discarded.
+	// Restart returns the experiment in its state before its first sample. The caller discards the old experiment and
+	// everything that it observed.
 	Restart() (Experiment, error)
 }
 
-// deviceError is an error from a classifier's Run, not from an experiment.
+// A deviceError is an error from a classifier's Run instead of an experiment.
 type deviceError struct{ error }
 
 func (e *deviceError) Unwrap() error { return e.error }
 
-// laneWorkers is the least number of workers of a lane if there are several lanes: one makes noise while the other
-// runs the model.
+// laneWorkers is the minimum number of workers per lane if there are several lanes: one worker makes noise while the
+// other worker runs the model.
 const laneWorkers = 2
 
 // newLanes divides the workers among the classifiers.
@@ -69,7 +69,7 @@ func (s Sampler) checkReplicas() error {
 	return nil
 }
 
-// workers returns the number of workers in all lanes.
+// The method workers returns the number of workers in all lanes.
 func (c *scheduler) workers() (n int) {
 	for _, l := range c.lanes {
 		n += l.workers
@@ -77,14 +77,14 @@ func (c *scheduler) workers() (n int) {
 	return n
 }
 
-// takes reports whether the lane may draw samples of the example.
+// The method takes reports whether the lane may draw samples of the example.
 func (l *lane) takes(a *active) bool { return a.lane == nil || a.lane == l }
 
-// complete reports whether all samples up to the goal are done, so that the experiment can decide.
+// The method complete reports whether all samples up to the goal are done. The experiment can then decide.
 func (a *active) complete(n0 int64) bool { return a.counted == n0+a.goal+1 }
 
-// fail records that a worker of the lane failed at a task. It returns nil if other devices can continue: then it
-// blames the device. An example that fails on a second device is itself at fault.
+// The method fail records that a worker of the lane failed at a task. If other devices can continue, it blames this
+// device and returns nil. If an example fails on a second device, the example itself is at fault.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
 	var device *deviceError
 	if !errors.As(err, &device) || ctx.Err() != nil {
@@ -113,8 +113,8 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 	return nil
 }
 
-// blame marks the examples of a batch that failed on the lane. It returns the examples that have already failed on
-// another lane: one of them, and not the devices, is at fault.
+// The method blame marks the examples of a batch that failed on the lane. It returns the examples that have already
+// failed on another lane. One of these examples is at fault instead of the devices.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {
@@ -137,14 +137,14 @@ func (c *scheduler) unfinished(l *lane) (n int) {
 	return n
 }
 
-// leave removes a worker from a lane whose device failed.
+// The method leave removes a worker from a lane whose device failed.
 func (c *scheduler) leave(l *lane) error {
 	l.workers--
 	return c.redo(l)
 }
 
-// redo restarts the examples of a failed device once all its workers have stopped. Examples with all samples up to
-// their goal are finished or wait for a decision, which may finish them.
+// The method redo restarts the examples of a failed device, once all workers of the device have stopped. It excludes
+// examples that have all samples up to their goal. They are finished, or they wait for a decision that may finish them.
 func (c *scheduler) redo(l *lane) error {
 	if l.err == nil || l.workers > 0 {
 		return nil

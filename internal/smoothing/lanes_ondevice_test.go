@@ -11,12 +11,13 @@ import (
 	"testing"
 )
 
-// makingDevice is a device that makes noise itself from Rows and Draws. It fails and marks outputs like device.
+// A makingDevice is a device that makes noise itself from Rows and Draws. It fails like a device, and it marks outputs
+// like a device.
 type makingDevice struct {
 	*device
 	noise *LatticeNoise
 	draws Draws
-	noisy atomic.Int64 // batches
+	noisy atomic.Int64 // counts batches
 }
 
 func (d *makingDevice) Noise() *LatticeNoise { return d.noise }
@@ -45,7 +46,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 	return nil
 }
 
-// blind is a restartable that sees no outputs.
+// The type blind wraps a restartable and sees no outputs.
 type blind struct{ r *restartable }
 
 func (b blind) Input() (int, Input)         { return b.r.Input() }
@@ -58,8 +59,9 @@ func (b blind) Restart() (Experiment, error) {
 	return blind{fresh.(*restartable)}, err
 }
 
-// TestLanesMakeNoise runs several devices: some make their own noise, one fails at some call, and some examples
-// observe outputs. The results equal those of one device with noise made here, and no example uses two devices.
+// TestLanesMakeNoise runs several devices. Some devices make their own noise, one device fails at some call, and some
+// examples observe outputs. The results must equal the results of one device with noise made on the host. No example
+// may use two devices.
 func TestLanesMakeNoise(t *testing.T) {
 	const n = 7
 	noise := plainNoise(t)
@@ -67,7 +69,7 @@ func TestLanesMakeNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// run samples on k devices, of which those in makers make noise.
+	// The function run draws samples on k devices. The devices in makers make noise.
 	run := func(name string, k, batch int, failFrom int64, makers []int) (log []string, es []*restartable, lost int) {
 		es, source := restartables(n, []int64{10, 33, 150}, &log)
 		for i, e := range es {
@@ -77,7 +79,7 @@ func TestLanesMakeNoise(t *testing.T) {
 			}
 			e.input = in
 		}
-		s := Sampler{Seed: 8, N0: 11, Workers: 3} // which compares no sample: that takes inputs made here
+		s := Sampler{Seed: 8, N0: 11, Workers: 3} // compares no sample: comparisons need host inputs
 		var made []*makingDevice
 		for i, d := range newDevices(k, batch, failFrom) {
 			var c Classifier = d

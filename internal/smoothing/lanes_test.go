@@ -12,14 +12,15 @@ import (
 	"testing"
 )
 
-// device is linear with a mark of its own in the last bits of every output. It fails from a call on, or on inputs.
+// A device runs the model linear, and puts a mark of its own into the last bits of every output. It can fail from some
+// call on, or on some inputs.
 type device struct {
 	linear
 	mark uint32
 	bad  func(x float32) bool
 }
 
-// marks are the bits of an output that hold the mark: no vote depends on them.
+// This mask selects the bits of an output that hold the mark. No vote depends on these bits.
 const marks = 7
 
 var errDevice = errors.New("the device fails")
@@ -39,7 +40,7 @@ func (d *device) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// newDevices are k devices; the last of them fails from its call failFrom on, if that is not 0.
+// newDevices returns k devices. The last device fails from call number failFrom on, if failFrom is not 0.
 func newDevices(k, batch int, failFrom int64) []*device {
 	devices := make([]*device, k)
 	for i := range devices {
@@ -56,7 +57,7 @@ func newDevices(k, batch int, failFrom int64) []*device {
 	return devices
 }
 
-// over returns s with the devices as its classifiers.
+// The method over returns s with the devices as its classifiers.
 func (s Sampler) over(devices []*device) Sampler {
 	s.Classifier = devices[0]
 	for _, d := range devices[1:] {
@@ -65,11 +66,11 @@ func (s Sampler) over(devices []*device) Sampler {
 	return s
 }
 
-// restartable can be begun again, in its place among all.
+// A restartable is an experiment that can start again. It keeps its place in the order of all experiments.
 type restartable struct {
 	*observed
 	slot   **restartable
-	thrown bool // away
+	thrown bool // set if the experiment was discarded
 	begun  int
 }
 
@@ -100,7 +101,7 @@ func (r *restartable) Observe(phase Phase, outputs []float32) error {
 	return r.observed.Observe(phase, outputs)
 }
 
-// restartables are examples that can be begun again, and a source of them.
+// The function restartables returns n examples that can start again, and a source of these examples.
 func restartables(n int, goals []int64, log *[]string) ([]*restartable, func() (Experiment, error)) {
 	all := make([]*restartable, n)
 	for i, e := range examples(n, goals, log) {
@@ -116,8 +117,8 @@ func restartables(n int, goals []int64, log *[]string) ([]*restartable, func() (
 	}
 }
 
-// unmark removes the marks from the outputs of one example and returns its device's mark, or an error if there are
-// several.
+// The function unmark removes the marks from the outputs of one example. It returns the mark of the example's device,
+// or an error if there are several marks.
 func unmark(e *observed) (mark uint32, err error) {
 	for phase := range e.outputs {
 		for i, v := range e.outputs[phase] {
@@ -132,8 +133,8 @@ func unmark(e *observed) (mark uint32, err error) {
 	return mark, err
 }
 
-// TestLanes checks that results do not depend on the number of devices, even if one fails at any time. The others
-// redraw its unfinished examples, and no example mixes samples from two devices.
+// TestLanes checks that results do not depend on the number of devices, even if one fails at any time. The other
+// devices must redraw the unfinished examples of the failed device, and no example may mix samples from two devices.
 func TestLanes(t *testing.T) {
 	const n = 9
 	for _, goals := range [][]int64{{300}, {10, 11, 37, 300}} {
@@ -199,7 +200,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestFailuresEndTheRun covers failures not caused by a single device.
+// TestFailuresEndTheRun covers failures that no single device causes.
 func TestFailuresEndTheRun(t *testing.T) {
 	everywhere := func(devices []*device, fails func(x float32) bool) {
 		for _, d := range devices {
@@ -209,11 +210,11 @@ func TestFailuresEndTheRun(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		damage func(devices []*device)
-		plain  bool // experiments cannot be begun again
+		plain  bool // experiments cannot start again
 		want   string
-		lost   int // devices before the end, at most
+		lost   int // maximum number of devices lost before the end
 	}{
-		// Example 5 has index 15; its values are far from all others'.
+		// Example 5 has index 15. Its values are far from the values of all other examples.
 		{"an input that no device takes", func(devices []*device) { everywhere(devices, func(x float32) bool { return x > 500 }) }, false,
 			"15: the device fails", 1},
 		{"all devices", func(devices []*device) { everywhere(devices, func(float32) bool { return true }) }, false, "the device fails", 3},
@@ -241,7 +242,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 			lost := 0
 			s.Lost = func(Classifier, int, error) { lost++ }
 			err := s.Run(t.Context(), source)
-			if c.plain && devices[1].calls.Load() == 0 { // the others were faster
+			if c.plain && devices[1].calls.Load() == 0 { // the other devices were faster
 				continue
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, errDevice) {
@@ -250,7 +251,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 			if lost > c.lost {
 				t.Errorf("%s: %d devices were lost", c.name, lost)
 			}
-			for i, line := range log { // in order, and none after the failed example
+			for i, line := range log { // in order, with none after the failed example
 				if !strings.HasPrefix(line, fmt.Sprint(3*i, " ")) || i >= 5 && !c.plain {
 					t.Errorf("%s: emitted %q in place %d", c.name, line, i)
 				}
@@ -259,7 +260,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 	}
 }
 
-// together is a device that fails in its first call, once all devices are in theirs.
+// The type together is a device that fails in its first call, once every device is in its first call.
 type together struct {
 	*device
 	in *sync.WaitGroup
@@ -275,8 +276,8 @@ func (d together) Run(ctx context.Context, _, _ []float32) error {
 	return ctx.Err()
 }
 
-// TestAllFailAtOnce: all devices fail at once, each with another example. The run ends with the error, although every
-// example has failed on one device only.
+// TestAllFailAtOnce makes all devices fail at the same time, each with another example. The run must end with the
+// error, although every example has failed on one device only.
 func TestAllFailAtOnce(t *testing.T) {
 	for range 20 {
 		var log []string
@@ -306,7 +307,8 @@ func TestAllFailAtOnce(t *testing.T) {
 	}
 }
 
-// stuck is a device that fails in its first call, while the second is under way and would not end.
+// The type stuck is a device that fails in its first call while its second call is running. The second call would never
+// end.
 type stuck struct {
 	*device
 	second chan struct{}
@@ -322,13 +324,13 @@ func (d stuck) Run(ctx context.Context, _, _ []float32) error {
 	return ctx.Err()
 }
 
-// A failed device stops its running calls: its examples need not wait for them.
+// A failed device must stop its running calls, so that the examples of these calls need not wait.
 func TestFailureStopsCalls(t *testing.T) {
 	var log []string
 	_, source := restartables(9, []int64{300}, &log)
 	second := make(chan struct{})
 	devices := newDevices(2, 16, 0)
-	devices[1].fail = func(int64) error { <-second; return nil } // not faster than the first
+	devices[1].fail = func(int64) error { <-second; return nil } // the second device must not be faster than the first
 	lost := 0
 	s := Sampler{Classifier: stuck{devices[0], second}, Replicas: []Classifier{devices[1]}, N0: 20, Workers: 4, Lost: func(Classifier, int, error) { lost++ }}
 	if err := s.Run(t.Context(), source); err != nil || lost != 1 || len(log) != 9 {
@@ -336,7 +338,7 @@ func TestFailureStopsCalls(t *testing.T) {
 	}
 }
 
-// TestRedo redraws examples of a failed device, one in each state.
+// TestRedo redraws examples of a failed device. There is one example in each state.
 func TestRedo(t *testing.T) {
 	var log []string
 	all, source := restartables(4, []int64{10, 20}, &log)
@@ -356,7 +358,7 @@ func TestRedo(t *testing.T) {
 		c.active = append(c.active, a)
 	}
 	failed, other := c.lanes[0], c.lanes[1]
-	c.active[0].lane, c.active[0].counted = failed, 15 // one is missing to 5 + 10 and the clean one
+	c.active[0].lane, c.active[0].counted = failed, 15 // one of 5 + 10 samples and the clean one is missing
 	c.active[1].lane, c.active[1].counted = failed, 16 // waits for its decision
 	c.active[2].lane, c.active[2].counted = other, 3
 	before := slices.Clone(c.active)
@@ -383,7 +385,7 @@ func TestRedo(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("no worker is left", 0)
-	// The decision asks for more, which nobody can draw on the device.
+	// The decision asks for more samples, which nobody can draw on the failed device.
 	if err := c.account(t.Context(), outcome{task: task{decide: before[1]}, goal: 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +400,7 @@ func TestRedo(t *testing.T) {
 	}
 }
 
-// An experiment's own errors are not blamed on the device: they end the run on any number of devices.
+// An experiment's own errors are not blamed on the device. They end the run on any number of devices.
 func TestExperimentErrorsOnDevices(t *testing.T) {
 	for _, call := range []string{"goal", "finish", "emit"} {
 		var log []string
@@ -417,7 +419,7 @@ func TestExperimentErrorsOnDevices(t *testing.T) {
 	}
 }
 
-// Replicas of another model are refused, before anything is drawn.
+// Replicas of another model must be refused before anything is drawn.
 func TestReplicasFit(t *testing.T) {
 	s := Sampler{Classifier: &linear{batch: 4}, Replicas: []Classifier{&wide{}}}
 	err := s.Run(t.Context(), func() (Experiment, error) { t.Error("an example is read"); return nil, nil })

@@ -10,20 +10,20 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Lattice is the set of noisy inputs: in each coordinate the points Step·k for integers k.
+// Lattice is the set of noisy inputs. Every coordinate of such an input is Step·k for an integer k.
 //
-// The noisy input is M(x) = Step·(i + J) for x = Step·i, where the table draws J ~ ⌊(σ/Step)·Z + ½⌋. So f(M(x)) and
-// f(round(x + σZ)) have the same distribution for every function f of lattice points. Rounding is part of the
-// classifier: u ↦ f(round(u)) is smoothed, and every bound for the ideal law of Z holds exactly for the computed
-// classifier.
+// For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J), where the table draws J ~ ⌊(σ/Step)·Z + ½⌋. So
+// f(M(x)) and f(round(x + σZ)) have the same distribution for every function f of lattice points. Rounding is part of
+// the classifier: the function that is smoothed is u ↦ f(round(u)). Every bound for the ideal law of Z therefore holds
+// exactly for the computed classifier.
 type Lattice struct {
 	Step      *big.Rat
-	Low, High int // the least and the greatest i in the data
+	Low, High int // the smallest and the largest i in the data
 }
 
-// Refine returns the lattice for noise of a law and scale on data of lattice l. It divides the step by the least s
-// for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise s is 1 for σ ≥ 0.118. It
-// returns false if the table has no room for the scale: such data are off every usable lattice.
+// Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by
+// the smallest s for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise, s is 1 if σ ≥
+// 0.118. Refine returns false if the table has no room for the scale. No usable lattice then contains the data.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {
@@ -37,23 +37,23 @@ func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok b
 	return Lattice{Step: step, Low: s * l.Low, High: s * l.High}, s, true
 }
 
-// maxValues bounds the values of LatticeNoise: 64 MiB.
+// maxValues limits the number of values in LatticeNoise. They take at most 64 MiB.
 const maxValues = 1 << 24
 
-// LatticeNoise turns lattice points into noisy inputs of a model. It uses only integers and look-ups before the
-// model, so every processor makes the same bits.
+// LatticeNoise turns lattice points into noisy inputs of a model. In front of the model it uses only integers and
+// look-ups, so every processor makes the same bits.
 type LatticeNoise struct {
 	lattice Lattice
 	table   *Table
 	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// still returns a counter that draws 0, for Rows.
+	// This function returns a counter that draws 0, for Rows.
 	still func() uint64
 }
 
-// NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std, one mean and std
-// a channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
+// NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. There is one mean
+// and one std a channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
 func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, error) {
 	if len(mean) != len(std) || len(mean) == 0 {
 		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))
@@ -99,7 +99,7 @@ func channelValues(step *big.Rat, first, n int, mean, std float64) ([]float32, e
 	return values, nil
 }
 
-// errOffRange: the input is outside the range for which the noise was prepared.
+// errOffRange means that the input is outside the range for which the noise was prepared.
 var errOffRange = errors.New("outside the range of the data")
 
 // LatticeInput is an example on the lattice.
@@ -109,8 +109,8 @@ type LatticeInput struct {
 	places []int32
 }
 
-// Input returns the example Step·integers [D]; channel returns the channel of a coordinate. It takes ownership of
-// integers.
+// Input returns the example Step·integers [D]. The function channel returns the channel of a coordinate. Input takes
+// ownership of the slice integers.
 func (n *LatticeNoise) Input(integers []int32, channel func(d int) int) (LatticeInput, error) {
 	for d, k := range integers {
 		if int(k) < n.lattice.Low || int(k) > n.lattice.High {
@@ -121,7 +121,7 @@ func (n *LatticeNoise) Input(integers []int32, channel func(d int) int) (Lattice
 	return LatticeInput{n, integers}, nil
 }
 
-// Len is D.
+// Len returns D.
 func (in LatticeInput) Len() int { return len(in.places) }
 
 // Clean sets dst [D] to the input without noise.
@@ -136,13 +136,13 @@ func (in LatticeInput) Perturb(dst []float32, s Stream, sample int64) {
 	places := in.places
 	values, entries := in.noise.values, in.noise.table.entries
 	if len(entries) == 0 {
-		return // unreachable; it tells the compiler that draw's index is in range
+		return // unreachable, but it tells the compiler that draw's index is in range
 	}
 	key := s.key
 	y, places := uint64(sample)*weyl*key, places[:len(dst)]
 	for d := range dst {
 		z := y + key
 		dst[d] = values[int(places[d])+int(draw(entries, squares64(y, z)))]
-		y = z // y of the next coordinate
+		y = z // the y of the next coordinate
 	}
 }

@@ -4,7 +4,7 @@ package smoothing
 
 import "testing"
 
-// 10⁹ draws of each of three tables, 4·10⁷ for the series, 10⁸ words along each.
+// TestAuditLatticeFit makes 10⁹ draws from each of three tables. Each series has 4·10⁷ draws, and 10⁸ words.
 func TestAuditLatticeFit(t *testing.T) {
 	var f fit
 	fitDraws(t, &f, 1_000_000_000)

@@ -62,8 +62,8 @@ func TestValuesAreNearest(t *testing.T) {
 	}
 }
 
-// Perturb follows the definition: the value of the integer i + J, with J drawn by the word of the address. Clean
-// gives the value of i.
+// Perturb must follow the definition: it gives the value of the integer i + J, where the word of the address draws J.
+// Clean gives the value of i.
 func TestPerturbIsTheDefinition(t *testing.T) {
 	mean, std := []float64{0.4914, 0.48}, []float64{0.2023, 0.21}
 	for _, sigma := range []float64{0.12, 1} {
@@ -109,7 +109,7 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 	}
 }
 
-// Words at the ends of the table reach the ends of the values, and no further.
+// Words that draw the ends of the table must reach the ends of the values, and no further.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
 	for _, k := range []int32{0, 255} {
@@ -133,7 +133,7 @@ func TestPlacesReachTheEnds(t *testing.T) {
 	}
 }
 
-// The bytes are the same on every platform. The sum was taken on amd64.
+// The bytes must be the same on every platform. The expected sum was computed on amd64.
 func TestLatticeBytes(t *testing.T) {
 	const want = "8d4dd99a3f23f17fe791ddec4cfc82870b4385070e014cb7f06d2bcd6e8bd31e"
 	hash := sha256.New()
@@ -215,7 +215,7 @@ func TestLatticeNoiseRefuses(t *testing.T) {
 	}
 }
 
-// The deduction is an upper bound on ‖|x − q(x)| + g/2‖ in exact arithmetic, and no more than 1e-7 above it.
+// The deduction is an upper bound on ‖|x − q(x)| + g/2‖ in exact arithmetic. It exceeds this norm by at most 1e-7.
 func TestQuantiseDeduction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
@@ -250,7 +250,7 @@ func TestQuantiseDeduction(t *testing.T) {
 	}
 }
 
-// Under a law that certifies in L1 the deduction is the sum of the coordinates' movements.
+// Under a law that certifies in L1, the deduction is the sum of the distances by which the coordinates move.
 func TestQuantiseInL1(t *testing.T) {
 	q, err := NewQuantiser(lawtest.Laplace, 0.5, -3, 5)
 	if err != nil {
@@ -266,8 +266,8 @@ func TestQuantiseInL1(t *testing.T) {
 	}
 }
 
-// The deduction's allowance for rounding, recomputed: (|x_c|+g)·2⁻⁵¹ for each coordinate, of which 2⁻⁵² can be lost,
-// and for n coordinates a relative (n+4)·2⁻⁵¹, of which (n+2)·2⁻⁵² can be lost.
+// The test recomputes the deduction's allowance for rounding. Each coordinate has (|x_c|+g)·2⁻⁵¹, of which rounding can
+// lose 2⁻⁵². The sum of n coordinates has a relative allowance of (n+4)·2⁻⁵¹, of which rounding can lose (n+2)·2⁻⁵².
 func TestQuantiseRounding(t *testing.T) {
 	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {
@@ -288,8 +288,8 @@ func TestQuantiseRounding(t *testing.T) {
 	}
 }
 
-// ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ, which pushes coordinates just over the edge of a cell. An
-// adversary comes close, so no smaller deduction is enough. Clamped values do not move.
+// The test checks ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ, which pushes coordinates just over the edge of a
+// cell. An adversary comes close to the bound, so no smaller deduction is enough. Clamped values do not move.
 func TestQuantiseAdversary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	worst := 0.
@@ -307,14 +307,15 @@ func TestQuantiseAdversary(t *testing.T) {
 		deduction := q.Quantise(from, x)
 		far := 100 * rng.Float64()
 		for d, v := range x {
-			// Away from q(x), to just beyond the edge of a cell, such that δ has the direction of the norm's vector.
+			// The target is away from q(x), just beyond the edge of a cell. It is chosen such that δ has the direction
+			// of the norm's vector.
 			off := float64(v) - float64(from[d])*q.step
 			away := math.Copysign(1, off)
 			wish := far*(math.Abs(off)+q.step/2) + math.Abs(off)
 			edge := (float64(from[d]) + away*(.5+math.Round(wish/q.step-.5))) * q.step
 			moved[d] = math.Nextafter32(float32(edge), float32(2*away))
 			if rng.IntN(50) == 0 {
-				moved[d] = float32(away) * 3 // far outside
+				moved[d] = float32(away) * 3 // far outside the range
 			}
 		}
 		q.Quantise(to, moved)
@@ -335,7 +336,7 @@ func TestQuantiseAdversary(t *testing.T) {
 	t.Logf("the adversary came to %.3f of the deduction", worst)
 }
 
-// With σ/g = 3640 the deduction is 0.002σ for 64 values, 0.012σ for CIFAR, 0.08σ for ImageNet.
+// With σ/g = 3640 the deduction is 0.002σ for 64 values, 0.012σ for CIFAR and 0.08σ for ImageNet.
 func TestQuantiseCost(t *testing.T) {
 	for n, want := range map[int]float64{64: 0.0017, 3072: 0.0117, 150528: 0.0817} {
 		q, err := NewQuantiser(law.Gaussian, 0.5, 0, 1)
@@ -353,7 +354,7 @@ func TestQuantiseCost(t *testing.T) {
 	}
 }
 
-// A value outside the range is its end.
+// A value outside the range must become the nearest end of the range.
 func TestQuantiseClamps(t *testing.T) {
 	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {

@@ -4,8 +4,8 @@ package smoothing
 
 import "testing"
 
-// 10⁸ Gaussians, 10⁷ for each series across samples, examples and seeds, and
-// 10⁸ words along each.
+// TestAuditNoiseFit draws 10⁸ Gaussians, and 10⁷ for each series across samples, examples and seeds. It also draws 10⁸
+// words for each series.
 func TestAuditNoiseFit(t *testing.T) {
 	var f fit
 	fitGaussians(&f, 2100)

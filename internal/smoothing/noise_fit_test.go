@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// fit collects the p-values of many tests of one hypothesis: the noise is as noise.go defines it. The seeds are
-// fixed, so a run has one outcome. With new seeds a perfect generator would fail with probability at most 1e-3, for
-// any number of dependent tests (Bonferroni).
+// A fit collects the p-values of many tests of one hypothesis: the noise is as noise.go defines it. The seeds are
+// fixed, so every run has the same outcome. With new seeds, a perfect generator would fail with probability at most
+// 1e-3, for any number of dependent tests (Bonferroni).
 type fit struct {
 	names []string
 	ps    []float64
@@ -22,7 +22,7 @@ func (f *fit) add(p float64, format string, args ...any) {
 	f.ps = append(f.ps, p)
 }
 
-// normal adds the two-sided test of a statistic that is N(0, 1).
+// The method normal adds the two-sided test of a statistic that follows N(0, 1).
 func (f *fit) normal(z float64, format string, args ...any) {
 	f.add(math.Erfc(math.Abs(z)/math.Sqrt2), format+fmt.Sprintf(": z = %.2f", z), args...)
 }
@@ -41,7 +41,7 @@ func (f *fit) judge(t *testing.T) {
 	t.Logf("%d tests, the least p-value is %.3g: %s", len(f.ps), f.ps[least], f.names[least])
 }
 
-// distribution tests that x are independent N(0, 1); it sorts x.
+// The method distribution tests that the numbers x are independent and follow N(0, 1). It sorts x.
 func (f *fit) distribution(x []float32, name string) {
 	n := float64(len(x))
 	// Moments: x^k has mean E[x^k] and variance E[x^2k] − E[x^k]².
@@ -80,10 +80,10 @@ func (f *fit) distribution(x []float32, name string) {
 	}
 }
 
-// kolmogorov is P(√n·D > x) for large n.
+// The function kolmogorov returns P(√n·D > x) for large n.
 func kolmogorov(x float64) float64 {
 	if x < 0.3 {
-		return 1 // 1 − 1e-5; the series converges slowly
+		return 1 // the value is 1 − 1e-5, but the series converges slowly here
 	}
 	sum, sign := 0., 2.
 	for k := 1.; k < 30; k++ {
@@ -93,9 +93,8 @@ func kolmogorov(x float64) float64 {
 	return sum
 }
 
-// uncorrelated tests that the pairs (x[i], y[i]) are independent, by the
-// products xy, (x²−1)(y²−1), x(y²−1) and (x²−1)y, which then have mean 0 and
-// variances 1, 4, 2 and 2.
+// The method uncorrelated tests that the pairs (x[i], y[i]) are independent. It uses the products xy, (x²−1)(y²−1),
+// x(y²−1) and (x²−1)y. For independent pairs these products have mean 0 and variances 1, 4, 2 and 2.
 func (f *fit) uncorrelated(x, y []float32, name string) {
 	var xy, qq, xq, qy float64
 	for i := range x {
@@ -113,7 +112,7 @@ func (f *fit) uncorrelated(x, y []float32, name string) {
 	f.normal(qy/(math.Sqrt2*n), "%s: correlation of the squares with the values", name)
 }
 
-// uniform tests that cells are equally likely.
+// The method uniform tests that cells are equally likely.
 func (f *fit) uniform(counts []int, name string) {
 	n := 0
 	for _, c := range counts {
@@ -128,9 +127,8 @@ func (f *fit) uniform(counts []int, name string) {
 	f.add(2*min(d.CDF(chi2), d.Survival(chi2)), "%s: χ² = %.1f over %d cells", name, chi2, len(counts))
 }
 
-// fitGaussians tests 16·samples·3072 values of the streams of two seeds, four
-// neighbouring examples and both phases: as one, within a stream and between
-// streams.
+// fitGaussians tests 16·samples·3072 values from the streams of two seeds, four neighbouring examples and both phases.
+// It tests all values together, the values within a stream, and pairs of values from different streams.
 func fitGaussians(f *fit, samples int) {
 	const d = 3 * 32 * 32
 	size := samples * d
@@ -156,12 +154,12 @@ func fitGaussians(f *fit, samples int) {
 			f.uncorrelated(x, streams[j], names[i]+" and "+names[j])
 		}
 	}
-	// Neighbouring coordinates, the next channel, the next samples: x[i] and
-	// x[i+lag] are independent for all i, so the products are uncorrelated.
+	// Test neighbouring coordinates, the next channel and the next samples: x[i] and x[i+lag] are independent for all
+	// i, so the products are uncorrelated.
 	for _, lag := range []int{1, 2, 3, 4, 5, 8, 32, d / 3, d, 2 * d, d + 1} {
 		f.uncorrelated(all[:len(all)-lag], all[lag:], fmt.Sprint("lag ", lag))
 	}
-	// The two of a pair, and neighbours of different pairs.
+	// Test the two values of a pair, and neighbouring values of different pairs.
 	half := len(all)/2 - 1
 	x, y, z := make([]float32, half), make([]float32, half), make([]float32, half)
 	for i := range x {
@@ -169,7 +167,7 @@ func fitGaussians(f *fit, samples int) {
 	}
 	f.uncorrelated(x, y, "within a pair")
 	f.uncorrelated(y, z, "across pairs")
-	// The squared radius of a pair is exponential, its direction uniform.
+	// The squared radius of a pair is exponential, and its direction is uniform.
 	arcs := make([]int, 1024)
 	rings := make([]int, 1024)
 	both := make([]int, 1024)
@@ -186,9 +184,9 @@ func fitGaussians(f *fit, samples int) {
 	f.distribution(all, "all")
 }
 
-// fitAcross tests n values with one coordinate of the address running: the
-// samples at a fixed coordinate, the examples and the seeds at sample 0, where
-// the counter is 0 and Squares has only the key to mix.
+// fitAcross tests n values with one running coordinate of the address. The series are the samples at a fixed
+// coordinate, and the examples and the seeds at sample 0. At sample 0 the counter is 0, so Squares has only the key to
+// mix.
 func fitAcross(f *fit, n int) {
 	x := make([]float32, n)
 	series := func(name string, value func(i int) float32) {
@@ -216,8 +214,7 @@ func fitAcross(f *fit, n int) {
 	}
 }
 
-// fitWords tests n words of each of three series: along a sample, across the
-// samples and across the examples.
+// fitWords tests n words from each of three series: along a sample, across the samples, and across the examples.
 func fitWords(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint32, 4096)
@@ -257,7 +254,7 @@ func fitWords(f *fit, n int) {
 			for k := range ones {
 				ones[k] += int((v^before)>>k) & 1
 			}
-			if i%2 == 1 { // disjoint pairs
+			if i%2 == 1 { // the pairs are disjoint
 				serial[0][v>>24<<8|before>>24]++
 				serial[1][v&255<<8|before&255]++
 			}
@@ -274,7 +271,7 @@ func fitWords(f *fit, n int) {
 	}
 }
 
-// Some 10⁷ Gaussians; TestAuditNoiseFit does the same with more than 10⁸.
+// TestNoiseFit draws some 10⁷ Gaussians. TestAuditNoiseFit does the same with more than 10⁸.
 func TestNoiseFit(t *testing.T) {
 	samples, n := 208, 500_000
 	if testing.Short() {
@@ -287,7 +284,7 @@ func TestNoiseFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests have power: noise that is wrong by a little is found out.
+// The tests must have power: they must detect noise that is slightly wrong.
 func TestNoiseFitFindsFaults(t *testing.T) {
 	const n = 1_000_000
 	for name, spoil := range map[string]func(x []float32){

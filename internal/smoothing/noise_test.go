@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Words and Gaussians of an independent implementation with Python integers
-// and decimals, see testdata/noise_golden.py.
+// The golden words and Gaussians come from an independent implementation with Python integers and decimals
+// (testdata/noise_golden.py).
 func TestNoiseGolden(t *testing.T) {
 	var vectors []struct {
 		Seed, Example, Key string
@@ -44,7 +44,7 @@ func TestNoiseGolden(t *testing.T) {
 	for _, v := range vectors {
 		example := parse(v.Example, 10)
 		if uint64(int(example)) != example {
-			continue // int has 32 bits here
+			continue // int has 32 bits on this platform
 		}
 		s := NewStream(parse(v.Seed, 10), int(example), v.Phase)
 		name := fmt.Sprintf("seed %s example %s phase %d sample %d", v.Seed, v.Example, v.Phase, v.Sample)
@@ -80,9 +80,8 @@ func TestNoiseGolden(t *testing.T) {
 	t.Logf("%d of %d values are correctly rounded", values-neighbours, values)
 }
 
-// The bytes are the same on every platform: the sum was taken on amd64, and is
-// the same with GOAMD64=v3, where the compiler may fuse x·y + z, and with
-// GOARCH=386.
+// The bytes must be the same on every platform. The expected sum was computed on amd64. It is the same with GOAMD64=v3,
+// where the compiler may fuse x·y + z, and with GOARCH=386.
 func TestNoiseBytes(t *testing.T) {
 	const want = "0c7b27018af68f01bb9734a7f87fff31a74008c129475155e27179c75b623c3b"
 	hash := sha256.New()
@@ -100,7 +99,7 @@ func TestNoiseBytes(t *testing.T) {
 	}
 }
 
-// exactPair is the definition evaluated in float64, which is exact to 1e-15.
+// exactPair evaluates the definition in float64, which is exact to 1e-15.
 func exactPair(a, b uint32) (float64, float64) {
 	k := uint64(a)<<8 + uint64(b&255) + 1
 	lnU := math.Log1p(-float64(1<<40-k) / (1 << 40))
@@ -112,8 +111,8 @@ func exactPair(a, b uint32) (float64, float64) {
 	return r * cos, r * sin
 }
 
-// All angles at the largest radius, then radii of every size at angles where
-// one coordinate is nearly the radius.
+// The test tries all angles at the largest radius. It then tries radii of every size at angles where one coordinate is
+// nearly as large as the radius.
 func TestBoxMullerError(t *testing.T) {
 	var worst, worstInner float64
 	var g [2]float32
@@ -123,7 +122,7 @@ func TestBoxMullerError(t *testing.T) {
 		for i, exact := range []float64{c, s} {
 			e := math.Abs(float64(g[i]) - exact)
 			worst = max(worst, e)
-			// The remaining error if the last rounding was the worst possible.
+			// This error remains if the last rounding was the worst possible one.
 			half := math.Abs(float64(math.Nextafter32(g[i], 8))-float64(g[i])) / 2
 			worstInner = max(worstInner, e-half)
 		}
@@ -141,8 +140,8 @@ func TestBoxMullerError(t *testing.T) {
 		check(uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)    // small u
 		check(^uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)   // u near 1
 		check(rng.Uint32(), rng.Uint32())                            // anything
-		check(uint32(1)<<(shift&31)-rng.Uint32N(3), rng.Uint32()&3)  // where e changes
-		check(uint32(rng.Uint32N(257))<<24-rng.Uint32N(3), 1<<30-23) // where c changes
+		check(uint32(1)<<(shift&31)-rng.Uint32N(3), rng.Uint32()&3)  // values at which e changes
+		check(uint32(rng.Uint32N(257))<<24-rng.Uint32N(3), 1<<30-23) // values at which c changes
 	}
 	t.Logf("largest error %.3g, before rounding to float32 %.3g", worst, worstInner)
 	if worst > 2.5e-7 || worstInner > 8e-9 {
@@ -164,7 +163,8 @@ func TestBoxMullerError(t *testing.T) {
 	}
 }
 
-// The value of a coordinate does not depend on other requests, and Perturb is Fill, scaled and added.
+// The value of a coordinate must not depend on other requests. The values of Perturb must equal the values of Fill,
+// scaled and added.
 func TestNoiseIsPure(t *testing.T) {
 	const d = 3*block + 7
 	s := NewStream(5, 17, Estimation)
@@ -178,7 +178,7 @@ func TestNoiseIsPure(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, block - 1, block, block + 1, 2 * block, d} {
 		got := make([]float32, n+1)
 		got[n] = 42
-		s.Fill(got[:n], 13) // another sample in between
+		s.Fill(got[:n], 13) // request another sample in between
 		s.Fill(got[:n], 12)
 		for i := range n {
 			if got[i] != whole[i] {
@@ -204,9 +204,8 @@ func TestNoiseIsPure(t *testing.T) {
 	}
 }
 
-// The distance of s·G from the multiples of 2⁶⁴ over 0 < s < 2³¹ is least at a
-// denominator of a convergent of G/2⁶⁴ (best approximation of the second
-// kind), so checking those is checking all.
+// For 0 < s < 2³¹, the distance of s·G from the multiples of 2⁶⁴ is least at a denominator of a convergent of G/2⁶⁴
+// (best approximation of the second kind). So it suffices to check these denominators.
 func TestCountersOfSamplesDoNotMeet(t *testing.T) {
 	num, den := new(big.Int).SetUint64(weyl), new(big.Int).Lsh(big.NewInt(1), 64)
 	q0, q1 := big.NewInt(1), big.NewInt(0)
@@ -232,8 +231,7 @@ func TestCountersOfSamplesDoNotMeet(t *testing.T) {
 	}
 }
 
-// keyNumber is the inverse of admissibleKey; ok is false for a key that breaks
-// Widynski's rules.
+// keyNumber is the inverse of admissibleKey. The result ok is false for a key that breaks Widynski's rules.
 func keyNumber(key uint64) (n uint64, ok bool) {
 	unused := [15]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	var before, unit uint64 = 0, 1
@@ -251,7 +249,7 @@ func keyNumber(key uint64) (n uint64, ok bool) {
 			for ; i < 15 && unused[i] != digit; i++ {
 			}
 			if i == 15 {
-				return 0, false // used before
+				return 0, false // this digit was used before
 			}
 			n += unit * (i - place)
 			unit *= 15 - place
@@ -292,7 +290,7 @@ func TestAdmissibleKeys(t *testing.T) {
 	}
 }
 
-// permute has an inverse, so for one seed no two (example, phase) share a key.
+// The function permute has an inverse, so for one seed no two pairs (example, phase) share a key.
 func TestPermuteIsOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 100_000 {
@@ -311,8 +309,8 @@ func TestPermuteIsOne(t *testing.T) {
 	}
 }
 
-// No two keys are equal over seeds either: 200,000 random ones of 2^57.5 would
-// coincide with probability 1e-7.
+// No two keys are equal over several seeds either. Among 2^57.5 keys, two of 200,000 random ones coincide with
+// probability 1e-7.
 func TestKeysOfNeighbours(t *testing.T) {
 	seen := map[uint64]string{}
 	for seed := range uint64(20) {

@@ -9,46 +9,48 @@ import (
 )
 
 // NoiseMaker is a Classifier that can also make noisy inputs on its own device, for examples on a lattice. The inputs
-// are the same bits as LatticeInput makes. Places, keys and counters then go to the device and votes come back,
-// instead of inputs and outputs.
+// have the same bits as the inputs that LatticeInput makes. Places, keys and counters go to the device, and votes come
+// back. Inputs and outputs are not transferred.
 type NoiseMaker interface {
 	Classifier
-	// Noise returns the noise that the device makes, nil if none.
+	// Noise returns the noise that the device makes, or nil if it makes none.
 	Noise() *LatticeNoise
 	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets votes [Batch()] to the Vote of each
-	// output and, if outputs is not nil, outputs [Batch()·m]; votes may be nil then. Several goroutines call it at
-	// once.
+	// output. If outputs is not nil, it also sets outputs [Batch()·m]; votes may be nil in that case. Several
+	// goroutines may call RunNoisy concurrently.
 	RunNoisy(ctx context.Context, rows *Rows, votes []int32, outputs []float32) error
 }
 
-// Rows describe a batch. Coordinate d of row i is
+// Rows describes a batch. Coordinate d of row i is
 //
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
-// where e is the noise's table, values its values, and w the word of Stream.Words for y = Start[i] + d·Key[i] and z =
-// y + Key[i]. The places of an example have the length of an input and do not change.
+// Here e is the noise's table and values holds the noise's values. The word w is the word of Stream.Words for y =
+// Start[i] + d·Key[i] and z = y + Key[i]. The number of places of an example equals the length of an input. The places
+// do not change.
 type Rows struct {
-	Places  [][]int32 // of the batch's examples
-	Example []int32   // [Batch()], by row
+	Places  [][]int32 // places of the batch's examples
+	Example []int32   // [Batch()], index into Places, by row
 	Key     []uint64  // [Batch()]
 	Start   []uint64  // [Batch()]
 }
 
-// NewRows returns the rows of a batch of the given size; the caller sets all of them.
+// NewRows returns the rows of a batch of the given size. The caller sets all of them.
 func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset removes the examples. Rows not set again belong to the next first example; their noise does not matter.
+// Reset removes the examples. A row that is not set again belongs to the first example that is added next. The noise of
+// such a row does not matter.
 func (r *Rows) Reset() {
-	clear(r.Places) // lets the memory go
+	clear(r.Places) // allows the memory to be freed
 	r.Places = r.Places[:0]
 	clear(r.Example)
 	clear(r.Key)
 	clear(r.Start)
 }
 
-// example returns the number of an input's example, and adds it if it is new.
+// The method example returns the number of an input's example. If the example is new, the method adds it.
 func (r *Rows) example(in LatticeInput) int32 {
 	last := len(r.Places) - 1
 	if last < 0 || &r.Places[last][0] != &in.places[0] {
@@ -58,22 +60,22 @@ func (r *Rows) example(in LatticeInput) int32 {
 	return int32(last)
 }
 
-// Noisy sets row i to a sample. Keep rows of the same example together.
+// Noisy sets row i to a sample. Rows of the same example should be adjacent.
 func (r *Rows) Noisy(i int, in LatticeInput, s Stream, sample int64) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), s.key, uint64(sample)*weyl*s.key
 }
 
-// Clean sets row i to the input without noise: a key of 0 and a start whose word draws J = 0. All coordinates use
-// this word.
+// Clean sets row i to the input without noise. The row gets the key 0 and a start whose word draws J = 0. All
+// coordinates use this word.
 func (r *Rows) Clean(i int, in LatticeInput) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.still()
 }
 
-// stillTries bounds the search for a counter that draws 0. With a Gaussian table a word does so with probability 10⁻⁴
+// stillTries limits the search for a counter that draws 0. With a Gaussian table, a word draws 0 with probability 10⁻⁴
 // or more.
 const stillTries = 1 << 24
 
-// findStill returns the least counter whose word, with key 0, draws the integer 0.
+// findStill returns the smallest counter whose word, with key 0, draws the integer 0.
 func (t *Table) findStill() (counter uint64, ok bool) {
 	for c := range uint64(stillTries) {
 		if t.Integer(squares64(c, c)) == 0 {
@@ -83,18 +85,18 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 	return 0, false
 }
 
-// Draws are copies of a noise's tables, for devices. With column = w mod len(Next) of the word w,
+// Draws holds copies of a noise's tables, for devices. With column = w mod len(Next) for the word w,
 //
 //	label = column            if w < Next[column], which is 1 or more,
 //	        column + Step[column]  else,
 //	value = Values[place + label].
 type Draws struct {
 	Next   []uint64  // e + 1
-	Step   []int32   // from a column to its alias
+	Step   []int32   // difference between a column's alias and the column
 	Values []float32 // of all channels
 }
 
-// Draws returns the noise's tables. It fails for a table that Rows cannot use.
+// Draws returns the noise's tables. It returns an error for a table that Rows cannot use.
 func (n *LatticeNoise) Draws() (d Draws, err error) {
 	t := n.table
 	if _, ok := t.findStill(); !ok {
@@ -112,10 +114,10 @@ func (n *LatticeNoise) Draws() (d Draws, err error) {
 	return d, nil
 }
 
-// CheckNoise runs at least checkedRows inputs with noise made on the device and with noise made here. It fails unless
-// votes and outputs are the same bits (all NaN count as the same). It covers several examples all over the lattice,
-// both phases, first, last and intermediate samples, and inputs without noise. channel is the argument of
-// LatticeNoise.Input.
+// CheckNoise runs at least checkedRows inputs twice: with noise made on the device and with noise made on the host. It
+// returns an error unless votes and outputs have the same bits. All NaN count as equal. CheckNoise covers several
+// examples all over the lattice, both phases, inputs without noise, and first, last and intermediate samples. The
+// argument channel is the same as in LatticeNoise.Input.
 func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	inputs, err := maker.Noise().trials(d, channel)
@@ -142,15 +144,15 @@ func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) 
 	return nil
 }
 
-// Limits of CompareNoise: the number of rows, and the time after which no further batch starts.
+// These constants limit CompareNoise: the number of rows, and the time after which no further batch starts.
 const (
 	comparedRows = 4096
 	compareTime  = 5 * time.Second
 )
 
-// CompareNoise is CheckNoise on a run's own noisy inputs: the examples with these indices in turn, with the noise of
-// the seed. A model whose batches round a few rows in a thousand differently may pass CheckNoise by luck, but rarely
-// this.
+// CompareNoise makes the comparison of CheckNoise on a run's own noisy inputs. It takes the examples with these indices
+// in turn, with the noise of the seed. A model may round a few rows in a thousand differently in some batches. Such a
+// model may pass CheckNoise by luck, but it rarely passes CompareNoise.
 func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	rows, in := NewRows(b), make([]float32, b*d)
@@ -158,7 +160,7 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 	started := time.Now()
 	for first := 0; first < comparedRows && (first == 0 || time.Since(started) < compareTime); first += b {
 		rows.Reset()
-		// A batch has two examples: one ends in it and the next begins, as in a run.
+		// A batch has two examples. One example ends in the batch and the next one begins, as in a run.
 		e := first / b % len(examples)
 		for i := range b {
 			k := (e + 2*i/b) % len(examples)
@@ -179,10 +181,10 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 	return nil
 }
 
-// checkedRows is the least number of rows that CheckNoise runs.
+// checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial sets row i, and the host's copy row, to trial number k of an example.
+// The method trial sets row i to trial number k of an example. It sets row, the host's copy, to the same trial.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)
@@ -195,7 +197,7 @@ func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	in.Perturb(row, s, sample)
 }
 
-// sameResults returns an error unless the two sets of outputs [B·m] agree, and the votes [B] with them.
+// sameResults returns an error unless the two sets of outputs [B·m] agree and the votes [B] agree with them.
 func sameResults(here, there []float32, votes []int32) error {
 	m := len(here) / len(votes)
 	for i, v := range votes {
@@ -212,7 +214,7 @@ func sameResults(here, there []float32, votes []int32) error {
 	return nil
 }
 
-// trials returns examples on which to compare noise.
+// The method trials returns examples for the comparison of noise.
 func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]LatticeInput, err error) {
 	span := n.lattice.High - n.lattice.Low + 1
 	for e := range inputs {
@@ -227,7 +229,7 @@ func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]Lattice
 	return inputs, nil
 }
 
-// maker returns the classifier if it can make the noise of all examples of a batch, otherwise nil.
+// The method maker returns the classifier if it can make the noise of all examples of a batch, and nil otherwise.
 func (w *worker) maker(batch []segment) NoiseMaker {
 	maker, ok := w.Classifier.(NoiseMaker)
 	if !ok || maker.Noise() == nil {
@@ -289,7 +291,7 @@ func (w *worker) runHere(ctx context.Context, batch []segment) error {
 			in = in[d:]
 		}
 	}
-	clear(in) // pad a batch that is not full
+	clear(in) // pad a batch with empty rows
 	w.scored = true
 	if err := w.Classifier.Run(ctx, w.in, w.out); err != nil {
 		return err

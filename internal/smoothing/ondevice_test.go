@@ -14,16 +14,16 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// gadget is a NoiseMaker: a linear model of two-dimensional inputs that makes noise from Rows and Draws in its own
-// arithmetic.
+// A gadget is a NoiseMaker. It runs a linear model of two-dimensional inputs, and it makes noise from Rows and Draws in
+// its own arithmetic.
 type gadget struct {
 	linear
 	noise  *LatticeNoise
 	draws  Draws
-	noisy  atomic.Int64                           // batches
-	scored atomic.Int64                           // batches with outputs
-	spoil  func(votes []int32, outputs []float32) // nil: nothing
-	rows   func(*Rows)                            // receives the rows; nil: ignored
+	noisy  atomic.Int64                           // number of batches
+	scored atomic.Int64                           // number of batches with outputs
+	spoil  func(votes []int32, outputs []float32) // nil: nothing is spoilt
+	rows   func(*Rows)                            // receives the rows, unless it is nil
 }
 
 func newGadget(t *testing.T, batch int, noise *LatticeNoise) *gadget {
@@ -64,7 +64,8 @@ func (g *gadget) RunNoisy(ctx context.Context, rows *Rows, votes []int32, output
 	return nil
 }
 
-// value is the value of a coordinate, by the comments of Rows, Draws and Stream.Words, in integers of any size.
+// The method value computes the value of a coordinate from the comments of Rows, Draws and Stream.Words, with integers
+// of any size.
 func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 	n := func(x uint64) *big.Int { return new(big.Int).SetUint64(x) }
 	modulus := new(big.Int).Lsh(big.NewInt(1), 64)
@@ -89,7 +90,7 @@ func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 	return d.Values[place+label]
 }
 
-// plainNoise is noise of σ = 30 steps on bytes, in two channels.
+// plainNoise returns noise of σ = 30 steps on bytes, in two channels.
 func plainNoise(t *testing.T) *LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -106,7 +107,7 @@ func plainNoise(t *testing.T) *LatticeNoise {
 
 func twoChannels(d int) int { return d }
 
-// TestRowsAndDraws checks that a device with Rows and Draws makes the same inputs as LatticeInput.
+// TestRowsAndDraws checks that a device that uses Rows and Draws makes the same inputs as LatticeInput.
 func TestRowsAndDraws(t *testing.T) {
 	noise := plainNoise(t)
 	draws, err := noise.Draws()
@@ -144,7 +145,7 @@ func TestRowsAndDraws(t *testing.T) {
 	}
 }
 
-// TestDrawsAtThresholds compares Draws with the table where a column's label changes.
+// TestDrawsAtThresholds compares Draws with the table at the words where a column's label changes.
 func TestDrawsAtThresholds(t *testing.T) {
 	for _, sigma := range []float64{1.5 / 255, 30. / 255, 1. / 2} {
 		table, err := NewLawTable(law.Gaussian, sigma, big.NewRat(1, 255))
@@ -164,7 +165,7 @@ func TestDrawsAtThresholds(t *testing.T) {
 			base := next - next%n + uint64(c)
 			for _, w := range []uint64{uint64(c), base - n, base, base + n, math.MaxUint64 - n + 1 + uint64(c)} {
 				if w%n != uint64(c) {
-					continue // it ran over
+					continue // the value overflowed
 				}
 				label := int32(c)
 				if w >= next {
@@ -178,7 +179,7 @@ func TestDrawsAtThresholds(t *testing.T) {
 	}
 }
 
-// TestDrawsDivide checks that no division by 0 occurs: e is 0 for a column with only its own label.
+// TestDrawsDivide checks that no division by 0 occurs. The entry e is 0 for a column with only its own label.
 func TestDrawsDivide(t *testing.T) {
 	table, err := NewTable("even", 0, []Mass{{Hi: 1 << 63}, {Hi: 1 << 63}})
 	if err != nil {
@@ -194,7 +195,7 @@ func TestDrawsDivide(t *testing.T) {
 	}
 }
 
-// TestNoWordForZero is a table that draws no 0.
+// TestNoWordForZero uses a table that never draws 0.
 func TestNoWordForZero(t *testing.T) {
 	table, err := NewTable("apart", 3, []Mass{{Hi: 1 << 63}, {Hi: 1 << 63}})
 	if err != nil {
@@ -209,7 +210,7 @@ func TestNoWordForZero(t *testing.T) {
 	}
 }
 
-// TestSamplerOnDevice compares all results of a run with noise made on the device with those of a run without.
+// TestSamplerOnDevice compares all results of a run with noise made on the device with all results of a run without it.
 func TestSamplerOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	run := func(c Classifier, observe bool) (log []string, seen []*observed) {
@@ -231,12 +232,12 @@ func TestSamplerOnDevice(t *testing.T) {
 		for _, batch := range []int{1, 7, 64} {
 			log, want := run(&linear{batch: batch}, observe)
 			device := newGadget(t, batch, noise)
-			device.rows = func(r *Rows) { // places are those of this batch only
+			device.rows = func(r *Rows) { // the places belong to this batch only
 				last := slices.Max(r.Example)
 				if int(last) != len(r.Places)-1 {
 					t.Errorf("%d examples are held for rows of up to number %d", len(r.Places), last)
 				}
-				for i := range r.Key { // rows of an example are adjacent; unused rows are empty
+				for i := range r.Key { // rows of an example are adjacent, and unused rows are empty
 					if i > 0 && r.Example[i] != r.Example[i-1] && r.Example[i] != r.Example[i-1]+1 && r.Key[i]|r.Start[i] != 0 {
 						t.Errorf("row %d is of example %d, after %d", i, r.Example[i], r.Example[i-1])
 					}
@@ -254,7 +255,7 @@ func TestSamplerOnDevice(t *testing.T) {
 					t.Errorf("outputs of example %d differ, or there are %d", i, n)
 				}
 			}
-			repeats := int64(0) // calls with inputs made here, of samples that are compared: alone, and among others
+			repeats := int64(0) // calls with host-made inputs of compared samples, alone and among others
 			for _, e := range got {
 				repeats += e.final.Compared * int64(min(2, batch))
 			}
@@ -294,7 +295,7 @@ func TestOtherNoiseStaysHere(t *testing.T) {
 	}
 }
 
-// TestCheckNoise changes the device's results, one number at a time.
+// TestCheckNoise changes the device's results, one number at a time. CheckNoise must notice each change.
 func TestCheckNoise(t *testing.T) {
 	device := newGadget(t, 24, plainNoise(t))
 	check := func() error { return CheckNoise(t.Context(), device, twoChannels) }
@@ -351,7 +352,7 @@ func TestCheckNoiseTries(t *testing.T) {
 	}
 }
 
-// TestTrialsSpan checks that the noise check includes the least and the greatest values of the data.
+// TestTrialsSpan checks that the noise check includes the smallest and the largest values of the data.
 func TestTrialsSpan(t *testing.T) {
 	noise := plainNoise(t)
 	inputs, err := noise.trials(600, func(d int) int { return d / 300 })

@@ -9,17 +9,19 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// The seed chooses one sample in comparedSamples to run again, and the first sample of one example in
-// comparedExamples; Sampler.Compare adds examples. With b inputs a call a comparison takes two calls, 2·b inputs.
-// With n samples an example the share of comparisons among all calls is 2b/2¹⁸ + 2b/(128·n): for b = 64 it is .06 %
-// for n = 10,000 and .15 % for n = 1,000; for b = 1,024, the largest b chosen, .94 % for n = 10,000.
+// The seed chooses one sample in comparedSamples for a second run. It also chooses the first sample of one example in
+// comparedExamples. Sampler.Compare adds examples. With b inputs per call, a comparison takes two calls, that is 2·b
+// inputs. With n samples per example, the share of comparisons among all calls is 2b/2¹⁸ + 2b/(128·n). For b = 64 the
+// share is .06 % if n = 10,000, and .15 % if n = 1,000. For b = 1,024, the largest b that rscert chooses, the share is
+// .94 % if n = 10,000.
 const (
 	comparedSamples  = 1 << 18
 	comparedExamples = 128
 )
 
-// compares returns a function that chooses the samples of an example and phase to run again. It depends only on seed,
-// example, phase and sample, so the recorded number does not depend on batches, devices or interruptions.
+// The method compares returns a function that chooses the samples of an example and phase for a second run. The choice
+// depends only on seed, example, phase and sample, so the recorded number does not depend on batches, devices or
+// interruptions.
 func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	choice := s.choice(index, phase)
 	first := phase == firstPhase(s.N0) && (s.Compare != nil && s.Compare(index) || s.choice(index, clean)%comparedExamples == 0)
@@ -28,7 +30,7 @@ func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	}
 }
 
-// choice returns the start of the pseudo-random choice of samples of an example and phase.
+// The method choice returns the start of the pseudo-random choice of samples for an example and phase.
 func (s Sampler) choice(index int, phase Phase) uint64 {
 	return mix(mix(s.Seed+weyl) ^ (uint64(index)<<1 | uint64(phase)))
 }
@@ -41,8 +43,8 @@ func firstPhase(n0 int64) Phase {
 	return Estimation
 }
 
-// Compared returns Votes.Compared, the number of rerun samples of an example with n estimation samples. It depends
-// only on the Sampler's Seed, N0 and Compare.
+// Compared returns Votes.Compared, the number of rerun samples for an example with n estimation samples. It depends
+// only on the fields Seed, N0 and Compare of the Sampler.
 func (s Sampler) Compared(index int, n int64) (k int64) {
 	for phase, end := range [phases]int64{s.N0, n} {
 		compares := s.compares(index, Phase(phase))
@@ -55,13 +57,13 @@ func (s Sampler) Compared(index int, n int64) (k int64) {
 	return k
 }
 
-// A DependenceError says that the model's output for an input changed among other inputs. Such a model is no function
-// of one input, so it cannot be certified.
+// A DependenceError says that the model's output for an input changed when other inputs surrounded it. Such a model is
+// no function of one input, so it cannot be certified.
 type DependenceError struct {
 	Example int
 	Phase   Phase
 	Sample  int64
-	What    string // what changes the output
+	What    string // the change of surroundings that changes the output
 	result  string // "output" or "vote"
 	change  string // old and new result
 }
@@ -82,7 +84,7 @@ const (
 // Hint returns advice for the user.
 func (e *DependenceError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with the parameters spelled.
+// SpellHint returns the text of Hint, with parameter names spelled by s.
 func (e *DependenceError) SpellHint(s param.Spelling) string {
 	switch e.What {
 	case otherCall:
@@ -94,7 +96,7 @@ func (e *DependenceError) SpellHint(s param.Spelling) string {
 		"the results of this run are not certified"
 }
 
-// recheck reruns the chosen samples of a batch, alone and among other inputs.
+// The method recheck reruns the chosen samples of a batch, alone and among other inputs.
 func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) error {
 	row := 0
 	for i := range batch {
@@ -117,8 +119,8 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 	return nil
 }
 
-// compare reruns one sample of a row of the batch: first in every row of a call, then in another row among unlike
-// inputs. All its outputs must be the same bits.
+// The method compare reruns one sample of a row of the batch. The first call has the sample in every row. The second
+// call has it in another row, among very different inputs. All outputs for the sample must have the same bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.Classifier.Batch(), w.Classifier.InputLen(), w.Classifier.Classes()
 	if w.in == nil {
@@ -173,8 +175,7 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 	return nil
 }
 
-// differentClass returns the first class whose outputs differ in a bit, −1 if there is none. All NaN count as the
-// same.
+// differentClass returns the first class whose outputs differ in a bit, or −1 if there is none. All NaN count as equal.
 func differentClass(a, b []float32) int {
 	for k, v := range a {
 		if math.Float32bits(v) != math.Float32bits(b[k]) && (v == v || b[k] == b[k]) {
@@ -184,8 +185,8 @@ func differentClass(a, b []float32) int {
 	return -1
 }
 
-// runAmongOthers runs x in a row of a call among inputs that no noise makes. A model that looks up its inputs may
-// refuse them; further noisy inputs of the same example then replace them.
+// runAmongOthers runs x in one row of a call. The other inputs of the call are so strange that no noise makes them. A
+// model that looks up its inputs may refuse strange inputs. Further noisy inputs of the same example then replace them.
 func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, input Input, stream Stream, sample int64) error {
 	b, d := w.Classifier.Batch(), len(x)
 	fill := func(companion func(dst []float32, k int)) {
@@ -207,9 +208,9 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 	return nil
 }
 
-// strangeInput sets dst [D] to companion number k of x [D], very different from it: a loud chequer, the negative,
-// bright and constant, dark, zero, bright, dark and constant, one bright value. The first ones change the maximum,
-// the minimum and the spread of a batch most.
+// strangeInput sets dst [D] to companion number k of x [D]. The companions are very different from x: a loud chequer,
+// the negative, bright and constant, dark, zero, bright, dark and constant, one bright value. The first companions
+// change the maximum, the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

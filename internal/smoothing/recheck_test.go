@@ -14,7 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// bound is a linear model whose outputs may depend on more than their input: see changes the outputs [3] of a row.
+// A bound is a linear model whose outputs may depend on more than their input. The field see is a function that changes
+// the outputs [3] of a row.
 type bound struct {
 	linear
 	see func(in []float32, row int, outputs []float32)
@@ -36,20 +37,20 @@ func largest(in []float32) float32 {
 	return most
 }
 
-// ulp moves an output by its last bit.
+// The function ulp changes an output by one unit in the last place.
 func ulp(x *float32, up bool) {
 	if up {
 		*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
 	}
 }
 
-// dependent are models whose output for an input is not a function of it.
+// The map dependent holds models whose output for an input is not a function of this input.
 var dependent = map[string]struct {
 	see  func(in []float32, row int, outputs []float32)
 	says string
 }{
 	"scaled by the largest value": {func(in []float32, _ int, out []float32) { out[0] /= largest(in) }, "the other inputs of its batch"},
-	// Ordinary noise of σ = 0.5 hides the saturation at 6: only strange inputs show it.
+	// Ordinary noise of σ = 0.5 hides the saturation at 6. Only strange inputs show it.
 	"one bit where another is large": {func(in []float32, _ int, out []float32) { ulp(&out[1], largest(in) > 6) }, "the other inputs of its batch"},
 	"sum of the rows before": {func(in []float32, row int, out []float32) {
 		for i := range row {
@@ -85,7 +86,7 @@ func TestDependenceIsCaught(t *testing.T) {
 	}
 }
 
-// Only the comparison finds them: without a compared sample the same runs succeed.
+// Only the comparison can find these models: without a compared sample, the same runs must succeed.
 func TestDependenceIsFoundByComparing(t *testing.T) {
 	const seed = 3
 	var s Sampler
@@ -101,7 +102,7 @@ func TestDependenceIsFoundByComparing(t *testing.T) {
 	}
 }
 
-// random is a model that draws random numbers: no two calls are the same.
+// The type random is a model that draws random numbers, so no two calls give the same outputs.
 type random struct{ linear }
 
 func (c *random) Run(ctx context.Context, in, out []float32) error {
@@ -125,7 +126,7 @@ func TestBatchOfOneIsCompared(t *testing.T) {
 	}
 }
 
-// A NaN is the same as any other, whatever its bits.
+// Two NaN must count as equal, whatever their bits.
 func TestDifferentClass(t *testing.T) {
 	nan := float32(math.NaN())
 	other := math.Float32frombits(math.Float32bits(nan) ^ 1)
@@ -146,8 +147,8 @@ func TestDifferentClass(t *testing.T) {
 	}
 }
 
-// The number of compared samples does not depend on batches and workers, and Compared returns it, even for an example
-// drawn in several goals. With this seed, several samples of an example are chosen.
+// The number of compared samples must not depend on batches and workers. Compared must return this number, even for an
+// example that is drawn in several goals. With this seed, several samples of an example are chosen.
 func TestComparedCounts(t *testing.T) {
 	const most = 20000
 	for _, n0 := range []int64{0, most / 2} {
@@ -182,7 +183,8 @@ func TestComparedCounts(t *testing.T) {
 	}
 }
 
-// TestComparedShare checks the shares that the constants state, within five standard deviations, and what they cost.
+// TestComparedShare checks the shares that the comments of the constants state, within five standard deviations. It
+// also checks the costs.
 func TestComparedShare(t *testing.T) {
 	const n, examples = 1 << 25, 20000
 	s := Sampler{Seed: 11, N0: 1}
@@ -206,7 +208,7 @@ func TestComparedShare(t *testing.T) {
 	}
 }
 
-// A model may refuse the strange inputs; noisy inputs then replace them.
+// A model may refuse the strange inputs. Noisy inputs must then replace them.
 func TestCompanyThatIsRefused(t *testing.T) {
 	refused := errors.New("no such index")
 	var calls atomic.Int64
@@ -244,8 +246,8 @@ func (c pickyClassifier) Run(ctx context.Context, in, out []float32) error {
 	return c.Classifier.Run(ctx, in, out)
 }
 
-// Noise made on the device is compared with the plain run on the same input made here: by the vote, and by outputs
-// where available.
+// Noise made on the device is compared with the plain run on the same input made on the host. The comparison uses the
+// vote, and also the outputs if they are available.
 func TestComparedOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	in, err := noise.Input([]int32{100, 30}, twoChannels)
@@ -286,7 +288,8 @@ func TestComparedOnDevice(t *testing.T) {
 	}
 }
 
-// With several devices, a device whose outputs depend on other inputs ends the run; it is not treated as failed.
+// One of several devices has outputs that depend on other inputs. This device must end the run instead of counting as
+// failed.
 func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see
@@ -302,7 +305,7 @@ func TestDependenceOnReplica(t *testing.T) {
 	}
 }
 
-// BenchmarkCompares chooses among 64 samples: the cost of the check in a call without comparisons.
+// BenchmarkCompares makes the choice among 64 samples. This is the cost of the check in a call without comparisons.
 func BenchmarkCompares(b *testing.B) {
 	s := Sampler{Seed: 1, N0: 100}
 	chosen := 0

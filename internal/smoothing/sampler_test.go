@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// linear is a three-class model of two-dimensional inputs.
+// The type linear is a three-class model of two-dimensional inputs.
 type linear struct {
 	batch int
 	calls atomic.Int64
@@ -41,14 +41,14 @@ func (c *linear) Run(ctx context.Context, in, out []float32) error {
 	return ctx.Err()
 }
 
-// recorded is an experiment that draws up to its goals and records all calls.
+// The type recorded is an experiment that draws up to its goals and records all calls.
 type recorded struct {
 	index int
 	clean []float32
 	sigma float32
 	goals []int64
-	log   *[]string // shared, appended to by Emit
-	input Input     // nil: clean, with noise in floats
+	log   *[]string // shared by all experiments; Emit appends to it
+	input Input     // if nil, the field clean with noise in floats
 
 	asked   []Votes
 	outputs [phases][]float32
@@ -62,7 +62,7 @@ func (r *recorded) Input() (int, Input) {
 	return r.index, FloatInput{r.clean, r.scale()}
 }
 
-// scale is the standard deviation of the noise, 1 unless said otherwise.
+// The method scale returns the standard deviation of the noise, which is 1 by default.
 func (r *recorded) scale() []float32 {
 	scale := make([]float32, len(r.clean))
 	for d := range scale {
@@ -92,7 +92,7 @@ func (r *recorded) Emit() error {
 	return nil
 }
 
-// observed is recorded that also observes outputs.
+// The type observed is a recorded experiment that also observes outputs.
 type observed struct{ recorded }
 
 func (o *observed) Observe(phase Phase, outputs []float32) error {
@@ -172,8 +172,8 @@ func TestSamplerIndependent(t *testing.T) {
 	}
 }
 
-// TestSamplerVotes checks the votes against the distribution they are drawn
-// from: class 0 wins against class 1 where x+1 > y.
+// TestSamplerVotes checks the votes against the distribution from which they are drawn. Class 0 wins against class 1
+// where x+1 > y.
 func TestSamplerVotes(t *testing.T) {
 	var log []string
 	es := examples(1, []int64{200000}, &log)
@@ -184,18 +184,18 @@ func TestSamplerVotes(t *testing.T) {
 	tally := es[0].final
 	var sum float64
 	for i := 0; i < len(es[0].outputs[Estimation]); i += 3 {
-		sum += float64(es[0].outputs[Estimation][i]) - 1 // x
+		sum += float64(es[0].outputs[Estimation][i]) - 1 // the value of x
 	}
-	// The mean of 200,000 values of standard deviation 0.5 is within 5 standard
-	// errors, 0.0056, of its expectation but for 6 runs in 10⁷; the seed is fixed.
+	// The mean of 200,000 values with standard deviation 0.5 is within 5 standard errors, 0.0056, of its expectation.
+	// This fails in only 6 of 10⁷ runs, and the seed is fixed.
 	if mean := sum / 200000; math.Abs(mean) > 0.0056 {
 		t.Errorf("mean noise %v, want 0", mean)
 	}
 	if tally.N0 != 0 || tally.N != 200000 || tally.Counts[0]+tally.Counts[1]+tally.Counts[2] != tally.N {
 		t.Errorf("tally %v", *tally)
 	}
-	// P(x+1 > y and x+1 > −x−y) for x ~ N(0, ¼), y ~ N(0.3, ¼): the complement is
-	// by quadrature 0.1897… (checked below by 2-D midpoint sums).
+	// The test needs P(x+1 > y and x+1 > −x−y) for x ~ N(0, ¼), y ~ N(0.3, ¼). Quadrature gives 0.1897… for the
+	// complement, which 2-D midpoint sums confirm below.
 	p := 0.0
 	const h = 0.01
 	for x := -4.0; x < 4; x += h {
@@ -205,7 +205,7 @@ func TestSamplerVotes(t *testing.T) {
 			}
 		}
 	}
-	// 5 standard errors of a proportion, plus the quadrature's error ≤ 0.001.
+	// The tolerance is 5 standard errors of a proportion, plus the quadrature's error ≤ 0.001.
 	if got := float64(tally.Counts[0]) / 200000; math.Abs(got-p) > 5*math.Sqrt(p*(1-p)/200000)+0.001 {
 		t.Errorf("class 0 won %v of the votes, want %v", got, p)
 	}
@@ -266,11 +266,11 @@ func TestSamplerErrors(t *testing.T) {
 	}
 }
 
-// failing is an experiment in which one call fails.
+// The type failing is an experiment in which one call fails.
 type failing struct {
 	recorded
 	call string
-	from int64 // number of counted votes from which it fails
+	from int64 // number of counted votes at which the failures begin
 }
 
 var errExperiment = errors.New("the experiment fails")
@@ -322,7 +322,7 @@ func TestVote(t *testing.T) {
 		want    int
 	}{
 		{[]float32{1, 3, 2}, 1},
-		{[]float32{0, 3, 3}, 1}, // a tie: the first class
+		{[]float32{0, 3, 3}, 1}, // for a tie, the first class
 		{[]float32{-inf, -3, -inf}, 1},
 		{[]float32{-3, -inf}, 0},
 		{[]float32{-math.MaxFloat32, math.MaxFloat32}, 1},
@@ -337,14 +337,14 @@ func TestVote(t *testing.T) {
 		if got := Vote(c.outputs); got != c.want {
 			t.Errorf("%v votes for %d, want %d", c.outputs, got, c.want)
 		}
-		// Scores have the same rule.
+		// Scores must follow the same rule.
 		if got := certify.IsNone(c.outputs); got != (c.want == none) {
 			t.Errorf("%v is no answer: %v", c.outputs, got)
 		}
 	}
 }
 
-// partial answers NaN where the second coordinate of its input is below 0.
+// The type partial answers NaN where the second coordinate of its input is below 0.
 type partial struct{ linear }
 
 func (c *partial) Run(ctx context.Context, in, out []float32) error {
@@ -357,12 +357,12 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// An output without an answer votes for no class: it is counted in its phase for its example, the run goes on, and an
-// Observer sees it.
+// An output without an answer votes for no class. It is counted in its phase for its example, the run continues, and an
+// Observer receives it.
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)
-	for i, y := range []float32{100, 0, -100} { // never, half of the time, always
+	for i, y := range []float32{100, 0, -100} { // NaN never, half of the time, always
 		es[i].clean[1] = y
 	}
 	s := Sampler{Classifier: &partial{linear{batch: 8}}, N0: 400, Workers: 3}
@@ -378,7 +378,8 @@ func TestNoneIsCounted(t *testing.T) {
 		if sum0 != 400 || v.N0 != 400 || sum != 2000 || v.N != 2000 {
 			t.Errorf("example %d: %+v: %d and %d samples are counted", i, v, sum0, sum)
 		}
-		// Half of them: 5 standard deviations of a binomial are 50 of 400 and 112 of 2000.
+		// Half of the samples have no answer. The tolerance of 5 standard deviations of a binomial is 50 of 400 and 112
+		// of 2000.
 		low0, high0, low, high := int64(150), int64(250), int64(888), int64(1112)
 		if i == 0 {
 			low0, high0, low, high = 0, 0, 0, 0
@@ -403,12 +404,13 @@ func TestNoneIsCounted(t *testing.T) {
 	}
 }
 
-// The noise differs between examples, phases, samples and coordinates, in floats and on a lattice. With the same
-// clean input no two samples agree, not even a selection sample with an estimation sample, and no coordinate shares
-// another's noise. (Otherwise certificates would not be independent, and the certifying samples would choose the
-// class.)
+// The noise must differ between examples, phases, samples and coordinates, in floats and on a lattice. With the same
+// clean input no two samples may agree, not even a selection sample with an estimation sample. No coordinate may have
+// the noise of another coordinate. Otherwise certificates would not be independent, and the certifying samples would
+// choose the class.
 func TestNoiseIsNeverShared(t *testing.T) {
-	// Steps of σ/3640: two coordinates of 2,000 samples meet by chance with probability 0.01, and with this seed do not.
+	// The steps are σ/3640. The two coordinates of 2,000 samples coincide by chance with probability 0.01. With this
+	// seed they do not.
 	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, greatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
 	onLattice, err := lattice.Input([]int32{1, 1}, func(int) int { return 0 })
 	if err != nil {
@@ -428,7 +430,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := map[[3]float32]string{}
-		same := 0 // samples whose two coordinates have one noise
+		same := 0 // number of samples whose two coordinates have the same noise
 		for i, e := range es {
 			for phase, outputs := range e.outputs {
 				for k := 0; k < len(outputs); k += 3 {
@@ -443,10 +445,10 @@ func TestNoiseIsNeverShared(t *testing.T) {
 				}
 			}
 		}
-		if len(first) != 4*500 || same > 5 { // 2,000/(2√π·3640) = 0.15 on the lattice by chance
+		if len(first) != 4*500 || same > 5 { // on the lattice 2,000/(2√π·3640) = 0.15 are expected by chance
 			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
 		}
-		// Another seed gives other noise, in every sample.
+		// Another seed must give other noise in every sample.
 		again := examples(1, []int64{300}, &log)
 		again[0].input, again[0].index = input, es[0].index
 		s.Seed = 6
@@ -463,7 +465,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 	}
 }
 
-// padded records the inputs of its last call.
+// The type padded records the inputs of its last call.
 type padded struct {
 	linear
 	last []float32
@@ -474,8 +476,8 @@ func (c *padded) Run(ctx context.Context, in, out []float32) error {
 	return c.linear.Run(ctx, in, out)
 }
 
-// Rows without a sample are zeros, not samples of the previous batch. There are 20 samples and the clean input:
-// batches of 16 and 5.
+// Rows without a sample must be zeros instead of samples of the previous batch. There are 20 samples and the clean
+// input, which fill batches of 16 and 5.
 func TestPaddingIsZeros(t *testing.T) {
 	var log []string
 	c := &padded{linear: linear{batch: 16}}
@@ -498,7 +500,7 @@ func TestSamplerCancelled(t *testing.T) {
 		}
 		return nil
 	}}
-	// One worker: of several one may sleep on the first example's batch.
+	// The test uses one worker, because one of several workers may sleep on the first example's batch.
 	s := Sampler{Classifier: c, Workers: 1}
 	if err := s.Run(ctx, sourceOf(examples(20, []int64{100}, &log), false)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
@@ -508,9 +510,9 @@ func TestSamplerCancelled(t *testing.T) {
 	}
 }
 
-// TestSamplerClean checks that the input without noise is run once, and its answer kept apart from the votes.
+// TestSamplerClean checks that the input without noise is run once, and that its answer is kept apart from the votes.
 func TestSamplerClean(t *testing.T) {
-	for class, values := range [][]float32{{2, 0.3}, {0, 3}, {-3, 0.3}} { // outputs x+1, y, −x−y
+	for class, values := range [][]float32{{2, 0.3}, {0, 3}, {-3, 0.3}} { // the outputs are x+1, y, −x−y
 		var log []string
 		e := &observed{recorded{clean: values, sigma: 0.01, goals: []int64{10, 25}, log: &log}}
 		var drawn int64

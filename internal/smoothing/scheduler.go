@@ -6,62 +6,62 @@ import (
 	"sync"
 )
 
-// maxActiveBytes bounds the inputs held for examples in flight.
+// maxActiveBytes limits the memory for the inputs of examples in flight.
 const maxActiveBytes = 256 << 20
 
-// phases is the number of phases: selection and estimation.
+// The constant phases is the number of phases: selection and estimation.
 const phases = 2
 
-// active is an example in flight. The scheduler's lock guards all fields, except those under mu.
+// The type active holds an example in flight. The scheduler's lock guards all fields, except those under mu.
 type active struct {
 	Experiment
-	lane     *lane // lane that draws its samples; nil before the first
+	lane     *lane // lane that draws the samples; nil before the first sample
 	failed   *lane // lane that failed on samples of the example
 	index    int
 	input    Input
 	goal     int64
-	drawn    [phases]int64 // samples given to workers
+	drawn    [phases]int64 // number of samples given to workers
 	clean    bool          // the clean input has been given to a worker
-	counted  int64         // finished samples of both phases, and the clean input
+	counted  int64         // number of finished samples of both phases, plus the clean input
 	finished bool
 
 	mu       sync.Mutex
 	votes    Votes
-	observed [phases]int64 // samples an Observer has seen
+	observed [phases]int64 // number of samples that an Observer has received
 	waiting  []waitingOutputs
 }
 
-// waitingOutputs are outputs that arrived before outputs of earlier samples.
+// waitingOutputs holds outputs that arrived before outputs of earlier samples.
 type waitingOutputs struct {
 	segment
 	outputs []float32
 }
 
-// segment is a range of samples of one example and phase.
+// A segment is a range of samples of one example and phase.
 type segment struct {
 	*active
 	phase    Phase
 	first    int64
 	count    int
-	compared int // samples of the range that were rerun
+	compared int // number of rerun samples in the range
 }
 
-// task is a piece of work for a worker: a batch to run or, if batch is empty, an experiment that has reached its
-// goal.
+// A task is a piece of work for a worker. It is a batch to run or, if the batch is empty, an experiment that has
+// reached its goal.
 type task struct {
 	batch  []segment
 	decide *active
 }
 
-// outcome is the result of a worker's task.
+// An outcome is the result of a worker's task.
 type outcome struct {
 	task
-	goal    int64           // from decide
+	goal    int64           // result of the method decide
 	counted map[*active]int // number of newly finished samples
 }
 
-// scheduler decides which samples to draw next. Workers call it directly. A separate scheduling goroutine would need
-// a wake-up for every batch, which costs as much time as several samples of a small model.
+// A scheduler decides which samples are drawn next. Workers call it directly. A separate scheduling goroutine would
+// need a wake-up for every batch, which costs as much time as several samples of a small model.
 type scheduler struct {
 	sampler   Sampler
 	lanes     []*lane
@@ -71,9 +71,9 @@ type scheduler struct {
 
 	mu        sync.Mutex
 	changed   *sync.Cond // signals an arrival, an accounted result or the end of ctx
-	exhausted bool       // no more arrivals
+	exhausted bool       // there are no more arrivals
 	active    []*active  // in order of arrival
-	undecided []*active  // goal reached, decision pending
+	undecided []*active  // examples whose goal is reached and whose decision is pending
 }
 
 func newScheduler(ctx context.Context, s Sampler) *scheduler {
@@ -89,14 +89,14 @@ func newScheduler(ctx context.Context, s Sampler) *scheduler {
 	return c
 }
 
-// wake wakes the waiting workers.
+// The method wake wakes the waiting workers.
 func (c *scheduler) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed.Broadcast()
 }
 
-// read reads examples ahead of the workers, so that no worker waits for an image to be decoded.
+// The method read loads examples ahead of the workers, so that no worker waits until an image is decoded.
 func (c *scheduler) read(ctx context.Context, source func() (Experiment, error)) error {
 	defer c.wake()
 	defer close(c.arrivals)
@@ -114,7 +114,7 @@ func (c *scheduler) read(ctx context.Context, source func() (Experiment, error))
 	return nil
 }
 
-// next returns the next task for a lane, or nil after the last. It waits while further tasks may come.
+// The method next returns the next task for a lane, or nil after the last task. It waits while further tasks may come.
 func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	return nil, ctx.Err()
 }
 
-// arrive accepts examples that were read, if there is room, and reports whether it changed anything.
+// The method arrive accepts loaded examples if there is room, and reports whether it changed anything.
 func (c *scheduler) arrive() (bool, error) {
 	if c.exhausted || len(c.active) >= c.maxActive {
 		return false, nil
@@ -176,8 +176,9 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 	return a, err
 }
 
-// compose returns the next task for a lane: a decision if one is due, otherwise a batch of examples not claimed by
-// other lanes. It holds back a partial batch while further examples may join it.
+// The method compose returns the next task for a lane. The task is a decision if one is due. Otherwise it is a batch of
+// examples that no other lane has claimed. The method holds back a partial batch while further examples may join this
+// batch.
 func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
@@ -216,7 +217,7 @@ func (c *scheduler) compose(l *lane) *task {
 	return t
 }
 
-// available returns the number of samples that the lane can draw now, up to a batch.
+// The method available returns the number of samples that the lane can draw now. The number is at most one batch.
 func (c *scheduler) available(l *lane) (n int) {
 	for _, a := range c.active {
 		if !l.takes(a) {
@@ -230,7 +231,7 @@ func (c *scheduler) available(l *lane) (n int) {
 	return n
 }
 
-// left returns the number of samples still to draw up to the goal.
+// The method left returns the number of samples that are still to be drawn up to the goal.
 func (a *active) left(n0 int64) int64 {
 	samples := n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
 	if !a.clean {
@@ -239,7 +240,7 @@ func (a *active) left(n0 int64) int64 {
 	return samples
 }
 
-// account records a worker's result and emits the finished experiments in order.
+// The method account records a worker's result and emits the finished experiments in order.
 func (c *scheduler) account(ctx context.Context, o outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,7 +270,8 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 	return nil
 }
 
-// decide gets the experiment's next goal, and finishes the experiment if it wants no more samples.
+// The method decide asks for the experiment's next goal. If the experiment wants no more samples, the method finishes
+// it.
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,7 +1,7 @@
 package smoothing
 
-// Phase is the use of a sample. The selection samples choose the class and the estimation samples give the bound; the
-// two must be independent (Cohen et al. 2019, Algorithm 1).
+// Phase says for what purpose a sample is drawn. The selection samples choose the class, and the estimation samples
+// give the bound. The two sets of samples must be independent (Cohen et al. 2019, Algorithm 1).
 type Phase uint8
 
 // The phases of sampling, in order.
@@ -17,49 +17,50 @@ func (p Phase) String() string {
 	return "estimation"
 }
 
-// Stream gives the random words of one example in one phase as a pure function N(seed, example, phase, sample,
-// coordinate). A word does not depend on other draws, their order, threads or the machine. words.go has the function;
-// its counter is sample·G + coordinate, G = 0x9E3779B97F4A7C15.
+// Stream gives the random words of one example in one phase. A word is a pure function N(seed, example, phase, sample,
+// coordinate). It does not depend on other draws, their order, threads or the machine. The function is in words.go. Its
+// counter is sample·G + coordinate, with G = 0x9E3779B97F4A7C15.
 //
 // If the counter had sample and coordinate in two separate fields, the low half of counter·key would be equal in all
-// samples and the first round would mix nothing between them. G is 2⁶⁴ over the golden ratio: s·G stays more than 2³²
-// away from 0 for 0 < |s| < 2³¹ (best approximations; the tests check it), so counters are distinct for up to 2³¹
-// samples of up to 2³² coordinates.
+// samples. The first round would then mix nothing between samples. G is 2⁶⁴ over the golden ratio, so s·G stays more
+// than 2³² away from 0 for 0 < |s| < 2³¹. (This follows from best approximations, and the tests check it.) So counters
+// are distinct for up to 2³¹ samples of up to 2³² coordinates.
 type Stream struct{ key uint64 }
 
-// MaxSamples is the number of samples of an example and phase with distinct counters.
+// MaxSamples is the maximum number of samples of an example and phase with distinct counters.
 const MaxSamples = 1 << 31
 
-// weyl is ⌊2⁶⁴/φ⌋, odd: G of Stream, and the step of SplitMix64.
+// The constant weyl is ⌊2⁶⁴/φ⌋, which is odd. It is the G of Stream and the step of SplitMix64.
 const weyl = 0x9E3779B97F4A7C15
 
-// NewStream returns the noise of an example (0 ≤ example < 2⁵⁶) in a phase.
+// NewStream returns the noise for an example (0 ≤ example < 2⁵⁶) in a phase.
 //
-// Squares needs a key of irregular bits. Widynski builds keys from hexadecimal digits: none is zero, the last is odd,
-// the last eight are all different, and each of the others differs from its right neighbour. A random 64-bit key
-// would sometimes be weak (few bits set, even, or zero, which makes all words zero), and the keys seed, seed+1, …
-// would give similar sequences. So the admissible keys are numbered, and a permutation chosen by the seed maps each
-// pair (example, phase) to one of them: for one seed no two pairs share a key, and neighbours get unrelated keys.
+// Squares needs a key of irregular bits. Widynski builds keys from hexadecimal digits by these rules: none is zero, the
+// last digit is odd, the last eight are all different, and each of the others differs from its right neighbour. A
+// random 64-bit key would sometimes be weak (few bits set, even, or zero, which makes all words zero). The keys seed,
+// seed+1, … would give similar sequences. So the admissible keys are numbered. A permutation chosen by the seed maps
+// each pair (example, phase) to an admissible key. For one seed no two pairs share a key, and neighbours get unrelated
+// keys.
 func NewStream(seed uint64, example int, phase Phase) Stream {
 	if int64(example)>>56 != 0 || phase > Estimation {
 		panic("smoothing: example or phase out of range")
 	}
 	n := uint64(example)<<1 | uint64(phase)
 	for {
-		// Cycle walking restricts the permutation of [0, 2⁵⁸) to [0, admissibleKeys).
+		// Cycle walking restricts the permutation from [0, 2⁵⁸) to [0, admissibleKeys).
 		if n = permute(seed, n); n < admissibleKeys {
 			return Stream{key: admissibleKey(n)}
 		}
 	}
 }
 
-// admissibleKeys counts the keys: 8 odd digits, 14!/7! ways to add seven different ones, and 14 choices for each of
-// the upper eight. About 2^57.5.
+// admissibleKeys is the number of keys. There are 8 odd digits, 14!/7! ways to add seven different digits, and 14
+// choices for each of the upper eight digits. The product is about 2^57.5.
 const admissibleKeys = 8 * (14 * 13 * 12 * 11 * 10 * 9 * 8) * (14 * 14 * 14 * 14 * 14 * 14 * 14 * 14)
 
-// admissibleKey returns key number n < admissibleKeys.
+// admissibleKey returns the admissible key with number n, where n < admissibleKeys.
 func admissibleKey(n uint64) uint64 {
-	// unused[place:] are the digits not yet taken; odd ones stand at even indices.
+	// The digits in unused[place:] are not yet taken. Odd digits are at even indices.
 	unused := [15]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	var key, digit uint64
 	for place := range uint64(16) {
@@ -75,7 +76,7 @@ func admissibleKey(n uint64) uint64 {
 		default:
 			d := n%14 + 1
 			n /= 14
-			if d >= digit { // skip the neighbour
+			if d >= digit { // skip the neighbour's digit
 				d++
 			}
 			digit = d
@@ -85,8 +86,8 @@ func admissibleKey(n uint64) uint64 {
 	return key
 }
 
-// permute is a permutation of [0, 2⁵⁸) chosen by the seed: a balanced Feistel network of six rounds, which is a
-// bijection for any round function.
+// The function permute is a permutation of [0, 2⁵⁸) chosen by the seed. It is a balanced Feistel network of six rounds.
+// Such a network is a bijection for any round function.
 func permute(seed, n uint64) uint64 {
 	left, right := n>>29, n&(1<<29-1)
 	for range 6 {
@@ -96,7 +97,7 @@ func permute(seed, n uint64) uint64 {
 	return left<<29 | right
 }
 
-// mix is the output function of SplitMix64 (Steele, Lea and Flood 2014).
+// The function mix is the output function of SplitMix64 (Steele, Lea and Flood 2014).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
 	x = (x ^ x>>27) * 0x94D049BB133111EB

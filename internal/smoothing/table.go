@@ -14,23 +14,23 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Table is a distribution on integers; one 64-bit word draws from it. It uses the alias method (Walker 1977; Vose
-// 1991) in integers, exact for masses that are multiples of 2⁻⁶⁴.
+// Table is a distribution on integers. One 64-bit word draws an integer from it. It uses the alias method (Walker 1977;
+// Vose 1991) in integers, which is exact for masses that are multiples of 2⁻⁶⁴.
 //
-// There are n = 2ᵇ columns, one a label, of 2⁶⁴⁻ᵇ cells each. Column c gives count[c] of its cells to its own label
-// and the others to the label alias[c], so that label j has q_j cells in all. The word w chooses column c = w mod 2ᵇ
-// and in it cell r = w div 2ᵇ. With e[c] = 2ᵇ·threshold + alias[c],
+// There are n = 2ᵇ columns, one per label, of 2⁶⁴⁻ᵇ cells each. Column c gives count[c] of its cells to its own label
+// and its other cells to the label alias[c]. In total, label j has q_j cells. The word w chooses column c = w mod 2ᵇ
+// and, in this column, cell r = w div 2ᵇ. With e[c] = 2ᵇ·threshold + alias[c],
 //
 //	label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //
-// This is exact. w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias; so label c gets the cells r <
-// threshold and, if c ≤ alias, one more. Hence threshold = count − [c < alias], which must not be −1. It is not: a
-// column with count 0 belongs to a label without mass, these labels come last, and an alias has mass. A column with
-// all its own cells has alias = c, and any threshold works.
+// This is exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c gets the
+// cells r < threshold and, if c ≤ alias, one more cell. Hence threshold = count − [c < alias], and this number must not
+// be −1. It is never −1, for three reasons: a column with count 0 belongs to a label without mass, these labels come
+// last, and an alias has mass. A column that keeps all its cells has alias = c, and any threshold works for it.
 type Table struct {
 	First int // the integer of label 0
 	Last  int // the integer of the last label with mass
-	// Eta bounds the excess mass: every integer has at most (1+Eta) times its ideal mass. It is exact, a multiple of
+	// Eta bounds the excess mass: every integer has at most (1+Eta) times its ideal mass. Eta is an exact multiple of
 	// 2⁻⁹².
 	Eta  float64
 	name string
@@ -39,7 +39,7 @@ type Table struct {
 	entries []uint64
 }
 
-// Mass is a lower bound on a probability.
+// Mass is an alias of law.Mass, a lower bound on a probability.
 type Mass = law.Mass
 
 // etaPlaces is the number of binary places of Table.Eta.
@@ -50,8 +50,8 @@ const etaPlaces = 92
 //
 //	q_j = ⌊p_j(1+η)2⁶⁴⌋ / 2⁶⁴
 //
-// where η is the least multiple of 2⁻⁹² for which they sum to 1 or more. The excess above 1, at most a unit of 2⁻⁶⁴
-// for each integer, is subtracted from the largest mass. Integers without mass must be at the ends. The name
+// where η is the smallest multiple of 2⁻⁹² for which these masses sum to 1 or more. The excess above 1 is at most one
+// unit of 2⁻⁶⁴ per integer. It is subtracted from the largest mass. Integers without mass must be at the ends. The name
 // distinguishes distributions in Digest.
 func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	eta, err := leastEta(masses)
@@ -62,7 +62,7 @@ func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	mode, surplus := 0, uint64(0)
 	for j, p := range masses {
 		counts[j] = cells(p, eta)
-		surplus += counts[j] // mod 2⁶⁴
+		surplus += counts[j] // arithmetic mod 2⁶⁴
 		if counts[j] > counts[mode] {
 			mode = j
 		}
@@ -85,8 +85,8 @@ func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	}, nil
 }
 
-// NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, where ε follows the law at scale 1. The float64 scale is
-// taken as an exact real number and the step is rational; the table depends on nothing else.
+// NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, where ε follows the law at scale 1. The float64 scale counts
+// as an exact real number, and the step is rational. The table depends on nothing else.
 func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
 	if !(scale > 0) || math.IsInf(scale, 1) || step.Sign() <= 0 {
 		return nil, fmt.Errorf("noise of %s = %v on a lattice of step %s: want numbers above 0", l.Words().Symbol, scale, step.RatString())
@@ -107,9 +107,9 @@ func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
 	return NewTable(l.Name()+" "+ratio.RatString(), -last, masses)
 }
 
-// cells returns ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
+// The function cells returns ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
 func cells(p Mass, eta uint64) uint64 {
-	// p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high; shifted by 92 places it is added to p·2¹²⁸.
+	// The product p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high. It is shifted by 92 places and then added to p·2¹²⁸.
 	carry, _ := bits.Mul64(p.Lo, eta)
 	high, middle := bits.Mul64(p.Hi, eta)
 	middle, c := bits.Add64(middle, carry, 0)
@@ -120,12 +120,12 @@ func cells(p Mass, eta uint64) uint64 {
 	return cells
 }
 
-// errMass: the masses of a distribution do not sum to 1.
+// errMass means that the masses of a distribution do not sum to 1.
 var errMass = errors.New("its masses sum to less than 1 − 2⁻⁴⁰, or to more than 1")
 
-// leastEta returns the least eta, in units of 2⁻⁹², at which the cells sum to at least 2⁶⁴.
+// leastEta returns the smallest eta, in units of 2⁻⁹², for which the cells sum to at least 2⁶⁴.
 func leastEta(masses []Mass) (uint64, error) {
-	// total is the sum of the cells, less 2⁶⁴ for each carry.
+	// The function total returns the sum of the cells, minus 2⁶⁴ for each carry.
 	total := func(eta uint64) (sum, carries uint64) {
 		for _, p := range masses {
 			var c uint64
@@ -152,8 +152,9 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of 2^columns columns for words of the given width, from each label's number of cells;
-// these sum to 2^width. Every listed label has mass; columns beyond the list belong to labels without mass.
+// The function aliases returns the entries e of 2^columns columns for words of the given width. Its input is each
+// label's number of cells; these numbers sum to 2^width. Every listed label has mass. Columns beyond the list belong to
+// labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
 	full := uint64(1) << (width - columns)
 	left := make([]uint64, 1<<columns)
@@ -170,8 +171,9 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 			entries[c] = uint64(c)
 		}
 	}
-	// Each round completes the column of a label with too few cells, with cells from a label with too many. The
-	// remaining cells exactly fill the remaining columns, so as long as one kind exists the other does.
+	// Each round completes the column of a label with too few cells. It fills the column with cells from a label with
+	// too many. The remaining cells exactly fill the remaining columns, so as long as one kind of label exists, the
+	// other kind also exists.
 	for len(small) > 0 {
 		c, donor := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
@@ -196,8 +198,8 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 // Integer returns the integer drawn by the word w.
 func (t *Table) Integer(w uint64) int { return t.First + int(draw(t.entries, w)) }
 
-// draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. Either may be the smaller at any time; the compiler would turn
-// min into a branch, and this form avoids it.
+// The function draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. Which argument of min is smaller cannot be predicted.
+// The compiler would turn min into a branch, which this form avoids.
 func draw(entries []uint64, w uint64) uint64 {
 	mask := uint64(len(entries) - 1)
 	e := entries[w&mask]
@@ -211,8 +213,8 @@ func (t *Table) Entries() int { return len(t.entries) }
 // Name returns the name of the distribution, with its parameters.
 func (t *Table) Name() string { return t.name }
 
-// Digest returns the SHA-256, in hex, of "rscert table 1 ", the name, a newline, and as little-endian 64-bit integers
-// First, Last, η's bits, b and the entries. The same digest means the same noise.
+// Digest returns the SHA-256, in hex, of a byte sequence. The sequence is "rscert table 1 ", the name, a newline, and
+// then as little-endian 64-bit integers First, Last, the bits of η, b and the entries. Equal digests mean equal noise.
 func (t *Table) Digest() string {
 	buf := append([]byte("rscert table 1 "+t.name), '\n')
 	for _, v := range []uint64{uint64(t.First), uint64(t.Last), math.Float64bits(t.Eta), uint64(t.bits)} {
@@ -225,12 +227,12 @@ func (t *Table) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deflate returns α·e^{−Nη}, rounded down: the level left after N draws from tables with this η.
+// Deflate returns α·e^{−Nη}, rounded down. This is the level that is left after N draws from tables with this η.
 //
-// The table's masses are at most 1+η times the ideal ones, so N independent draws give an event at most (1+η)ᴺ ≤
+// The table's masses are at most 1+η times the ideal ones. So for N independent draws, an event has at most (1+η)ᴺ ≤
 // e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the ideal law
-// therefore fails with probability at most α under the table's law. This includes adaptive stopping if N is the
-// largest possible number of draws. e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which loses y⁴/24; a negative result
+// therefore fails with probability at most α under the table's law. This includes adaptive stopping if N is the largest
+// possible number of draws. The code uses e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which loses y⁴/24. A negative result
 // becomes 0.
 func Deflate(alpha, eta float64, draws int64) float64 {
 	const ulps = 0x1p-50 // exceeds the total of all roundings here

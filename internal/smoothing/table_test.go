@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// latticeGolden are vectors made by testdata/lattice_golden.py.
+// latticeGolden holds vectors that testdata/lattice_golden.py computed.
 type latticeGolden struct {
 	Tables []struct {
 		Ratio, Masses string
@@ -48,7 +48,7 @@ func readLatticeGolden(t *testing.T) (g latticeGolden) {
 // greatestRatio is the largest σ/g of Gaussian noise.
 const greatestRatio = 3640
 
-// gaussianTable is the table for σ/g = num/den.
+// gaussianTable returns the table for σ/g = num/den.
 func gaussianTable(t testing.TB, num, den int64) *Table {
 	t.Helper()
 	table, err := NewLawTable(law.Gaussian, float64(num), big.NewRat(den, 1))
@@ -58,8 +58,8 @@ func gaussianTable(t testing.TB, num, den int64) *Table {
 	return table
 }
 
-// cellsOf counts the words of each label in the entries for words of the given width. TestAliasesWordByWord compares
-// it with draw.
+// cellsOf returns the number of words that draw each label, from the entries for words of the given width.
+// TestAliasesWordByWord compares this number with the results of draw.
 func cellsOf(entries []uint64, width int) []*big.Int {
 	n := uint64(len(entries))
 	full := new(big.Int).Lsh(big.NewInt(1), uint(width))
@@ -82,7 +82,7 @@ func cellsOf(entries []uint64, width int) []*big.Int {
 	return cells
 }
 
-// The tables' masses equal those computed with erfc in Python, to the last of 64 bits.
+// The tables' masses must equal the masses computed with erfc in Python, to the last of 64 bits.
 func TestTableGolden(t *testing.T) {
 	for _, want := range readLatticeGolden(t).Tables {
 		ratio, _ := new(big.Rat).SetString(want.Ratio)
@@ -120,7 +120,7 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// The tables are the same on every machine, entry by entry.
+// The tables must be the same on every machine, entry by entry.
 func TestTableDigests(t *testing.T) {
 	for _, c := range []struct {
 		sigma float64
@@ -145,7 +145,7 @@ func TestTableDigests(t *testing.T) {
 	}
 }
 
-// Every word of a small width is drawn, and each label is drawn as often as it has cells.
+// The test draws with every word of a small width. Each label must be drawn as often as it has cells.
 func TestAliasesWordByWord(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -183,7 +183,8 @@ func TestAliasesWordByWord(t *testing.T) {
 	}
 }
 
-// draw is min(w, e) mod n for words of 64 bits too, on both sides of the entries and at their ends.
+// The function draw must equal min(w, e) mod n for words of 64 bits too, on both sides of the entries and at the ends
+// of the entries.
 func TestDraw(t *testing.T) {
 	table := gaussianTable(t, 30, 1)
 	n := uint64(table.Entries())
@@ -199,8 +200,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// normalCDF is Φ(x) − ½ for x ≥ 0 by φ(x)·Σ x^{2n+1}/(1·3·…·(2n+1)) (DLMF 7.6.2), all terms positive, computed
-// with 400 bits: off by less than 2⁻³⁰⁰ for x ≤ 10.
+// normalCDF returns Φ(x) − ½ for x ≥ 0 as φ(x)·Σ x^{2n+1}/(1·3·…·(2n+1)) (DLMF 7.6.2). All terms are positive. It
+// computes with 400 bits, and the error is below 2⁻³⁰⁰ for x ≤ 10.
 func normalCDF(x *big.Float) *big.Float {
 	f := func() *big.Float { return new(big.Float).SetPrec(400) }
 	square := f().Mul(x, x)
@@ -209,7 +210,7 @@ func normalCDF(x *big.Float) *big.Float {
 		sum.Add(sum, term)
 		term.Quo(f().Mul(term, square), f().SetInt64(n))
 	}
-	// e^{−x²/2} = (e^{−x²/2¹²})^{2¹¹}
+	// Use e^{−x²/2} = (e^{−x²/2¹²})^{2¹¹}.
 	y := f().SetMantExp(square, -12)
 	e, power := f().SetInt64(1), f().SetInt64(1)
 	for n := int64(1); n < 80; n++ {
@@ -227,7 +228,7 @@ func normalCDF(x *big.Float) *big.Float {
 	return sum.Mul(sum, e.Quo(e, pi.Sqrt(pi.Mul(pi, f().SetInt64(2)))))
 }
 
-// idealMass is p_j = Φ((j+½)/ratio) − Φ((j−½)/ratio) for j ≥ 0, off by less than 2⁻²⁹⁰.
+// idealMass returns p_j = Φ((j+½)/ratio) − Φ((j−½)/ratio) for j ≥ 0, with an error below 2⁻²⁹⁰.
 func idealMass(ratio *big.Rat, j int64) *big.Float {
 	cdf := func(twice int64) *big.Float {
 		x := new(big.Rat).Quo(big.NewRat(max(twice, -twice), 2), ratio)
@@ -241,8 +242,8 @@ func idealMass(ratio *big.Rat, j int64) *big.Float {
 	return upper.Sub(upper, cdf(2*j-1))
 }
 
-// The masses are lower bounds, less than 2⁻¹²⁷ too low. So no integer of the table has more than (1+η) times its
-// ideal mass, in exact arithmetic.
+// The masses are lower bounds that are less than 2⁻¹²⁷ too low. So no integer of the table has more than (1+η) times
+// its ideal mass, in exact arithmetic.
 func TestNoMassAboveItsIdeal(t *testing.T) {
 	unit := new(big.Float).SetMantExp(big.NewFloat(1), -290)
 	for _, c := range []struct{ num, den, stride int64 }{
@@ -282,7 +283,7 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 	}
 }
 
-// η is minimal: with one step of 2⁻⁹² less, mass is missing.
+// η must be minimal: if it is one step of 2⁻⁹² smaller, mass is missing.
 func TestEtaIsLeast(t *testing.T) {
 	for _, ratio := range []int64{1, 30, 1000} {
 		masses := law.Gaussian.Masses(big.NewRat(ratio, 1))
@@ -290,7 +291,7 @@ func TestEtaIsLeast(t *testing.T) {
 		total := func(eta uint64) *big.Int {
 			sum := new(big.Int)
 			for j, p := range masses {
-				// ⌊p(1+η)2⁶⁴⌋ with big integers.
+				// Compute ⌊p(1+η)2⁶⁴⌋ with big integers.
 				q := new(big.Int).SetUint64(p.Hi)
 				q.Add(q.Lsh(q, 64), new(big.Int).SetUint64(p.Lo))
 				factor := new(big.Int).Lsh(big.NewInt(1), etaPlaces)
@@ -313,7 +314,7 @@ func TestEtaIsLeast(t *testing.T) {
 	}
 }
 
-// massOf rounds a fraction down.
+// massOf returns a fraction as a Mass, rounded down.
 func massOf(p *big.Rat) Mass {
 	x := new(big.Int).Lsh(p.Num(), 128)
 	x.Quo(x, p.Denom())
@@ -321,8 +322,8 @@ func massOf(p *big.Rat) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: x.Sub(x, new(big.Int).Lsh(hi, 64)).Uint64()}
 }
 
-// Other distributions: a uniform one without rounding (η = 0) and one with, and the two-sided geometric one, P(J = j)
-// = (1−θ)/(1+θ)·θ^|j|.
+// The test uses other distributions: a uniform one without rounding (η = 0), a uniform one with rounding, and the
+// two-sided geometric one, P(J = j) = (1−θ)/(1+θ)·θ^|j|.
 func TestOtherDistributions(t *testing.T) {
 	for _, n := range []int64{2, 3, 64, 65, 1000} {
 		masses := slices.Repeat([]Mass{massOf(big.NewRat(1, n))}, int(n))
@@ -396,7 +397,7 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
-// Deflate is a lower bound on α·e^{−Nη}, checked with 200 bits, and loses almost nothing.
+// Deflate must be a lower bound on α·e^{−Nη} that loses almost nothing. The test computes with 200 bits.
 func TestDeflate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 2_000 {
@@ -426,7 +427,7 @@ func TestDeflate(t *testing.T) {
 			t.Fatalf("α = %v, η = %v, %d draws: %v loses %g of %v", alpha, eta, draws, got, loss, want)
 		}
 	}
-	// ImageNet, n = 100,000, η = 2⁻⁵² loses 3.3e-6 of α.
+	// For ImageNet with n = 100,000, η = 2⁻⁵² loses 3.3e-6 of α.
 	if loss := 1 - Deflate(1e-3, 0x1p-52, 100_100*150_528)/1e-3; math.Abs(loss-3.35e-6) > 1e-8 {
 		t.Errorf("ImageNet loses %v of α", loss)
 	}
@@ -445,7 +446,7 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-// TestColumns checks that a table has the fewest columns, a power of two, that hold all labels.
+// TestColumns checks that the number of a table's columns is the smallest power of two that holds all labels.
 func TestColumns(t *testing.T) {
 	for labels, want := range map[int]int{2: 2, 3: 4, 4: 4, 5: 8, 8: 8, 9: 16} {
 		table, err := NewTable("equal", 0, slices.Repeat([]Mass{massOf(big.NewRat(1, int64(labels)))}, labels))

@@ -4,9 +4,9 @@ import "math/bits"
 
 // Words sets dst[d] to the 64-bit word of coordinate d of a sample (0 ≤ sample < 2³¹).
 //
-// They are the words of Squares (Widynski 2020, arXiv:2004.06278) with five rounds and 64 bits a counter, except that
-// the last step uses a sum instead of exclusive or, which ONNX lacks. Everything is mod 2⁶⁴, rot(x) = x·2³² + x div
-// 2³²:
+// The words are those of Squares (Widynski 2020, arXiv:2004.06278) with five rounds and 64 bits per counter, with one
+// exception. The last step uses a sum instead of exclusive or, which ONNX lacks. All arithmetic is mod 2⁶⁴, and rot(x)
+// = x·2³² + x div 2³²:
 //
 //	counter = sample·G + d, G = 0x9E3779B97F4A7C15
 //	y = counter·key, z = y + key
@@ -14,13 +14,13 @@ import "math/bits"
 //	t = x·x + z, x = rot(t)
 //	word = t + (x·x + y) div 2³²
 //
-// Stream explains the counters, NewStream the keys.
+// Stream explains the counters, and NewStream explains the keys.
 func (s Stream) Words(dst []uint64, sample int64) {
 	y := uint64(sample) * weyl * s.key
 	for d := range dst {
 		z := y + s.key
 		dst[d] = squares64(y, z)
-		y = z // y of the next coordinate
+		y = z // the y of the next coordinate
 	}
 }
 

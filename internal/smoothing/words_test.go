@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Words of an independent implementation in Python.
+// The golden words come from an independent implementation in Python.
 func TestWordsGolden(t *testing.T) {
 	checked := 0
 	for _, v := range readLatticeGolden(t).Words {
 		seed, _ := strconv.ParseUint(v.Seed, 10, 64)
 		example, _ := strconv.ParseInt(v.Example, 10, 64)
 		if int64(int(example)) != example {
-			continue // int has 32 bits here
+			continue // int has 32 bits on this platform
 		}
 		words := make([]uint64, v.Coordinates[len(v.Coordinates)-1]+1)
 		NewStream(seed, int(example), v.Phase).Words(words, v.Sample)
@@ -31,8 +31,8 @@ func TestWordsGolden(t *testing.T) {
 	}
 }
 
-// No word of neighbouring addresses is like another: not one of 32 by 2·8·2·8 by 64 bits occurs twice, which happens to
-// random words with probability 2⁻³⁶, and a word does not depend on how many are asked for.
+// No word of neighbouring addresses may equal another word: none of the 32 by 2·8·2·8 words of 64 bits occurs twice.
+// Random words fail this with probability 2⁻³⁶. A word must not depend on the number of words requested.
 func TestWordsDiffer(t *testing.T) {
 	seen := map[uint64]string{}
 	var words [64]uint64
@@ -60,8 +60,8 @@ func TestWordsDiffer(t *testing.T) {
 	}
 }
 
-// fitWords64 tests n words of each of three series: along a sample, across the samples and across the examples: all
-// bytes, pairs of neighbours' bytes, and how often each bit changes.
+// fitWords64 tests n words from each of three series: along a sample, across the samples, and across the examples. It
+// tests all bytes, pairs of neighbours' bytes, and how often each bit changes.
 func fitWords64(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint64, 4096)
@@ -69,7 +69,7 @@ func fitWords64(f *fit, n int) {
 	for name, word := range map[string]func(i int) uint64{
 		"words of a sample": func(i int) uint64 {
 			if i%len(words) == 0 {
-				y := uint64(i) * s.key // of sample 0
+				y := uint64(i) * s.key // the value for sample 0
 				for d := range words {
 					words[d] = squares64(y, y+s.key)
 					y += s.key
@@ -90,7 +90,8 @@ func fitWords64(f *fit, n int) {
 		for k := range bytes {
 			bytes[k] = make([]int, 256)
 		}
-		// The high and the low bytes of neighbours, and within a word the column's bits with the threshold's.
+		// Test the high and the low bytes of neighbours. Within a word, test the column's bits with the threshold's
+		// bits.
 		var serial [3][]int
 		for k := range serial {
 			serial[k] = make([]int, 1<<16)
@@ -105,7 +106,7 @@ func fitWords64(f *fit, n int) {
 			for k := range ones {
 				ones[k] += int((v^before)>>k) & 1
 			}
-			if i%2 == 1 { // disjoint pairs
+			if i%2 == 1 { // the pairs are disjoint
 				serial[0][v>>56<<8|before>>56]++
 				serial[1][v&255<<8|before&255]++
 			}

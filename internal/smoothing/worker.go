@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// work runs a lane's tasks until none are left.
+// The method work runs a lane's tasks until none are left.
 func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	s.Classifier = l.classifier
 	w := s.newWorker()
@@ -27,15 +27,15 @@ func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	}
 }
 
-// worker makes the noise of a batch, runs the model on it and counts.
+// A worker makes the noise of a batch, runs the model on it and counts the votes.
 type worker struct {
 	Sampler
 	in    []float32 // allocated on first use
 	rows  *Rows     // allocated on first use
-	out   []float32 // outputs of a batch, for an Observer or with noise made here
+	out   []float32 // outputs of a batch, needed for an Observer or with noise made on the host
 	votes []int32   // votes of a batch
 
-	scored bool      // out holds the last batch
+	scored bool      // set if out holds the outputs of the last batch
 	again  []float32 // outputs of rerun samples
 }
 
@@ -82,8 +82,9 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 	return o, nil
 }
 
-// deliver counts a segment's votes [count] and passes its outputs [count·m] to an Observer in order. It returns the
-// number of finished samples: counted and, if there is an Observer, observed.
+// The method deliver counts a segment's votes [count] and passes the segment's outputs [count·m] to an Observer in
+// order. It returns the number of finished samples. A finished sample has been counted and, if there is an Observer,
+// observed.
 func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error) {
 	a := g.active
 	a.mu.Lock()
@@ -130,28 +131,29 @@ func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error
 	}
 }
 
-// due reports whether a segment's outputs are next for an Observer.
+// The method due reports whether a segment's outputs are next for an Observer.
 func (a *active) due(g segment, n0 int64) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == n0)
 }
 
-// none is the vote of an output without an answer.
+// The constant none is the vote of an output without an answer.
 const none = -1
 
-// clean is the phase of the single input without noise. It has no stream.
+// The constant clean is the phase of the single input without noise. This phase has no stream.
 const clean Phase = 2
 
-// Vote returns the class with the largest output; the first class wins a tie. The output −∞ masks a class. A NaN, a
-// +∞ or only −∞ is a vote for no class: the sampler does not guess its meaning.
+// Vote returns the class with the largest output. The first class wins a tie. The output −∞ masks a class. If an output
+// is NaN or +∞, or if all outputs are −∞, the vote is for no class, because the sampler does not guess the meaning of
+// such outputs.
 func Vote(outputs []float32) int {
 	best, most := 0, outputs[0]
 	for k, v := range outputs {
 		if v > outputs[best] {
 			best = k
 		}
-		most = max(most, v) // NaN if one is
+		most = max(most, v) // NaN if any output is NaN
 	}
-	if most-most != 0 { // NaN and ±Inf
+	if most-most != 0 { // true for NaN and ±Inf
 		return none
 	}
 	return best

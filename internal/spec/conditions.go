@@ -8,19 +8,19 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// Smoothing is the noise that smooths a model: parameters by their names in run.json.
+// Smoothing holds the parameters of the noise that smooths a model, by their names in run.json.
 type Smoothing struct {
-	Law   law.Name `json:"law,omitempty"` // absent: the Gaussian
+	Law   law.Name `json:"law,omitempty"` // absent for the Gaussian law
 	Sigma float64  `json:"sigma"`
 }
 
-// Conditions are the other parameters of an experiment that determine its results, by their names in run.json.
+// Conditions holds the other parameters of an experiment that determine its results, by their names in run.json.
 type Conditions struct {
 	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
-	ScoresOutput string           `json:"scores-output"` // empty: the only one
+	ScoresOutput string           `json:"scores-output"` // empty: the only output
 	Precision    onnx.Precision   `json:"precision"`
-	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // of CUDA
-	ConvSearch   onnx.ConvSearch  `json:"conv-search,omitzero"`  // of CUDA
+	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // for CUDA only
+	ConvSearch   onnx.ConvSearch  `json:"conv-search,omitzero"`  // for CUDA only
 	Layout       graph.Layout     `json:"layout"`
 	Mean         []float64        `json:"mean"`
 	Std          []float64        `json:"std"`
@@ -28,10 +28,10 @@ type Conditions struct {
 	Seed         uint64           `json:"seed"`
 	Skip         int              `json:"skip"`
 	Max          int              `json:"max"`
-	Select       Selection        `json:"select,omitzero"` // of Max
+	Select       Selection        `json:"select,omitzero"` // how Max selects examples
 	Shard        Shard            `json:"shard"`
 
-	// The denoiser's parameters; absent without one.
+	// These are the denoiser's parameters. They are absent without a denoiser.
 	DenoiserKind      graph.DenoiserKind `json:"denoiser-kind,omitempty"`
 	DenoiserRange     []float64          `json:"denoiser-range,omitempty"`
 	DiffusionSchedule string             `json:"diffusion-schedule,omitempty"`
@@ -40,10 +40,10 @@ type Conditions struct {
 // Positions returns the positions of the experiment's examples in a dataset of this many examples, ascending.
 func (c Conditions) Positions(examples int) []int {
 	if examples < 1 || c.Skip < 1 || c.Shard.K < 1 {
-		return nil // folders of the first format may omit it
+		return nil // run folders of the first format may omit it
 	}
 	var positions []int
-	candidates := (examples-1)/c.Skip + 1 // every Skip-th
+	candidates := (examples-1)/c.Skip + 1 // number of candidates: every Skip-th example
 	turns := candidates
 	if c.Max > 0 {
 		turns = min(turns, c.Max)
@@ -58,12 +58,12 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// spread returns the candidate of a turn. Each turn owns the candidates from ⌊turn·candidates/turns⌋ up to the next
-// turn's, and takes a fixed pseudo-random one of them. Equal steps could follow a pattern in the order of files, such
-// as the first image of every class.
+// The function spread returns the candidate for a turn. The candidates from ⌊turn·candidates/turns⌋ up to the start of
+// the next turn belong to the turn. The function takes a fixed pseudo-random one of them. Equal steps could follow a
+// pattern in the order of files, such as the first image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
-	// splitmix64 (Steele, Lea and Flood 2014), of the turn.
+	// z starts the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.
 	z := uint64(turn+1) * 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -71,9 +71,9 @@ func spread(turn, turns, candidates int) int {
 	return begin + int(offset)
 }
 
-// part returns ⌊turn·candidates/turns⌋.
+// The function part returns ⌊turn·candidates/turns⌋.
 func part(turn, turns, candidates int) int {
 	high, low := bits.Mul64(uint64(turn), uint64(candidates))
-	quotient, _ := bits.Div64(high, low, uint64(turns)) // turn ≤ turns, so it is at most candidates
+	quotient, _ := bits.Div64(high, low, uint64(turns)) // turn ≤ turns, so the quotient is at most candidates
 	return int(quotient)
 }

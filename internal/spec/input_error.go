@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// InputError is an error in the user's input: a parameter or a file.
+// InputError is an error in the user's input, that is, in a parameter or a file.
 type InputError struct{ error }
 
 func (e InputError) Unwrap() error { return e.error }

@@ -7,10 +7,10 @@ type NoiseKind string
 
 // The kinds of noise.
 const (
-	// Lattice draws integers and adds them to the integers of the data: certificates hold for the numbers that the
-	// model saw.
+	// Lattice draws integers and adds them to the integers of the data. Certificates then hold for the numbers that the
+	// model received.
 	Lattice NoiseKind = "lattice"
-	// Float rounds x + σε to float32, for comparison: its certificates are idealised.
+	// Float rounds x + σε to float32. It exists for comparison, and its certificates are idealised.
 	Float NoiseKind = "float"
 )
 
@@ -24,15 +24,16 @@ func (k NoiseKind) String() string { return string(k) }
 // MarshalText writes the name.
 func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 
-// UnmarshalText reads "lattice" or "float".
+// UnmarshalText parses "lattice" or "float".
 func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
-// NoiseOn is the place that makes noise and counts votes. It does not change votes, nor the scores of most models.
+// NoiseOn is the place that makes noise and counts votes. It does not affect the votes, and it does not affect the
+// scores of most models.
 type NoiseOn string
 
 // The places where noise is made.
 const (
-	NoiseOnAuto   NoiseOn = "auto" // on a device with its own memory, else on the host
+	NoiseOnAuto   NoiseOn = "auto" // on a device with its own memory if possible, otherwise on the host
 	NoiseOnHost   NoiseOn = "host"
 	NoiseOnDevice NoiseOn = "device"
 )

@@ -9,13 +9,13 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Selection says which examples Max takes.
+// Selection says which of the examples Max takes.
 type Selection uint8
 
 // The selections.
 const (
-	First  Selection = iota // the first ones
-	Spread                  // one from each of Max parts of the dataset, for data sorted by class
+	First  Selection = iota // the first examples
+	Spread                  // one example from each of Max parts of the dataset, for data sorted by class
 )
 
 // Selections lists all selections.
@@ -31,16 +31,16 @@ func (s Selection) String() string {
 // MarshalText writes the name.
 func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a name.
+// UnmarshalText parses a name.
 func (s *Selection) UnmarshalText(text []byte) error { return Selections.Unmarshal(text, s) }
 
-// Shard is part I of K of a run: the examples whose turn is I modulo K.
+// Shard is part I of K of a run. It contains the examples whose turn is I modulo K.
 type Shard struct{ I, K int }
 
 // Whole is the shard that covers the whole run.
 var Whole = Shard{0, 1}
 
-// UnmarshalText reads i/k with 0 ≤ i < k.
+// UnmarshalText parses i/k with 0 ≤ i < k.
 func (s *Shard) UnmarshalText(text []byte) error {
 	a, b, ok := strings.Cut(string(text), "/")
 	i, err1 := strconv.Atoi(a)
@@ -52,10 +52,10 @@ func (s *Shard) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes i/k.
+// MarshalText returns the form i/k.
 func (s Shard) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.K) }
 
-// Compare orders shards.
+// Compare orders shards by I and then by K.
 func (s Shard) Compare(t Shard) int { return cmp.Or(s.I-t.I, s.K-t.K) }

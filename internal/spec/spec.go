@@ -1,5 +1,5 @@
-// Package spec says what an experiment is: a model, data and noise, how they meet, and the device that computes them.
-// Package experiment opens one.
+// Package spec defines an experiment: a model, data and noise, the way in which they are combined, and the device that
+// runs the model. Package experiment opens an experiment.
 package spec
 
 import (
@@ -14,37 +14,37 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Spec is an experiment: every command that samples a model starts from one.
+// Spec describes an experiment. Every command that samples a model starts from a Spec.
 type Spec struct {
 	Model, Data string // paths
-	Denoiser    string // path of a model in front of Model; empty: none
+	Denoiser    string // path of a model in front of Model; empty for none
 
-	// DataOptions say how to read the data.
+	// DataOptions says how the data are loaded.
 	DataOptions dataset.Options
 
 	Smoothing
 	Conditions
 
-	// KeepOutputs: the command reads the model's outputs, not only the classes they vote for.
+	// KeepOutputs means that the command uses the model's outputs in addition to the classes of their votes.
 	KeepOutputs bool
 
-	// FixedSeed repeats the noise of another run; nil: a random seed from the system.
+	// FixedSeed repeats the noise of another run. If it is nil, the system draws a random seed.
 	FixedSeed *uint64
-	// FixedSelect says which examples Max takes; nil chooses by the order of the data.
+	// FixedSelect says which examples Max takes. If it is nil, the order of the data determines the choice.
 	FixedSelect *Selection
 
-	Library string // path of ONNX Runtime; empty: searched for
+	Library string // path of ONNX Runtime; if empty, rscert searches for it
 	Device  onnx.Device
-	NoiseOn NoiseOn // empty: NoiseOnAuto
-	Batch   int     // samples per call; 0: automatic
-	Threads int     // 0: one per core
+	NoiseOn NoiseOn // empty means NoiseOnAuto
+	Batch   int     // samples per call; 0 means automatic
+	Threads int     // 0 means one thread per core
 }
 
-// Idle is a flag that has no effect without another.
+// Idle names a flag that has no effect without another flag.
 type Idle struct{ Flag, Without string }
 
-// Settle fills in fields that others determine, and zeroes parameters without effect. It returns the flags of the
-// zeroed parameters.
+// Settle fills in fields that other fields determine, and zeroes parameters that have no effect. It returns the flags
+// of the zeroed parameters.
 func (s *Spec) Settle() (idle []Idle) {
 	s.Noise = cmp.Or(s.Noise, Lattice)
 	if s.Noise != Lattice {
@@ -53,7 +53,7 @@ func (s *Spec) Settle() (idle []Idle) {
 	return append(idle, s.settleDenoiser()...)
 }
 
-// settleDenoiser is Settle for the denoiser's parameters.
+// settleDenoiser does the work of Settle for the denoiser's parameters.
 func (s *Spec) settleDenoiser() (idle []Idle) {
 	switch {
 	case s.Denoiser == "":
@@ -77,12 +77,13 @@ func (s *Spec) settleDenoiser() (idle []Idle) {
 	return idle
 }
 
-// Tuning says how the device chooses its kernels.
+// Tuning returns the options by which the device chooses its kernels.
 func (s Spec) Tuning() onnx.Tuning {
 	return onnx.Tuning{PreferNHWC: s.PreferNHWC, ConvSearch: s.ConvSearch}
 }
 
-// maxThreads exceeds the cores of any machine. It is limited because each thread holds a batch.
+// maxThreads exceeds the number of cores of any machine. The number of threads is limited because each thread holds a
+// batch.
 const maxThreads = 1024
 
 // Missing returns the InputError for a missing required parameter.
@@ -90,7 +91,8 @@ func Missing(name param.Name) error {
 	return hint.Add(BadInputf("%s is missing", name), "see 'rscert certify %s'", param.Help)
 }
 
-// Validate checks everything that can be checked without opening model and data. Its errors are InputErrors.
+// Validate checks everything that can be checked before model and data are open. The errors of Validate are
+// InputErrors.
 func (s Spec) Validate() error {
 	switch {
 	case s.Model == "":
@@ -118,7 +120,7 @@ func (s Spec) Validate() error {
 	return s.validateDenoiser()
 }
 
-// validateDenoiser is Validate for the denoiser's parameters.
+// validateDenoiser does the work of Validate for the denoiser's parameters.
 func (s Spec) validateDenoiser() error {
 	if s.Denoiser == "" {
 		return nil

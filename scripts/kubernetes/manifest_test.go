@@ -1,5 +1,6 @@
 // Package kubernetes decodes the manifests of 'rscert kubernetes' into the types of Kubernetes' own API. Decoding is
-// strict: an unknown field is an error. The package is a separate module, so rscert does not depend on Kubernetes.
+// strict, so an unknown field is an error. The package is a separate module, so that rscert does not depend on
+// Kubernetes.
 package kubernetes
 
 import (
@@ -14,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifest runs rscert kubernetes.
+// The function manifest runs 'rscert kubernetes' and returns the manifest.
 func manifest(t *testing.T, flags ...string) []byte {
 	t.Helper()
 	rscert := os.Getenv("RSCERT")

@@ -1,9 +1,9 @@
-// Command mutate changes one operator or number of a package at a time and runs the short tests that reach it. See
-// CONTRIBUTING.md.
+// Command mutate changes one operator or number of a package at a time, and runs the short tests that reach the changed
+// code. See CONTRIBUTING.md.
 //
-// The changes come from ooze. The tree stays unchanged: the compiler reads a mutant in place of the file (go build
-// -overlay). Each test first runs once by itself, to find the lines that it reaches and its time, so that a mutant
-// meets the quick tests first.
+// The changes come from ooze. The source tree stays unchanged, because the compiler reads a mutant in place of the file
+// (go build -overlay). At first each test runs once by itself. This measures the time of the test and finds the lines
+// that it reaches. A mutant then meets the quick tests first.
 package main
 
 import (
@@ -33,14 +33,14 @@ func main() {
 	}
 }
 
-// choice selects the mutants to try.
+// A choice selects the mutants to try.
 type choice struct {
-	sample int // 0: all
-	after  int // skip this number of mutants of the sample
+	sample int // size of the sample; 0 means all mutants
+	after  int // number of mutants of the sample to skip
 	seed   uint64
 }
 
-// choose returns the mutants to try: all in the order of the files, or a sample in random order.
+// The method choose returns the mutants to try: all mutants in the order of the files, or a sample in random order.
 func (c choice) choose(all []mutant) []mutant {
 	if c.sample > 0 {
 		r := rand.New(rand.NewPCG(c.seed, 0))
@@ -50,7 +50,7 @@ func (c choice) choose(all []mutant) []mutant {
 	return all[min(c.after, len(all)):]
 }
 
-// mutate tries the mutants of a package, or of one of its files.
+// The function mutate tries the mutants of a package, or of one of its files.
 func mutate(root, target, skip string, c choice) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -92,7 +92,7 @@ func mutate(root, target, skip string, c choice) error {
 	return nil
 }
 
-// diff shows the lines that differ.
+// The method diff shows the lines that differ.
 func (m mutant) diff() string {
 	original, err := format.Source(m.original)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/gtramontina/ooze/viruses/rangebreak"
 )
 
-// changes are all changes of ooze.
+// This list holds all changes that ooze can make.
 var changes = []viruses.Virus{
 	arithmetic.New(), arithmeticassignment.New(), arithmeticassignmentinvert.New(), bitwise.New(),
 	comparison.New(), comparisoninvert.New(), comparisonreplace.New(),
@@ -36,18 +36,18 @@ var changes = []viruses.Virus{
 	loopbreak.New(), loopcondition.New(), rangebreak.New(),
 }
 
-// mutant is a file of the package with one change.
+// A mutant is a file of the package with one change.
 type mutant struct {
 	name             string
 	at               token.Position // position of the change
-	function         span           // function around the change; zero outside of functions
-	original, source []byte         // text of the file
+	function         span           // function around the change; zero outside functions
+	original, source []byte         // text of the file before and after the change
 }
 
-// span is a part of a file.
+// A span is a part of a file.
 type span struct{ from, to position }
 
-// position is a line and a column, from 1.
+// A position is a line and a column, both counted from 1.
 type position struct{ line, column int }
 
 func (p position) before(q position) bool {
@@ -56,7 +56,7 @@ func (p position) before(q position) bool {
 
 func (s span) holds(p position) bool { return !p.before(s.from) && p.before(s.to) }
 
-// mutants makes all mutants of the package's files, or of one of them.
+// The method mutants makes all mutants of the package's files, or of one of these files.
 func (p *pkg) mutants(only string) ([]mutant, error) {
 	paths, err := filepath.Glob(filepath.Join(p.root, p.folder, "*.go"))
 	if err != nil {
@@ -119,7 +119,8 @@ func mutantsOf(path string) (all []mutant, err error) {
 	return all, err
 }
 
-// bracket puts brackets around a number that becomes negative: ooze turns 1-0x1p-50 into 1--1, which is not Go.
+// The function bracket puts brackets around a number that becomes negative. Otherwise ooze turns 1-0x1p-50 into 1--1,
+// which is not Go.
 func bracket(node ast.Node, infection *viruses.Infection) *viruses.Infection {
 	literal, ok := node.(*ast.BasicLit)
 	if !ok {

@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// pkg is the package under test.
+// The type pkg describes the package under test.
 type pkg struct {
-	root, folder string // folder of the module, and of the package in it
+	root, folder string // folder of the module, and folder of the package within it
 	scratch      string
-	skip         string // regexp of tests to skip
+	skip         string // regexp of the tests that are skipped
 	tests        []test // from the quickest to the slowest
 }
 
-// test is a test with its time and coverage on the unchanged package.
+// A test holds the time and the coverage of one test on the unchanged package.
 type test struct {
 	name    string
 	seconds float64 // of processor time
 	reached map[string]map[span]bool
 }
 
-// quick is the total time, in seconds, of the tests that a mutant meets first.
+// The constant quick is the total time, in seconds, of the tests that a mutant meets first.
 const quick = 2
 
-// compile builds the test binary.
+// The method compile builds the test binary.
 func (p *pkg) compile(binary string, flags ...string) error {
 	args := append([]string{"test", "-c", "-o", binary, "-vet=off", "-trimpath", "-ldflags=-s -w"}, flags...)
 	c := exec.Command("go", append(args, "./"+filepath.ToSlash(p.folder))...)
@@ -44,8 +44,8 @@ func (p *pkg) compile(binary string, flags ...string) error {
 	return nil
 }
 
-// run runs a test binary with a limit of seconds of processor time, and returns the seconds used. The limit is
-// processor time because on a busy machine a test that does end may take minutes.
+// The method run runs a test binary with a limit in seconds of processor time, and returns the processor time used. The
+// limit is not wall time, because on a busy machine even a test that ends may take minutes.
 func (p *pkg) run(binary string, limit int, args ...string) (seconds float64, err error) {
 	args = append([]string{fmt.Sprintf("--cpu=%d", limit), binary, "-test.short", "-test.failfast", "-test.timeout=15m"}, args...)
 	c := exec.Command("prlimit", args...)
@@ -57,7 +57,7 @@ func (p *pkg) run(binary string, limit int, args ...string) (seconds float64, er
 	return seconds, err
 }
 
-// measure runs every test by itself.
+// The method measure runs every test by itself.
 func (p *pkg) measure() error {
 	binary := filepath.Join(p.scratch, "cover.test")
 	if err := p.compile(binary, "-cover", "-covermode=set"); err != nil {
@@ -95,7 +95,7 @@ func (p *pkg) measure() error {
 	return nil
 }
 
-// readProfile reads a coverage profile: for each file its blocks, and whether they were reached.
+// readProfile parses a coverage profile. For each file it returns the blocks, and whether the test reached them.
 func readProfile(path string) (map[string]map[span]bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,7 +107,7 @@ func readProfile(path string) (map[string]map[span]bool, error) {
 	for s.Scan() {
 		name, rest, ok := strings.Cut(s.Text(), ".go:")
 		if !ok {
-			continue // the line with the mode
+			continue // the line that states the mode
 		}
 		var b span
 		var statements, count int
@@ -124,8 +124,9 @@ func readProfile(path string) (map[string]map[span]bool, error) {
 	return blocks, s.Err()
 }
 
-// reaches reports whether the test runs the changed code. Code outside of blocks (a case of a switch) counts as reached
-// if its function is, and code outside of functions by every test.
+// The method reaches reports whether the test runs the changed code. Code in a function but outside of blocks, such as
+// a case of a switch, counts as reached if the function is reached. Code outside of functions counts as reached by
+// every test.
 func (t test) reaches(m mutant) bool {
 	if m.function == (span{}) {
 		return true
@@ -143,7 +144,7 @@ func (t test) reaches(m mutant) bool {
 	return !inBlock && function
 }
 
-// try runs the tests that reach a mutant until one fails.
+// The method try runs the tests that reach a mutant until one test fails.
 func (p *pkg) try(m mutant) (verdict, error) {
 	var first, then []string
 	limits := [2]float64{}

@@ -1,9 +1,10 @@
-// Command shape prints figures about Go source as a table, with a column for each argument, a list of folders separated
-// by commas.
+// Command shape prints figures about Go source code as a table. The table has one column for each argument. An argument
+// is a list of folders separated by commas.
 //
 //	go run ./scripts/shape internal,cmd cmd
 //
-// It skips tests and generated files, but counts Example functions in tests, and phrases in all comments.
+// Command shape skips tests and generated files, with two exceptions: it counts Example functions in tests, and it
+// counts phrases in all comments.
 package main
 
 import (
@@ -22,23 +23,23 @@ import (
 	"strings"
 )
 
-// Programs that list functions above a complexity.
+// These programs list functions above a complexity.
 const (
 	gocyclo  = "github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0"
 	gocognit = "github.com/uudashr/gocognit/cmd/gocognit@v1.3.0"
 )
 
-// shape holds the figures of some folders.
+// The type shape holds the figures of some folders.
 type shape struct {
-	files, functions        []int // lines of each
-	comments, code          int   // lines with only a comment, lines with code
+	files, functions        []int // number of lines of each
+	comments, code          int   // lines with only a comment; lines with code
 	allComments             int   // lines with a comment, including tests
-	inverted, soMany, thats int   // phrases in them
+	inverted, soMany, thats int   // number of such phrases in comments
 	examples                int
-	cyclomatic, cognitive   int // functions above 15
+	cyclomatic, cognitive   int // number of functions above 15
 }
 
-// phrases that turn a sentence inside out.
+// The patterns below match phrases that turn a sentence inside out.
 var (
 	inverted = regexp.MustCompile(`(?i)\bwhat\s+(is|it|its|the|they|a|an|there)\b`)
 	soMany   = regexp.MustCompile(`(?i)\bso many\b`)
@@ -89,12 +90,12 @@ func printTable(columns []string, shapes []shape) {
 	}
 }
 
-// share formats a number of functions and their share of all functions.
+// The method share formats a number of functions together with their share of all functions.
 func (s shape) share(functions int) string {
 	return fmt.Sprintf("%d, %.1f %%", functions, 100*float64(functions)/float64(len(s.functions)))
 }
 
-// quantile is the smallest value v such that a share q of the values is at most v.
+// The function quantile returns the smallest value v such that a share q of the values is at most v.
 func quantile(values []int, q float64) int {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 {
@@ -123,10 +124,10 @@ func (s *shape) measure(folders []string) error {
 	return err
 }
 
-// countAbove counts the functions above 15 that a program finds in folders.
+// countAbove counts the functions for which a program reports a complexity above 15 in the folders.
 func countAbove(program string, folders []string) (int, error) {
 	found, err := exec.Command("go", append([]string{"run", program, "-over", "15", "-ignore", `_test\.go$`}, folders...)...).Output()
-	if err != nil && len(found) == 0 { // its exit status is 1 if it finds any
+	if err != nil && len(found) == 0 { // the exit status is 1 if the program finds any function
 		return 0, fmt.Errorf("%s: %w", program, err)
 	}
 	return strings.Count(string(found), "\n"), nil
@@ -174,7 +175,7 @@ func (s *shape) file(path string) error {
 	return nil
 }
 
-// lines returns the lines with code and the lines with a comment; a line may have both.
+// The function lines returns the lines with code and the lines with a comment. A line may have both.
 func lines(source []byte) (code, comment map[int]bool) {
 	code, comment = make(map[int]bool), make(map[int]bool)
 	file := token.NewFileSet().AddFile("", -1, len(source))
@@ -198,7 +199,7 @@ func lines(source []byte) (code, comment map[int]bool) {
 	}
 }
 
-// linters is the number of linters enabled in .golangci.yml.
+// The function linters returns the number of linters enabled in .golangci.yml.
 func linters() int {
 	settings, err := os.ReadFile(".golangci.yml")
 	if err != nil {

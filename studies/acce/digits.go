@@ -12,13 +12,14 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Settings of the tables of digits.
+// These constants are the settings of the tables of digits.
 const (
 	datasetDelta = 0.05
 	threshold    = 0.7
 )
 
-// digits compares certification by votes and by scores, before bounding confidences, on the saved scores of one run.
+// The function digits compares certification by votes with certification by scores. It uses the saved scores of one
+// run, before confidences are bounded.
 func digits(path string) error {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
@@ -58,7 +59,7 @@ func digits(path string) error {
 	return nil
 }
 
-// digitRows prints a row for each radius.
+// digitRows prints one row per radius.
 func digitRows(name string, found run.Confidence, alpha float64) error {
 	var b calib.BoundRows
 	for _, r := range found.Bounds {

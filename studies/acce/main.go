@@ -1,12 +1,12 @@
-// Command acce makes the tables and figures of docs/calibration-under-attack.md: they show how far estimates of the
-// certified calibration error fall short of its exact value.
+// Command acce makes the tables and figures of docs/calibration-under-attack.md. They show how far estimates of the
+// certified calibration error are below its exact value.
 //
 //	go run ./studies/acce random              100 random instances of N = 7,000 (an hour or two)
-//	go run ./studies/acce residuals           constraint residuals of ADMM by step
-//	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, by σ
-//	go run ./studies/acce digits RUN          classes certified by votes and by scores, of a run that saved its scores
+//	go run ./studies/acce residuals           constraint residuals of ADMM at each step
+//	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, for each σ
+//	go run ./studies/acce digits RUN          classes certified by votes and by scores, for a run with saved scores
 //
-// Tables go to stdout as they grow; tables for the page are marked for studies/page. Figures go to docs/img.
+// Tables go to stdout while they grow. Tables for the page carry marks for studies/page. Figures go to docs/img.
 package main
 
 import (
@@ -54,17 +54,18 @@ func main() {
 
 const (
 	bins    = 15
-	samples = 100_000 // Monte Carlo samples behind an interval, as in the paper
+	samples = 100_000 // Monte Carlo samples for each interval, as in the paper
 	alpha   = 0.001
 	size    = 7000 // predictions in an instance, as in the paper's appendix G.1
 )
 
 var normal = distuv.UnitNormal
 
-// instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit units the
-// clean confidence is N(mean, spread²), and slope turns it into the probability that the prediction is right (below 1:
-// overconfident). The interval is the standard certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓
-// R/σ), ε = √(ln(2/α)/2n). It leaves out predictions with a lower end below ½, which are not certified.
+// The function instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit
+// units the clean confidence is N(mean, spread²). The factor slope turns the clean confidence into the probability that
+// the prediction is right; slopes below 1 give overconfident classifiers. The interval is the standard certificate with
+// Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function omits predictions whose
+// interval begins below ½, because they are not certified.
 func instance(r *rand.Rand, n int, ratio float64) (intervals []calib.Bounded, clean []float64) {
 	mean, spread := 0.5+1.5*r.Float64(), 0.6+0.8*r.Float64()
 	slope := 0.5 + 0.7*r.Float64()
@@ -94,8 +95,8 @@ func probit(p float64) float64 {
 	return normal.Quantile(p)
 }
 
-// oneSetting is the paper's "one-size-fits-all" (appendix G.3): both rates 0.001, ρ growing by 0.4 % at each step, from
-// either start.
+// oneSetting returns the paper's "one-size-fits-all" setting (appendix G.3), for either start. Both rates are 0.001,
+// and ρ grows by 0.4 % at each step.
 func oneSetting() []admm.Params {
 	var out []admm.Params
 	for _, start := range []admm.Start{admm.FromClean, admm.FromBrier} {
@@ -104,7 +105,7 @@ func oneSetting() []admm.Params {
 	return out
 }
 
-// found holds the values for one set of intervals, and the seconds for each.
+// The type found holds the values for one set of intervals, and the seconds for each value.
 type found struct {
 	ratio                                      float64 // R/σ of a random instance
 	clean, brier, dece, pair, grid, exact      float64
@@ -187,8 +188,8 @@ func random(instances int) error {
 	return nil
 }
 
-// marked begins a part of the page and returns a function that ends it. A part with timings, or with hours of
-// computation, names its command and the day.
+// The function marked begins a part of the page and returns a function that ends the part. A part that contains timings
+// or took hours of computation names its command and the day.
 func marked(name, command string) (end func()) {
 	fmt.Printf("<!-- made: %s -->\n\n", name)
 	if command != "" {
@@ -197,7 +198,8 @@ func marked(name, command string) (end func()) {
 	return func() { fmt.Printf("\n<!-- end: %s -->\n\n", name) }
 }
 
-// solver is one way to compute a value of found. note names its settings; seconds is nil if its time is negligible.
+// A solver is one way to compute a value of found. The text in note gives the settings. The field seconds is nil if the
+// time is negligible.
 type solver struct {
 	name, note     string
 	value, seconds func(found) float64
@@ -212,7 +214,7 @@ var solvers = []solver{
 	{"exact", "", func(f found) float64 { return f.exact }, func(f found) float64 { return f.exactSeconds }},
 }
 
-// summary prints how far each estimate is below the exact value.
+// The function summary prints how far each estimate is below the exact value.
 func summary(all []found) {
 	fmt.Println("| solver | mean value | mean shortfall | largest shortfall | mean share of exact | below Brier | below dECE | median seconds |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -240,7 +242,7 @@ func summary(all []found) {
 	}
 }
 
-// countBelow counts the instances for which s finds a smaller value than the solver other, at four decimals.
+// countBelow counts the instances for which s finds a smaller value than the solver other. It compares four decimals.
 func (s solver) countBelow(all []found, other string) string {
 	if s.name == other {
 		return "–"
@@ -255,10 +257,9 @@ func (s solver) countBelow(all []found, other string) string {
 	return fmt.Sprint(count)
 }
 
-// byRadius prints the mean share of the exact value that each estimate reaches,
-// for small, middle and large radii.
+// byRadius prints, for small, middle and large radii, the mean share of the exact value that each estimate reaches.
 func byRadius(all []found) {
-	estimates := solvers[:len(solvers)-1] // without the last, exact
+	estimates := solvers[:len(solvers)-1] // without the last solver, the exact one
 	fmt.Print("| R/σ | instances |")
 	for _, s := range estimates {
 		fmt.Print(" ", s.name, " |")

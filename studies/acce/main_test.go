@@ -2,7 +2,8 @@ package main
 
 import "testing"
 
-// countBelow counts values smaller at four decimals, and returns no count for a solver against itself.
+// countBelow must count values that are smaller at four decimals. It must return no count for a solver compared with
+// itself.
 func TestBelow(t *testing.T) {
 	all := []found{
 		{clean: 0.1, brier: 0.2, dece: 0.20004},

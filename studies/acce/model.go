@@ -14,15 +14,15 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// curve is one panel of the figure: all values by radius.
+// A curve is one panel of the figure. It holds all values for each radius.
 type curve struct {
 	title string
 	radii []float64
 	found []found
 }
 
-// model computes all values at all radii, for bounds files (each with the σ of its run) and for a simulated classifier.
-// It draws them by radius in the style of the paper's Figure 3.
+// The function model computes all values at all radii, for bounds files and for a simulated classifier. Each bounds
+// file comes with the σ of its run. The function draws the values by radius in the style of the paper's Figure 3.
 func model(args []string, file string) error {
 	if len(args) == 0 || len(args)%2 != 0 {
 		return fmt.Errorf("want pairs of a bounds.csv and its σ")
@@ -75,7 +75,7 @@ func model(args []string, file string) error {
 	}
 	simulated := curve{title: "simulated, radius in σ"}
 	for _, ratio := range []float64{0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1} {
-		// The same seed: the same classifier at every radius.
+		// The same seed gives the same classifier at every radius.
 		intervals, clean := instance(rand.New(rand.NewPCG(2025, 1000)), 2000, ratio)
 		if err := add(&simulated, ratio, intervals, clean); err != nil {
 			return err

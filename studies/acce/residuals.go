@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// residuals draws the mean deviation from each constraint by step, as in the paper's Figures 9 and 10, on one instance
-// of 2,000 predictions, for the one-size-fits-all setting and for one setting of the grid.
+// The function residuals draws the mean deviation from each constraint at each step, as in the paper's Figures 9 and
+// 10. It uses one instance of 2,000 predictions. It draws the one-size-fits-all setting and one setting of the grid.
 func residuals(file string) error {
 	const n, every = 2000, 25
 	r := rand.New(rand.NewPCG(2025, 0))
@@ -91,7 +91,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// save writes rows of plots as one SVG.
+// The function save writes rows of plots as one SVG.
 func save(panels [][]*plot.Plot, size picture.Size, alt, file string) error {
 	svg, err := picture.Draw(picture.SVG, size, alt, func(c draw.Canvas) { picture.Panels(c, panels) })
 	if err != nil {

@@ -1,15 +1,15 @@
-// Calibration makes the tables and the figure of docs/calibration-error.md: the gap
-// between every bound and a known calibration error (Ciosek et al. 2025, Figure 3
-// and Table 1), how often the Nadaraya–Watson bound is too small with and without
-// its repair, and bounds and AUROC against h on real data.
+// Calibration makes the tables and the figure of docs/calibration-error.md. They show three things. The first is the
+// gap between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1). The second is how
+// often the Nadaraya–Watson bound is too small with and without its repair. The third is how bounds and AUROC depend on
+// h on real data.
 //
-//	go run ./studies/calibration                  tables to stdout, marked for studies/page (hours)
-//	go run ./studies/calibration -max 5           samples up to 10⁵ only
-//	go run ./studies/calibration -parts real      some of the parts: real, atoms, gaps
+//	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
+//	go run ./studies/calibration -max 5           only samples up to 10⁵
+//	go run ./studies/calibration -parts real      some of the parts real, atoms and gaps
 //	go run ./studies/calibration -parts figure    the figure, from the table of gaps in the page
 //
-// The paper shows its four calibration functions only in the headings of a figure; these are four functions of the
-// kinds it describes.
+// The paper shows its four calibration functions only in the headings of a figure. The four functions here have the
+// kinds that the paper describes.
 package main
 
 import (
@@ -35,12 +35,12 @@ import (
 
 const (
 	delta     = 0.05
-	bandwidth = 1.0 / 64 // 2⁻⁶, the largest h without a loss for the paper's classifiers
+	bandwidth = 1.0 / 64 // 2⁻⁶, the largest h that loses nothing for the paper's classifiers
 	folds     = 5
 	eceBins   = 15
 )
 
-// function is a calibration function on uniform scores. All functions have |η′| ≤ tanh(1/h)/2h = 32 and |η″| ≤
+// A function is a calibration function on uniform scores. Every function satisfies |η′| ≤ tanh(1/h)/2h = 32 and |η″| ≤
 // tanh²(1/h)/2h² = 2048.
 type function struct {
 	name string
@@ -51,11 +51,11 @@ var functions = []function{
 	{"s²", func(s float64) float64 { return s * s }},
 	{"(2s−1)²", func(s float64) float64 { return (2*s - 1) * (2*s - 1) }},
 	{"1/(1+exp(5−10s))", func(s float64) float64 { return 1 / (1 + math.Exp(5-10*s)) }},
-	// Two periods in each of 15 bins: the mean over a bin hides them.
+	// Each of 15 bins contains two periods, which the mean over a bin hides.
 	{"s + 0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
 }
 
-// truth returns the calibration error and the total variation, on a grid of 10⁶ points.
+// The method truth returns the calibration error and the total variation, computed on a grid of 10⁶ points.
 func (f function) truth() (ce, variation float64) {
 	const steps = 1_000_000
 	for i := range steps {
@@ -80,7 +80,8 @@ func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
 
 var methods = []string{"binned-tv", "binned-lipschitz", "lower", "nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
 
-// gaps returns |bound − truth| for every method on one sample, and for the ECE, which is not a bound.
+// The function gaps returns |bound − truth| on one sample for every method. It also returns this gap for the ECE, which
+// is not a bound.
 func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
 	sample, err := calib.NewSample(score, label)
 	if err != nil {
@@ -127,10 +128,10 @@ func repeats(n int) int {
 	return 16
 }
 
-// curve is one method on one function: mean gaps at the sample sizes.
+// A curve holds the mean gaps of one method on one function, by sample size.
 type curve struct{ n, gap []float64 }
 
-// rate is the slope of log gap against log n.
+// The method rate returns the slope of log gap against log n.
 func (c curve) rate() float64 {
 	x, y := make([]float64, len(c.n)), make([]float64, len(c.n))
 	for i := range x {
@@ -200,7 +201,7 @@ func table1(curves [][]curve) {
 	fmt.Print("\n<!-- end: rates -->\n\n")
 }
 
-// decades are ticks at the powers of ten.
+// The type decades places ticks at the powers of ten.
 type decades struct{}
 
 // Ticks implements plot.Ticker.
@@ -212,7 +213,7 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// drawn are the methods of the figure: the recommended ones, and the paper's best of each kind.
+// The list drawn holds the methods of the figure: the recommended methods, and the paper's best method of each kind.
 var drawn = []string{"binned-tv", "binned-lipschitz", "lower", "nw-second-order", "tv", "lipschitz"}
 
 // drawCurves writes the four panels of Figure 3.
@@ -222,7 +223,7 @@ func drawCurves(curves [][]curve, path string) error {
 		p := picture.NewPlot("η(s) = "+f.name, "n", "gap")
 		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 		p.X.Tick.Marker, p.Y.Tick.Marker = decades{}, decades{}
-		p.Y.Min, p.Y.Max = 1e-4, 10 // the same in all panels
+		p.Y.Min, p.Y.Max = 1e-4, 10 // the same limits in all panels
 		var lines []picture.Line
 		for m, name := range drawn {
 			c := curves[k][slices.Index(methods, name)]
@@ -241,8 +242,8 @@ func drawCurves(curves [][]curve, path string) error {
 	return os.WriteFile(path, figure, 0o644)
 }
 
-// atomCoverage counts how often the printed and the repaired bound are below the truth, for scores of 0.3 and labels by
-// a fair coin.
+// atomCoverage counts how often the printed bound and the repaired bound are below the truth. All scores are 0.3, and a
+// fair coin decides the labels.
 func atomCoverage(n, trials int) error {
 	const truth = 0.2
 	score, label := make([]float64, n), make([]float64, n)
@@ -277,8 +278,7 @@ func atomCoverage(n, trials int) error {
 	return nil
 }
 
-// realData prints AUROC and bounds against h for the saved scores of a real
-// classifier.
+// realData prints AUROC and bounds as functions of h, for the saved scores of a real classifier.
 func realData(path string) error {
 	t, err := table.Read(context.Background(), path, table.Options{Required: []string{"score", "label"}})
 	if err != nil {

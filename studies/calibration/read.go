@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// heading is the line above a function's table. It names V if V ≠ 1.
+// The method heading returns the line above a function's table. The line names V if V ≠ 1.
 func (f function) heading(ce, variation float64) string {
 	line := fmt.Sprintf("η(s) = %s, CE = %.4f", f.name, ce)
 	if math.Abs(variation-1) > 0.005 {
@@ -18,7 +18,7 @@ func (f function) heading(ce, variation float64) string {
 	return line + ":"
 }
 
-// readGaps reads the tables of measureGaps from the page.
+// readGaps reads from the page the tables that measureGaps printed.
 func readGaps(path string) ([][]curve, error) {
 	page, err := os.ReadFile(path)
 	if err != nil {

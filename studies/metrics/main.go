@@ -1,4 +1,4 @@
-// Metrics runs rscert to make the outputs and the table of docs/metrics.md, marked for studies/page:
+// Metrics runs rscert to make the outputs and the table of docs/metrics.md. They carry marks for studies/page:
 //
 //	go run ./studies/metrics bin/rscert | go run ./studies/page docs/metrics.md
 package main
@@ -19,7 +19,7 @@ const (
 	logits = "testdata/calibration/logits.npz"
 )
 
-// methods are the maps of the table, in its order.
+// The list methods holds the maps of the table, in the table's order.
 var methods = []string{"temperature", "vector", "matrix", "platt", "isotonic", "beta", "histogram"}
 
 func main() {
@@ -32,10 +32,10 @@ func main() {
 	}
 }
 
-// command is the path of rscert.
+// A command is the path of rscert.
 type command string
 
-// output runs rscert and returns its output.
+// The method output runs rscert and returns its output.
 func (c command) output(args ...string) (string, error) {
 	cmd := exec.Command(string(c), args...)
 	cmd.Stderr = os.Stderr
@@ -68,7 +68,7 @@ func printMarked(name, text string) {
 	fmt.Printf("<!-- made: %s -->\n\n%s\n<!-- end: %s -->\n\n", name, text, name)
 }
 
-// indent turns text into a block of code.
+// The function indent turns text into a block of code.
 func indent(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
@@ -80,7 +80,7 @@ func indent(text string) string {
 	return b.String()
 }
 
-// estimate is a metric of 'calibrate --json', null where it is infinite.
+// An estimate is a metric of 'calibrate --json'. It is null where the metric is infinite.
 type estimate struct {
 	Value *float64 `json:"value"`
 }
@@ -98,7 +98,7 @@ type figures struct {
 	NLL      estimate `json:"nll"`
 }
 
-// tabulateMaps returns a table of metrics on the held-out rows, with a row for each map.
+// tabulateMaps returns a table of metrics on the held-out rows. The table has one row per map.
 func (c command) tabulateMaps() (string, error) {
 	var b strings.Builder
 	b.WriteString("| method | accuracy | ECE | NLL |\n| --- | --- | --- | --- |\n")

@@ -1,5 +1,5 @@
-// Noise makes the tables of docs/what-is-certified.md: two runs of the bundled model side by side, with noise on a
-// lattice and in floats, and the loss of radius by rounding for data off the lattice.
+// Noise makes the tables of docs/what-is-certified.md. They compare two runs of the bundled model, one with noise on a
+// lattice and one with noise in floats. They also show the radius that rounding costs for data off the lattice.
 //
 //	go run ./studies/noise LATTICE FLOAT    the run folders; scripts/studies.sh makes them
 package main
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// evidence is the result of a run.
+// The type evidence holds the result of a run.
 type evidence struct {
 	votes []certify.Votes
 	certs []certify.Certificate
@@ -49,8 +49,8 @@ func readRun(path string) (e evidence, err error) {
 	return e, err
 }
 
-// compareRuns prints the certified accuracy of both runs by radius, with a sign test on the examples certified by only
-// one of them, and compares the votes example by example.
+// compareRuns prints the certified accuracy of both runs by radius. It makes a sign test on the examples that only one
+// of the runs certifies. It also compares the votes example by example.
 func compareRuns(lattice, float string) error {
 	a, err := readRun(lattice)
 	if err != nil {
@@ -89,7 +89,7 @@ func averageRadius(certs []certify.Certificate) float64 {
 	return certify.Summarize(certs, nil).AverageRadius
 }
 
-// signTest is the two-sided p-value of a against b under a fair coin.
+// signTest returns the two-sided p-value of the counts a and b under a fair coin.
 func signTest(a, b float64) float64 {
 	if a == b {
 		return 1
@@ -97,8 +97,8 @@ func signTest(a, b float64) float64 {
 	return min(1, 2*distuv.Binomial{N: a + b, P: .5}.CDF(min(a, b)))
 }
 
-// compareVotes compares the votes for the label by the two-sample z statistic, for each example where both expectations
-// are 10 or more, and overall by the sum of the squares of z.
+// compareVotes compares the votes for the label by the two-sample z statistic. It computes z for each example where
+// both expectations are 10 or more. It then judges all examples together by the sum of the squares of z.
 func compareVotes(a, b []certify.Votes) {
 	var squares, sum, examples, largest float64
 	for i, v := range a {
@@ -119,8 +119,8 @@ func compareVotes(a, b []certify.Votes) {
 		examples, squares, min(p, 1-p)*2, sum/math.Sqrt(examples), largest)
 }
 
-// measureRounding prints the loss of radius by rounding for real digits resized in floats, which puts them off the
-// lattice.
+// measureRounding prints the radius that rounding costs for real digits. It resizes them in floats, which puts them off
+// the lattice.
 func measureRounding(path string) error {
 	ctx := context.Background()
 	data, err := dataset.Open(ctx, path, dataset.Options{})
@@ -153,7 +153,8 @@ func measureRounding(path string) error {
 	return nil
 }
 
-// resize interpolates a square image between its pixels, each channel a tenth of a pixel further to the right.
+// The function resize interpolates a square image between its pixels. It shifts each channel a tenth of a pixel further
+// to the right.
 func resize(image []float32, from, to, channels int) []float32 {
 	at := func(y, x int) float32 {
 		if y < 0 || x < 0 || y >= from || x >= from {

@@ -1,14 +1,14 @@
-// Page puts a study's output into a page of docs. The study marks parts of its output,
+// Page copies a study's output into a page of docs. The study marks parts of its output like this:
 //
 //	<!-- made: NAME -->
 //	…
 //	<!-- end: NAME -->
 //
-// and each part replaces the text between the same marks in the page:
+// Each part replaces the text between the same marks in the page:
 //
 //	go run ./studies/calibration -parts real | go run ./studies/page docs/calibration-error.md
 //
-// Lines outside of marks are ignored. A page without the marks is an error and stays unchanged.
+// The program ignores lines outside of marks. A page without the marks is an error and stays unchanged.
 package main
 
 import (
@@ -53,7 +53,7 @@ const (
 	shut = " -->"
 )
 
-// replace puts every marked part of made into page.
+// The function replace puts every marked part of made into page.
 func replace(page, made string) (string, error) {
 	parts := 0
 	for {

@@ -27,7 +27,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A study that ended early leaves the page unchanged.
+// A study that ended early must leave the page unchanged.
 func TestUpdate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {

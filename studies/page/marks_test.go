@@ -11,7 +11,7 @@ import (
 
 const root = "../.."
 
-// read returns the texts of the files below the folders of the project whose names match.
+// The function read returns the texts of those files below the project's folders whose names match.
 func read(t *testing.T, name *regexp.Regexp, folders ...string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -43,7 +43,7 @@ var (
 	shared  = regexp.MustCompile(`(?:^|[^\w-])shared/`)
 )
 
-// names returns all matches of the pattern's first group in the texts.
+// The function names returns all matches of the pattern's first group in the texts.
 func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
 	found := map[string]bool{}
 	for _, text := range texts {
@@ -54,7 +54,7 @@ func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
 	return found
 }
 
-// checkMark reports a mark without a study or test.
+// checkMark reports a mark that no study or test supports.
 func checkMark(t *testing.T, path, kind, name string, parts, tests map[string]bool) {
 	t.Helper()
 	if kind == "made" {
@@ -87,7 +87,7 @@ func withoutMarked(t *testing.T, path, page string) string {
 	}
 }
 
-// Each mark of a page names a part that a study prints, or tests; a script fills the page.
+// Each mark of a page must name a part that a study prints, or it must name tests. A script fills the page.
 func TestMarks(t *testing.T) {
 	programs := read(t, regexp.MustCompile(`^(.*[^t]\.go|.*\.sh|.*\.py)$`), "studies", "scripts")
 	for path := range programs {
@@ -129,7 +129,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// filled reports whether a script puts parts into the page.
+// The function filled reports whether a script puts parts into the page.
 func filled(scripts map[string]string, page string) bool {
 	for _, text := range scripts {
 		if strings.Contains(text, "./studies/page "+page+" <") {
@@ -139,7 +139,7 @@ func filled(scripts map[string]string, page string) bool {
 	return false
 }
 
-// The pages about calibration and confidence hold no table of figures made by hand.
+// The pages about calibration and confidence must hold no table of figures made by hand.
 func TestFiguresAreMarked(t *testing.T) {
 	for _, name := range []string{"calibration-under-attack.md", "calibration-error.md", "metrics.md", "confidence.md", "scores-tables.md"} {
 		path := filepath.Join(root, "docs", name)
@@ -153,7 +153,7 @@ func TestFiguresAreMarked(t *testing.T) {
 	}
 }
 
-// Pages must not mention shared/, which their readers do not have.
+// Pages must not mention the folder shared/, which their readers do not have.
 func TestPagesNameNothingUnpublished(t *testing.T) {
 	for path, page := range read(t, regexp.MustCompile(`\.(md|ipynb|json)$`), "docs") {
 		if shared.MatchString(page) {

@@ -1,12 +1,12 @@
-// Scores compares methods on a run of the bundled model: certification from scores and from votes, and bounds on the
-// confidence. On synthetic data it compares bounds on means. It writes docs/scores-tables.md, the source of figures in
-// docs/scores.md and docs/confidence.md, and docs/img/confidence-widths.svg:
+// Scores compares methods on a run of the bundled model: certification from scores, certification from votes, and
+// bounds on the confidence. On synthetic data it compares bounds on means. It writes docs/scores-tables.md and
+// docs/img/confidence-widths.svg. The figures in docs/scores.md and docs/confidence.md come from the tables:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 \
 //	    --n 1000 --save-scores --out RUN
 //	go run ./studies/scores RUN docs [figure]
 //
-// With figure it makes only the figure.
+// With the argument 'figure' it makes only the figure.
 package main
 
 import (
@@ -123,13 +123,13 @@ func run(args []string) error {
 	return os.WriteFile(filepath.Join(args[1], "scores-tables.md"), b.Bytes(), 0o644)
 }
 
-// study holds the input and the output of the tables.
+// The type study holds the input and the output of the tables.
 type study struct {
 	*bytes.Buffer
 	examples []example
 }
 
-// example is an example with all its scores, at temperature 1.
+// The type example is an example with all its scores, at temperature 1.
 type example struct {
 	index, label, classes int
 	selection, estimation []float32
@@ -161,7 +161,7 @@ func readScores(path string) (examples []example, err error) {
 	}
 }
 
-// tempered returns the example with its first n samples, at another temperature.
+// The method tempered returns the example with its first n samples, at another temperature.
 func (e example) tempered(n int, temperature float64) example {
 	e.selection = append([]float32(nil), e.selection...)
 	e.estimation = append([]float32(nil), e.estimation[:n*e.classes]...)
@@ -193,12 +193,13 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 	return cert, certified(a.Confidence(cert)), err
 }
 
-// certified returns the bounds on certified classes, one for each radius up to the certificate's.
+// The function certified returns the bounds on certified classes. There is one bound for each radius up to the
+// certified radius.
 func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
 
-// votes returns the votes of the same samples.
+// The method votes returns the votes of the same samples.
 func (e example) votes() certify.Votes {
 	count := func(rows []float32) []int64 {
 		counts := make([]int64, e.classes)
@@ -220,8 +221,8 @@ func (e example) votes() certify.Votes {
 	}
 }
 
-// certifiedAccuracy prints a table in the form of Moutaouakil 2024, Tables 2–3: certified accuracy in % by radius, a
-// row for each method.
+// certifiedAccuracy prints a table in the form of Moutaouakil 2024, Tables 2–3. It shows the certified accuracy in % by
+// radius, with one row per method.
 func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature float64, bounds []certify.MeanBound, radii []float64) error {
 	header := "| method | R = 0 |"
 	for _, r := range radii {
@@ -260,7 +261,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	for _, bound := range bounds {
 		for _, combine := range combines {
 			if kind == certify.FirstMargin && (combine == certify.Directed || combine == certify.Taylor) {
-				continue // there directed equals projected
+				continue // at this radius directed equals projected
 			}
 			if combine == certify.Taylor && bound != certify.Betting {
 				continue
@@ -283,8 +284,9 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	return nil
 }
 
-// confidenceWidths prints the mean width of the confidence intervals by radius, over the examples with a class
-// certified by betting+directed at the radius, the same examples for all methods (Emde et al. 2025, Figure 8).
+// confidenceWidths prints the mean width of the confidence intervals by radius, as in Emde et al. 2025, Figure 8. The
+// mean is over the examples whose class betting+directed certifies at the radius. These are the same examples for all
+// methods.
 func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	drawn := map[string][]float64{}
 	radii := widthRadii
@@ -341,10 +343,10 @@ func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	return drawn, nil
 }
 
-// widthRadii are the radii of the confidence intervals.
+// widthRadii holds the radii of the confidence intervals.
 var widthRadii = []float64{0, 0.1, 0.25, 0.5, 0.75}
 
-// drawWidths draws the widths by radius, a line for each method.
+// drawWidths draws the widths by radius, with one line per method.
 func drawWidths(path string, widths map[string][]float64) error {
 	p := picture.NewPlot("confidence under attack, n = 1,000", "radius R", "mean width of the interval")
 	p.Y.Min = 0
@@ -366,8 +368,8 @@ func drawWidths(path string, widths map[string][]float64) error {
 	return os.WriteFile(path, svg, 0o644)
 }
 
-// meanWidths prints the distance of bounds at α = 0.001 below the mean, averaged over repetitions, for data nearly
-// always close to 1.
+// meanWidths prints the distance of bounds at α = 0.001 below the mean, averaged over repetitions. Nearly all the data
+// are close to 1.
 func (s study) meanWidths() error {
 	fmt.Fprint(s, "\n## mean − bound, α = 0.001\n\n")
 	fmt.Fprint(s, "| data | n |")
@@ -415,8 +417,8 @@ func (s study) meanWidths() error {
 	return nil
 }
 
-// lowerMean bounds the mean behind the samples at level 1 − alpha. The samples are scores of one of two classes: their
-// first margin is certified by a bound on exactly this mean.
+// lowerMean bounds the mean behind the samples at level 1 − alpha. The samples serve as the scores of one of two
+// classes. The first margin of these scores is certified by a bound on exactly this mean.
 func lowerMean(b certify.MeanBound, samples []float32) (float64, error) {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label, Margin: certify.FirstMargin}, Bound: b,
@@ -437,7 +439,7 @@ func lowerMean(b certify.MeanBound, samples []float32) (float64, error) {
 	return cert.Bounds["weighted_mean"], err
 }
 
-// meanBounds are all bounds on means.
+// meanBounds returns the names of all bounds on means.
 func meanBounds() (names []certify.MeanBound) {
 	for _, row := range certify.MeanBounds() {
 		names = append(names, row.Name)

@@ -9,9 +9,10 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// tangentWidths prints the mean width of the label's confidence intervals without selection samples: by standard, and
-// by tangent with the first k of the n samples for its guess and the others for its mean. The mean is over the examples
-// that n samples certify at the radius. It returns the widths at splitRadius by k, with k = 0 for standard.
+// tangentWidths prints the mean width of the label's confidence intervals without selection samples, for two methods.
+// The method 'tangent' uses the first k of the n samples for its guess and the other samples for its mean. The other
+// method is 'standard'. The mean is over the examples that n samples certify at the radius. The function returns the
+// widths at splitRadius by k, where k = 0 stands for 'standard'.
 func (s study) tangentWidths(n int) (map[int]float64, error) {
 	params := certify.ScoreParams{Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label}}
 	params.Confidence = certify.ConfidenceParams{Radii: widthRadii, Method: certify.ConfidenceStandard}
@@ -86,7 +87,7 @@ func (s study) tangentWidths(n int) (map[int]float64, error) {
 	return drawn, nil
 }
 
-// bound returns the bounds at the radii that cert certifies, with the first k samples for the selection.
+// The method bound returns the bounds at the radii that cert certifies. It uses the first k samples for the selection.
 func (e example) bound(c *certify.ScoreCertifier, k int, cert certify.Certificate) ([]certify.ConfidenceBound, error) {
 	m := e.classes
 	n := len(e.estimation)/m - k

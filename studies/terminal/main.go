@@ -1,4 +1,4 @@
-// Command terminal draws a command's output as a picture of a terminal. It writes SVG to standard output:
+// Command terminal draws a command's output as a picture of a terminal. It writes SVG to stdout:
 //
 //	make demo 2>&1 | go run ./studies/terminal '$ make demo' >docs/img/terminal.svg
 package main
@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Pixels: width and height of a character's cell, and the margin.
+// Sizes in pixels: width and height of a character's cell, and the margin.
 const (
 	cellWidth, cellHeight = 8.4, 19
 	margin                = 16
@@ -36,7 +36,7 @@ func draw(w io.Writer, r io.Reader, prompt string) error {
 			}
 			break
 		}
-		// For a line drawn in place, only the text after the last carriage return stays.
+		// If a line is redrawn in place, only the text after the last carriage return stays.
 		line := s.Text()
 		line = line[strings.LastIndexByte(line, '\r')+1:]
 		lines = append(lines, line)

@@ -1,13 +1,14 @@
-// Votes compares methods of certification on real votes: of Cohen et al.'s ResNet-110 (σ = 0.25) on 500 CIFAR-10 images
-// with n = 100,000 (Jia et al. 2020), in a file beside the repository (votesFile), and of runs of the bundled model. It
-// writes docs/votes-tables.md, the source of figures in docs/votes.md, and docs/img/votes.svg:
+// Votes compares methods of certification on real votes. Some votes come from Cohen et al.'s ResNet-110 (σ = 0.25) on
+// 500 CIFAR-10 images with n = 100,000 (Jia et al. 2020). They are in a file beside the repository (votesFile). The
+// other votes come from runs of the bundled model. The program writes docs/votes-tables.md and docs/img/votes.svg. The
+// figures in docs/votes.md come from the tables:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 --out FULL
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 \
 //	    --stop 'radius>=0.5' --out STOPPED
 //	go run ./studies/votes docs FULL STOPPED…
 //
-// For smaller n it draws from the votes without replacement. It certifies the label, as the file has no selection
+// For smaller n it draws from the votes without replacement. It certifies the label, because the file has no selection
 // samples.
 package main
 
@@ -78,7 +79,7 @@ func main() {
 	}
 }
 
-// image is the label of an image, and its votes, one byte each.
+// An image holds the label of an image and its votes, one byte each.
 type image struct {
 	certify.Votes
 	votes []byte
@@ -110,15 +111,15 @@ func readImages(path string) (images []image, err error) {
 	return images, nil
 }
 
-// stream draws an image's votes in a random order, without replacement: the votes
-// drawn so far are a multivariate hypergeometric sample.
+// A stream draws an image's votes in a random order, without replacement. The votes drawn so far are a multivariate
+// hypergeometric sample.
 type stream struct {
 	certify.Votes
 	rng  *rand.Rand
 	left []byte
 }
 
-// newStream begins a stream; it permutes the image's votes as it goes.
+// newStream begins a stream. The stream permutes the image's votes while it draws.
 func (im image) newStream(rng *rand.Rand) *stream {
 	s := &stream{Votes: im.Votes, rng: rng, left: im.votes}
 	s.N, s.Counts = 0, make([]int64, len(im.Counts))
@@ -141,7 +142,7 @@ func certifier(m certify.VoteMethod, k certify.MarginKind) (*certify.VoteCertifi
 	return certify.NewVoteCertifier(certify.VoteParams{Target: certify.Target{Margin: k, Class: certify.Label, Alpha: alpha, Sigma: sigma}, Method: m})
 }
 
-// repeatsAt is the number of subsamples of each image at n.
+// repeatsAt returns the number of subsamples of each image at n.
 func repeatsAt(n int64, repeats int) int {
 	switch {
 	case n == budget:
@@ -154,8 +155,7 @@ func repeatsAt(n int64, repeats int) int {
 	return repeats
 }
 
-// accuracies prints certified accuracy and average certified radius of the sound
-// methods for every n.
+// The function accuracies prints certified accuracy and average certified radius of the sound methods for every n.
 func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKind) error {
 	radii := []float64{0, 0.25, 0.5, 0.75, 0.9}
 	if kind == certify.FirstMargin {
@@ -178,7 +178,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			certifiers = append(certifiers, c)
 		}
 		count := repeatsAt(n, repeats)
-		// Means over the repeats, also of the differences in radius to bonferroni.
+		// These sums give means over the repeats. They include the differences in radius from bonferroni.
 		sum := make([]certify.Summary, len(sound))
 		gains := make([][]float64, len(sound))
 		for range count {
@@ -222,7 +222,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 	return nil
 }
 
-// table1 prints Moutaouakil 2024, Table 1: n = 100, with the second margin itself as the radius.
+// table1 prints Moutaouakil 2024, Table 1. It uses n = 100 and the second margin itself as the radius.
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
@@ -275,7 +275,7 @@ func table1(w io.Writer, images []image, repeats int) error {
 	return nil
 }
 
-// stopping compares early stopping with a fixed n.
+// The function stopping compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
 	fmt.Fprintf(w, "Streams are the real votes in a random order, %d per image. The columns 'certified' and 'at fixed n' give the images (%%)\nwith the radius under the rule and with all n = %d samples; for precision, the average certified radius. The columns\n'samples' and 'part' give the mean number of samples per image, also as a part of n.\n\n", streams, budget)
@@ -313,7 +313,8 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	var radius float64
 	byRadius, _ := fmt.Sscanf(name, "radius>=%g", &radius)
 	var samples, atBudget, stopped, fixed float64
-	// value is an image's contribution: 1 if it has the radius, or its radius.
+	// The function value returns an image's contribution. This is 1 if the image has the radius, or it is the radius
+	// itself.
 	value := func(cert certify.Certificate) float64 {
 		if byRadius == 0 {
 			return cert.Radius
@@ -367,8 +368,8 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	return nil
 }
 
-// martingale stops at the first look where the mixture of the likelihoods over p, B(x+½, n−x+½)/B(½, ½), is at least
-// 1/α times the likelihood at p = Φ(R/σ).
+// This function stops at the first look where the mixture of the likelihoods over p is at least 1/α times the
+// likelihood at p = Φ(R/σ). The mixture is B(x+½, n−x+½)/B(½, ½).
 func martingale(w io.Writer, images []image, streams int, radius float64) {
 	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -409,7 +410,8 @@ func readCertificates(dir string) ([]certify.Certificate, error) {
 	return evidence.Certificates()
 }
 
-// runs compares runs of one model on the same examples: the first one used all samples, the others stopped early.
+// This function compares runs of one model on the same examples. The first run used all samples, and the other runs
+// stopped early.
 func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
@@ -455,7 +457,7 @@ func runs(w io.Writer, dirs []string) error {
 	return nil
 }
 
-// figure draws certified accuracy by radius at n = 100 and 1,000.
+// The function figure draws certified accuracy by radius at n = 100 and n = 1,000.
 func figure(images []image, path string) error {
 	p := picture.NewPlot("ResNet-110 on CIFAR-10, σ = 0.25, α = 0.001, second margin", "L2 radius", "certified accuracy")
 	p.Y.Min, p.Y.Max = 0, 0.9

@@ -20,8 +20,8 @@ const shards = 3
 
 var certifyFlags = []string{"certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "5000", "--max", "60", "--seed", "18", "--out", "run"}
 
-// needs returns the path of rscert and the folder of the control plane's programs, which 'make kubernetes-cluster'
-// sets.
+// The function needs returns the path of rscert and the folder of the control plane's programs. The command 'make
+// kubernetes-cluster' sets both.
 func needs(t *testing.T) (rscert, bin string) {
 	t.Helper()
 	rscert, bin = os.Getenv("RSCERT"), os.Getenv("KUBERNETES_BIN")
@@ -42,7 +42,7 @@ func output(t *testing.T, dir string, name string, args ...string) string {
 	return string(out)
 }
 
-// volume makes a folder with model and data, in place of the claim's volume.
+// The function volume makes a folder with model and data. It replaces the volume of the claim.
 func volume(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +58,8 @@ func volume(t *testing.T) string {
 	return dir
 }
 
-// A run in three pods, one killed and one evicted, merged by a fourth pod, equals the run that was never split.
+// The test splits a run into three pods, of which one is killed and one is evicted. A fourth pod merges their results.
+// The merged run must equal a run that was never split.
 func TestIndexedJobRuns(t *testing.T) {
 	rscert, bin := needs(t)
 	p, work := startControlPlane(t, bin), volume(t)
@@ -93,7 +94,7 @@ func TestIndexedJobRuns(t *testing.T) {
 			t.Errorf("kubectl %q: %s", args, out)
 		}
 	}
-	// The server checks every field and refuses unknown ones.
+	// The server must check every field and refuse unknown fields.
 	do(manifest("--gpus", "2", "--at-once", "2", "--retries", "5", "--memory", "16Gi"), "create", "--dry-run=server", "--validate=strict", "-f", "-")
 	wrong := strings.Replace(manifest(), "backoffLimitPerIndex", "backoffLimitPerIndexes", 1)
 	if out, err := p.kubectl(t, wrong, "create", "--dry-run=server", "--validate=strict", "-f", "-"); err == nil {
@@ -137,7 +138,7 @@ func TestIndexedJobRuns(t *testing.T) {
 	}
 }
 
-// Wrong input fails every shard at once, and no pod is restarted.
+// Wrong input must fail every shard immediately, and no pod may restart.
 func TestWrongInputIsNotTriedAgain(t *testing.T) {
 	rscert, bin := needs(t)
 	p, work := startControlPlane(t, bin), volume(t)

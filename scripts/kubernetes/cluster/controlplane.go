@@ -1,7 +1,7 @@
-// Package cluster runs the Jobs of 'rscert kubernetes' on a Kubernetes control plane on this machine: etcd,
-// kube-apiserver and the Job controller of kube-controller-manager, all built from their published sources. kubelet.go
-// replaces the nodes: it runs the containers' commands here, without containers. The package is a separate module; see
-// 'make kubernetes-cluster'.
+// Package cluster runs the Jobs of 'rscert kubernetes' on a Kubernetes control plane on the local machine. The control
+// plane consists of etcd, kube-apiserver and the Job controller of kube-controller-manager, all built from their
+// published sources. The file kubelet.go replaces the nodes: it runs the containers' commands locally, without
+// containers. The package is a separate module; see 'make kubernetes-cluster'.
 package cluster
 
 import (
@@ -25,15 +25,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// controlPlane is a control plane on ports of the loopback interface.
+// A controlPlane runs on ports of the loopback interface.
 type controlPlane struct {
-	dir        string // folder of its files
+	dir        string // folder of the control plane's files
 	bin        string // folder of the programs
 	kubeconfig string
 	rest       *rest.Config
 }
 
-// startControlPlane starts the programs in bin; they end with the test.
+// startControlPlane starts the programs in bin. They end when the test ends.
 func startControlPlane(t *testing.T, bin string) *controlPlane {
 	t.Helper()
 	p := &controlPlane{dir: t.TempDir(), bin: bin}
@@ -48,7 +48,7 @@ func startControlPlane(t *testing.T, bin string) *controlPlane {
 		"--authorization-mode", "AlwaysAllow", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", p.path("service-account.pem"),
 		"--service-account-signing-key-file", p.path("service-account.pem"),
-		"--disable-admission-plugins", "ServiceAccount") // no controller makes service accounts here
+		"--disable-admission-plugins", "ServiceAccount") // no controller makes service accounts in this cluster
 	p.kubeconfig = p.path("kubeconfig")
 	p.write(t, "kubeconfig", fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -78,7 +78,7 @@ func (p *controlPlane) write(t *testing.T, name, text string) {
 	}
 }
 
-// start starts a program of the control plane. Its log is shown if the test fails.
+// The method start starts a program of the control plane. It shows the program's log if the test fails.
 func (p *controlPlane) start(t *testing.T, name string, args ...string) {
 	t.Helper()
 	log, err := os.Create(p.path(name + ".log"))
@@ -101,7 +101,7 @@ func (p *controlPlane) start(t *testing.T, name string, args ...string) {
 	})
 }
 
-// await waits until the API server answers.
+// The method await waits until the API server answers.
 func (p *controlPlane) await(t *testing.T) {
 	t.Helper()
 	client := p.client(t)
@@ -127,7 +127,7 @@ func (p *controlPlane) client(t *testing.T) *kubernetes.Clientset {
 	return client
 }
 
-// kubectl runs kubectl with a manifest as its input and returns its output.
+// The method kubectl runs kubectl with a manifest as its input, and returns the output of kubectl.
 func (p *controlPlane) kubectl(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(p.bin, "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)

@@ -27,30 +27,31 @@ const (
 	indexKey  = "batch.kubernetes.io/job-completion-index"
 )
 
-// kubelet replaces the scheduler and the nodes: it binds each pod to one node, runs the command of its container on
-// this machine and reports the exit code. The mount paths of volumes must exist here.
+// A kubelet replaces the scheduler and the nodes. It binds each pod to one node, runs the command of the pod's
+// container locally, and reports the exit code. The mount paths of volumes must exist on the local machine.
 type kubelet struct {
 	t      *testing.T
 	client *kubernetes.Clientset
 	rscert string // the program on the image's PATH
-	// fault decides what happens to a pod while its container runs; nil: nothing. It is called repeatedly.
+	// The function fault decides what happens to a pod while its container runs. If it is nil, nothing happens. It is
+	// called repeatedly.
 	fault func(pod *core.Pod, attempt int) fault
 
 	mu       sync.Mutex
-	attempts map[string]int // attempts by job and index
+	attempts map[string]int // number of attempts by job and index
 	ran      []ran
 }
 
-// fault is an event that can happen to a pod.
+// A fault is an event that can happen to a pod.
 type fault int
 
 const (
 	none    fault = iota
 	killed        // the container's process gets SIGKILL
-	evicted       // the same, because the node is drained
+	evicted       // the process gets SIGKILL because the node is drained
 )
 
-// ran is a container that ended.
+// The type ran describes a container that ended.
 type ran struct {
 	job     string
 	index   int
@@ -59,7 +60,7 @@ type ran struct {
 	log     string
 }
 
-// run serves pods until the context ends.
+// The method run serves pods until the context ends.
 func (k *kubelet) run(ctx context.Context) {
 	k.attempts = map[string]int{}
 	seen := map[string]bool{}
@@ -90,7 +91,7 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-// serve takes a pod from Pending to Succeeded or Failed.
+// The method serve takes a pod from Pending to Succeeded or Failed.
 func (k *kubelet) serve(ctx context.Context, pod *core.Pod) error {
 	pods := k.client.CoreV1().Pods(namespace)
 	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: nodeName}}
@@ -132,7 +133,7 @@ func (k *kubelet) serve(ctx context.Context, pod *core.Pod) error {
 	})
 }
 
-// report changes the status of a pod, also if others change the pod at the same time.
+// The method report changes the status of a pod, even if others change the pod at the same time.
 func (k *kubelet) report(ctx context.Context, pod *core.Pod, change func(*core.PodStatus)) error {
 	pods := k.client.CoreV1().Pods(namespace)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -146,7 +147,8 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, change func(*core.P
 	})
 }
 
-// container runs the command of the pod's container. As for containers, an exit code above 128 stands for a signal.
+// The method container runs the command of the pod's container. As with real containers, an exit code above 128 stands
+// for a signal.
 func (k *kubelet) container(ctx context.Context, pod *core.Pod, attempt int) (exit int, happened fault, command []string, log string, err error) {
 	c := pod.Spec.Containers[0]
 	env := map[string]string{}

@@ -1,9 +1,10 @@
-// Moduleproxy writes a commit of a repository as a folder that GOPROXY=file://FOLDER serves: the files of a module
-// proxy after the commit is published. It also makes the proxy's checks of file names and sizes.
+// Moduleproxy writes a commit of a repository into a folder that GOPROXY=file://FOLDER serves. The folder has the files
+// that a module proxy serves after the commit is published. Moduleproxy also makes the proxy's checks of file names and
+// sizes.
 //
 //	go run . REPOSITORY REVISION FOLDER
 //
-// It prints the commit's pseudo-version, which is also @latest there.
+// It prints the commit's pseudo-version. In the folder, the query @latest gives the same version.
 package main
 
 import (
@@ -34,7 +35,7 @@ func main() {
 	fmt.Println(version)
 }
 
-// write puts the commit's module into the folder and returns its version.
+// The function write puts the commit's module into the folder and returns the module's version.
 func write(repository, revision, folder string) (string, error) {
 	gomod, err := git(repository, "show", revision+":go.mod")
 	if err != nil {
@@ -71,7 +72,7 @@ func write(repository, revision, folder string) (string, error) {
 	}
 	for name, text := range map[string][]byte{
 		"@latest":                   info,
-		"@v/list":                   nil, // a list has no pseudo-versions
+		"@v/list":                   nil, // the list contains no pseudo-versions
 		"@v/" + m.Version + ".info": info,
 		"@v/" + m.Version + ".mod":  gomod,
 	} {

@@ -1,6 +1,6 @@
-// Command sbom writes the bill of materials of a Go program as CycloneDX: 'sbom PROGRAM VERSION DOCUMENT'. It lists the
-// modules that the compiler recorded in the program. Two calls write the same bytes: the document has no serial number,
-// and its time is $SOURCE_DATE_EPOCH.
+// Command sbom writes the bill of materials of a Go program in the format CycloneDX. Its usage is 'sbom PROGRAM VERSION
+// DOCUMENT'. It lists the modules that the compiler recorded in the program. Two calls write the same bytes, because
+// the document has no serial number and its time is $SOURCE_DATE_EPOCH.
 package main
 
 import (
@@ -71,7 +71,7 @@ func write(program, version, document string) error {
 	return f.Close()
 }
 
-// resolved returns the module that was built: m or its replacement.
+// The function resolved returns the module that was built, which is m or its replacement.
 func resolved(m *debug.Module) (path, version string) {
 	if m.Replace != nil {
 		m = m.Replace
@@ -80,7 +80,7 @@ func resolved(m *debug.Module) (path, version string) {
 }
 
 func module(path, version string) cyclonedx.Component {
-	// The purl specification wants Go's paths in lower case.
+	// The purl specification requires Go's paths in lower case.
 	purl := "pkg:golang/" + strings.ToLower(path) + "@" + version
 	return cyclonedx.Component{
 		BOMRef: purl, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: purl,
