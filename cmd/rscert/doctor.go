@@ -28,16 +28,17 @@ func newDoctor(s streams) *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show the ONNX Runtime library, its providers, the GPU and versions",
-		Long: `Doctor shows the ONNX Runtime library and how rscert found it, its version and
-execution providers, the GPU, cores and memory. It times a small convolutional net
-in each precision on the CPU, on every NVIDIA GPU and with OpenVINO, if its library
-is there: compare --device cuda --allow-tf32 or --device openvino --precision bf16
-before you use them. If a GPU does not work, doctor names the missing library and
-the remedy. If no library works, it lists the places it searched and exits with 1.
+		Short: "Show the ONNX Runtime library, its providers and version, and the GPU",
+		Long: `This command shows the ONNX Runtime library and where rscert found it, the version and
+execution providers of the library, the GPU, cores and memory. It times a small
+convolutional net in each precision on the CPU, on every NVIDIA GPU, and with OpenVINO
+if the OpenVINO library is present. Compare these times before you use --device cuda
+--allow-tf32 or --device openvino --precision bf16. If a GPU does not work, the
+command names the missing library and the remedy. If no library works, it lists the
+places that it searched, and the exit code is 1.
 
-rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `,
-else from the user's cache ('rscert setup' puts it there), else from a system folder.`,
+rscert takes the library from --onnxruntime, else from $RSCERT_ONNXRUNTIME, else from
+the user's cache (where 'rscert setup' puts it), else from a system folder.`,
 		Example: `  rscert doctor
   rscert doctor --json --onnxruntime /opt/onnxruntime-gpu/lib/libonnxruntime.so`,
 		Args:              noArguments,

@@ -76,9 +76,9 @@ func (requirementList) Type() string { return "requirement" }
 // gateFlags adds the flags to a command.
 func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
-	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; repeatable (docs/gate.md)")
-	f.StringVar(&o.junit, "junit", "", "write each requirement as a test to this JUnit XML `file`")
-	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "mark each requirement on stderr for this CI `system`: "+annotationKinds.Described())
+	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; can be given several times (docs/gate.md)")
+	f.StringVar(&o.junit, "junit", "", "write this JUnit XML `file`, with one test per requirement")
+	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "write the result of each requirement to stderr in the format of this CI `system`: "+annotationKinds.Described())
 }
 
 // given reports whether anything is required.
