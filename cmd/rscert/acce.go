@@ -45,7 +45,7 @@ type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: taken from the run or the file
 	examples int      // 0: taken from the run or the file
-	wanted   bool     // one of the flags is given: fail if something is unknown
+	wanted   bool     // whether one of the flags is given; then unknown values are an error
 }
 
 func newACCE(s streams) *cobra.Command {
@@ -149,7 +149,7 @@ func describeSolvers() string {
 	return b.String()
 }
 
-// study checks the flags and returns the study that they ask for. Missing values come from the bounds' run.
+// study checks the flags and returns the study that they describe. Missing values come from the run of the bounds.
 func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, error) {
 	st := o.statement
 	switch {
@@ -245,7 +245,7 @@ func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, input)
 }
 
-// writeWith writes the output of write to a file; no name, no file.
+// writeWith writes the output of write to a file. It writes nothing if the name is empty.
 func writeWith(file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil

@@ -42,10 +42,10 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	integerVar(f, &o.traceEvery, "trace-every", 10, "write every `k`-th step to the file of --trace")
 }
 
-// mostRandomStarts is more than anybody waits for.
+// mostRandomStarts is the maximum of --dece-random-starts. Nobody would wait for more.
 const mostRandomStarts = 10_000
 
-// check refuses invalid values, and flags of a search that --solver does not name.
+// check refuses invalid values. It also refuses flags of a search that --solver does not name.
 func (o searchOptions) check(cmd *cobra.Command, solvers []acce.Solver) error {
 	asks := func(name string) bool {
 		return slices.ContainsFunc(solvers, func(s acce.Solver) bool { return s.Name == name })

@@ -166,12 +166,12 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	return r.print(s.out)
 }
 
-// calibrationTask holds the data that a map is fitted on and applied to, for calibrate and temperature.
+// calibrationTask holds the data for fitting and applying a map, for calibrate and temperature.
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
-	rows             []int  // rows of testTable in test; nil: all
-	fitted           []bool // for each row of all
+	rows             []int  // indices in testTable of the rows in test; nil: all rows
+	fitted           []bool // one value for each row of all
 	found            calibrator.Map
 }
 
@@ -207,7 +207,7 @@ func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputRea
 	return train, nil
 }
 
-// split divides the rows into fitted and tested ones.
+// split divides the rows into rows for fitting and rows for testing.
 type split struct {
 	file  string  // test data; "": part of the input
 	share float64 // held out
@@ -262,7 +262,7 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 	return c.sameShape(c.test, c.testTable.Path, c.table.Path)
 }
 
-// measure computes the metrics of the tested rows before and after the map.
+// measure computes the metrics of the test rows before and after calibration.
 func (c *calibrationTask) measure(m measurement, plain, mapped func(values []float64) []float64) (before, after *calibration, err error) {
 	for _, step := range []struct {
 		to    **calibration
@@ -286,7 +286,8 @@ func (c *calibrationTask) measure(m measurement, plain, mapped func(values []flo
 	return before, after, nil
 }
 
-// predictionsOf makes predictions from probabilities: of class 1 if the outputs have one column, else of the top label.
+// predictionsOf makes predictions from probabilities. The predictions are of class 1 if the outputs have one column,
+// and otherwise of the top label.
 func predictionsOf(probability []float64, d calibrator.Data) (*calib.Predictions, error) {
 	p, err := calib.TopLabel(probability, d.Classes, d.Label)
 	if err == nil && d.Columns == 1 {

@@ -120,7 +120,7 @@ type ceReport struct {
 	Variation *float64 `json:"variation,omitempty"` // the assumption
 	Bandwidth float64  `json:"bandwidth,omitempty"`
 	Perturbed bool     `json:"perturbed"` // by this command
-	// Recorded: the file records the bandwidth.
+	// Recorded tells whether the file records the bandwidth.
 	Recorded   bool                        `json:"recorded"`
 	Assumption string                      `json:"assumption"`
 	Estimate   float64                     `json:"estimate"` // without a guarantee

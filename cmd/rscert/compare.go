@@ -98,7 +98,7 @@ func writeAgreement(w io.Writer, a agreement.Agreement) error {
 		line(side.name, "%s: %s, %s, %s of ONNX Runtime %s", side.Run, device, side.Precision, side.Provider, side.Library)
 	}
 	for _, d := range a.Differences {
-		if d.What == runfolder.NoiseOnFlag { // the last bits of scores may depend on it
+		if d.What == runfolder.NoiseOnFlag { // the last bits of the scores may depend on this parameter
 			line(d.What, "%s, %s", d.First, d.Second)
 		}
 	}
@@ -131,7 +131,7 @@ func onlyIn(a agreement.Agreement) string {
 	return fmt.Sprintf(", %d only in the first, %d only in the second", a.First.Only, a.Second.Only)
 }
 
-// votesThatDiffer describes the number, the rate and the way of counting.
+// votesThatDiffer describes the number of votes that differ, their rate and the way of counting.
 func votesThatDiffer(v agreement.Votes) (number, rate, how string) {
 	low, level := report.Round(v.Low, report.Down, 0, 2), 100*v.Level
 	if v.AtMost == nil {

@@ -120,7 +120,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
 	}
-	if q.Votes == "" { // scores certify the second margin, whatever the run certified
+	if q.Votes == "" { // scores certify the second margin, even if the run certified the first
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}
 	q.Params.Confidence.Bound = q.Params.Bound
@@ -143,7 +143,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	return writeConfidence(s.out, found)
 }
 
-// writeTangentSamples names the samples that fix the tangent where there are no selection samples.
+// writeTangentSamples prints which samples determine the tangent if there are no selection samples.
 func writeTangentSamples(w io.Writer, k, n int64) {
 	if k > 0 {
 		fmt.Fprintf(w, "no selection samples: the first %d of %d samples fix the tangent, the other %d bound the confidence\n", k, n, n-k)

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// addDeviceFlags adds the flags for the device and the way it computes.
+// addDeviceFlags adds the flags for the device and for its computations.
 func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
 	f := cmd.Flags()
 	f.TextVar(&p.Device, "device", onnx.Device{}, "device to run the model on: "+onnx.Devices()+"; cuda: all working GPUs, where each example runs on one GPU")
@@ -23,7 +23,7 @@ func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
 	libraryFlag(cmd, &p.Library)
 }
 
-// choosePrecision applies --allow-tf32; given says whether --precision is given too.
+// choosePrecision applies --allow-tf32. The parameter given tells whether the user also gave --precision.
 func choosePrecision(s *spec.Spec, given bool) error {
 	if given && s.Precision != onnx.TF32 {
 		return hint.Add(badInputf("--allow-tf32 and --precision %s contradict each other", s.Precision), "leave one of them out")

@@ -12,7 +12,7 @@ import (
 
 // diagramOptions are the flags of the reliability diagram.
 type diagramOptions struct {
-	title *string // nil: made from the file, its size and ECE
+	title *string // nil: made from the file name, the number of rows and the ECE
 	size  picture.Size
 	curve curveKind
 }

@@ -96,7 +96,7 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// sourceName says which place was searched, with a parameter as its flag.
+// sourceName names the place that was searched. It spells a parameter as a flag.
 func sourceName(p ortlib.Place) string {
 	if p.Source == string(param.ONNXRuntime) {
 		return asFlag(param.ONNXRuntime)
@@ -160,7 +160,7 @@ func (e *examination) addSpeed(s onnx.Speed) {
 	e.Speeds = append(e.Speeds, report)
 }
 
-// measureOther times a device that may need another library, if that is installed.
+// measureOther times a device that may need another library. It does nothing if this library is not installed.
 func (e *examination) measureOther(ctx context.Context, name, flag string) {
 	device, err := onnx.ParseDevice(name)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// addExperimentFlags adds the flags of an experiment: model, data, noise and device. own, if not nil, adds the command's
-// own flags behind the first ones, in groups of their own. The command calls settle once the flags are parsed.
+// addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function own is not nil, it
+// adds the flags of the command after the first flags, in separate groups. The command calls settle after parsing the
+// flags.
 func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false

@@ -84,7 +84,7 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 // given reports whether anything is required.
 func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
 
-// check refuses flags that cannot be carried out, before any work.
+// check refuses impossible flags before any work starts.
 func (o gateOptions) check(inputs ...string) error {
 	if o.junit != "" && !o.given() {
 		return badInputf("--junit: without --require there is nothing to report")
@@ -114,11 +114,11 @@ func (o gateOptions) taus() (taus []float64) {
 	return taus
 }
 
-// errDidNotFinish stands in the JUnit file until the work is done.
+// errDidNotFinish is the error in the JUnit file until the work is done.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and returns an error unless all outcomes are met. The JUnit file says from the start that the
-// tests did not run, and still says so if the work fails.
+// decide does the work and returns an error unless all requirements are met. From the start, the JUnit file says that
+// the tests did not run. If the work fails, the file stays so.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
 		return err
@@ -198,14 +198,14 @@ func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.
 		return nil, badInput(fmt.Errorf("--require: %w", err))
 	}
 	s := summary.Summary{Name: filepath.Base(path), Path: path, Selected: b.Unfinished, Calibration: at}
-	if b.Alpha > 0 { // from a run: sound methods certified all its classes
+	if b.Alpha > 0 { // from a run, in which sound methods certified all classes
 		sound := true
 		s.Conditions = summary.Conditions{Sound: &sound, Arithmetic: b.Arithmetic}
 	}
 	return o.checkSummary(s)
 }
 
-// needRadii refuses requirements at radii where the run will have no bounds.
+// needRadii refuses requirements at radii for which the run will have no bounds.
 func (o gateOptions) needRadii(radii []float64) error {
 	for _, r := range o.required {
 		if radius, ok := r.Radius(); ok && r.OfBounds() && !slices.Contains(radii, radius) {

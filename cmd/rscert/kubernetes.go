@@ -115,12 +115,12 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 }
 
 var (
-	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // with -merge or a pod's index it must be a label
+	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // with the suffix -merge or the index of a pod, the name must be a label
 	claimName      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 	quantity       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
 )
 
-// validate refuses values that Kubernetes would refuse or misread.
+// validate refuses values that Kubernetes would refuse or misinterpret.
 func (o kubernetesOptions) validate() error {
 	if err := checkShards(o.Shards); err != nil {
 		return err

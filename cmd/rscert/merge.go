@@ -62,7 +62,7 @@ type mergeReport struct {
 	Out      string       `json:"out"`
 	Examples int          `json:"examples"`
 	Shards   []spec.Shard `json:"shards"`
-	// Missing lists the shards of the whole run that were not given; Absent counts their examples.
+	// Missing lists the shards of the whole run that were not given. Absent is the number of examples in these shards.
 	Missing []spec.Shard `json:"missing_shards,omitempty"`
 	Absent  int          `json:"missing_examples,omitempty"`
 }
