@@ -118,7 +118,7 @@ func (o gateOptions) taus() (taus []float64) {
 var errDidNotFinish = errors.New("rscert did not finish")
 
 // decide does the work and returns an error unless all requirements are met. From the start, the JUnit file says that
-// the tests did not run. If the work fails, the file stays so.
+// the tests did not run. If the work fails, it still says so.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
 		return err

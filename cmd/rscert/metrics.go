@@ -24,7 +24,7 @@ type metricsOptions struct {
 	quantity *calib.Quantity // nil: chosen by the columns
 	// probabilities of a run; nil: mean scores if the run bounds them, else vote shares
 	probabilities *probabilities
-	everyExample  bool // of a bounds.csv: include examples without a certified class
+	everyExample  bool // for bounds.csv: include examples without a certified class
 	heldOut       string
 	attacks       []string
 	tpr           float64
@@ -136,7 +136,7 @@ type reliabilityBin struct {
 	AccuracyHigh float64 `json:"accuracy_high"`
 }
 
-// rejection holds the confidence-thresholded test errors.
+// rejection holds the test errors above a confidence threshold.
 type rejection struct {
 	TPR           float64       `json:"tpr"`
 	Threshold     float64       `json:"threshold"`

@@ -14,7 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// rejectByThreshold reads the held-out file, which sets the threshold, and the attacks, and fills in the errors of p.
+// rejectByThreshold reads the attacks, and the held-out file, which sets the threshold. It computes the test errors of
+// p.
 func rejectByThreshold(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (*rejection, error) {
@@ -43,7 +44,8 @@ func rejectByThreshold(
 	return r, nil
 }
 
-// readAttacks reads the answers under each attack: the input's columns, if any, and every --attack file.
+// readAttacks reads the answers under each attack from the columns of the input, if it has such columns, and from every
+// --attack file.
 func readAttacks(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (attacks [][]calib.Attacked, err error) {
@@ -92,7 +94,7 @@ func readPredictions(
 		return p, nil, badInput(err)
 	}
 	if runfolder.Owns(path) {
-		if _, err := runfolder.Find(path); err != nil { // refuse a file of an unreadable run
+		if _, err := runfolder.Find(path); err != nil { // refuse a file in an unreadable run folder
 			return nil, nil, badInput(err)
 		}
 	}
@@ -100,7 +102,7 @@ func readPredictions(
 }
 
 // readPredictionTable reads predictions.csv, or its rows at one radius. From bounds.csv it keeps the rows with a
-// certified class, or all rows for everyExample.
+// certified class, or all rows if everyExample is set.
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
@@ -125,8 +127,8 @@ func holdsVotes(path string) bool {
 	return err == nil && info.IsDir() || strings.HasSuffix(path, runfolder.VotesFile)
 }
 
-// findMeanScores returns the bounds.csv of a run and one of its radii: the rows at each radius have every example's
-// mean score without attack. The path is empty if vote shares are to be used.
+// findMeanScores returns the path of the bounds.csv of a run, and one radius in this file. The rows at any radius
+// contain the mean score of every example without attack. The path is empty if the command uses vote shares.
 func findMeanScores(path string, o metricsOptions) (file string, radius float64, err error) {
 	wanted := o.probabilities != nil && *o.probabilities == meanScores
 	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {
@@ -151,7 +153,7 @@ func findMeanScores(path string, o metricsOptions) (file string, radius float64,
 	return "", 0, nil
 }
 
-// readVotePredictions takes the votes of a run or file as predictions.
+// readVotePredictions reads the votes of a run or file as predictions.
 func readVotePredictions(path string) (*calib.Predictions, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {

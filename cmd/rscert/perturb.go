@@ -63,7 +63,7 @@ in the file --out.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "h" { // its name in the formula
+		if name == "h" { // the name of the bandwidth in the formula
 			name = "bandwidth"
 		}
 		return pflag.NormalizedName(name)
@@ -136,7 +136,8 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeScores writes the perturbed scores, the input's labels, if any, and the parameters of each row.
+// writeScores writes the perturbed scores and the parameters of each row. If the input has labels, it writes these,
+// too.
 func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
 	if !labelled {

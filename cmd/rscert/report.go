@@ -204,7 +204,7 @@ func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) er
 	return nil
 }
 
-// read summarises the runs, and the baseline if there is one, all at the same radii.
+// read summarises the runs, and the baseline if there is one. All summaries have the same radii.
 func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary.Summary, baseline *summary.Summary, err error) {
 	if o.baseline != "" {
 		paths = append(slices.Clone(paths), o.baseline)

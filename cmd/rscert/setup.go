@@ -75,7 +75,7 @@ type setupReport struct {
 	Version string `json:"version"`
 	Library string `json:"library"`
 	CUDA    string `json:"cuda,omitempty"` // the folder of NVIDIA's libraries
-	Fetched bool   `json:"fetched"`        // false: everything was there
+	Fetched bool   `json:"fetched"`        // false: all libraries were present
 }
 
 func runSetup(ctx context.Context, s streams, o setupOptions) error {

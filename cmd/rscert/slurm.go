@@ -62,7 +62,7 @@ the command submits the rest.`,
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \
       certify --model resnet.onnx --data imagenet/ --sigma 0.5 --device cuda --out run
   rscert slurm --shards 8 --dry-run -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run`,
-		DisableFlagParsing: true, // sbatch's options are unknown here
+		DisableFlagParsing: true, // rscert does not know the options of sbatch
 	}
 	var o slurmOptions
 	o.add(cmd.Flags())
@@ -133,7 +133,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 	return nil
 }
 
-// openArray begins an array, or resumes the one in certify's --out.
+// openArray starts an array, or resumes the array in the --out folder of certify.
 func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resumed bool, err error) {
 	if err := checkShards(o.shards); err != nil {
 		return nil, false, err
@@ -192,7 +192,8 @@ func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Arr
 	return a, checkMerged(a.Out)
 }
 
-// resumeArray loads the array that was begun in a.Out and checks that a continues it. It returns nil if none was begun.
+// resumeArray loads the array that was started in a.Out, and checks that a continues it. It returns nil if no array was
+// started there.
 func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	then, err := cluster.Load(a.Out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -210,7 +211,7 @@ func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	return then, then.Resume(a)
 }
 
-// checkMerged refuses an existing run folder before hours of sampling.
+// checkMerged refuses an existing run folder before the sampling, which can take hours.
 func checkMerged(out string) error {
 	entries, err := os.ReadDir(out)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -222,7 +223,7 @@ func checkMerged(out string) error {
 	return hint.Add(badInput(fmt.Errorf("%s: %w", out, err)), "choose another --out")
 }
 
-// watch returns the watch over the array a.
+// watch returns an object that monitors the array a.
 func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
 	var bar *progress.Bar
 	var shown int

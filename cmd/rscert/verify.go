@@ -105,7 +105,7 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	return err
 }
 
-// sampleAgain returns the request to sample examples again, or nil without --model and --data.
+// sampleAgain returns the settings for sampling examples again, or nil without --model and --data.
 func (o verifyOptions) sampleAgain(choice *uint64) (*run.Again, error) {
 	q := o.again
 	switch {
@@ -133,7 +133,7 @@ func (o verifyOptions) writeJUnit(doc []byte, err error) error {
 	return durable.WriteFile(o.junit, doc)
 }
 
-// verifyOutcomes turns the checks into tests. A check that was not done has not failed.
+// verifyOutcomes converts the checks into tests of a JUnit file. A skipped check counts as not failed.
 func verifyOutcomes(v run.Verdict) (outcomes []gate.Outcome) {
 	for _, c := range v.Checks {
 		outcomes = append(outcomes, gate.Outcome{

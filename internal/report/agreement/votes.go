@@ -18,14 +18,15 @@ func sumCounts(pairs []pair) (sum int64) {
 	return sum
 }
 
-// fromCounts returns a lower bound on the number of samples drawn by both runs whose votes differ, selection and
-// estimation together.
+// fromCounts returns a lower bound on the number of samples whose votes differ, among the samples that both runs drew.
+// It counts selection and estimation samples together.
 func fromCounts(a, b certify.Votes) int64 {
 	return votesMoved(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + votesMoved(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
 }
 
-// votesMoved returns Σ_k max(0, a_k − b_k), where a counts n ≤ m samples and None is one more class. b includes the same
-// first n samples, so at most b_k of a's votes for k can be equal in b. For n = m the sum is half the L1 distance.
+// votesMoved returns Σ_k max(0, a_k − b_k). Here a counts the votes of n samples and b counts the votes of m ≥ n
+// samples; None is one more class. The first n samples of b are the samples of a, so at most b_k of the votes for class
+// k in a can be the same in b. For n = m the sum is half the L1 distance.
 func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
 	if n > m {
 		a, aNone, b, bNone = b, bNone, a, aNone
