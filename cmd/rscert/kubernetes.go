@@ -115,7 +115,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 }
 
 var (
-	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // with the suffix -merge or the index of a pod, the name must be a label
+	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // short: with -merge or a pod's index, the name must be a label
 	claimName      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 	quantity       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
 )

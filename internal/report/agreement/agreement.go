@@ -240,7 +240,8 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N { // the counts of None differ only if the counts of some class differ
+	// The counts of None differ only if one of these differs.
+	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N {
 		a.OtherCounts++
 	}
 	if x.N != y.N {

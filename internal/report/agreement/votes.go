@@ -38,7 +38,7 @@ func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64
 	return sum
 }
 
-// Votes of a sample other than classes.
+// Values of a vote that are not classes.
 const (
 	nobody = -1 // the output was no answer
 	untold = -2 // tied scores hide the vote
@@ -111,7 +111,8 @@ func openSamples(path string) (*samples, error) {
 	return &samples{Scores: s, path: path}, err
 }
 
-// votes returns the votes of an example after the previous one: first selection samples, then estimation samples.
+// votes returns the votes of the next example: first the votes of selection samples, then the votes of estimation
+// samples.
 func (s *samples) votes(index int) ([]int32, error) {
 	for {
 		i, _, err := s.Next()
@@ -141,7 +142,7 @@ func (s *samples) votes(index int) ([]int32, error) {
 	return s.read, err
 }
 
-// finish reads to the end, which completes the check of the checksums.
+// finish reads the rest of the file, which completes the check of the checksums.
 func (s *samples) finish() error {
 	for {
 		if _, _, err := s.Next(); errors.Is(err, io.EOF) {
@@ -152,11 +153,11 @@ func (s *samples) finish() error {
 	}
 }
 
-// vote returns the vote of a sample with these probabilities. They are rounded, so if two are equal either class may
-// have had the larger logit.
+// vote returns the vote of a sample with these probabilities. The probabilities are rounded: if two of them are equal,
+// either class may have had the larger logit.
 func vote(probs []float32) int32 {
 	k := smoothing.Vote(probs)
-	if k < 0 || probs[k] == 0 { // no answer is saved as zeros
+	if k < 0 || probs[k] == 0 { // zeros stand for a sample without an answer
 		return nobody
 	}
 	for _, p := range probs[k+1:] {

@@ -25,7 +25,7 @@ type Source struct {
 	Path         string
 	Kind         Kind
 	Run          *runfolder.Run        // for RunKind
-	Certificates []certify.Certificate // one an example
+	Certificates []certify.Certificate // one per example
 	Votes        []certify.Votes       // for a run: votes in the order of the certificates; otherwise nil
 	Bounds       *Bounds               // on confidence under attack; nil if there are none
 }
@@ -58,7 +58,7 @@ func Default() Options {
 	return Options{Level: DefaultLevel, Delta: DefaultDelta, Bins: DefaultBins, Taus: []float64{0.5, 0.8, 0.9}}
 }
 
-// check rejects options that make no sense.
+// check rejects meaningless options.
 func (o Options) check() error {
 	switch {
 	case !(o.Level > 0 && o.Level < 1):
@@ -176,7 +176,7 @@ func checkCertificate(first, c certify.Certificate) error {
 	return nil
 }
 
-// checkVotes checks that the votes are of the certificates' examples.
+// checkVotes checks that the votes belong to the examples of the certificates.
 func (s Source) checkVotes() error {
 	if s.Votes != nil && len(s.Votes) != len(s.Certificates) {
 		return fmt.Errorf("%s: votes of %d examples, certificates of %d", s.Path, len(s.Votes), len(s.Certificates))
@@ -273,7 +273,8 @@ func countRows(rows []Row, is func(Row) bool) (n int) {
 	return n
 }
 
-// accuracies returns the accuracy without noise and by the most votes, as certify.Accuracy does; nil if unknown.
+// accuracies returns two accuracies as certify.Accuracy does: without noise, and of the class with the most votes. An
+// unknown accuracy is nil.
 func accuracies(rows []Row, level float64) (clean, smoothed *Share) {
 	labelled := func(r Row) bool { return r.Label != certify.UnknownLabel }
 	clean = optionalShare(
@@ -305,8 +306,8 @@ func (s Summary) At(radius float64) CurvePoint {
 	return p
 }
 
-// Steps returns the radii at which the certified accuracy falls, ascending: just above one of them fewer examples
-// count.
+// Steps returns the radii at which the certified accuracy falls, in ascending order. Fewer examples count just above
+// such a radius than at this radius.
 func (s Summary) Steps() []float64 {
 	var radii []float64
 	for _, r := range s.Rows {
@@ -318,7 +319,8 @@ func (s Summary) Steps() []float64 {
 	return slices.Compact(radii)
 }
 
-// SumOfRadii returns the sum of the correct examples' radii, as decimals, without the largest omit of them.
+// SumOfRadii returns the sum of the radii of the correct examples, as decimals. It omits the largest radii; the
+// parameter omit is their number.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	var radii []float64
 	for _, r := range s.Rows {
@@ -330,7 +332,8 @@ func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	return decimal.Sum(radii[:max(0, len(radii)-int(omit))])
 }
 
-// betsSeed fixes the random order of the examples in a betting interval. Any seed independent of them is valid.
+// betsSeed fixes the random order of the examples in a betting interval. Any seed that is independent of the examples
+// is valid.
 const betsSeed = 1
 
 func (s Summary) averageRadius(source Source) Average {
@@ -369,7 +372,7 @@ func (s Summary) classes() []Class {
 	return classes
 }
 
-// reliability returns the bins of the votes' shares; nil if an example has no label or no answer.
+// reliability returns the bins of the vote shares. It returns nil if an example has no label or no answer.
 func (s Source) reliability(o Options) (*Reliability, error) {
 	for _, v := range s.Votes {
 		if v.Label == certify.UnknownLabel || v.None > 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Read reads the evidence at a path. It accepts a run by its folder or one of its files, a file of certificates, and
-// a log with the columns idx, label, predict, radius, correct, as written by the programs of Cohen et al. 2019.
+// Read reads the evidence at a path. The path may lead to a run folder or one of its files, a file of certificates, or
+// a log with the columns idx, label, predict, radius, correct. The programs of Cohen et al. 2019 write such logs.
 func Read(ctx context.Context, path string) (Source, error) {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
@@ -73,14 +73,14 @@ func (s Source) sound() bool {
 	return true
 }
 
-// isLog reports whether a file starts like a table, not like JSON.
+// isLog reports whether a file starts like a table and not like JSON.
 func isLog(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	first, _ := bufio.NewReader(f).Peek(1) // readers report an empty file
+	first, _ := bufio.NewReader(f).Peek(1) // the readers report an empty file
 	return len(first) > 0 && first[0] != '{', nil
 }
 
