@@ -26,7 +26,7 @@ import (
 type Verdict struct {
 	Run   string `json:"run"`
 	Valid bool   `json:"valid"` // no check failed
-	// From run.json; empty where run.json has changed since it was written.
+	// These values come from run.json. They are empty if run.json has changed since rscert wrote it.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
 	Method     string             `json:"method,omitempty"`
@@ -111,9 +111,9 @@ func (v *verifier) skip(name, why string, args ...any) {
 	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
 }
 
-// Verify checks the run in a folder as a third party would: it trusts none of the results and recomputes all that the
-// folder allows. If again is not nil, it also resamples examples with the model. spell formats parameters in the
-// verdict. An error means that there is nothing to verify.
+// Verify checks the run in a folder as a third party would. It trusts none of the results and recomputes everything
+// that the folder allows. If again is not nil, it also resamples examples with the model. spell formats parameters in
+// the verdict. An error means that there is nothing to verify.
 func Verify(ctx context.Context, path string, again *Again, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
 	if err != nil {
@@ -289,8 +289,8 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// contradicts returns an error if a certificate claims more than its evidence supports. If it claims less, lower is
-// true: an earlier rscert may have had a looser bound.
+// contradicts returns an error if a certificate claims more than the evidence supports. If a certificate claims less,
+// lower is true: an earlier version of rscert may have computed a looser bound.
 func contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	if equalJSON(claimed, computed) {
 		return false, nil
@@ -331,8 +331,8 @@ func (v *verifier) judgeConditions(c certifiers, whole bool) {
 	}
 }
 
-// judgeByScores recertifies the saved scores: it recomputes the bounds on the confidence, and the certificates if they
-// are by scores. Reading the scores checks their checksums.
+// judgeByScores recertifies the saved scores. It recomputes the bounds on the confidence, and the certificates if
+// scores certify the classes. Reading the scores also verifies the checksums of the file.
 func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
 	run := v.Evidence.Run
 	q := SavedScores{Evidence: v.Evidence, Params: scoreParams(run.Parameters, run.Target(run.Parameters.Alpha)), Temperature: 1, Votes: v.Evidence.ClassMethod()}
@@ -424,7 +424,7 @@ func (v *verifier) judgeBatches() {
 	}
 }
 
-// chosen reports whether this rscert would have compared a sample of the run.
+// chosen reports whether this version of rscert would have compared a sample of the run.
 func (v *verifier) chosen() bool {
 	run := v.Evidence.Run
 	p := run.Parameters
