@@ -37,7 +37,7 @@ if the OpenVINO library is present. Compare these times before you use --device 
 command names the missing library and the remedy. If no library works, it lists the
 places that it searched, and the exit code is 1.
 
-rscert takes the library from --onnxruntime, else from $RSCERT_ONNXRUNTIME, else from
+rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `, else from
 the user's cache (where 'rscert setup' puts it), else from a system folder.`,
 		Example: `  rscert doctor
   rscert doctor --json --onnxruntime /opt/onnxruntime-gpu/lib/libonnxruntime.so`,

@@ -55,18 +55,10 @@ population from which the examples are drawn (Clopper–Pearson, at --level). Th
 "with probability" is a bound for these examples only: it subtracts the number of
 certificates that can be wrong at 1 − delta.
 
-With --require, the exit code is 3 if a requirement is not met. These are examples of
-all requirements:
+With --require, the exit code is 3 if a requirement is not met. There is one
+example for each kind of requirement:
 
-  certified-accuracy@0.5>=0.60       share that is certified right within the radius
-  clean-accuracy>=0.95               accuracy of the model without noise
-  smoothed-accuracy>=0.90            accuracy of the class with the most votes
-  acr>=0.45                          average certified radius
-  abstain-rate<=0.05                 share without a certificate
-  cbs@0.25<=0.05                     certified Brier score
-  cce@0.25<=0.10                     certified calibration error
-  thresholded-error@0.25,0.9<=0.05   certified error among answers with confidence ≥ TAU
-
+` + gate.Help() + `
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
 requirement tests the value that holds with probability 1 − delta. A record that is
 unsound or idealised never meets a requirement with this prefix. Numbers are compared
