@@ -4,7 +4,8 @@ package certify
 type VoteMethod string
 
 const (
-	// ExactMargin is the exact margin search: Buehler's bound, with outcomes ordered by their bonferroni margin (margin.go).
+	// ExactMargin is the exact margin search: Buehler's bound, with outcomes ordered by their bonferroni margin
+	// (margin.go).
 	ExactMargin VoteMethod = "margin"
 	// Bonferroni uses Clopper–Pearson bounds for the class and for the runner-up, at α/2 each (bonferroni.go).
 	Bonferroni VoteMethod = "bonferroni"
