@@ -45,7 +45,7 @@ type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: taken from the run or the file
 	examples int      // 0: taken from the run or the file
-	wanted   bool     // one of the flags is given: fail if something is unknown
+	wanted   bool     // whether one of the flags is given; then unknown values are an error
 }
 
 func newACCE(s streams) *cobra.Command {
@@ -54,43 +54,48 @@ func newACCE(s streams) *cobra.Command {
 	var size picture.Size
 	cmd := &cobra.Command{
 		Use:   "acce bounds.csv | RUN",
-		Short: "Bound the calibration under attack: CBS, exact CCE, ADMM, dECE",
-		Long: `ACCE answers: how wrong can my model's calibration get under an attack? From bounds
-on each prediction's confidence within a radius it computes how bad calibration gets
-when an adversary moves every confidence within its bounds (Emde et al. 2025):
+		Short: "Bound calibration under attack: CBS, exact CCE, ADMM, dECE",
+		Long: `This command bounds how wrong the calibration of a model can get under an attack. It
+starts from bounds on the confidence of each prediction within a radius. It computes
+the worst calibration if an adversary moves every confidence within its bounds (Emde
+et al. 2025):
 
   CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
   CCE    certified calibration error: the largest expected calibration error
          over --bins equal-width bins [lo,hi), by --solver exact
 
-All solvers but exact are searches: they find a large calibration error, perhaps not
-the largest. Their results are estimates from below and certify nothing:
+All solvers but 'exact' are searches. A search finds a large calibration error, which
+need not be the largest. Its result is an estimate from below and certifies nothing:
 
 ` + describeSolvers() + `
-The --admm and --dece flags set up these searches; the defaults are the paper's.
-ADMM runs every combination of its lists, 16 by default. --trace writes how much
-each run violates the constraints after each step.
+The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their
+defaults are the values in the paper. ADMM runs once for every combination of the
+values in its lists, 16 times by default. With --trace, the command records for every
+run how much each step violates the constraints.
 
---adaptive also bounds the largest calibration error with --bins bins of equal count
-(AdaECE) from both sides: an attack attains the lower bound, and the upper bound
-holds for any bins.
+With --adaptive, the command also bounds the largest calibration error over --bins
+bins of equal count (AdaECE) from both sides. An attack attains the lower bound. The
+upper bound holds for any bins.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
-probability 1 − alpha. For all bounds together: with probability 1 − delta at most
-k of the n bounds fail, where k is the 1 − delta quantile of Bin(examples, alpha).
-The Brier score is then at most CBS + k/n and the calibration error at most CCE +
-2k/n. This needs independent noise for each example. examples counts all sampled
-examples, including those without a certified class: the same noise decides that.
+probability 1 − alpha. With probability 1 − delta, at most k of the n bounds fail,
+where k is the 1 − delta quantile of Bin(examples, alpha). In this case the Brier
+score is at most CBS + k/n, and the calibration error is at most CCE + 2k/n. This
+statement needs independent noise for each example. The number 'examples' counts all
+sampled examples, including those without a certified class, because the same noise
+decides whether a class is certified.
 
-With --tau the classifier answers only where its confidence is at least τ, and acce
-bounds the share of answers that an attack makes wrong by E/(E+C): E examples may be
-answered wrongly, C are answered rightly under every attack. For all bounds together
-the bound is (E+k)/(E+C).
+With --tau, the classifier answers only where its confidence is at least τ. The
+command then bounds the share of answers that an attack makes wrong by E/(E+C). Here E
+counts the examples whose answer may be wrong, and C counts the examples whose answer
+is right under every attack. With probability 1 − delta, the share is at most
+(E+k)/(E+C).
 
-The file has columns lower, upper (in [0,1]) and correct (0 or 1), and optionally
-index, confidence (without attack), radius, examples, alpha and certified. Rows with
-certified = 0 bound the label's score; only --tau counts them. The format is CSV, JSON
-lines or npz, also as .gz; - reads stdin. In a run folder, acce reads bounds.csv.`,
+The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
+index, confidence (without attack), radius, examples, alpha and certified are
+optional. A row with certified = 0 bounds the score of the label, and only --tau
+counts such rows. The format is CSV, JSON lines or npz, or one of these as .gz. With
+-, the command reads stdin. For a run folder, it reads bounds.csv.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert acce run
   rscert acce run --tau 0.5,0.7,0.9 --plot attack.svg
@@ -114,15 +119,15 @@ lines or npz, also as .gz; - reads stdin. In a run folder, acce reads bounds.csv
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	integerVar(f, &o.bins, "bins", 15, "equal-width bins of the calibration error")
+	integerVar(f, &o.bins, "bins", 15, "number of equal-width bins of the calibration error")
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run")
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with equal-count bins")
-	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii` (default: all, each radius separately)")
-	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error when answering only at these `confidences` or above")
+	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii` (default: all radii, each separately)")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of a classifier that answers only at these `confidences` or above")
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "allowed failure probability of the statement about the whole dataset")
 	f.Float64Var(&alpha, "alpha", 0, "failure probability of each bound; default: from the run or the file")
-	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those left out; default: from the run or the file")
-	f.StringSliceVar(&o.plots, "plot", nil, "plot to this .svg, .png or .pdf `file`: reliability diagrams without attack and under the\nworst attack, and CBS and CCE by radius")
+	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including examples without a certified class; default: from the run or the file")
+	f.StringSliceVar(&o.plots, "plot", nil, "write a figure to this .svg, .png or .pdf `file`: reliability diagrams without attack and\nunder the worst attack, and CBS and CCE by radius")
 	f.TextVar(&size, "plot-size", picture.Size{}, "the plot's `size` in centimetres (default: by the number of radii)")
 	f.BoolVar(&o.same, "same-examples", false, "use only the examples present at every radius, so that radii can be compared")
 	gateFlags(cmd, &o.gate)
@@ -144,7 +149,7 @@ func describeSolvers() string {
 	return b.String()
 }
 
-// study checks the flags and returns the study that they ask for. Missing values come from the bounds' run.
+// study checks the flags and returns the study that they describe. Missing values come from the run of the bounds.
 func (o acceOptions) study(s streams, bounds runfolder.Bounds) (acce.Options, error) {
 	st := o.statement
 	switch {
@@ -240,7 +245,7 @@ func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, input)
 }
 
-// writeWith writes the output of write to a file; no name, no file.
+// writeWith writes the output of write to a file. It writes nothing if the name is empty.
 func writeWith(file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil

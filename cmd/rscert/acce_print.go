@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// printStudy prints the results. After an interruption there are fewer than the radii asked for.
+// printStudy prints the results. After an interruption the study lacks some of the requested radii.
 func printStudy(s streams, o acceOptions, results []acce.Result, asked int) error {
 	switch {
 	case o.json && asked > 1:

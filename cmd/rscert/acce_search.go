@@ -26,26 +26,26 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	f := cmd.Flags()
 	paper, dece := admm.PaperGrid(), admm.DECEParams{}.Complete()
 	first := paper.Runs(true)[0]
-	choiceListVar(f, &o.admm.Starts, "admm-starts", paper.Starts, admm.Starts, "admm: `confidences` to start from: "+admm.Starts.String())
+	choiceListVar(f, &o.admm.Starts, "admm-starts", paper.Starts, admm.Starts, "admm: `confidences` of the start: "+admm.Starts.String())
 	f.Float64SliceVar(&o.admm.RatesZ, "admm-learning-rate-z", paper.RatesZ, "admm: learning `rates` of the confidences")
-	f.Float64SliceVar(&o.admm.RatesA, "admm-learning-rate-a", paper.RatesA, "admm: learning `rates` of the assignment to bins")
+	f.Float64SliceVar(&o.admm.RatesA, "admm-learning-rate-a", paper.RatesA, "admm: learning `rates` of the assignment of confidences to bins")
 	f.Float64Var(&o.admm.Rho, "admm-rho", first.Rho, "admm: initial penalty ρ")
-	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "admm: `factors` on ρ after each step")
+	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "admm: `factors` that multiply ρ after each step")
 	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "admm: largest ρ")
-	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "admm: steps per run; each combination of the lists is a run")
-	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "dece: `confidences` to start from: "+admm.Starts.String())
-	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "dece: additional starts, uniform within the bounds")
+	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "admm: number of steps per run; each combination of the lists is a run")
+	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "dece: `confidences` of the start: "+admm.Starts.String())
+	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "dece: number of additional random starts, uniform within the bounds")
 	integerVar(f, &o.dece.Seed, "dece-seed", 1, "dece: seed of the random starts")
 	f.Float64Var(&o.dece.Rate, "dece-learning-rate", dece.Rate, "dece: initial learning rate; it falls to 0")
-	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "dece: steps per start")
-	f.StringVar(&o.trace, "trace", "", "write the residuals of admm and dece by step to this CSV `file`")
-	integerVar(f, &o.traceEvery, "trace-every", 10, "write every `k`-th step to --trace")
+	integerVar(f, &o.dece.Steps, "dece-steps", dece.Steps, "dece: number of steps per start")
+	f.StringVar(&o.trace, "trace", "", "write the residuals of admm and dece at each step to this CSV `file`")
+	integerVar(f, &o.traceEvery, "trace-every", 10, "write every `k`-th step to the file of --trace")
 }
 
-// mostRandomStarts is more than anybody waits for.
+// mostRandomStarts is the maximum of --dece-random-starts. Nobody would wait for more.
 const mostRandomStarts = 10_000
 
-// check refuses invalid values, and flags of a search that --solver does not name.
+// check refuses invalid values. It also refuses flags of a search that --solver does not name.
 func (o searchOptions) check(cmd *cobra.Command, solvers []acce.Solver) error {
 	asks := func(name string) bool {
 		return slices.ContainsFunc(solvers, func(s acce.Solver) bool { return s.Name == name })

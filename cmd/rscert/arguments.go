@@ -25,7 +25,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// noArguments is the Args of commands with flags only.
+// noArguments is the Args of commands that have only flags.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes flags only, as in --flag VALUE, but got %q", cmd.Name(), args[0])

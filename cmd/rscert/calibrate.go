@@ -37,23 +37,25 @@ func newCalibrate(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate outputs.npz",
 		Short: "Fit a map from a model's outputs to calibrated probabilities; save it as JSON and ONNX",
-		Long: `Calibrate fits a map on labelled outputs and reports metrics before and after it on
-other data: a random --holdout share of the rows, or the --held-out file. --apply
-uses a saved map instead.
+		Long: `This command fits a calibration map on labelled outputs of a model. It reports metrics
+before and after calibration on other data: a random --holdout share of the rows, or
+the --held-out file. With --apply, it uses a saved map instead.
 
 The methods are
 ` + calibrator.Help() + `
-The last four map one probability. With two classes it is the probability of class 1;
-with more, each class is mapped against the rest, and the results are divided by
-their sum. d is the log-odds of a class, within ±30, and s its probability.
+Here d is the log-odds of a class, limited to ±30, and s is the probability of this
+class. The last four methods map one probability. For two classes, it is the
+probability of class 1. For more classes, the method maps each class against the rest
+and divides the results by their sum.
 
-The file (npz, Parquet, CSV, JSON lines) holds labels in label and one of: logits [N, m];
-logit, the log-odds of class 1 of two; probabilities p0, p1, …; or score.
---out writes the calibrated probabilities of every row as CSV: p0 … , label, fitted.
+The file (npz, Parquet, CSV or JSON lines) holds the labels in 'label'. It also holds
+one of these: 'logits' [N, m]; 'logit', the log-odds of class 1 of two classes; the
+probabilities p0, p1, …; or 'score'. --out writes the calibrated probabilities of
+every row as CSV with the columns p0, p1, …, label and fitted.
 
---save writes the map as JSON. --onnx writes it as an ONNX graph (float32, operator set
-13). Its input "outputs" takes the model's outputs: append the graph to the model with
-onnx.compose.merge_models in Python.`,
+--save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
+operator set 13). The input "outputs" of the graph takes the outputs of the model.
+Append the graph to the model with onnx.compose.merge_models in Python.`,
 		Example: `  rscert calibrate logits.npz --method temperature --save map.json --onnx map.onnx
   rscert calibrate validation.npz --held-out test.npz --method matrix --l2 0.01
   rscert calibrate scores.csv --method isotonic --save map.json
@@ -68,14 +70,14 @@ onnx.compose.merge_models in Python.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	maps := calibrator.Choices()
-	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "the `method`: "+maps.String())
+	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "`method` of the map: "+maps.String())
 	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: penalty on the squared distance from the identity")
 	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
 	group(cmd, "The map")
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
-	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file` and fit every row of the input")
+	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on every row of the input")
 	group(cmd, "Test data")
-	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file`; fit nothing")
+	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file`, and fit nothing")
 	f.StringVar(&o.save, "save", "", "write the map to this JSON `file`")
 	f.StringVar(&o.onnx, "onnx", "", "write the map to this ONNX `file`")
 	f.StringVar(&o.out, "out", "", "write the probabilities to this CSV `file`")
@@ -164,12 +166,12 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	return r.print(s.out)
 }
 
-// calibrationTask holds the data that a map is fitted on and applied to, for calibrate and temperature.
+// calibrationTask holds the data for fitting and applying a map, for calibrate and temperature.
 type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
-	rows             []int  // rows of testTable in test; nil: all
-	fitted           []bool // for each row of all
+	rows             []int  // indices in testTable of the rows in test; nil: all rows
+	fitted           []bool // one value for each row of all
 	found            calibrator.Map
 }
 
@@ -205,7 +207,7 @@ func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputRea
 	return train, nil
 }
 
-// split divides the rows into fitted and tested ones.
+// split divides the rows into rows for fitting and rows for testing.
 type split struct {
 	file  string  // test data; "": part of the input
 	share float64 // held out
@@ -260,7 +262,7 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 	return c.sameShape(c.test, c.testTable.Path, c.table.Path)
 }
 
-// measure computes the metrics of the tested rows before and after the map.
+// measure computes the metrics of the test rows before and after calibration.
 func (c *calibrationTask) measure(m measurement, plain, mapped func(values []float64) []float64) (before, after *calibration, err error) {
 	for _, step := range []struct {
 		to    **calibration
@@ -284,7 +286,8 @@ func (c *calibrationTask) measure(m measurement, plain, mapped func(values []flo
 	return before, after, nil
 }
 
-// predictionsOf makes predictions from probabilities: of class 1 if the outputs have one column, else of the top label.
+// predictionsOf makes predictions from probabilities. The predictions are of class 1 if the outputs have one column,
+// and otherwise of the top label.
 func predictionsOf(probability []float64, d calibrator.Data) (*calib.Predictions, error) {
 	p, err := calib.TopLabel(probability, d.Classes, d.Label)
 	if err == nil && d.Columns == 1 {

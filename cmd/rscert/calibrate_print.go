@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// write writes --save, --onnx and --out.
+// write writes the files of --save, --onnx and --out.
 func (c *calibrationTask) write(o calibrateOptions) error {
 	if o.save != "" {
 		content, err := json.MarshalIndent(c.found, "", "  ")
@@ -94,7 +94,7 @@ func noMaximum(temperature float64) string {
 	return "uniform probabilities fit better than the logits, so the likelihood has no maximum"
 }
 
-// writeBeforeAfter prints the metrics of the same examples before and after the map.
+// writeBeforeAfter prints the metrics of the same examples before and after calibration.
 func writeBeforeAfter(w io.Writer, before, after calibration) error {
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""),

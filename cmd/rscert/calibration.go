@@ -41,7 +41,7 @@ func newEstimate(e calib.Estimate) *estimate {
 	return &estimate{report.Number(e.Value), report.Number(e.Lower), report.Number(e.Upper), string(e.Method)}
 }
 
-// interval returns the table's cell, nil without an interval.
+// interval returns the cell of the interval in a table. It returns nil if there is no interval.
 func (e *estimate) interval() report.Cell {
 	if math.IsNaN(float64(e.Low)) {
 		return nil
@@ -49,7 +49,7 @@ func (e *estimate) interval() report.Cell {
 	return report.Interval{Low: float64(e.Low), High: float64(e.High)}
 }
 
-// calibration are the metrics of one set of predictions as printed.
+// calibration holds the metrics of one set of predictions as printed.
 type calibration struct {
 	Quantity       calib.Quantity       `json:"quantity"` // for the calibration errors, Brier score and areas
 	Accuracy       *estimate            `json:"accuracy"`

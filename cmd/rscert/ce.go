@@ -29,38 +29,41 @@ func newCE(s streams) *cobra.Command {
 	var o ceOptions
 	cmd := &cobra.Command{
 		Use:   "ce scores.csv --monotone",
-		Short: "Bound the calibration error of a binary classifier, above and below",
-		Long: `CE bounds the calibration error E|s − P(y=1|s)| of a binary classifier from above
-and from below. Each bound holds with probability at least 1 − delta, for any
-distribution of the scores. The lower bound assumes nothing. No method bounds the
+		Short: "Bound the calibration error of a binary classifier from above and from below",
+		Long: `This command bounds the calibration error E|s − P(y=1|s)| of a binary classifier from
+above and from below. Each bound holds with probability at least 1 − delta, for any
+distribution of the scores. The lower bound needs no assumption. No method bounds the
 error from above without one of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
   --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1 (a monotone
                   function has at most 1)
   --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h. 'rscert
-                  perturb' does that and records h in the file; --perturb does it here. This
-                  assumes nothing about P(y=1|s), but the bounds apply to the perturbed
-                  scores: use the classifier with these
+                  perturb' perturbs scores and records h in the file; --perturb perturbs
+                  them here. This assumes nothing about P(y=1|s), but the bounds apply to
+                  the perturbed scores: use the classifier with perturbed scores
 
-Nobody can check the first two. CE refuses scores that cannot have been perturbed.
+No test can verify the first two assumptions. For the third, the command refuses
+scores that cannot be perturbed scores.
 
 ` + describeBoundMethods() + `
-Without --method, ce computes the binned bound for each assumption given. It also prints
-an estimate without a guarantee, and a bound on the error of this data set: the mean
-of |s − P(y=1|s)| over its own scores.
+Without --method, the command computes the binned bound for each given assumption. It
+also prints an estimate without a guarantee, and a bound on the error of this data
+set: the mean of |s − P(y=1|s)| over its scores.
 
-Each bound alone holds with probability 1 − delta. --joint divides delta among all
-bounds, including the lower bound and the curve, so that all hold together. Choose the
-method, the bandwidth, the variation and the seed before you look at the bounds.
+Each bound alone holds with probability 1 − delta. With --joint, the command divides
+delta among all bounds, including the lower bound and the curve, so that all of them
+hold together. Choose the method, the bandwidth, the variation and the seed before you
+look at the bounds.
 
---curve FILE writes the calibration curve as CSV: the mean label in bins of neighbouring
-scores, and limits on the mean of P(y=1|s) over each bin's scores. The limits hold in
-all bins together with probability 1 − delta, for any P(y=1|s).
+--curve FILE writes the calibration curve as CSV. A row of the curve is a bin of
+neighbouring scores with the mean label and limits on the mean of P(y=1|s) over the
+bin. The limits hold in all bins together with probability 1 − delta, for any
+P(y=1|s).
 
-The file has columns score (in [0,1]) and label (0 or 1); a classifier with more
-classes has confidence and correct instead. CSV, JSON lines or npz, also as .gz; -
-reads stdin.`,
+The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with
+more than two classes it has the columns confidence and correct instead. The format is
+CSV, JSON lines or npz, or one of these as .gz. With -, the command reads stdin.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert ce perturbed.csv
@@ -74,15 +77,15 @@ reads stdin.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "upper `bounds` to compute")
+	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "`methods` for the upper bounds")
 	f.Float64Var(&o.Delta, "delta", 0.05, "allowed failure probability of a bound")
-	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only increases or only decreases: --variation 1")
+	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only increases or only decreases; this implies --variation 1")
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
 	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the perturbed scores, if the file does not record it")
 	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with --bandwidth, as 'rscert perturb' does")
-	integerVar(f, &o.Folds, "folds", 5, "folds of the cross-fitting in tv and nw")
-	integerVar(f, &o.Seed, "seed", 1, "seed for the order in the lower bound, the folds and --perturb")
-	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all hold together")
+	integerVar(f, &o.Folds, "folds", 5, "number of folds of the cross-fitting in the methods 'tv' and 'nw'")
+	integerVar(f, &o.Seed, "seed", 1, "seed for the order in the lower bound, for the folds and for --perturb")
+	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -117,7 +120,7 @@ type ceReport struct {
 	Variation *float64 `json:"variation,omitempty"` // the assumption
 	Bandwidth float64  `json:"bandwidth,omitempty"`
 	Perturbed bool     `json:"perturbed"` // by this command
-	// Recorded: the file records the bandwidth.
+	// Recorded tells whether the file records the bandwidth.
 	Recorded   bool                        `json:"recorded"`
 	Assumption string                      `json:"assumption"`
 	Estimate   float64                     `json:"estimate"` // without a guarantee

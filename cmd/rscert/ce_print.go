@@ -91,7 +91,7 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 	return nil
 }
 
-// describeTerms writes a bound's terms as a sum, without the term of rounding.
+// describeTerms writes the terms of a bound as a sum, without the rounding term.
 func describeTerms(terms calib.Terms) string {
 	var sum []string
 	for _, term := range terms {

@@ -34,19 +34,20 @@ func newCertify(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certify --model M.onnx --data D --sigma S --out RUN",
 		Short: "Certify a classifier's predictions on a dataset",
-		Long: `Certify samples the model's predictions under Gaussian noise N(0, σ²I). For every
-example it writes an L2 radius: within it, no perturbation changes the smoothed
-prediction. Each radius is right with probability at least 1 − alpha (Cohen et al.
-2019). σ and every radius are in the units of the data as read: images have values in
-[0,1]; --mean and --std are applied after the noise.
+		Long: `This command samples the predictions of a model under Gaussian noise N(0, σ²I). For
+every example it writes an L2 radius. No perturbation within this radius changes the
+prediction of the smoothed model. Each radius is right with probability at least 1 −
+alpha (Cohen et al. 2019). σ and every radius are in the units of the input data.
+Images have values in [0,1]; --mean and --std apply after the noise.
 
-With --confidence-radii the votes certify the class, and the same samples bound the
-confidence, the class's mean score, at those radii; see 'rscert acce'. With --scores
-too, or with a --method for scores, the scores certify the class.
+With --confidence-radii, the votes certify the class. The same samples bound the
+confidence, which is the mean score of the class, at these radii (see 'rscert acce').
+If you also give --scores, or a --method for scores, the scores certify the class
+instead of the votes.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
-docs/results.md), and bounds.csv or scores.npz if requested. The results are the
-same, byte for byte, for every --batch and --threads, and after --resume.`,
+docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
+byte for byte, for every --batch and --threads, and after --resume.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --check
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --plan --deadline 2h
@@ -80,10 +81,10 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 		addSamplingFlags(cmd, &o.Certification)
 	})
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run folder; start it if there is none")
-	f.BoolVar(&o.check, "check", false, "check model and data without sampling: shapes, ranges, accuracy on 200 examples, time")
+	f.BoolVar(&o.check, "check", false, "check the model and the data without sampling: shapes, ranges, accuracy on 200 examples, time")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
-	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate how long the whole run would take")
-	f.DurationVar(&o.deadline, "deadline", 0, "with --plan: compute how many parallel shards finish within this time, such as 2h")
+	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate the time of the whole run")
+	f.DurationVar(&o.deadline, "deadline", 0, "with --plan: compute how many parallel shards the run needs to finish within this time, such as 2h")
 	group(cmd, "How it is run")
 	gateFlags(cmd, &o.gate)
 	group(cmd, "Requirements")
@@ -98,23 +99,23 @@ same, byte for byte, for every --batch and --threads, and after --resume.`,
 // addSamplingFlags adds the flags for sampling and certificates.
 func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	f := cmd.Flags()
-	integerVar(f, &p.N, "n", 100000, "estimation samples per example; with --stop, the most")
+	integerVar(f, &p.N, "n", 100000, "estimation samples per example; with --stop, the maximum number")
 	integerVar(f, &p.N0, "n0", 100, "selection samples per example")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed failure probability of a certificate")
 	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("for votes: %s (default margin); for scores: %s (default with --scores: betting)",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+names(certify.Classes()))
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = only the smoothed classifier's")
+	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant L for --margin first; 0 = none: use only the constant of the smoothed classifier")
 	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop early: radius>=R or precision=F")
 	f.BoolVar(&p.Scores, "scores", false, "certify by mean scores (softmax), not by votes")
-	f.BoolVar(&p.SaveScores, "save-scores", false, "keep all scores in scores.npz, to certify them again; implies --scores unless --confidence-radii is given; takes 4·n·m bytes per example")
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bound a margin: "+names(certify.Combines()))
+	f.BoolVar(&p.SaveScores, "save-scores", false, "save all scores in scores.npz, so that you can certify them again; implies --scores unless --confidence-radii is given; the file takes 4·n·m bytes per example for m classes")
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound a margin with --scores: "+names(certify.Combines()))
 	f.Float64Var(&p.Temperature, "temperature", 1, "temperature of the softmax with --scores")
-	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "also bound the confidence under attack at these `radii` by mean scores (bounds.csv); takes half of alpha")
-	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method for these bounds: "+names(certify.ConfidenceMethods()))
-	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound on the means in standard and tangent")
-	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band for the distribution in cdf: "+names(certify.Bands()))
+	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "also bound the confidence under attack at these `radii` by mean scores, in bounds.csv; these bounds take half of alpha")
+	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method for the bounds on the confidence: "+names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound on the means in the methods 'standard' and 'tangent'")
+	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band for the distribution in the method 'cdf': "+names(certify.Bands()))
 	group(cmd, "Samples and certificates")
 }
 

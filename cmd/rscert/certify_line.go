@@ -16,7 +16,7 @@ func certifyLine(run runfolder.Run, out string) string {
 	values := flagValues(run.Parameters)
 	maps.Copy(values, flagValues(run.Data.Options))
 	maps.Copy(values, map[string]string{"model": run.Model.File, "data": run.Data.File, "out": out, "device": run.Runtime.Device})
-	if run.Parameters.Max > 0 { // else the data decide
+	if run.Parameters.Max > 0 { // otherwise the data determine it
 		values["select"] = run.Parameters.Select.String()
 	}
 	words := []string{"rscert certify"}

@@ -36,7 +36,7 @@ func (f shardFlag) String() string {
 
 func (shardFlag) Type() string { return "i/k" }
 
-// sharded is a command line 'certify …' whose shards run elsewhere.
+// sharded is a command line 'certify …' whose shards run on other machines.
 type sharded struct {
 	flags   []string // as given, without the flags that each shard sets
 	out     string
@@ -45,7 +45,7 @@ type sharded struct {
 	threads bool // --threads is given
 }
 
-// splitShards reads a command line 'certify …' to split into shards.
+// splitShards parses a command line 'certify …' whose run is split into shards.
 func splitShards(words []string) (s sharded, err error) {
 	if len(words) == 0 || words[0] != "certify" {
 		return s, hint.Add(badInput(errors.New("want the run to split after --")), "as in: -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run")
@@ -92,7 +92,7 @@ func splitShards(words []string) (s sharded, err error) {
 	return s, nil
 }
 
-// chooseSeed returns the one seed for all shards: --seed, or a new one.
+// chooseSeed returns the common seed of all shards: the seed of --seed, or a new seed.
 func (s sharded) chooseSeed() (uint64, error) {
 	if s.seed != nil {
 		return *s.seed, nil
@@ -110,7 +110,7 @@ func thisProgram() (string, error) {
 }
 
 // splitWords splits the words before -- into the flags of fs and the flags of another program. A word without a dash
-// belongs to the flag before it.
+// belongs to the preceding flag.
 func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, err error) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -149,7 +149,7 @@ func separator(flag string) string {
 	return ""
 }
 
-// checkShards refuses less than one shard.
+// checkShards refuses a number of shards below 1.
 func checkShards(shards int) error {
 	if shards < 1 {
 		return hint.Add(badInput(fmt.Errorf("--shards %d: want at least 1", shards)), "'rscert certify … --plan --deadline 2h' computes how many")

@@ -26,19 +26,19 @@ func newCompare(s streams) *cobra.Command {
 	var o compareOptions
 	cmd := &cobra.Command{
 		Use:   "compare RUN RUN",
-		Short: "Count the votes in which two runs of one experiment differ",
-		Long: `Compare counts the votes that differ between two runs with the same model, data, σ,
-seed and parameters, and so the same noisy inputs, but another device, precision or
-library. Such runs vote differently where two classes are within rounding of each
-other; both runs are valid.
+		Short: "Count the votes that differ between two runs of one experiment",
+		Long: `This command counts the votes that differ between two runs. The runs have the same
+model, data, σ, seed and parameters, and so the same noisy inputs. Only the device,
+the precision or the library differs. Such runs vote differently where the scores of
+two classes differ by no more than rounding. Both runs are valid.
 
-From the vote counts it computes the least number of votes that differ. The true
-number can be much larger, because opposite changes cancel. If both runs have
---save-scores, it compares the votes sample by sample.
+From the vote counts the command computes the least number of votes that differ. The
+true number can be much larger, because opposite changes cancel. If both runs have
+--save-scores, the command compares the votes sample by sample.
 
-It compares the examples that both runs have: either run can be a shard or unfinished.
-It refuses runs of different experiments; 'rscert report --baseline' compares models.
-The exit code is 0 whatever it finds.`,
+The command compares the examples that both runs contain, so either run can be a shard
+or unfinished. It refuses runs of different experiments; 'rscert report --baseline'
+compares models. The exit code is 0 for any number of differences.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cpu --out on-cpu
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cuda --out on-gpu
   rscert compare on-cpu on-gpu
@@ -98,7 +98,7 @@ func writeAgreement(w io.Writer, a agreement.Agreement) error {
 		line(side.name, "%s: %s, %s, %s of ONNX Runtime %s", side.Run, device, side.Precision, side.Provider, side.Library)
 	}
 	for _, d := range a.Differences {
-		if d.What == runfolder.NoiseOnFlag { // the last bits of scores may depend on it
+		if d.What == runfolder.NoiseOnFlag { // the last bits of the scores may depend on this parameter
 			line(d.What, "%s, %s", d.First, d.Second)
 		}
 	}
@@ -131,7 +131,7 @@ func onlyIn(a agreement.Agreement) string {
 	return fmt.Sprintf(", %d only in the first, %d only in the second", a.First.Only, a.Second.Only)
 }
 
-// votesThatDiffer describes the number, the rate and the way of counting.
+// votesThatDiffer describes the number of votes that differ, their rate and the way of counting.
 func votesThatDiffer(v agreement.Votes) (number, rate, how string) {
 	low, level := report.Round(v.Low, report.Down, 0, 2), 100*v.Level
 	if v.AtMost == nil {

@@ -43,8 +43,9 @@ func described[T fmt.Stringer](list choice.List[T]) []string {
 	return all
 }
 
-// completeValues makes shells complete the values of every flag of a command and its subcommands: choices, files or
-// folders, by the value's name in the usage. Other values complete to nothing; shells would offer files.
+// completeValues makes shells complete the values of every flag of a command and of its subcommands. The name of the
+// value in the usage text decides whether a shell offers choices, files or folders. For other values the completion is
+// empty; without completeValues, shells would offer files.
 func completeValues(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, exists := cmd.GetFlagCompletionFunc(f.Name); exists || len(f.Annotations[cobra.BashCompFilenameExt]) > 0 {
@@ -79,7 +80,8 @@ func valueCompletion(f *pflag.Flag) cobra.CompletionFunc {
 	return cobra.FixedCompletions(nil, directive)
 }
 
-// completeList completes the last name of a comma-separated list with the values that are not in the list yet.
+// completeList completes the last name in a comma-separated list. It offers the values that the list does not contain
+// yet.
 func completeList(values []string, typed string) []string {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	given := strings.Split(before, ",")

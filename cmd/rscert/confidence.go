@@ -52,21 +52,25 @@ func newConfidence(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "confidence RUN | scores.npz --radii R,…",
 		Short: "Bound the confidence under attack",
-		Long: `Confidence bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
+		Long: `This command bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
 every perturbation with ‖δ‖ ≤ R (L2). For each example the bounds hold with
-probability at least 1 − alpha: half of alpha goes to the class, half to the interval.
-The same samples certify the class, by their votes (--class-method margin, …: the
-class with the most votes) or by their scores (--class-method scores: the largest
-mean score). If the class is not certified at R, the row has certified = 0 and bounds
-the mean score of the label: no other class exceeds 1 − lower.
+probability at least 1 − alpha. Half of alpha goes to the class and half to the
+interval. The same samples certify the class. With --class-method scores, this is the
+class with the largest mean score; with 'margin' or another method for votes, it is
+the class with the most votes. If the class is not certified at R, the row has
+certified = 0 and bounds the mean score of the label. No other class then has a mean
+score above 1 − lower.
 
-standard: Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1);
-cdf: applies this to every threshold on the score, with a band for the score's
-distribution (their Theorem 2, with the term that Emde et al. 2025, eq. 13, leaves
-out); tangent (default): replaces cdf's sum by its tangent at the distribution of the
-selection samples. The tangent is a mean, so it needs no band. Without selection
-samples (--class label) the first twentieth of the samples fixes the tangent, and the
-others form the mean.
+Choose --method from these:
+
+  standard  Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
+  cdf       applies 'standard' to every threshold on the score, with a band for the
+            distribution of the score (Kumar et al. 2020, Theorem 2). It includes a
+            term that is missing in equation 13 of Emde et al. 2025
+  tangent   (default) replaces the sum in 'cdf' by its tangent at the distribution of
+            the selection samples. The tangent is a mean, so it needs no band. Without
+            selection samples (--class label), the first twentieth of the samples
+            determines the tangent, and the other samples form the mean
 
 --out writes bounds.csv, the input of 'rscert acce'.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
@@ -87,14 +91,14 @@ others form the mean.
 	f.SortFlags = false
 	p := &o.scores.Params
 	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "L2 radii of the attack, in the units of the data")
-	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method for the bounds: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on means: "+names(certify.MeanBounds()))
-	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band of cdf: binomial (tight in the tails) or dkw (the papers')")
-	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores, or for votes "+names(certify.VoteMethods())+";\ndefault: as in the run, else scores")
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how scores certify the class: directed, projected or bonferroni")
+	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band for the distribution in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")
+	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores, or one of the methods for votes: "+names(certify.VoteMethods())+";\ndefault: as in the run; without a run: scores")
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how to certify the class by scores: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)
 	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples for selection, if the file has no selection samples")
-	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature to apply to the saved probabilities, on top of the one at saving")
+	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature to apply to the saved probabilities, in addition to the temperature at saving")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -116,7 +120,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	if q.Votes = q.Evidence.ClassMethod(); class != nil {
 		q.Votes = class.votes
 	}
-	if q.Votes == "" { // scores certify the second margin, whatever the run certified
+	if q.Votes == "" { // scores certify the second margin, even if the run certified the first
 		q.Params.Margin, q.Params.Lipschitz = certify.SecondMargin, 0
 	}
 	q.Params.Confidence.Bound = q.Params.Bound
@@ -139,7 +143,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	return writeConfidence(s.out, found)
 }
 
-// writeTangentSamples names the samples that fix the tangent where there are no selection samples.
+// writeTangentSamples prints which samples determine the tangent if there are no selection samples.
 func writeTangentSamples(w io.Writer, k, n int64) {
 	if k > 0 {
 		fmt.Fprintf(w, "no selection samples: the first %d of %d samples fix the tangent, the other %d bound the confidence\n", k, n, n-k)

@@ -28,7 +28,7 @@ type digit struct {
 	pixels []byte
 }
 
-// digitNames: their alphabetical order differs from the digits' order.
+// digitNames are class names whose alphabetical order differs from the order of the digits.
 var digitNames = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 
 // writeDigits is the script command 'digits': it writes the first bundled digits in common formats.
@@ -64,7 +64,7 @@ func putTables(put func(string, []byte), list []digit) {
 	for j := range list[0].pixels {
 		header = append(header, fmt.Sprintf("p%d", j))
 	}
-	header = slices.Clip(header) // each table appends its own
+	header = slices.Clip(header) // each table appends its columns
 	for name, t := range map[string]struct {
 		comma  rune
 		header []string
@@ -139,7 +139,8 @@ func putImages(put func(string, []byte), list []digit) {
 	put("test.parquet", parquetFile.Bytes())
 }
 
-// shellBlock matches a block of shell commands in a document, pipelineStep a command in a YAML block for a CI system.
+// shellBlock matches a block of shell commands in a document. pipelineStep matches a command in a YAML block for a CI
+// system.
 var (
 	shellBlock   = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 	pipelineStep = regexp.MustCompile("(?m)^ +- (?:run: )?(sh .*)$")
@@ -162,11 +163,11 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("steps.sh"), script.Bytes(), 0o666))
 }
 
-// certifyCommand matches a command in a document, where MODEL stands for the flags common to all.
+// certifyCommand matches a command in a document. MODEL stands for the flags that all commands share.
 var certifyCommand = regexp.MustCompile(`(?m)^    rscert certify MODEL (--data .*)$`)
 
-// commands is the script command 'commands FILE': it runs the document's certify commands on the bundled digits, a few
-// of them with little noise. The model must classify them right, which fails with wrong labels or pixels.
+// commands is the script command 'commands FILE'. It runs the certify commands of the document on a few of the bundled
+// digits, with little noise. The model must classify these digits right, so wrong labels or wrong pixels fail the test.
 func commands(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: commands file")

@@ -12,7 +12,7 @@ import (
 
 // diagramOptions are the flags of the reliability diagram.
 type diagramOptions struct {
-	title *string // nil: made from the file, its size and ECE
+	title *string // nil: made from the file name, the number of rows and the ECE
 	size  picture.Size
 	curve curveKind
 }
@@ -27,7 +27,7 @@ const (
 )
 
 var curveKinds = choice.Of("curve", kernelCurve, isotonicCurve, noCurve).Describe(func(c curveKind) string {
-	return map[curveKind]string{kernelCurve: "at the smooth ECE's width"}[c]
+	return map[curveKind]string{kernelCurve: "with the width of the smooth ECE"}[c]
 })
 
 func (c curveKind) String() string { return string(c) }

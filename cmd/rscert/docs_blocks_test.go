@@ -30,7 +30,7 @@ type docBlock struct {
 	text     string
 }
 
-// reasons are the accepted reasons not to run a block.
+// reasons holds the accepted reasons not to run a block.
 var reasons = []string{
 	"output", "a list", "a formula", "a picture", "long", "a cluster", "a container", "a network", "a key is pressed",
 	"data of the reader", "other shells", "jq", "JSON",
@@ -38,7 +38,7 @@ var reasons = []string{
 
 // runElsewhere lists pages whose blocks another program runs, or that cannot run here.
 var runElsewhere = map[string]string{
-	"docs/first-model.md": "make newcomers", // each of them, in order: scripts/newcomers/run_page.py
+	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs each block, in order
 	"docs/install.md":     "make newcomers", // its three ways; python blocks have a mark
 	"docs/gpu.md":         "a GPU",
 }
@@ -122,7 +122,7 @@ func (b docBlock) fate(targets string) (string, error) {
 	return "run", nil
 }
 
-// Each block of the pages runs here or elsewhere, or its mark says why not.
+// Each block of the pages runs in this test or in another program, or its mark says why it does not run.
 func TestDocsBlocks(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip(err)
@@ -191,7 +191,7 @@ func TestDocsBlocksNeedMarks(t *testing.T) {
 	}
 }
 
-// runBlocks runs the blocks of a page one after the other, as its reader would.
+// runBlocks runs the blocks of a page one after the other, as a reader of the page would.
 func runBlocks(t *testing.T, folder string, blocks []docBlock) {
 	t.Parallel()
 	here := t.TempDir()
@@ -218,7 +218,7 @@ func runBlocks(t *testing.T, folder string, blocks []docBlock) {
 				continue
 			}
 			said, _ := bash(here, command)
-			// … stands for lines that the page leaves out.
+			// '…' stands for lines that the page omits.
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", `(?s:.*?)`)
 			if !regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimSpace(said)) {
 				t.Errorf("%s:%d: %s: it says\n%s\nand not\n%s", b.page, b.line, command, said, want)
@@ -237,8 +237,8 @@ func bash(folder, script string) (string, error) {
 	return string(said), err
 }
 
-// shortened replaces rscert on the reader's PATH. It takes few samples, whatever a page says. … stands for the flags
-// common to all runs. It accepts a run folder that an earlier block made.
+// shortened replaces rscert on the reader's PATH. It draws few samples, even if the page asks for more. '…' stands for
+// the flags that all runs share. It accepts a run folder that an earlier block made.
 const shortened = `#!/bin/bash
 args=() out= resume= look=
 for a in "$@"; do
@@ -324,7 +324,7 @@ func head(t *testing.T, compressed []byte, lines int) []byte {
 	return bytes.Join(bytes.SplitAfterN(text, []byte("\n"), lines+1)[:lines], nil)
 }
 
-// without returns a zip file without one of its files.
+// without returns a copy of a zip file that lacks one of the files.
 func without(t *testing.T, path, name string) []byte {
 	t.Helper()
 	r, err := zip.OpenReader(path)

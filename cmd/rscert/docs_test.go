@@ -235,7 +235,7 @@ func wrongCommand(line string) string {
 	return ""
 }
 
-// A paper as the texts name it: Cohen et al. 2019, Maurer & Pontil (2009), Platt's (1999).
+// citation matches a paper in the forms that the texts use: Cohen et al. 2019, Maurer & Pontil (2009), Platt's (1999).
 var citation = regexp.MustCompile(`\p{Lu}[\p{L}-]+(?:(?:,? (?:&|and) \p{Lu}[\p{L}-]+)| et al\.)?(?:'s)?,? \(?((?:19|20)\d{2})\b`)
 
 // notPapers begin phrases that only look like papers.
@@ -243,7 +243,7 @@ var notPapers = regexp.MustCompile(`^(January|February|March|April|May|June|July
 
 var surname = regexp.MustCompile(`\p{Lu}[\p{L}]+`)
 
-// Every paper that help, pages or comments name is in docs/references.md.
+// Help texts, pages and comments name only papers that docs/references.md lists.
 func TestReferences(t *testing.T) {
 	all := pages(t)
 	rows := papers(t, all["docs/references.md"])
@@ -363,7 +363,7 @@ func TestPapersAreLinked(t *testing.T) {
 	}
 }
 
-// namesPaper reports whether a row of the table is the paper: its year, and all the surnames.
+// namesPaper reports whether a row of the table describes the paper, that is, contains its year and all its surnames.
 func namesPaper(row, paper, year string) bool {
 	key, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
 	if !strings.HasSuffix(key, year) {
@@ -398,7 +398,8 @@ func goSources(t *testing.T) map[string]string {
 	return all
 }
 
-// TestDocsLayout: README's Layout has a row for each package of the program, and no row for a folder that is gone.
+// TestDocsLayout checks that the section Layout of README.md has a row for each package of the program, and no row for
+// a folder that does not exist.
 func TestDocsLayout(t *testing.T) {
 	_, layout, _ := strings.Cut(pages(t)["README.md"], "\n## Layout\n")
 	layout, _, _ = strings.Cut(layout, "\n## ")

@@ -28,16 +28,17 @@ func newDoctor(s streams) *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show the ONNX Runtime library, its providers, the GPU and versions",
-		Long: `Doctor shows the ONNX Runtime library and how rscert found it, its version and
-execution providers, the GPU, cores and memory. It times a small convolutional net
-in each precision on the CPU, on every NVIDIA GPU and with OpenVINO, if its library
-is there: compare --device cuda --allow-tf32 or --device openvino --precision bf16
-before you use them. If a GPU does not work, doctor names the missing library and
-the remedy. If no library works, it lists the places it searched and exits with 1.
+		Short: "Show the ONNX Runtime library, its providers and version, and the GPU",
+		Long: `This command shows the ONNX Runtime library and where rscert found it, the version and
+execution providers of the library, the GPU, cores and memory. It times a small
+convolutional net in each precision on the CPU, on every NVIDIA GPU, and with OpenVINO
+if the OpenVINO library is present. Compare these times before you use --device cuda
+--allow-tf32 or --device openvino --precision bf16. If a GPU does not work, the
+command names the missing library and the remedy. If no library works, it lists the
+places that it searched, and the exit code is 1.
 
-rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `,
-else from the user's cache ('rscert setup' puts it there), else from a system folder.`,
+rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `, else from
+the user's cache (where 'rscert setup' puts it), else from a system folder.`,
 		Example: `  rscert doctor
   rscert doctor --json --onnxruntime /opt/onnxruntime-gpu/lib/libonnxruntime.so`,
 		Args:              noArguments,
@@ -97,7 +98,7 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// sourceName says which place was searched, with a parameter as its flag.
+// sourceName names the place that was searched. It spells a parameter as a flag.
 func sourceName(p ortlib.Place) string {
 	if p.Source == string(param.ONNXRuntime) {
 		return asFlag(param.ONNXRuntime)
@@ -161,7 +162,7 @@ func (e *examination) addSpeed(s onnx.Speed) {
 	e.Speeds = append(e.Speeds, report)
 }
 
-// measureOther times a device that may need another library, if that is installed.
+// measureOther times a device that may need another library. It does nothing if this library is not installed.
 func (e *examination) measureOther(ctx context.Context, name, flag string) {
 	device, err := onnx.ParseDevice(name)
 	if err != nil {

@@ -67,7 +67,8 @@ func npyHeader(shape string) []byte {
 	return append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(dict))), dict...)
 }
 
-// digitsNPZ returns the digits as numpy.savez stores them, repeated five times to exceed one read.
+// digitsNPZ returns the digits in the format of numpy.savez. They are repeated five times, so that a single read does
+// not return all of them.
 func digitsNPZ(t *testing.T) []byte {
 	t.Helper()
 	pixels, labels := unpackDigits(t)
@@ -139,7 +140,7 @@ func TestChangesDuringRun(t *testing.T) {
 		{"npz", "25", func(dir string) string { return writeFile(t, filepath.Join(dir, "d.npz"), digitsNPZ(t)) },
 			func(data, _ string) error { return overwriteEnd(data) }, exitUsage, "the file has changed since it was opened"},
 		{"images", "1", func(dir string) string { return digitFolder(t, filepath.Join(dir, "d"), 300) },
-			func(data, _ string) error { // every image but the first becomes the first of its class
+			func(data, _ string) error { // every image except the first becomes the first image of its class
 				found, err := filepath.Glob(filepath.Join(data, "*/*.png"))
 				if err != nil {
 					return err
@@ -204,8 +205,8 @@ func TestChangesDuringRun(t *testing.T) {
 // TestFlips flips some bits.
 func TestFlips(t *testing.T) { testFlips(t, 6) }
 
-// testFlips flips single bits, some in each file of a finished run, one at a time, and runs every command that reads
-// the file: the command must fail, or, with --resume, restore the file.
+// testFlips flips some bits in each file of a finished run, one bit at a time, and runs every command that reads the
+// file. The command must fail. With --resume, it may restore the file instead.
 func testFlips(t *testing.T, flips int) {
 	run := filepath.Join(t.TempDir(), "run")
 	certify := []string{"certify", "--model", cnn, "--data", "../../testdata/mnist", "--sigma", "0.5", "--n", "100", "--n0", "20", "--max", "4",
@@ -264,7 +265,7 @@ func testFlips(t *testing.T, flips int) {
 	}
 }
 
-// gzipBomb returns a header and n MiB of zeros, as 8 MiB pieces compressed once.
+// gzipBomb returns a gzip file of a header and n MiB of zeros. It compresses one piece of 8 MiB and repeats it.
 func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	t.Helper()
 	piece := func(data []byte) []byte {
@@ -353,8 +354,9 @@ func hugeBatch(t *testing.T, input string) []byte {
 	return data
 }
 
-// TestHostileInputs gives the program inputs that claim or unpack to far more than the memory, or whose names move the
-// cursor. The program must soon end with exit code 2 and one line of printable text, and use little memory.
+// TestHostileInputs gives the program hostile inputs. Some claim a size far above the memory or unpack to such a size,
+// and some have names that move the cursor. The program must soon end with exit code 2 and one line of printable text,
+// and use little memory.
 func TestHostileInputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")
@@ -407,7 +409,7 @@ func TestHostileInputs(t *testing.T) {
 			}
 			if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
 				t.Logf("%d kB of file, %d MiB of memory, %v", len(tt.data)>>10, usage.Maxrss>>10, took)
-				// The memory of this process counts too, until the program starts.
+				// Until the program starts, the memory of this process counts, too.
 				if usage.Maxrss>>10 > 2048 {
 					t.Errorf("took %d MiB of memory", usage.Maxrss>>10)
 				}

@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// addExperimentFlags adds the flags of an experiment: model, data, noise and device. own, if not nil, adds the command's
-// own flags behind the first ones, in groups of their own. The command calls settle once the flags are parsed.
+// addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function own is not nil, it
+// adds the flags of the command after the first flags, in separate groups. The command calls settle after parsing the
+// flags.
 func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -42,10 +43,10 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
 	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if they are separate")
-	f.StringVar(&o.LabelColumn, "label-column", "", "`column` of a table with the labels: first, last, none, a name or an index from 0; for CIFAR-100: coarse_labels; default: by the header")
-	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` in the data of the model's first class: 0 or 1")
-	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the model's class names in its order, one per line or as JSON, if labels or folders are names")
-	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size`, as torchvision does: the shorter side, or HEIGHTxWIDTH")
+	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100: coarse_labels; default: chosen by the header")
+	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data uses for the first class of the model: 0 or 1")
+	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names, one per line or as JSON, in the class order of the model; needed if labels or folders are names")
+	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` by the rules of torchvision: the length of the shorter side, or HEIGHTxWIDTH")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "crop the centre of images to this `size`, after --resize")
 	choiceVar(f, &o.Interpolation, "interpolation", dataset.Bilinear, dataset.Interpolations, "interpolation of --resize: "+dataset.Interpolations.String())
 	choices(f, "label-column", "first", "last", "none")
@@ -55,32 +56,32 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds the flags for the model's inputs and outputs.
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "outputs of the model: logits, probabilities or auto; a single number per sample belongs to the second of two classes")
+	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "outputs of the model: logits, probabilities or auto; a single number per sample is the output for the second of two classes")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several")
 	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of the values in flat rows: "+graph.Layouts.String())
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input: one, or one per channel")
-	f.Float64SliceVar(&s.Std, "std", nil, "`values` to divide the noisy input by: one, or one per channel")
+	f.Float64SliceVar(&s.Std, "std", nil, "`values` that divide the noisy input: one, or one per channel")
 	group(cmd, "How the model is fed")
 }
 
 // addExampleFlags adds the flags for the noise and the examples.
 func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	choiceVar(f, &s.Noise, "noise", spec.Lattice, spec.NoiseKinds, spec.NoiseKinds.Described())
-	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; default: drawn from the system and recorded")
+	choiceVar(f, &s.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
+	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; by default the system draws a seed, and the run records it")
 	integerVar(f, &s.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "take at most this many examples; 0 = all")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "examples that --max takes: first or spread (over all); default: spread if the data are sorted by class")
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max takes: first, or spread over all examples; default: spread if the data are sorted by class")
 	s.Shard = spec.Whole
-	f.Var(shardFlag{&s.Shard}, "shard", "run shard `i/k`, i = 0…k−1: every k-th example from number i on; auto: the shard of this task in a Slurm array or Indexed Job")
+	f.Var(shardFlag{&s.Shard}, "shard", "run shard `i/k`, i = 0…k−1: every k-th example, starting at example i; auto: the shard of this task in a Slurm array or Indexed Job")
 	group(cmd, "Noise and examples")
 }
 
 // addDenoiserFlags adds the flags for a denoiser before the model.
 func addDenoiserFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	f.StringVar(&s.Denoiser, "denoiser", "", "ONNX `file` of a denoiser before the model: the certificates are for the pair (docs/denoiser.md)")
+	f.StringVar(&s.Denoiser, "denoiser", "", "ONNX `file` of a denoiser that runs before the model; the certificates are for denoiser and model together (docs/denoiser.md)")
 	choiceVar(f, &s.DenoiserKind, "denoiser-kind", graph.DenoisedImage, graph.DenoiserKinds, "output of the denoiser: "+graph.DenoiserKinds.Described())
-	f.Float64SliceVar(&s.DenoiserRange, "denoiser-range", nil, "the denoiser's `values` for 0 and 1 in the data; default: 0,1, or -1,1 for a diffusion model")
+	f.Float64SliceVar(&s.DenoiserRange, "denoiser-range", nil, "`values` with which the denoiser represents 0 and 1 of the data; default: 0,1, or -1,1 for a diffusion model")
 	f.StringVar(&s.DiffusionSchedule, "diffusion-schedule", "linear", "schedule of a diffusion model: linear, cosine or a `file` with ᾱ of each timestep, one per line")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// given returns value if its flag is on the command line, and nil otherwise.
+// given returns the pointer value if the flag is on the command line, and nil otherwise.
 func given[T any](cmd *cobra.Command, flag string, value *T) *T {
 	if cmd.Flags().Lookup(flag) == nil {
 		panic("no flag --" + flag)
@@ -33,7 +33,7 @@ func integerVar[T int | int64 | uint64](f *pflag.FlagSet, value *T, flag string,
 	f.Var(integer[T]{value}, flag, usage)
 }
 
-// exactFloats: a float64 represents every whole number up to it.
+// exactFloats is 2⁵³. A float64 represents every whole number up to 2⁵³.
 const exactFloats = 1 << 53
 
 func (n integer[T]) Set(s string) error {
@@ -90,14 +90,14 @@ func (c choiceValue[T]) String() string {
 	return (*c.value).String()
 }
 
-func (choiceValue[T]) Type() string { return "" } // as in TextVar: --help then shows the name in the usage's backquotes
+func (choiceValue[T]) Type() string { return "" } // as for TextVar: --help then shows the name in backquotes in the usage text
 
 // choiceList is a flag's value with several names from a list, comma-separated or by repeating the flag. Each name may
 // occur once.
 type choiceList[T fmt.Stringer] struct {
 	values *[]T
 	list   choice.List[T]
-	set    bool // values no longer holds the default
+	set    bool // whether the user has replaced the default in values
 }
 
 // choiceListVar adds a flag that takes several values from a list.
@@ -139,5 +139,5 @@ func (l *choiceList[T]) String() string {
 
 func (*choiceList[T]) Type() string { return listType }
 
-// listType is the Type of lists, as --help shows it.
+// listType is the Type of lists. --help shows it.
 const listType = "strings"

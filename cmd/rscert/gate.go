@@ -76,15 +76,15 @@ func (requirementList) Type() string { return "requirement" }
 // gateFlags adds the flags to a command.
 func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
-	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; repeatable (docs/gate.md)")
-	f.StringVar(&o.junit, "junit", "", "write each requirement as a test to this JUnit XML `file`")
-	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "mark each requirement on stderr for this CI `system`: "+annotationKinds.Described())
+	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; can be given several times (docs/gate.md)")
+	f.StringVar(&o.junit, "junit", "", "write this JUnit XML `file`, with one test per requirement")
+	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "write the result of each requirement to stderr in the format of this CI `system`: "+annotationKinds.Described())
 }
 
 // given reports whether anything is required.
 func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
 
-// check refuses flags that cannot be carried out, before any work.
+// check refuses impossible flags before any work starts.
 func (o gateOptions) check(inputs ...string) error {
 	if o.junit != "" && !o.given() {
 		return badInputf("--junit: without --require there is nothing to report")
@@ -114,11 +114,11 @@ func (o gateOptions) taus() (taus []float64) {
 	return taus
 }
 
-// errDidNotFinish stands in the JUnit file until the work is done.
+// errDidNotFinish is the error in the JUnit file until the work is done.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and returns an error unless all outcomes are met. The JUnit file says from the start that the
-// tests did not run, and still says so if the work fails.
+// decide does the work and returns an error unless all requirements are met. From the start, the JUnit file says that
+// the tests did not run. If the work fails, it still says so.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
 		return err
@@ -198,14 +198,14 @@ func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.
 		return nil, badInput(fmt.Errorf("--require: %w", err))
 	}
 	s := summary.Summary{Name: filepath.Base(path), Path: path, Selected: b.Unfinished, Calibration: at}
-	if b.Alpha > 0 { // from a run: sound methods certified all its classes
+	if b.Alpha > 0 { // from a run, in which sound methods certified all classes
 		sound := true
 		s.Conditions = summary.Conditions{Sound: &sound, Arithmetic: b.Arithmetic}
 	}
 	return o.checkSummary(s)
 }
 
-// needRadii refuses requirements at radii where the run will have no bounds.
+// needRadii refuses requirements at radii for which the run will have no bounds.
 func (o gateOptions) needRadii(radii []float64) error {
 	for _, r := range o.required {
 		if radius, ok := r.Radius(); ok && r.OfBounds() && !slices.Contains(radii, radius) {

@@ -29,7 +29,7 @@ func certifyArgs(out string, more ...string) []string {
 		"--sigma", "0.5", "--seed", "1", "--n", "1000", "--max", "60", "--quiet", "--out", out}, more...)
 }
 
-// everything makes a run write every kind of file of a run folder.
+// everything holds flags with which a run writes every kind of file of a run folder.
 var everything = []string{"--confidence-radii", "0.25,0.5", "--save-scores"}
 
 func results(t *testing.T, dir string) map[string][]byte {
@@ -48,9 +48,9 @@ func results(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost and no line torn,
-// and the run resumed to its end must have the bytes of an undisturbed one. The noise alternates between host and
-// model's graph.
+// TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost and no line may be
+// torn. After the last resume, the finished run must have the bytes of an undisturbed run. The noise comes alternately
+// from the host and from the graph of the model.
 func TestKilled(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()
@@ -120,7 +120,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("killed %d times", kills)
 }
 
-// TestInterrupted checks exit code 130, and that the run can resume.
+// TestInterrupted checks that an interrupted run ends with exit code 130 and can resume.
 func TestInterrupted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	args := certifyArgs(dir, "--n", "100000", "--resume")

@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// A law defined only in this test works in certify, radius, confidence and report: flag, noise, radii in its norm, and
-// the words for them.
+// A law that only this test defines works in certify, radius, confidence and report: its flag, its noise, the radii in
+// its norm, and the words for these.
 func TestLawOfATest(t *testing.T) {
 	lawtest.Use(t, lawtest.Laplace)
 	run, again := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "certificates.jsonl")
@@ -54,7 +54,7 @@ func TestLawOfATest(t *testing.T) {
 	certified := 0
 	for i, cert := range decodeLines[certify.Certificate](t, again) {
 		v, radius := votes[i], 0.0
-		// R = b·Q(p) = −b·ln(2(1−p)), p the lower bound of Clopper and Pearson.
+		// R = b·Q(p) = −b·ln(2(1−p)), where p is the lower bound of Clopper and Pearson.
 		if x := float64(v.Counts[cert.Label]); cert.Prediction == cert.Label && x > 0 {
 			p := distuv.Beta{Alpha: x, Beta: float64(v.N) - x + 1}.Quantile(0.01)
 			radius = -b * math.Log(2*(1-p))

@@ -13,7 +13,7 @@ func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",
 		Short:  "Write the man pages",
-		Long:   "Man writes a page for every command to a folder, dated $SOURCE_DATE_EPOCH or now.",
+		Long:   "This command writes a man page for every command to a folder. The date in the pages is $SOURCE_DATE_EPOCH or now.",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE:   func(cmd *cobra.Command, args []string) error { return runMan(cmd.Root(), args[0]) },
@@ -29,8 +29,8 @@ func runMan(root *cobra.Command, folder string) error {
 	return doc.GenManTree(root, &header, folder)
 }
 
-// manText turns the help of a command and its subcommands into the Markdown that cobra expects: lists keep their
-// layout, and every sign stands for itself.
+// manText turns the help of a command and of its subcommands into the Markdown that cobra expects. Lists keep their
+// layout, and markup characters are escaped.
 func manText(cmd *cobra.Command) {
 	cmd.DisableAutoGenTag = true
 	var b strings.Builder
@@ -53,5 +53,5 @@ func manText(cmd *cobra.Command) {
 	}
 }
 
-// markup escapes the signs that Markdown reads as markup.
+// markup escapes the characters that Markdown would interpret as markup.
 var markup = strings.NewReplacer("_", `\_`, "*", `\*`, "<", `\<`, "[", `\[`, "|", `\|`)

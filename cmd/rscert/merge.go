@@ -29,15 +29,16 @@ func newMerge(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge RUN… --out RUN",
 		Short: "Join the shards of a run",
-		Long: `Merge joins the run folders of 'rscert certify --shard i/k' into one. Votes,
-certificates, bounds on the confidence and scores have the same bytes as in an
-unsplit run. Only run.json differs: it lists the hardware of every shard.
+		Long: `This command joins the run folders of 'rscert certify --shard i/k' into one. Votes,
+certificates, bounds on the confidence and scores have the same bytes as in an unsplit
+run. Only run.json differs: it lists the hardware of every shard.
 
-Merge refuses shards that are unfinished or damaged (it prints the command that
-finishes them), shards that differ in a parameter, the model, the data or the
-software, examples that occur twice, and incomplete runs. With --allow-gaps it joins
-the shards given; run.json then lists them, and the run counts as unfinished.
-Shards may differ in size: 0/2, 1/4 and 3/4 form a run, too.`,
+The command refuses incomplete runs, and examples that occur twice. It refuses shards
+that are unfinished or damaged, and prints the command that finishes them. It refuses
+shards that differ in a parameter, the model, the data or the software. With
+--allow-gaps, it joins the given shards even if others are missing; run.json then
+lists the joined shards, and the run counts as unfinished. Shards may differ in size:
+0/2, 1/4 and 3/4 form a run, too.`,
 		Example: `  rscert merge part0 part1 part2 part3 --out run
   rscert merge part* --out run --allow-gaps`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -64,7 +65,7 @@ type mergeReport struct {
 	Out      string       `json:"out"`
 	Examples int          `json:"examples"`
 	Shards   []spec.Shard `json:"shards"`
-	// Missing lists the shards of the whole run that were not given; Absent counts their examples.
+	// Missing lists the shards of the whole run that were not given. Absent is the number of examples in these shards.
 	Missing []spec.Shard `json:"missing_shards,omitempty"`
 	Absent  int          `json:"missing_examples,omitempty"`
 }

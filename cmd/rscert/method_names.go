@@ -28,7 +28,7 @@ type named interface {
 	fmt.Stringer
 }
 
-// methods returns the methods as choices. An empty name leaves the choice to the evidence.
+// methods returns the methods as choices. With an empty name, the evidence determines the method.
 func methods[M named](rows []certify.Row[M]) choice.List[M] {
 	var all []M
 	what := map[M]string{}

@@ -34,7 +34,7 @@ assumptions.
 		fmt.Fprintf(t, "  %s\t–\t%s [%s]\n", m.Name, m.What, strings.ReplaceAll(m.Papers, " ", ", "))
 	}
 	_ = t.Flush() // a Builder never fails
-	return &cobra.Command{Use: "methods", Short: "Every method, whether it is sound, and its paper", Long: b.String()}
+	return &cobra.Command{Use: "methods", Short: "List every method with its soundness and its papers", Long: b.String()}
 }
 
 func tabulateRows[M ~string](t *tabwriter.Writer, title string, rows []certify.Row[M]) {

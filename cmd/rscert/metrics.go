@@ -24,7 +24,7 @@ type metricsOptions struct {
 	quantity *calib.Quantity // nil: chosen by the columns
 	// probabilities of a run; nil: mean scores if the run bounds them, else vote shares
 	probabilities *probabilities
-	everyExample  bool // of a bounds.csv: include examples without a certified class
+	everyExample  bool // for bounds.csv: include examples without a certified class
 	heldOut       string
 	attacks       []string
 	tpr           float64
@@ -40,34 +40,37 @@ func newMetrics(s streams) *cobra.Command {
 	var of probabilities
 	cmd := &cobra.Command{
 		Use:   "metrics predictions.csv | RUN",
-		Short: "ECE, smooth ECE, Brier score, NLL, AUROC and a calibration test, with intervals",
-		Long: `Metrics computes plain calibration metrics of predictions, with two-sided
-confidence intervals, and draws the reliability diagram.
+		Short: "Compute ECE, smooth ECE, Brier score, NLL, AUROC and a calibration test, with intervals",
+		Long: `This command computes calibration metrics of predictions, without an attack, with
+two-sided confidence intervals. It also draws the reliability diagram.
 
 The file (CSV, JSON lines, npz or Parquet; text also as .gz; - for stdin) has one of
+these sets of columns:
   confidence, correct          the top label's probability; right or not (0/1)
   p0, p1, …, label             probabilities of all classes; the true class
   probabilities, labels        the same as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0/1)
-and optionally weight and index. A run folder or votes.jsonl works too: its vote shares
-are the probabilities. If the run bounds the confidence under attack, the mean score of
-the chosen class, without attack, is the confidence, as in 'acce'. --probabilities
-selects between the two. From a file with a column radius (bounds.csv, 'acce --out')
-metrics uses the rows of one radius with a certified class; --radius selects it if
-there are several.
+The columns weight and index are optional. The input can also be a run folder or
+votes.jsonl, whose vote shares are the probabilities. If the run bounds the confidence
+under attack, the confidence is the mean score of the chosen class without attack, as
+in 'rscert acce'. --probabilities selects the vote shares or the mean scores. From a
+file with a column radius (bounds.csv, or the --out file of 'rscert acce'), the
+command uses the rows of one radius with a certified class. --radius selects this
+radius if the file has several.
 
-For score and label, metrics reports class-1 calibration: how often the label is 1
-given the score s. Otherwise it reports top-label calibration: how often the answer
-is right given its confidence c. With two classes, --quantity selects.
+For score and label, the command reports class-1 calibration: how often the label is 1
+given the score s. Otherwise it reports top-label calibration: how often the answer is
+right given its confidence c. For two classes, --quantity selects one of these.
 
-ECE uses --bins bins of equal width, AdaECE and the debiased L2 error the same number
-of bins of equal count, the smooth ECE none. The intervals of ECE, AdaECE, classwise
-ECE, MCE and Brier hold for any number of examples. For the calibration errors they
-cover the binned error with each label replaced by its probability; the plain ECE
-overestimates it. The interval of the NLL is a BCa bootstrap, which is too short for
-small or heavy-tailed data. None of these bounds the calibration error itself, because
-errors within a bin cancel: see 'rscert ce'. The p of the calibration test is valid
-for any number of independent examples.`,
+ECE uses --bins bins of equal width. AdaECE and the debiased L2 error use the same
+number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE,
+AdaECE, classwise ECE, MCE and Brier score hold for any number of examples. The
+intervals of the calibration errors cover the binned error in which each label is
+replaced by its probability. The plain ECE overestimates this error. The interval of
+the NLL is a BCa bootstrap, which is too short for small or heavy-tailed data. None of
+these intervals bounds the calibration error itself, because errors within a bin
+cancel (see 'rscert ce'). The p-value of the calibration test is valid for any number
+of independent examples.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -85,25 +88,25 @@ for any number of independent examples.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.Bins, "bins", 15, "number of bins")
-	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` included in a bin: upper, (lo,hi], or lower, [lo,hi)")
+	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` that belongs to a bin: 'upper' for bins (lo,hi], 'lower' for bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	integerVar(f, &o.Seed, "seed", 1, "seed for the bootstrap")
 	f.Float64Var(&radius, "radius", 0, "use the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
-		"`calibration` to report: top-label, or class-1 for two classes (the default for score, label)")
+		"`calibration` to report: 'top-label', or for two classes 'class-1' (the default for the columns score and label)")
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
-		"for a run: vote-shares, or mean-scores (the default if the run bounds them)")
+		"for a run, which probabilities to use: 'vote-shares', or 'mean-scores' (the default if the run bounds the mean scores)")
 	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "the diagram's `size` in centimetres")
-	f.StringVar(&title, "title", "", "the diagram's title (default: the file, its size and ECE)")
+	f.StringVar(&title, "title", "", "the diagram's title (default: the file name, the number of rows and the ECE)")
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
 		"the diagram's `curve`: "+curveKinds.Described())
 	group(cmd, "The diagram")
-	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that set a confidence threshold: report the test error above it,\n"+
-		"and, with --attack or columns adversarial_confidence and adversarial_correct, the robust one")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that set a confidence threshold: report the test error above this threshold;\n"+
+		"with --attack, or columns adversarial_confidence and adversarial_correct, also the robust test error")
 	f.StringSliceVar(&o.attacks, "attack", nil,
-		"`file` with predictions on the same rows under an attack (repeatable: the worst counts)")
+		"`file` with predictions on the same rows under an attack; can be given several times, then the worst attack counts")
 	f.Float64Var(&o.tpr, "tpr", 0.99, "share of correct held-out answers at or above the threshold")
 	group(cmd, "Thresholds under attack")
 	f.BoolVar(&o.json, "json", false, "print JSON")
@@ -133,7 +136,7 @@ type reliabilityBin struct {
 	AccuracyHigh float64 `json:"accuracy_high"`
 }
 
-// rejection holds the confidence-thresholded test errors.
+// rejection holds the test errors above a confidence threshold.
 type rejection struct {
 	TPR           float64       `json:"tpr"`
 	Threshold     float64       `json:"threshold"`

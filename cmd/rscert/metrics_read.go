@@ -15,7 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// rejectByThreshold reads the held-out file, which sets the threshold, and the attacks, and fills in the errors of p.
+// rejectByThreshold reads the attacks, and the held-out file, which sets the threshold. It computes the test errors of
+// p.
 func rejectByThreshold(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (*rejection, error) {
@@ -44,7 +45,8 @@ func rejectByThreshold(
 	return r, nil
 }
 
-// readAttacks reads the answers under each attack: the input's columns, if any, and every --attack file.
+// readAttacks reads the answers under each attack from the columns of the input, if it has such columns, and from every
+// --attack file.
 func readAttacks(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (attacks [][]calib.Attacked, err error) {
@@ -112,7 +114,7 @@ func checkOwnBounds(ctx context.Context, s streams, path string) error {
 }
 
 // readPredictionTable reads predictions.csv, or its rows at one radius. From bounds.csv it keeps the rows with a
-// certified class, or all rows for everyExample.
+// certified class, or all rows if everyExample is set.
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// checkOutput refuses, before any work, an output file that cannot be written, or that would replace an input or a file
-// of a run. An empty path means no output.
+// checkOutput refuses an output file before any work starts, if the file cannot be written or would replace an input or
+// a file of a run. An empty path means no output.
 func checkOutput(flag, path string, inputs ...string) error {
 	if path == "" {
 		return nil
@@ -44,8 +44,8 @@ func checkOutput(flag, path string, inputs ...string) error {
 	return nil
 }
 
-// output keeps the first error of writing to stdout, which ends the command with exit code 1: the commands need not
-// check each line that they print.
+// output keeps the first error of writing to stdout. This error ends the command with exit code 1, so the commands need
+// not check each line that they print.
 type output struct {
 	w   io.Writer
 	err error

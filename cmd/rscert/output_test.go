@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A full disk behind stdout ends every command with exit code 1 and one line that says so.
+// If stdout is on a full disk, every command ends with exit code 1 and one line that says so.
 func TestFullStdout(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -31,7 +31,7 @@ func TestFullStdout(t *testing.T) {
 	}
 }
 
-// limitedWriter takes some bytes, then fails once.
+// limitedWriter accepts some bytes, then fails once.
 type limitedWriter struct {
 	strings.Builder
 	left int

@@ -49,7 +49,7 @@ func stringsIn(t *testing.T, file string, do func(at token.Position, value strin
 	})
 }
 
-// Every parameter named by an internal package is a flag, and asFlag spells it right.
+// Every parameter that an internal package names is a flag, and asFlag spells it right.
 func TestParametersAreFlags(t *testing.T) {
 	flags, seen := flagNames(), 0
 	stringsIn(t, "../../internal/param/names.go", func(at token.Position, name string) {
@@ -81,8 +81,8 @@ func TestSpellsParametersAsFlags(t *testing.T) {
 	}
 }
 
-// namesFlags lists folders and files whose strings may name flags: command lines for other programs and for shards, and
-// packages whose errors do not carry parameters yet.
+// namesFlags lists folders and files whose strings may name flags. They contain command lines for other programs and
+// for shards, or their errors do not carry parameters yet.
 var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "onnx/gpus.go", "setup/source.go"}
 
 // Internal packages name parameters, not flags: param.Sigma, not --sigma.

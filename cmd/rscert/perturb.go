@@ -33,26 +33,27 @@ func newPerturb(s streams) *cobra.Command {
 	var o perturbOptions
 	cmd := &cobra.Command{
 		Use:   "perturb scores.csv --bandwidth h",
-		Short: "Perturb scores so that their calibration error can be bounded",
-		Long: `Perturb replaces each score by a random score near it, drawn with the hyperbolic
-secant kernel of bandwidth h on [0,1] (Ciosek et al. 2025, equation 8). For any
-classifier, P(y=1|s) of the perturbed score is smooth, with derivative at most
-1/(2h). The bounds of 'rscert ce' on perturbed scores need this. They apply to the
-perturbed classifier, so use that one.
+		Short: "Perturb scores so that 'rscert ce' can bound the calibration error",
+		Long: `This command replaces each score by a random score near it. The random score has the
+density of the hyperbolic secant kernel of bandwidth h on [0,1] (Ciosek et al. 2025,
+equation 8). For any classifier, P(y=1|s) of the perturbed score is smooth, with a
+derivative of at most 1/(2h). The bounds of 'rscert ce' on perturbed scores need this.
+They apply to the perturbed classifier, so use the perturbed classifier.
 
-A larger h makes the bounds tighter and the classifier worse. --auroc shows how much
-worse: it prints the area under the ROC curve before and after, for a list of h.
-Choose h on other data than the data for the bound: if the same labels choose h, the
-bound does not hold with its stated probability.
+A larger h makes the bounds tighter and the classifier worse. With --auroc, the
+command prints the area under the ROC curve before and after perturbation, for a list
+of values of h. Choose h on other data than the data for the bound. If the same labels
+choose h, the bound does not hold with its stated probability.
 
-The perturbation of a row depends only on its score, its number, h and --seed, so a
-file can be reproduced. Two scores with the same row number and seed get the same
-random number, and the bounds do not hold for them. Give each file of one dataset
-(shards, batches of requests) its own --first-row or --seed.
+The perturbation of a row depends only on its score, its number, h and --seed, so you
+can reproduce a file. Two scores with the same row number and seed get the same random
+number, and the bounds do not hold for such scores. If the dataset has several files
+(shards, batches of requests), give each file a different --first-row or --seed.
 
-The output has columns score and label (or confidence and correct), and
-sech_bandwidth, sech_seed and sech_row, which tell 'rscert ce' how the scores were
-made. Only --auroc needs label. The output is CSV on stdout or in --out.`,
+The output has the columns score and label (or confidence and correct), and the
+columns sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the
+scores were perturbed. Only --auroc needs the labels. The output is CSV on stdout or
+in the file --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert perturb scores.csv --bandwidth 0.015625 | rscert ce -`,
@@ -62,15 +63,15 @@ made. Only --auroc needs label. The output is CSV on stdout or in --out.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "h" { // its name in the formula
+		if name == "h" { // the name of the bandwidth in the formula
 			name = "bandwidth"
 		}
 		return pflag.NormalizedName(name)
 	})
 	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel (also --h)")
-	f.Float64SliceVar(&o.auroc, "auroc", nil, "instead of perturbing, report the AUROC for these `bandwidths`")
+	f.Float64SliceVar(&o.auroc, "auroc", nil, "report the AUROC for these `bandwidths` instead of the perturbed scores")
 	integerVar(f, &o.seed, "seed", 1, "seed of the perturbation")
-	integerVar(f, &o.firstRow, "first-row", 0, "number of the first row: continue after another file of the same dataset")
+	integerVar(f, &o.firstRow, "first-row", 0, "number of the first row, to continue after another file of the same dataset")
 	f.StringVar(&o.out, "out", "", "write the CSV to this `file`")
 	f.BoolVar(&o.json, "json", false, "print the --auroc report as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -135,7 +136,8 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeScores writes the perturbed scores, the input's labels, if any, and the parameters of each row.
+// writeScores writes the perturbed scores and the parameters of each row. If the input has labels, it writes these,
+// too.
 func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
 	if !labelled {

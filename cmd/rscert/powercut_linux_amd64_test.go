@@ -22,10 +22,10 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// powercutProgram names another version of rscert to test instead.
+// powercutProgram is the environment variable that names another version of rscert, which the test then uses.
 var powercutProgram = flag.String("powercut.program", "", "`path` of the rscert whose run is cut; default: this one")
 
-// cutRun is the interrupted run: it writes every kind of file of a run folder.
+// cutRun holds the flags of the interrupted run, which writes every kind of file of a run folder.
 func cutRun(out string) []string {
 	return append([]string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5", "--seed", "1",
 		"--n", "150", "--n0", "20", "--max", "16", "--threads", "1", "--quiet", "--resume", "--out", out}, everything...)
@@ -39,9 +39,10 @@ func TestPowerCuts(t *testing.T) {
 	testPowerCuts(t, 1, 60, 1)
 }
 
-// testPowerCuts records the file operations of a real run and cuts the power at moments of it, for several disks that
-// choose at random what they wrote. It resumes at most most of the different remains: each must end with the bytes of
-// the undisturbed run. Then it cuts resumed runs in the same way.
+// testPowerCuts records the file operations of a real run and simulates power cuts during this run. Several simulated
+// disks choose at random which operations they carried out. The test resumes the run from the different remains, at
+// most from the number most. Each resumed run must end with the bytes of the undisturbed run. Then testPowerCuts cuts
+// the power of resumed runs in the same way.
 func testPowerCuts(t *testing.T, random, most, again int) {
 	root := t.TempDir()
 	recording := recordRun(t, root)
@@ -128,7 +129,7 @@ type remain struct {
 	files       powercut.Files
 }
 
-// cutAll returns all different remains of cuts between two events.
+// cutAll returns all different remains after power cuts between two events.
 func cutAll(recording powercut.Recording, random int, rng *rand.Rand) []remain {
 	first, last := -1, -1
 	for i, e := range recording.Events {

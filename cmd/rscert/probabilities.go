@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// probabilities selects the numbers of a run that stand for the smoothed classifier's probabilities.
+// probabilities selects which numbers of a run serve as the probabilities of the smoothed classifier.
 type probabilities string
 
 const (
@@ -18,5 +18,5 @@ var probabilityKinds = choice.Of("probabilities", voteShares, meanScores)
 
 func (p probabilities) String() string { return string(p) }
 
-// words returns the name for a sentence.
+// words returns the name in the form that sentences use.
 func (p probabilities) words() string { return strings.ReplaceAll(string(p), "-", " ") }

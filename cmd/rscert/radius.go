@@ -30,20 +30,22 @@ func newRadius(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "radius RUN | votes.jsonl | scores.npz",
 		Short: "Certify saved votes or scores again, without the model",
-		Long: `Radius certifies the votes or scores of a run or file again, with other methods,
-another alpha, class or margin. With several methods it prints a table that compares
-them. Each method is sound if you chose it before you saw the votes or scores. Picking
-the best of several by their results here is not sound: compare on other votes, or
-divide alpha by the number of methods. Missing values come from the run; other files
-need --sigma.
+		Long: `This command certifies the votes or scores of a run or file again, with other methods
+or another alpha, class or margin. For several methods it prints a table that compares
+them. A sound method gives valid certificates if you chose the method before you saw
+the votes or scores. It is not sound to choose the best of several methods by their
+results here: compare the methods on other votes, or divide alpha by the number of
+methods. Values that you do not give come from the run. A file without a run needs
+--sigma.
 
 From votes:
 ` + listed(certify.VoteMethods()) + `From scores (scores.npz, or a run with --save-scores), combined by --combine:
 ` + listed(certify.MeanBounds()) + `
-With the second margin Φ⁻¹(p_A)−Φ⁻¹(p_B) the radius is σ/2 times the margin. With the
-first, p_A−p_B, it is σ√(π/2) times the margin, or margin/(√2·L) if that is larger and
---lipschitz gives L, a Lipschitz constant of the smoothed probabilities. Votes of an
-early stop are certified with the share of alpha for that number of samples.`,
+The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin. The
+first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If --lipschitz
+gives L, a Lipschitz constant of the smoothed probabilities, the radius of the first
+margin is margin/(√2·L) if that is larger. If a run stopped an example early, the
+certificate uses the share of alpha for that number of samples.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
@@ -59,16 +61,16 @@ early stop are certified with the share of alpha for that number of samples.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, comma-separated; default: as in the run, else margin for votes and betting for scores")
+	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: as in the run; without a run: margin for votes, betting for scores")
 	targetFlags(cmd, &o.target)
 	choiceVar(f, &o.target.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant for --margin first; 0 = only the smoothed classifier's")
-	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how scores bound a margin: "+names(certify.Combines()))
-	f.Float64Var(&o.temperature, "temperature", 1, "temperature to apply to saved scores, on top of the one at saving")
+	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant L for --margin first; 0 = none: use only the constant of the smoothed classifier")
+	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound a margin from scores: "+names(certify.Combines()))
+	f.Float64Var(&o.temperature, "temperature", 1, "temperature to apply to saved scores, in addition to the temperature at saving")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores for selection, if the file has no selection samples")
 	f.Float64SliceVar(&o.radii, "radii", nil, "`radii` of the table; default: round ones")
 	f.BoolVar(&o.perClass, "per-class", false, "also show a table by class for each method")
-	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; needs a single method")
+	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; works only with a single method")
 	f.BoolVar(&o.json, "json", false, "print the summaries as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -77,7 +79,7 @@ early stop are certified with the share of alpha for that number of samples.`,
 // targetFlags adds the flags of radius and confidence whose defaults come from a run.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: predicted (needs n0 and counts0) or label; default: as in the run")
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: 'predicted', which needs n0 and counts0, or 'label'; default: as in the run")
 	f.Float64Var(&t.Alpha, "alpha", 0.001, "allowed failure probability per example; default: as in the run")
 	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: as in the run")
 	lawFlag(f, &t.Law)

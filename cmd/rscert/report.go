@@ -39,33 +39,35 @@ func newReport(s streams) *cobra.Command {
 	var title string
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
-		Short: "Tables of runs, a comparison with a baseline, and requirements for CI",
-		Long: `Report summarises runs: certified accuracy by radius, clean and smoothed accuracy,
-average certified radius and abstentions. If a run bounds the confidence, report adds
-calibration under attack and the certified error of confident answers. It shows
-several runs side by side, with their upper envelope.
+		Short: "Print tables of runs, compare runs with a baseline, and test requirements in CI",
+		Long: `This command summarises runs: certified accuracy by radius, clean and smoothed
+accuracy, average certified radius and abstentions. If a run bounds the confidence,
+the summary includes calibration under attack and the certified error of confident
+answers. Several runs appear side by side, with their upper envelope.
 
-A RUN is a run folder, a certificates.jsonl, or a log with the columns idx, label,
-predict, radius and correct (Cohen et al. 2019).
+A RUN is a run folder, a file certificates.jsonl, or a log with the columns idx,
+label, predict, radius and correct (Cohen et al. 2019).
 
 --html writes everything to a single page: the curves, a table of the examples with
 pictures of the inputs (--data), the parameters, and the meaning of each number.
 
-Two numbers allow for chance. The interval of an accuracy covers the population from
-which the examples are drawn (Clopper–Pearson, at --level). The column "with
-probability" covers these examples: it subtracts the number of certificates that can
-be wrong at 1 − delta.
+Two numbers allow for chance. The interval of an accuracy covers the accuracy in the
+population from which the examples are drawn (Clopper–Pearson, at --level). The column
+"with probability" is a bound for these examples only: it subtracts the number of
+certificates that can be wrong at 1 − delta.
 
-With --require the exit code is 3 if a requirement is not met:
+With --require, the exit code is 3 if a requirement is not met. There is one
+example for each kind of requirement:
 
 ` + gate.Help() + `
-followed by >= or <= and a number. The prefix certified: tests the value that holds with
-probability 1 − delta. A record that is unsound or idealised meets no certified:
-requirement. Numbers are compared exactly: 59 of 100 meets >=0.59. If the input is
-damaged or lacks the required value, the exit code is 2, never 3.
+Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
+requirement tests the value that holds with probability 1 − delta. A record that is
+unsound or idealised never meets a requirement with this prefix. Numbers are compared
+exactly: 59 of 100 meets >=0.59. If the input is damaged or lacks the required value,
+the exit code is 2, never 3.
 
-With --baseline, report compares each RUN with another run on the same data, example
-by example; --max-drop limits the loss of certified accuracy at every radius.`,
+With --baseline, the command compares each RUN with another run on the same data,
+example by example. --max-drop limits the loss of certified accuracy at every radius.`,
 		Example: `  rscert report run
   rscert report run-0.25 run-0.5 run-1 --names σ=0.25,σ=0.5,σ=1 --format latex
   rscert report run --radii 0.25,0.5 --json
@@ -89,26 +91,26 @@ by example; --max-drop limits the loss of certified accuracy at every radius.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	choiceVar(f, &o.format, "format", tables.Text, tables.Formats, "`format` of the tables: "+tables.Formats.String())
-	f.BoolVar(&o.json, "json", false, "print JSON: --format json")
+	f.BoolVar(&o.json, "json", false, "print JSON; the same as --format json")
 	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` of the tables; default: round ones")
-	f.StringSliceVar(&o.names, "names", nil, "`names` of the runs, in order; default: their folders or files")
+	f.StringSliceVar(&o.names, "names", nil, "`names` of the runs, in the order of the runs; default: the names of the folders or files")
 	f.BoolVar(&o.classes, "classes", false, "also print a table by true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of statements about all examples together")
-	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "equal-width bins of the calibration errors")
+	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of equal-width bins of the calibration errors")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds` for the error of confident answers")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
 	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "the curve's `size` in centimetres, such as 15x10")
 	f.StringVar(&title, "title", "", "the curve's title")
-	f.BoolVar(&o.look.Envelope, "envelope", true, "show the upper envelope of several runs")
+	f.BoolVar(&o.look.Envelope, "envelope", true, "show the upper envelope if there are several runs")
 	group(cmd, "The curve")
 	pageFlags(cmd, &o.page)
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "largest `loss` of certified accuracy below the baseline at every radius, such as 0.01; exit code 3 above it")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if certified accuracy is lower than in the baseline by more than this `loss` at some radius, such as 0.01")
 	group(cmd, "Requirements")
 	return cmd
 }
@@ -195,7 +197,7 @@ func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) er
 	return nil
 }
 
-// read summarises the runs, and the baseline if there is one, all at the same radii.
+// read summarises the runs, and the baseline if there is one. All summaries have the same radii.
 func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary.Summary, baseline *summary.Summary, err error) {
 	if o.baseline != "" {
 		paths = append(slices.Clone(paths), o.baseline)

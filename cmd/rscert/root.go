@@ -36,14 +36,14 @@ type streams struct {
 	out, err io.Writer
 }
 
-// terminal reports whether to draw progress in place on s.err.
+// terminal reports whether to show progress on a single line of s.err that is redrawn.
 func (s streams) terminal() bool {
 	f, ok := s.err.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && !withoutEscapes(os.Getenv)
 }
 
-// withoutEscapes reports whether the environment asks for text without escape codes: TERM=dumb, and NO_COLOR
-// (no-color.org): rscert uses escape codes only for progress.
+// withoutEscapes reports whether the environment asks for text without escape codes, by TERM=dumb or by NO_COLOR
+// (no-color.org). rscert uses escape codes only for progress.
 func withoutEscapes(getenv func(string) string) bool {
 	return getenv("TERM") == "dumb" || getenv("NO_COLOR") != ""
 }
@@ -76,8 +76,8 @@ func badInput(err error) error { return spec.BadInput(err) }
 
 func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(format, args...)) }
 
-// newRoot builds the command tree. It sets started when a command's own code begins: an earlier error is about the
-// command line.
+// newRoot builds the command tree. It sets started when the code of a command starts. An error before this moment is an
+// error in the command line.
 func newRoot(s streams, started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rscert",

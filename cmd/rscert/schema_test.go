@@ -20,7 +20,7 @@ const schemasEnv = "RSCERT_TEST_SCHEMAS"
 // rejectedDocument is the exit code of checkedMain for a document that violates its schema.
 const rejectedDocument = 99
 
-// checkedMain is main, but checks its --json output against docs/schemas: every script tests the schemas.
+// checkedMain runs main and checks its --json output against docs/schemas. In this way every script tests the schemas.
 func checkedMain() {
 	s := streams{os.Stdin, os.Stdout, os.Stderr}
 	schemas := os.Getenv(schemasEnv)
@@ -39,8 +39,8 @@ func checkedMain() {
 	os.Exit(code)
 }
 
-// checkDocument checks one document against the schema that it names. A member missing from the schema is an error
-// here, though readers must tolerate new members.
+// checkDocument checks one document against the schema that it names. A member that the schema does not list is an
+// error in this test, although readers must tolerate new members.
 func checkDocument(schemas string, text []byte) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -99,7 +99,7 @@ func forbidOthers(schema any) {
 	}
 }
 
-// Every command with --json has a schema, and the schema describes each member.
+// Every command that has the flag --json has a schema, and the schema describes each member.
 func TestSchemasAreWhole(t *testing.T) {
 	const folder = "../../docs/schemas"
 	var started bool
@@ -131,7 +131,7 @@ func TestSchemasAreWhole(t *testing.T) {
 	}
 }
 
-// undescribed lists the members without a description.
+// undescribed returns the members that have no description.
 func undescribed(place string, schema map[string]any) (found []string) {
 	properties, _ := schema["properties"].(map[string]any)
 	for name, p := range properties {

@@ -33,8 +33,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"rscert": checkedMain})
 }
 
-// TestScripts runs the real program, with at least one testscript per command. In a script $TESTDATA is the
-// repository's testdata folder, and $SHARED the folder of research data, if it exists ([shared] tests for it).
+// TestScripts runs the real program, with at least one testscript per command. In a script, $TESTDATA is the testdata
+// folder of the repository. $SHARED is the folder of research data; the condition [shared] tells whether this folder
+// exists.
 func TestScripts(t *testing.T) {
 	testdata, err := filepath.Abs("../../testdata")
 	if err != nil {
@@ -64,7 +65,7 @@ func TestScripts(t *testing.T) {
 			if haveShared {
 				env.Setenv("SHARED", shared)
 			}
-			// Scripts have their own home, but the library is in the user's cache.
+			// Scripts have a separate home folder, but the library is in the user's cache.
 			env.Setenv("XDG_CACHE_HOME", cache)
 			env.Setenv("RSCERT_ONNXRUNTIME", os.Getenv("RSCERT_ONNXRUNTIME"))
 			return nil
@@ -118,7 +119,8 @@ var computesBF16 = func() func(t *testing.T) bool {
 	}
 }()
 
-// exits is the script command 'exits CODE PROGRAM ARGS…': like exec, but the program must end with the exit code.
+// exits is the script command 'exits CODE PROGRAM ARGS…'. It works like exec, but the program must end with the exit
+// code CODE.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits code program [args...]")
@@ -136,8 +138,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// document is the script command 'document REGEXP': the last command printed a single JSON document that matches,
-// without spaces between its tokens. '! document REGEXP' wants a document that does not match.
+// document is the script command 'document REGEXP'. The last command must have printed a single JSON document that
+// matches the expression after removal of the spaces between tokens. '! document REGEXP' demands a document that does
+// not match.
 func document(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: document regexp")
@@ -153,8 +156,8 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// certificates is the script command 'certificates FILE1 FILE2': both have the same certificates, apart from the number
-// of sampled examples, which a run keeps in run.json.
+// certificates is the script command 'certificates FILE1 FILE2'. The two files must hold the same certificates. It
+// ignores the number of sampled examples, which a run keeps in run.json.
 func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: certificates file1 file2")
@@ -207,7 +210,7 @@ func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), sealed, 0o644))
 }
 
-// sealDocument is the script command 'sealdocument FILE': like reseal, for a document such as run.json.
+// sealDocument is the script command 'sealdocument FILE'. It does the same as reseal for a document such as run.json.
 func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sealdocument file")
@@ -216,8 +219,8 @@ func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), checksum.Seal(body), 0o644))
 }
 
-// short is the script command 'short': the last command printed one line of error, at most three lines of a terminal
-// long, and perhaps a hint.
+// short is the script command 'short'. The last command must have printed a single line of error, which takes at most
+// three lines of a terminal, and at most one hint.
 func short(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: short")

@@ -28,18 +28,19 @@ func newSetup(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Fetch ONNX Runtime into the cache",
-		Long: `Setup fetches the ONNX Runtime library for a device into the user's cache, where
-rscert finds it, and prints its path. The SHA-256 of the library must match one built
-into rscert. Setup fetches nothing if the library is already there.
+		Long: `This command fetches the ONNX Runtime library for a device into the user's cache,
+where rscert finds it, and prints its path. The SHA-256 of the library must match one
+that is built into rscert. The command fetches nothing if the library is already
+there.
 
 It tries these sources in turn: pip, the release on GitHub (or the npm or pip registry
-configured here), npm. --url or $RSCERT_ONNXRUNTIME_URL names a copy instead: a
-wheel, an npm package, a release archive or the library itself.
+configured here), npm. --url or $RSCERT_ONNXRUNTIME_URL names a copy instead: a wheel,
+an npm package, a release archive or the library itself.
 
---device cuda also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the necessary
-libraries from NVIDIA's packages on PyPI (Linux x86-64; 1.1 GB to download, 1.8 GB on
-disk). It is unnecessary if they are installed (see docs/gpu.md), and it does not fetch
-the driver.`,
+--device cuda also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the
+necessary libraries from NVIDIA's packages on PyPI (Linux x86-64; 1.1 GB to download,
+1.8 GB on disk). Omit --with-cuda if CUDA 13 and cuDNN 9 are installed (see
+docs/gpu.md). It does not fetch the driver.`,
 		Example: `  rscert setup
   rscert setup --device openvino
   rscert setup --device cuda --with-cuda
@@ -60,9 +61,9 @@ the driver.`,
 	f.SortFlags = false
 	f.TextVar(&o.device, "device", onnx.Device{}, "`device` to run models on: "+onnx.Devices())
 	choices(f, "device", onnx.DeviceNames()...)
-	f.BoolVar(&o.withCUDA, "with-cuda", false, "also fetch NVIDIA's libraries, 1.1 GB; for --device cuda")
+	f.BoolVar(&o.withCUDA, "with-cuda", false, "also fetch the NVIDIA libraries that --device cuda needs (1.1 GB)")
 	choiceVar(f, &o.From, "from", o.From, setup.Sources, "`source`: "+setup.Sources.String()+" (default: $RSCERT_ONNXRUNTIME_FROM, or all in turn)")
-	f.StringVar(&o.URL, "url", o.URL, "fetch a copy from this `address` or path instead")
+	f.StringVar(&o.URL, "url", o.URL, "fetch the library from this `address` or path instead")
 	f.BoolVar(&o.json, "json", false, "print one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -74,7 +75,7 @@ type setupReport struct {
 	Version string `json:"version"`
 	Library string `json:"library"`
 	CUDA    string `json:"cuda,omitempty"` // the folder of NVIDIA's libraries
-	Fetched bool   `json:"fetched"`        // false: everything was there
+	Fetched bool   `json:"fetched"`        // false: all libraries were present
 }
 
 func runSetup(ctx context.Context, s streams, o setupOptions) error {

@@ -32,10 +32,10 @@ type slurmOptions struct {
 func (o *slurmOptions) add(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.IntVar(&o.shards, "shards", 0, "number of tasks, each with one shard of the run")
-	f.IntVar(&o.atOnce, "at-once", 0, "most tasks to run at a time; 0 = no limit beyond Slurm's")
-	f.BoolVar(&o.wait, "wait", false, "wait for all shards, resubmit failed ones, and merge them")
-	f.IntVar(&o.retries, "retries", 2, "with --wait: most resubmissions of a shard that fails")
-	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait: time between two looks at Slurm and the shards")
+	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 = only the limit of Slurm")
+	f.BoolVar(&o.wait, "wait", false, "wait for all shards, resubmit failed shards, and merge all shards")
+	f.IntVar(&o.retries, "retries", 2, "with --wait: maximum number of resubmissions of a shard that fails")
+	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait: time between two checks of Slurm and the shards")
 	f.BoolVar(&o.dryRun, "dry-run", false, "write the script, print its path and submit nothing")
 	f.BoolVar(&o.json, "json", false, "print the submission, or the merged run, as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -46,23 +46,24 @@ func newSlurm(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Spread a run over a Slurm cluster",
-		Long: `Slurm submits 'rscert certify …' as a job array, one task per shard. All shards share
-one seed, which is recorded. Options before -- that are not flags of this command go
-to sbatch. Run it on a machine that can submit jobs. Model, data, rscert and the run
-folder RUN must have the same paths on all machines.
+		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
+share one seed, which is recorded. Options before -- that are not flags of this
+command go to sbatch. Run the command on a machine that can submit jobs. The model,
+the data, rscert and the run folder RUN must have the same paths on all machines.
 
-RUN.shards holds the script and the run folders and logs of the shards. --wait shows
-the progress of all shards, resubmits failed shards, which continue where they
-stopped, and merges all into RUN, with the bytes of an unsplit run. It does not
-resubmit a shard that ends with exit code 2 (wrong input). Without --wait, or after an
-interruption, add --resume to certify's flags to continue: queued tasks stay in the
-queue, finished ones do not run again, and the rest is submitted.`,
+The folder RUN.shards holds the script, and the run folders and logs of the shards.
+With --wait, the command shows the progress of all shards. It resubmits failed shards,
+which continue where they stopped. It merges all shards into RUN, with the bytes of an
+unsplit run. It does not resubmit a shard that ends with exit code 2 (wrong input).
+Without --wait, or after an interruption, add --resume to the flags of certify to
+continue. Queued tasks then stay in the queue, finished tasks do not run again, and
+the command submits the rest.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \
       certify --model resnet.onnx --data imagenet/ --sigma 0.5 --device cuda --out run
   rscert slurm --shards 8 --dry-run -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run`,
-		DisableFlagParsing: true, // sbatch's options are unknown here
+		DisableFlagParsing: true, // rscert does not know the options of sbatch
 	}
 	var o slurmOptions
 	o.add(cmd.Flags())
@@ -133,7 +134,7 @@ func runSlurm(ctx context.Context, s streams, o slurmOptions, options, certify [
 	return nil
 }
 
-// openArray begins an array, or resumes the one in certify's --out.
+// openArray starts an array, or resumes the array in the --out folder of certify.
 func openArray(o slurmOptions, options, words []string) (a *cluster.Array, resumed bool, err error) {
 	if err := checkShards(o.shards); err != nil {
 		return nil, false, err
@@ -189,7 +190,8 @@ func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Arr
 	return a, errors.Join(badInput(a.Check()), checkMerged(a.Out))
 }
 
-// resumeArray loads the array that was begun in a.Out and checks that a continues it. It returns nil if none was begun.
+// resumeArray loads the array that was started in a.Out, and checks that a continues it. It returns nil if no array was
+// started there.
 func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	then, err := cluster.Load(a.Out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -207,7 +209,7 @@ func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	return then, then.Resume(a)
 }
 
-// checkMerged refuses an existing run folder before hours of sampling.
+// checkMerged refuses an existing run folder before the sampling, which can take hours.
 func checkMerged(out string) error {
 	entries, err := os.ReadDir(out)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -219,7 +221,7 @@ func checkMerged(out string) error {
 	return hint.Add(badInput(fmt.Errorf("%s: %w", out, err)), "choose another --out")
 }
 
-// watch returns the watch over the array a.
+// watch returns an object that monitors the array a.
 func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
 	var bar *progress.Bar
 	var shown int

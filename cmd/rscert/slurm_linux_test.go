@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// slurmConfig describes a cluster of only this machine, with two processors, without accounts.
+// slurmConfig describes a cluster that consists of this machine, with two processors and without accounts.
 var slurmConfig = template.Must(template.New("slurm.conf").Parse(`ClusterName=test
 SlurmctldHost={{.Host}}(127.0.0.1)
 SlurmctldPort={{.ControllerPort}}
@@ -145,8 +145,8 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestSlurm runs a job array on a real Slurm: one task is cancelled by scancel, one is killed, and the program that
-// waits for them is interrupted; the merged run has the bytes of an unsplit run.
+// TestSlurm runs a job array on a real Slurm. It cancels one task with scancel, kills another task, and interrupts the
+// program that waits for the tasks. The merged run must have the bytes of an unsplit run.
 func TestSlurm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 20 seconds")
@@ -222,7 +222,7 @@ func TestSlurm(t *testing.T) {
 	t.Logf("%s", said.Bytes())
 }
 
-// certifying returns the process that writes to a run folder.
+// certifying returns the ID of the process that writes to a run folder.
 func certifying(t *testing.T, part string) int {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")

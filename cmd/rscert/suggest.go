@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// Names of other programs and papers for commands, flags and values.
+// These maps hold the names that other programs and papers use for commands, flags and values.
 var (
 	commandsElsewhere = map[string]string{
 		"check": "certify", "predict": "certify", "run": "certify", "smooth": "certify",
@@ -39,8 +39,9 @@ var (
 	}
 )
 
-// nearest returns the candidate that a mistyped name probably means: its name elsewhere, the only candidate with that
-// prefix, or the one at the least edit distance, if that is small. It returns "" if none is near.
+// nearest returns the candidate that a mistyped name probably means. This is the candidate that other programs call by
+// the typed name, the only candidate with the typed name as prefix, or the candidate with the least edit distance if
+// this distance is small. It returns "" if no candidate is near.
 func nearest(typed string, candidates []string, elsewhere map[string]string) string {
 	typed = strings.ReplaceAll(strings.ToLower(typed), "_", "-")
 	if name := elsewhere[typed]; slices.Contains(candidates, name) {

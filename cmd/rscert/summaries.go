@@ -29,7 +29,7 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		who = "for each sound method alone: "
 	}
 	for _, s := range summaries {
-		if s.Delta > 0 { // the same for all: failures depend on α and the examples
+		if s.Delta > 0 { // the same for all methods, because failures depend only on α and the examples
 			fmt.Fprintf(w, "\n%swith probability %g at most %d of %s are wrong;\n"+
 				"the accuracies are then at least those above less %s points\n",
 				who, 1-s.Delta, s.Failures, report.Certificates(s.Examples, s.Sampled),
@@ -80,7 +80,7 @@ func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, 
 	return append(row, report.Number(averageRadius), report.Count(abstained))
 }
 
-// conditions are the circumstances under which certificates hold, besides their method.
+// conditions holds the circumstances under which certificates hold, except the method.
 type conditions struct {
 	arithmetic   certify.Arithmetic
 	precision    string

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// A run leaves only its run folder in the user's home. ONNX Runtime would store an identifier of the machine and a
+// A run writes only its run folder into the user's home. ONNX Runtime would store an identifier of the machine and a
 // queue of reports there.
 func TestNoTelemetry(t *testing.T) {
 	library, err := ortlib.FindFor(ortlib.Build{}, "")

@@ -28,17 +28,19 @@ func newTemperature(s streams) *cobra.Command {
 	var o temperatureOptions
 	cmd := &cobra.Command{
 		Use:   "temperature logits.npz",
-		Short: "Fit the softmax temperature, with metrics before and after",
-		Long: `Temperature finds the T > 0 that minimises the negative log-likelihood of
+		Short: "Fit the softmax temperature, and report metrics before and after",
+		Long: `This command finds the temperature T > 0 that minimises the negative log-likelihood of
 softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before (T = 1) and
 after on other data: a random --holdout share of the rows, or the --test file. The
 search widens until it brackets T. If the fitted rows are separable, the likelihood
-grows as T falls to 0; T is then 0.001, and reported as at its limit. If uniform
-probabilities fit better than the logits, the likelihood grows with T, and T is 1000.
+grows as T falls to 0; the command then reports T = 0.001 and says that T is at its
+limit. If uniform probabilities fit better than the logits, the likelihood grows with
+T, and the command reports T = 1000.
 
-The npz or Parquet file holds logits [N, m] and labels [N]; logits [N], or a column
-logit, are the log-odds of class 1 of two. -Inf rules a class out. --out writes the
-probabilities of every row at T as CSV: p0 … , label, fitted (1 if T was fitted on it).`,
+The npz or Parquet file holds logits [N, m] and labels [N]. The array logits [N], or a
+column logit, holds the log-odds of class 1 of two classes. A logit of -Inf rules a
+class out. --out writes the probabilities of every row at T as CSV with the columns
+p0, p1, …, label and fitted (1 if T was fitted on the row).`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
@@ -51,7 +53,7 @@ probabilities of every row at T as CSV: p0 … , label, fitted (1 if T was fitte
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
-	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file` and fit every row of the input")
+	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file`, and fit T on every row of the input")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the split and of the bootstrap")
 	integerVar(f, &o.Bins, "bins", 15, "number of bins of ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")

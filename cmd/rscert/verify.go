@@ -28,19 +28,22 @@ func newVerify(s streams) *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify RUN",
-		Short: "Judge a run as a third party, with the model or without it",
-		Long: `Verify checks a run by its folder alone: the format and checksum of every line, the
-examples (missing, extra, duplicate), run.json for contradictions and against the noise
-table, every certificate against its votes, and the bounds on the confidence against
-the scores, if these are saved. It reports whether the certificates are exact and
-sound, and whether the run repeated samples in other batches to compare them.
+		Short: "Check a run as a third party, with or without the model",
+		Long: `This command checks a run by its folder alone: the format and checksum of every line,
+the examples (missing, extra, duplicate), run.json for contradictions and against the
+noise table, every certificate against its votes, and the bounds on the confidence
+against the scores, if these are saved. It reports whether the certificates are exact
+and sound. It also reports whether the run repeated samples in other batches to
+compare them.
 
-With --model and --data it also samples a few random examples again, as the run did,
-and compares votes and saved scores bit for bit. That exposes invented votes, and runs
-of old versions that missed that a model's answers depend on the batch.
+With --model and --data, the command also samples a few random examples again, as the
+run did. It compares their votes and saved scores bit for bit. This comparison exposes
+invented votes. It also exposes runs of old versions of rscert, which did not notice
+that the answers of a model depend on the batch.
 
-Verify prints VALID or INVALID last. The exit code is 3 for an invalid run, and 2 if
-there is no run to check. Checksums do not stop anyone who recomputes them.`,
+The last line of the output is VALID or INVALID. The exit code is 3 for an invalid
+run, and 2 if there is no run to check. Checksums do not stop anyone who recomputes
+them.`,
 		Example: `  rscert verify run
   rscert verify run --json
   rscert verify run --junit verify.xml
@@ -59,10 +62,10 @@ there is no run to check. Checksums do not stop anyone who recomputes them.`,
 	f.StringVar(&o.again.Labels, "labels", "", "with --model: `file` with the labels; default: as recorded")
 	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model: `file` with the class names; default: as recorded")
 	integerVar(f, &o.again.Examples, "examples", 8, "with --model: number of examples to sample again")
-	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed that chooses the examples; default: drawn from the system and printed")
-	integerVar(f, &o.again.Threads, "threads", 0, "with --model: threads; 0 = one per core")
+	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed that chooses the examples; by default the system draws a seed, and the command prints it")
+	integerVar(f, &o.again.Threads, "threads", 0, "with --model: number of threads; 0 = one per core")
 	libraryFlag(cmd, &o.again.Library)
-	f.StringVar(&o.junit, "junit", "", "write each check as a test to this JUnit XML `file`")
+	f.StringVar(&o.junit, "junit", "", "write this JUnit XML `file`, with one test per check")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -102,7 +105,7 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	return err
 }
 
-// sampleAgain returns the request to sample examples again, or nil without --model and --data.
+// sampleAgain returns the settings for sampling examples again, or nil without --model and --data.
 func (o verifyOptions) sampleAgain(choice *uint64) (*run.Again, error) {
 	q := o.again
 	switch {
@@ -130,7 +133,7 @@ func (o verifyOptions) writeJUnit(doc []byte, err error) error {
 	return durable.WriteFile(o.junit, doc)
 }
 
-// verifyOutcomes turns the checks into tests. A check that was not done has not failed.
+// verifyOutcomes converts the checks into tests of a JUnit file. A skipped check counts as not failed.
 func verifyOutcomes(v run.Verdict) (outcomes []gate.Outcome) {
 	for _, c := range v.Checks {
 		outcomes = append(outcomes, gate.Outcome{

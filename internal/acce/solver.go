@@ -27,11 +27,11 @@ type Solver struct {
 var Solvers = []Solver{
 	{"exact", "CCE", "the largest calibration error (CCE)", true, "cce", searchExactly,
 		func(r *Result) **float64 { return &r.CCE }},
-	{"admm", "ADMM*", "best of the 16 runs of the paper's ADMM (Algorithm 1, appendix I.1)", false, "acce.admm",
+	{"admm", "ADMM*", "the best of the 16 runs of ADMM in the paper (Algorithm 1, appendix I.1)", false, "acce.admm",
 		searchADMM, func(r *Result) **float64 { return &r.ACCE.ADMM }},
 	{"dece", "dECE*", "gradient ascent on the differentiable calibration error (appendix M)", false, "dece", searchDECE,
 		func(r *Result) **float64 { return &r.DECE }},
-	{"brier", "Brier*", "calibration error of the confidences with the largest Brier score", false, "brier_ece",
+	{"brier", "Brier*", "the calibration error of the confidences with the largest Brier score", false, "brier_ece",
 		searchBrier, func(r *Result) **float64 { return &r.BrierECE }},
 }
 

@@ -32,9 +32,9 @@ type BoundMethod struct {
 
 // BoundMethods lists every method.
 var BoundMethods = []BoundMethod{
-	{"binned-tv", true, "bin means of the labels, one concentration step", "ciosek2025 hoeffding1963", BoundedVariation, true,
+	{"binned-tv", true, "means of the labels in bins, with a single concentration step", "ciosek2025 hoeffding1963", BoundedVariation, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }},
-	{"binned-lipschitz", true, "bin means or lines, one concentration step", "ciosek2025 hoeffding1963", PerturbedScores, true,
+	{"binned-lipschitz", true, "means or lines in bins, with a single concentration step", "ciosek2025 hoeffding1963", PerturbedScores, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }},
 	{"tv", true, "total variation denoising", "ciosek2025 davies2001", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }},
@@ -43,7 +43,7 @@ var BoundMethods = []BoundMethod{
 		nadarayaWatson(SecondOrder)},
 	{"lipschitz", true, "sums over buckets of scores", "ciosek2025 hoeffding1963", PerturbedScores, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }},
-	{"ciosek-nw", false, "nw as printed in the paper, too small far more often than delta", "ciosek2025", PerturbedScores, false,
+	{"ciosek-nw", false, "nw as printed in the paper; fails with a probability far above delta", "ciosek2025", PerturbedScores, false,
 		nadarayaWatson(Printed)},
 }
 

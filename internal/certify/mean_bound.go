@@ -27,8 +27,8 @@ var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newL
 	{Hoeffding, true, "Hoeffding 1963", "hoeffding1963", startHoeffding},
 	{Bernstein, true, "empirical Bernstein (Maurer & Pontil 2009)", "maurer2009", startBernstein},
 	{PrPlEB, true, "predictable plug-in empirical Bernstein (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", startPrPlEB},
-	{Chernoff, true, "betting with a stake fixed beforehand: never below Hoeffding's Theorem 1", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
-	{STaR, true, "betting for the target that is left (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
+	{Chernoff, true, "betting with a stake fixed beforehand; at least as tight as Hoeffding's Theorem 1", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
+	{STaR, true, "betting with the stake recalculated for the remaining target (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
 }}
 
 // MeanBounds describes all bounds on a mean, the default first.

@@ -122,9 +122,9 @@ const (
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
-	{ConfidenceTangent, true, "the tangent of cdf's sum at the selection samples' distribution: a mean, which needs no band", "kumar2020", startTangent},
+	{ConfidenceTangent, true, "replaces the sum in 'cdf' by its tangent at the distribution of the selection samples; needs no band", "kumar2020", startTangent},
 	{ConfidenceStandard, true, "Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)", "kumar2020 salman2019", startStandard},
-	{ConfidenceCDF, true, "the same for every threshold on the score, from a band for its distribution (Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
+	{ConfidenceCDF, true, "applies 'standard' to every threshold on the score, with a band for the distribution (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 
 // ConfidenceMethods describes all methods for the confidence, the default first.
@@ -150,8 +150,8 @@ const (
 )
 
 var bands = table[Band, boundSurvival]{"band", []entry[Band, boundSurvival]{
-	{BandBinomial, true, "the exact binomial bound at each of 127 thresholds: tight in the tails", "clopper1934", (*survivalBand).binomialPoints},
-	{BandDKW, true, "one width everywhere (Dvoretzky, Kiefer & Wolfowitz), as in the papers", "massart1990 dvoretzky1956", (*survivalBand).dkwPoints},
+	{BandBinomial, true, "the exact binomial bound at each of 127 thresholds; tight in the tails", "clopper1934", (*survivalBand).binomialPoints},
+	{BandDKW, true, "the same width everywhere (Dvoretzky, Kiefer & Wolfowitz), as in the papers", "massart1990 dvoretzky1956", (*survivalBand).dkwPoints},
 }}
 
 // Bands describes all confidence bands, the default first.

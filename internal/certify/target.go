@@ -127,7 +127,7 @@ const (
 )
 
 var classes = table[Class, struct{}]{"class", []entry[Class, struct{}]{
-	{name: Predicted, sound: true, what: "the class with the most of the n0 selection samples"},
+	{name: Predicted, sound: true, what: "the class with the most votes among the n0 selection samples"},
 	{name: Label, sound: true, what: "the true label"},
 }}
 

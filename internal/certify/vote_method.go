@@ -4,7 +4,8 @@ package certify
 type VoteMethod string
 
 const (
-	// ExactMargin is the exact margin search: Buehler's bound for the bonferroni order (margin.go).
+	// ExactMargin is the exact margin search: Buehler's bound, with outcomes ordered by their bonferroni margin
+	// (margin.go).
 	ExactMargin VoteMethod = "margin"
 	// Bonferroni uses Clopper–Pearson bounds for the class and for the runner-up, at α/2 each (bonferroni.go).
 	Bonferroni VoteMethod = "bonferroni"
@@ -18,10 +19,10 @@ const (
 type boundVotes func(*VoteCertifier, observation) marginBound
 
 var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, boundVotes]{
-	{ExactMargin, true, "exact margin search: Buehler's bound for the bonferroni order", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
-	{Bonferroni, true, "Clopper–Pearson for class and runner-up at alpha/2 each", "clopper1934 cohen2019", (*VoteCertifier).bonferroni},
-	{ClopperPearson, true, "Cohen et al. 2019: the class alone, abstains below ½", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
-	{Moutaouakil, false, "as printed in Moutaouakil 2024; not sound, to reproduce its tables", "moutaouakil2024", (*VoteCertifier).moutaouakil},
+	{ExactMargin, true, "exact margin search: Buehler's bound, with outcomes ordered by their bonferroni margin", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
+	{Bonferroni, true, "Clopper–Pearson bounds for the class and the runner-up, each at alpha/2", "clopper1934 cohen2019", (*VoteCertifier).bonferroni},
+	{ClopperPearson, true, "Cohen et al. 2019: bounds only the class, and abstains if the bound is below ½", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
+	{Moutaouakil, false, "the bound as printed in Moutaouakil 2024; not sound, kept to reproduce the tables there", "moutaouakil2024", (*VoteCertifier).moutaouakil},
 }}
 
 // VoteMethods describes all methods for votes, the default first.

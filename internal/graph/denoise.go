@@ -31,8 +31,8 @@ const (
 
 // DenoiserKinds lists all kinds.
 var DenoiserKinds = choice.Of("denoiser kind", DenoisedImage, PredictedNoise, PredictedImage).Describe(func(k DenoiserKind) string {
-	return map[DenoiserKind]string{DenoisedImage: "it gives the image", PredictedNoise: "a diffusion model that gives the noise",
-		PredictedImage: "one that gives the image"}[k]
+	return map[DenoiserKind]string{DenoisedImage: "returns the clean image", PredictedNoise: "a diffusion model that returns the noise",
+		PredictedImage: "a diffusion model that returns the clean image"}[k]
 })
 
 func (k DenoiserKind) String() string { return string(k) }

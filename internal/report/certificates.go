@@ -2,7 +2,8 @@ package report
 
 import "fmt"
 
-// Certificates describes the certificates covered by a statement about a run: those here, or all sampled ones.
+// Certificates describes in words the certificates that a statement about a run covers: the certificates in the file,
+// or the certificates of all sampled examples.
 func Certificates(here, sampled int) string {
 	if sampled <= here {
 		return fmt.Sprintf("these %d certificates", here)

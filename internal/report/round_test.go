@@ -54,9 +54,9 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// checkRound checks what Round promises against exact rational arithmetic: the printed number lies on its side of the
-// shortest decimal of x, less than one unit of the last decimal from it (half a unit to the nearest), and reads back as
-// a float64 on that side of x.
+// checkRound checks the promises of Round in exact rational arithmetic. The printed number lies on the right side of
+// the shortest decimal of x. Its distance from this decimal is less than one unit of the last decimal, or at most half
+// a unit for rounding to nearest. Read back as a float64, the printed number is on the right side of x.
 func checkRound(t *testing.T, x float64, decimals int) {
 	t.Helper()
 	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64))

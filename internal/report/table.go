@@ -28,7 +28,7 @@ const (
 type Column struct {
 	Name  string
 	Align Align
-	// Numbers are rounded to Decimals digits after the point, or printed in full if it is Shortest.
+	// Decimals is the number of digits after the point. If it is Shortest, numbers are printed in full.
 	Round    Rounding
 	Decimals int
 	Percent  bool // print 100 times the number
@@ -97,11 +97,11 @@ func (c Column) round(x float64, to Rounding) string {
 	return Round(x, to, shift, c.Decimals)
 }
 
-// Table is a table of results. A row may have fewer cells than there are columns; the missing ones have no value.
+// Table is a table of results. A row may have fewer cells than the table has columns. The missing cells have no value.
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell
-	Flush   bool // no margin on the left
+	Flush   bool // print no margin on the left
 }
 
 // AddRow adds a row.
@@ -158,7 +158,7 @@ func (t *Table) WriteText(w io.Writer) error {
 	return out.Flush()
 }
 
-// layOut joins the cells of a line, padded to the widths.
+// layOut pads the cells of a line to the widths and joins them.
 func (t *Table) layOut(line []string, width []int) string {
 	var b strings.Builder
 	for j, s := range line {

@@ -20,22 +20,23 @@ import (
 type Outcome struct {
 	certify.Summary
 	Out              string  `json:"out"`
-	SamplesDrawn     int64   `json:"samples_drawn"` // by this process, including selection
+	SamplesDrawn     int64   `json:"samples_drawn"` // samples that this process drew, including selection samples
 	Seconds          float64 `json:"seconds"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	// CleanAccuracy is the accuracy of the model without noise. SmoothedAccuracy is the accuracy of the class with the
 	// most votes under noise. Both are estimates; both are nil without labels.
 	CleanAccuracy    *float64 `json:"clean_accuracy,omitempty"`
 	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
-	// Denoiser is the denoiser in front of the model, if any. All figures are for the pair.
+	// Denoiser is the denoiser in front of the model, if any. All figures are for denoiser and model together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
-	// None counts the samples of all examples that voted for no class because the model's output was NaN or infinite.
+	// None counts the samples that voted for no class, because the output of the model was NaN or infinite. It covers
+	// all examples.
 	None int64 `json:"none,omitempty"`
-	// Compared counts the samples of all examples that were rerun, alone and among other inputs, with the same outputs
-	// bit for bit.
+	// Compared counts the samples, of all examples, that the run repeated alone and among other inputs. The outputs
+	// were the same bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples is the number of the n samples that fixed the guess of the bounds on the confidence, in place of
-	// selection samples.
+	// TangentSamples is the number of samples, among the n samples, that determined the tangent of the bounds on the
+	// confidence in place of selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
@@ -85,8 +86,9 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	return r, nil
 }
 
-// keepResumed restores settings of a resumed run that the plan leaves open: the seed and the examples. With scores it
-// also restores the batch size and the place of the noise, as the last bits of scores may depend on both.
+// keepResumed restores settings of a resumed run that the plan does not set: the seed and the examples. For a run with
+// scores it also restores the batch size and the place of the noise, because the last bits of scores may depend on
+// these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil
@@ -98,7 +100,7 @@ func (p *Plan) keepResumed() error {
 	case err != nil && (p.FixedSeed == nil || p.Max > 0 && p.FixedSelect == nil):
 		return err
 	case err != nil:
-		return nil // opening the folder refuses it
+		return nil // opening the folder fails later, with an error
 	}
 	if p.FixedSeed == nil {
 		p.FixedSeed = &run.Parameters.Seed
@@ -136,7 +138,7 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	return err
 }
 
-// finish samples the examples that the folder lacks.
+// finish samples the examples that are missing in the folder.
 func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.takeDone(); err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)
@@ -176,7 +178,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	return outcome, nil
 }
 
-// summary sums up the run's certificates at the plan's radii.
+// summary summarises the certificates of the run at the radii of the plan.
 func (r *running) summary() certify.Summary {
 	radii := r.plan.Radii
 	if len(radii) == 0 {

@@ -34,7 +34,7 @@ const (
 func writeImages(t *testing.T, images ...[]float64) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("label") // rows that count up would pass for an index
+	b.WriteString("label") // a column that counts up would look like an index
 	for d := range images[0] {
 		fmt.Fprintf(&b, ",v%d", d)
 	}
@@ -86,7 +86,7 @@ func quick(t *testing.T, data string, changes ...func(*Plan)) Plan {
 
 var quiet = progress.Options{Quiet: true}
 
-// said records the messages of a run to its user.
+// said records the messages that a run prints for the user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() experiment.Console {
@@ -106,7 +106,7 @@ func mustCertify(t *testing.T, p Plan) Outcome {
 	return o
 }
 
-// results are the contents of a run folder.
+// results holds the contents of a run folder.
 type results struct {
 	run   runfolder.Run
 	votes []certify.Votes
@@ -155,8 +155,8 @@ func sum(counts []int64) (s int64) {
 	return s
 }
 
-// The votes count all samples, the certificates follow from the votes, the outcome sums them up, and the conditions
-// match the plan.
+// The votes count all samples, and the certificates follow from the votes. The outcome summarises the certificates, and
+// the conditions match the plan.
 func TestCertifyByVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	outcome := mustCertify(t, p)
@@ -200,8 +200,8 @@ func TestCertifyByVotes(t *testing.T) {
 	}
 }
 
-// Equal examples get different noise, as do the two phases: their votes are independent draws. Neither the other
-// examples of a run nor its threads change the votes.
+// Equal examples get different noise, and so do the two phases, so their votes are independent draws. Neither the other
+// examples of a run nor the number of threads changes the votes.
 func TestVotesAreIndependent(t *testing.T) {
 	image := byteImage(7)
 	data := writeImages(t, image, image, image, image)
@@ -256,7 +256,7 @@ func TestCertifyCountsNone(t *testing.T) {
 	}
 }
 
-// A run by scores saves them. Certifying the saved scores gives the same certificates and the same bounds.
+// A run by scores saves the scores. Certification of the saved scores gives the same certificates and the same bounds.
 func TestCertifyByScores(t *testing.T) {
 	t.Run("class by votes", func(t *testing.T) { testSavedScores(t, runfolder.Method{}, certify.ExactMargin) })
 	t.Run("class by another method for votes", func(t *testing.T) {
@@ -267,7 +267,7 @@ func TestCertifyByScores(t *testing.T) {
 
 func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMethod) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
-		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // too far at 5
+		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // 5 is too far
 		p.Method = method
 	})
 	mustCertify(t, p)
@@ -282,7 +282,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 		Confidence: certify.ConfidenceParams{
 			Radii: []float64{0, 0.01, 5}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
 	}
-	// The run saved them at its temperature: 1 leaves them unchanged.
+	// The run saved the scores at the temperature of the run, so the temperature 1 does not change them.
 	saved := SavedScores{Evidence: e, Params: params, Temperature: 1, Votes: e.ClassMethod()}
 	if saved.Votes != votes {
 		t.Fatalf("the run's classes are certified by %q, want %q", saved.Votes, votes)
@@ -313,7 +313,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	if err := e.Run.WriteBounds(&b, c.Bounds); err != nil {
 		t.Fatal(err)
 	}
-	// Except for ties, the probabilities elect the same classes as the outputs.
+	// Except for ties, the probabilities and the outputs elect the same classes.
 	elsewhere := saved
 	elsewhere.Evidence = find(t, copyFile(t, filepath.Join(p.Out, runfolder.ScoresFile)))
 	if again, err := BoundConfidence(t.Context(), elsewhere, quiet); err != nil || !reflect.DeepEqual(again.Bounds, c.Bounds) {
@@ -373,7 +373,7 @@ func TestQuantisedRuns(t *testing.T) {
 	}
 }
 
-// rebuild writes a folder of the run with changed records.
+// rebuild writes a run folder with the records of the run after some changes.
 func rebuild(t *testing.T, r results, change func([]runfolder.Record) []runfolder.Record) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rebuilt")
@@ -397,14 +397,14 @@ func rebuild(t *testing.T, r results, change func([]runfolder.Record) []runfolde
 	return dir
 }
 
-// A resumed run ends like an uninterrupted one, and does not resample finished examples.
+// A resumed run has the same results as an uninterrupted run, and does not resample finished examples.
 func TestResumeEndsTheSame(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	whole := mustCertify(t, p)
 	r := readResults(t, p.Out)
 	for done := range 4 {
 		q := p
-		q.Resume, q.FixedSeed = true, nil // the folder gives the seed
+		q.Resume, q.FixedSeed = true, nil // the seed comes from the folder
 		q.Out = rebuild(t, r, func(records []runfolder.Record) []runfolder.Record { return records[:done] })
 		o := mustCertify(t, q)
 		if o.SamplesDrawn != int64(3-done)*80 {
@@ -439,7 +439,7 @@ func TestInterruptedRunSaysHow(t *testing.T) {
 	sameJSON(t, "certificates", readResults(t, p.Out).certs, r.certs[:2])
 }
 
-// Resuming refuses complete records that this run would not produce, and names the example.
+// A resumed run refuses complete records that it would not produce, and names the example.
 func TestResumeChecksRecords(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	stop := func(p *Plan) {
@@ -634,7 +634,7 @@ func TestSettle(t *testing.T) {
 }
 
 // A resumed run keeps its seed and examples and, with scores, its batches and place of noise. If run.json is
-// unreadable, it draws no seed.
+// unreadable, the resumed run draws no seed.
 func TestKeepResumed(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice
@@ -674,10 +674,10 @@ func TestKeepResumed(t *testing.T) {
 	}
 }
 
-// The first n0 samples serve the selection and the others the estimation. Every probability p becomes p^(1/T),
+// The first n0 samples serve for selection, and the other samples for estimation. Every probability p becomes p^(1/T),
 // normalised.
 func TestSavedScoresAreSplit(t *testing.T) {
-	const n, n0, temperature = 5000, 4200, 2.5 // more than one read returns
+	const n, n0, temperature = 5000, 4200, 2.5 // more than a single read returns
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, n, 0, certify.Label, 0.5
 	})
@@ -754,14 +754,14 @@ func TestSavedScoresAreSplit(t *testing.T) {
 	}
 }
 
-// selected returns a run that saved selection samples.
+// selected creates a run that saves selection samples.
 func selected(t *testing.T) string {
 	p := quick(t, writeImages(t, byteImage(0)), func(p *Plan) { p.SaveScores, p.N = true, 20 })
 	mustCertify(t, p)
 	return p.Out
 }
 
-// Recertification uses the run's own method unless others are given, and keeps their order.
+// Recertification uses the method of the run unless the user gives other methods. It keeps the order of given methods.
 func TestRecertification(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	votes := quick(t, data, func(p *Plan) { p.Method = runfolder.ByVotes(certify.Bonferroni) })
@@ -810,7 +810,7 @@ func TestRecertification(t *testing.T) {
 		{votes.Out, nil, []string{"bonferroni"}},
 		{filepath.Join(votes.Out, runfolder.VotesFile), nil, []string{"bonferroni"}},
 		{kept.Out, nil, []string{"hoeffding+directed"}},
-		{gone.Out, nil, []string{"margin"}}, // it has only votes
+		{gone.Out, nil, []string{"margin"}}, // the run has only votes
 		{elsewhere, nil, []string{"betting+directed"}},
 		{kept.Out, []runfolder.Method{runfolder.ByVotes(certify.ClopperPearson), runfolder.ByScores(certify.Bernstein), runfolder.ByVotes(certify.ExactMargin)},
 			[]string{"clopper-pearson", "bernstein+directed", "margin"}},

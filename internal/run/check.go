@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Check is the result of certify --check: a description of the run and a first look at its experiment.
+// Check is the result of certify --check: a description of the run, and the results of a short test of the experiment.
 type Check struct {
 	Model       string          `json:"model"` // input and output
 	Classes     int             `json:"classes"`
@@ -21,15 +21,15 @@ type Check struct {
 	Examples    int             `json:"examples"` // of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
-	// Seconds is the longest that sampling would take at the speed of the look.
+	// Seconds is the longest time that sampling would take at the speed of the short test.
 	Seconds float64 `json:"seconds"`
 	Image   string  `json:"image,omitempty"` // a noisy example
-	// Denoiser is the denoiser in front of the model, if any. The look covers the pair.
+	// Denoiser is the denoiser in front of the model, if any. The short test covers denoiser and model together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }
 
-// CheckRun looks at the experiment of a plan, without sampling and without a run folder. If picture is not empty, it
-// writes a noisy example there, as PNG.
+// CheckRun briefly tests the experiment of a plan, without sampling and without a run folder. If picture is not empty,
+// CheckRun writes a noisy example to this path, as PNG.
 func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Console) (Check, error) {
 	p.Settle()
 	if p.Out == "" {

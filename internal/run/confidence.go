@@ -16,26 +16,27 @@ type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
 	Class    string                    `json:"class_method"`  // the method that certifies the class
-	Alpha    float64                   `json:"alpha"`         // of class and interval together
+	Alpha    float64                   `json:"alpha"`         // for the class and the interval together
 	Law      law.Name                  `json:"law,omitempty"` // of the noise
 	Sigma    float64                   `json:"sigma"`
 	Norm     law.Norm                  `json:"norm"` // of the radii
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
-	// Arithmetic is the arithmetic of the noise. Quantisation is the most that rounding inputs to a lattice took off a
-	// radius.
+	// Arithmetic is the arithmetic of the noise. Quantisation is the largest amount by which rounding of inputs to a
+	// lattice reduced a radius.
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples is the number of the N samples that fixed the guess of tangent, in place of selection samples.
+	// TangentSamples is the number of samples, among the N samples, that determined the tangent in place of selection
+	// samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
-// RadiusConfidence sums up one radius of the attack.
+// RadiusConfidence summarises the bounds at one radius of the attack.
 type RadiusConfidence struct {
 	Radius    float64 `json:"radius"`
-	Certified int     `json:"certified"` // examples with a certified class; the means are over them
+	Certified int     `json:"certified"` // examples with a certified class; the means are over these examples
 	LeftOut   int     `json:"left_out"`  // class not certified at the radius
 	Lower     float64 `json:"mean_lower"`
 	Upper     float64 `json:"mean_upper"`
@@ -89,7 +90,7 @@ func (c *Confidence) add(cert certify.Certificate, bounds []certify.ConfidenceBo
 	}
 }
 
-// average turns the sums of the bounds into means.
+// average converts the sums of the bounds into means.
 func (c *Confidence) average() {
 	for i := range c.Radii {
 		if at := &c.Radii[i]; at.Certified > 0 {

@@ -53,8 +53,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn is Certify on several simulated devices, which share the CPU. Each number adds a device that fails from
-// that call on.
+// certifyOn runs Certify on several simulated devices, which share the CPU. Each number adds a device that fails from
+// the call with this number on.
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -123,8 +123,8 @@ func manyImages(t *testing.T) string {
 	return writeImages(t, images...)
 }
 
-// TestDevices runs on several devices, of which some or all may fail. It resumes a run that fails. The files must match
-// a run on one device.
+// TestDevices carries out runs on several devices. Some or all of the devices may fail. It resumes a run that fails.
+// The files must match the files of a run on one device.
 func TestDevices(t *testing.T) {
 	data := manyImages(t)
 	for name, change := range devicePlans(data) {
@@ -143,7 +143,7 @@ func TestDevices(t *testing.T) {
 }
 
 // checkDevices carries out a plan on devices that fail from given calls on, and compares the results with a run on one
-// device. It resumes a stopped run of votes with noise from another place.
+// device. It resumes an interrupted run by votes with noise from another place.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -165,7 +165,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	if err != nil {
 		p.Resume = true
 		if p.SaveScores {
-			p.NoiseOn = spec.NoiseOnAuto // keep the place of the first part
+			p.NoiseOn = spec.NoiseOnAuto // keep the place of the noise in the first part
 		} else {
 			p.NoiseOn = map[spec.NoiseOn]spec.NoiseOn{spec.NoiseOnHost: spec.NoiseOnDevice, spec.NoiseOnDevice: spec.NoiseOnHost}[p.NoiseOn]
 		}
@@ -176,7 +176,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	sameFiles(t, what, p.Out, alone.Out)
 }
 
-// A warning names the device that fails, and says what happens to its examples.
+// A warning names the device that fails, and tells what happens to the examples of this device.
 func TestLostDeviceIsSaid(t *testing.T) {
 	data := manyImages(t)
 	var s said
@@ -192,7 +192,8 @@ func TestLostDeviceIsSaid(t *testing.T) {
 	}
 }
 
-// killedVariable passes the folder and the data to the child process that TestKilledOnDevices kills.
+// killedVariable is the environment variable that passes the folder and the data to the child process that
+// TestKilledOnDevices kills.
 const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
 // TestKilledOnDevices kills a process on three devices with a signal that it cannot catch, and resumes its run on two

@@ -21,16 +21,17 @@ type Forecast struct {
 	Device   string `json:"device"`
 	Threads  int    `json:"threads"`
 	Examples int    `json:"examples"`
-	Samples  int64  `json:"samples"` // of all examples, at most
-	// Measured on the run's first examples, as certify samples them.
+	Samples  int64  `json:"samples"` // the maximum for all examples
+	// These values are measured on the first examples of the run, sampled as certify samples them.
 	Measured         int64   `json:"measured_samples"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
-	StartSeconds     float64 `json:"start_seconds"` // to read the data and load the model
-	// Time of the whole run in one process, and on all its threads.
+	StartSeconds     float64 `json:"start_seconds"` // time to read the data and load the model
+	// These are the times of the whole run in one process and on all its threads.
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
-	// With a deadline: the least number of parallel shards that meet it, and the time of the longest shard.
+	// If there is a deadline, these are the least number of parallel shards that meet the deadline, and the time of the
+	// longest shard.
 	Deadline     float64 `json:"deadline_seconds,omitempty"`
 	Shards       int     `json:"shards,omitempty"`
 	ShardSeconds float64 `json:"shard_seconds,omitempty"`
@@ -58,7 +59,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 		}
 		p.FixedSeed = &seed
 	}
-	p.SaveScores = false // disks keep up, and the file would be as large as for the whole run
+	p.SaveScores = false // disks are fast enough, and the file would be as large as the file of the whole run
 	console.Progress = progress.Options{Quiet: true}
 	began := time.Now()
 	r, err := prepare(ctx, p, console)
@@ -118,14 +119,14 @@ func (r *running) measure(ctx context.Context) (samples int64, perSecond float64
 	}
 }
 
-// reckon computes the times from the speed.
+// reckon computes the times from the measured speed.
 func (f *Forecast) reckon() {
 	f.Seconds = f.StartSeconds + float64(f.Samples)/f.SamplesPerSecond
 	f.Hours = f.Seconds / time.Hour.Seconds()
 	f.CoreHours = f.Hours * float64(f.Threads)
 }
 
-// split finds the shards that meet a deadline; 0 means no deadline.
+// split finds the number of shards that meet a deadline. A deadline of 0 means no deadline.
 func (f *Forecast) split(deadline, perExample float64) error {
 	if deadline <= 0 {
 		return nil
@@ -140,8 +141,8 @@ func (f *Forecast) split(deadline, perExample float64) error {
 	return nil
 }
 
-// shardsFor returns the least k for which the largest of k shards, of ⌈examples/k⌉ examples, meets the deadline in
-// seconds.
+// shardsFor returns the least k for which the largest of k shards meets the deadline, which is in seconds. The largest
+// shard has ⌈examples/k⌉ examples.
 func shardsFor(examples int, start, perExample, deadline float64) (k int, ok bool) {
 	most := math.Floor((deadline - start) / perExample) // examples per shard
 	if !(most >= 1) {

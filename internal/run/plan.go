@@ -1,5 +1,5 @@
-// Package run carries out runs of certify: a Plan in, an Outcome out. It turns examples into certificates, from votes or
-// scores, drawn now or saved before.
+// Package run carries out runs of certify: a Plan in, an Outcome out. It certifies examples from votes or scores. The
+// votes and scores are new samples or saved ones.
 package run
 
 import (
@@ -32,8 +32,8 @@ func (p Plan) Parameters() runfolder.Parameters {
 	return runfolder.Parameters{Smoothing: p.Smoothing, Certification: p.Certification, Conditions: p.Conditions}
 }
 
-// Settle fills in fields that others determine, and zeroes parameters without effect, which run.json omits. It returns
-// the flags of the zeroed parameters.
+// Settle fills in fields that other fields determine. It sets parameters without effect to zero, so that run.json omits
+// them, and returns the flags of these parameters.
 func (p *Plan) Settle() (idle []spec.Idle) {
 	if !p.Method.Given() {
 		p.Method = p.defaultMethod()
@@ -57,8 +57,8 @@ func (p *Plan) Settle() (idle []spec.Idle) {
 	return append(idle, p.Spec.Settle()...)
 }
 
-// defaultMethod returns the method of a plan that names none. Votes certify the class, also beside bounds on its
-// confidence, unless the plan asks for scores.
+// defaultMethod returns the method for a plan that names no method. Votes certify the class unless the plan asks for
+// scores. This also holds if the run bounds the confidence.
 func (p *Plan) defaultMethod() runfolder.Method {
 	if p.Scores || (p.SaveScores && len(p.ConfidenceRadii) == 0) {
 		return runfolder.ByScores(certify.Betting)

@@ -7,19 +7,19 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// polls are the votes beside saved scores. A run has its own votes; in other files each sample votes for its largest
-// probability.
+// polls holds the votes that belong to saved scores. The folder of a run contains votes. In other files, each sample
+// votes for its largest probability.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
-	run       []certify.Votes        // of a run, else nil
+	run       []certify.Votes        // for a run; otherwise nil
 	turn      int
 }
 
-// poll are the votes of one example.
+// poll holds the votes of one example.
 type poll struct {
 	certifier *certify.VoteCertifier
 	votes     certify.Votes
-	given     bool // the votes are known, with nothing left to count
+	given     bool // whether the votes are known, so that nothing is left to count
 }
 
 func (q SavedScores) newPolls() (*polls, error) {

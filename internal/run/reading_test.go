@@ -37,7 +37,7 @@ func TestReadingFloat64IsTakenOff(t *testing.T) {
 			t.Errorf("example %d: %v is taken off, want %v", c.Index, c.Quantisation, want)
 		}
 	}
-	// Multiples of ⅛, and k/255 with the 17 digits of a float64, cost nothing.
+	// For multiples of ⅛, and for k/255 with the 17 digits of a float64, the radius does not shrink.
 	eighths, bytes := make([]float64, imageSize), make([]float64, imageSize)
 	for d := range eighths {
 		eighths[d], bytes[d] = float64(d)/8, float64(5*d)/255

@@ -23,14 +23,14 @@ import (
 type Recertification struct {
 	Evidence *runfolder.Evidence
 	Target   certify.Target
-	Methods  []runfolder.Method // none: the run's own, or else the default
-	Combine  certify.Combine    // of methods for scores
-	// N0 and Temperature: as in SavedScores.
+	Methods  []runfolder.Method // none: the method of the run, or otherwise the default
+	Combine  certify.Combine    // for methods for scores
+	// N0 and Temperature have the same meaning as in SavedScores.
 	N0          int64
 	Temperature float64
 }
 
-// settle chooses the method if none is given: the run's own, if the evidence supports it.
+// settle chooses the method if no method is given. This is the method of the run, if the evidence supports it.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return
@@ -122,17 +122,17 @@ type SavedScores struct {
 	// N0 is the number of estimation samples to use for selection, for files without selection samples.
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
-	// Votes, if given, certifies the class before its confidence is bounded. It uses the run's votes, or else each
-	// sample's vote for its largest probability.
+	// Votes, if given, is the method that certifies the class before the confidence in this class is bounded. It uses
+	// the votes of the run. Without such votes, each sample votes for its largest probability.
 	Votes certify.VoteMethod
 }
 
-// CertifyScores certifies every example of saved scores and passes the results to take.
+// CertifyScores certifies every example of saved scores and calls take with the results.
 func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) error {
 	return certifyScores(ctx, q, show, func(certify.ScoreExample) {}, take)
 }
 
-// certifyScores is CertifyScores, but first calls samples with the numbers of samples per example.
+// certifyScores does the same as CertifyScores, but first calls samples with the numbers of samples per example.
 func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
 	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
@@ -186,7 +186,7 @@ func certifyScores(ctx context.Context, q SavedScores, show progress.Options, sa
 	}
 }
 
-// split decides which samples of each example serve the selection.
+// split decides which samples of each example serve for selection.
 func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	e := certify.ScoreExample{Classes: s.Classes, N0: s.N0, N: s.N}
 	switch path := q.Evidence.Path; {
@@ -224,14 +224,14 @@ func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, poll *pol
 	return cert, a.Confidence(cert), nil
 }
 
-// intake takes the saved probabilities of one example.
+// intake receives the saved probabilities of one example.
 type intake struct {
 	scores    *certify.ScoreAccumulator
 	poll      *poll // nil: scores certify the class
 	saved     SavedScores
 	classes   int
-	selection int64 // estimation samples that the selection still needs
-	chosen    bool  // the votes have chosen the class
+	selection int64 // number of estimation samples that the selection still needs
+	chosen    bool  // whether the votes have chosen the class
 }
 
 // split gives the first SavedScores.N0 estimation samples to the selection.

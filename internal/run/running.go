@@ -23,7 +23,7 @@ type running struct {
 	plan       Plan
 	console    experiment.Console
 	experiment *experiment.Experiment
-	positions  []int // of the run's examples in the dataset
+	positions  []int // indices in the dataset of the run's examples
 	folder     *runfolder.Folder
 	runfolder.Certifiers
 
@@ -40,7 +40,8 @@ type running struct {
 	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
 
-// takeDone takes the records of a resumed folder. It recomputes certificates by votes, which must match the folder.
+// takeDone takes over the records of a resumed folder. It recomputes certificates by votes; the results must match the
+// folder.
 func (r *running) takeDone() error {
 	err := r.folder.EachDone(func(rec runfolder.Record) error {
 		if err := r.checkDone(rec); err != nil {
@@ -99,7 +100,7 @@ func (r *running) warnOfMove() {
 	}
 }
 
-// take counts a record of the folder.
+// take counts one record of the folder.
 func (r *running) take(rec runfolder.Record) {
 	r.certs.Add(rec.Certificate)
 	r.accuracy.Add(rec.Votes)
@@ -150,7 +151,7 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	})
 }
 
-// startTurn starts the example of this turn.
+// startTurn starts the example whose turn it is.
 func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {
@@ -159,7 +160,7 @@ func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	return r.start(turn, example)
 }
 
-// start starts an example after it is read.
+// start starts an example that has been read.
 func (r *running) start(turn int, example experiment.Example) (smoothing.Experiment, error) {
 	e := &exampleByVotes{running: r, turn: turn, input: example.Input}
 	v := &e.record.Votes
@@ -176,7 +177,7 @@ func (r *running) start(turn int, example experiment.Example) (smoothing.Experim
 	return &exampleByScores{exampleByVotes: e, scores: scores, selected: make([]int64, r.experiment.Model().Classes())}, err
 }
 
-// exampleByVotes is an example of a run that votes certify. It implements smoothing.Experiment.
+// exampleByVotes is an example of a run in which votes certify the class. It implements smoothing.Experiment.
 type exampleByVotes struct {
 	running *running
 	turn    int // the example's place in the run
@@ -233,8 +234,8 @@ func (e *exampleByVotes) Emit() error {
 	return nil
 }
 
-// exampleByScores is an example of a run that scores certify, or that votes certify while scores bound the confidence.
-// It implements smoothing.Observer.
+// exampleByScores is an example of a run in which scores certify the class, or in which votes certify the class and
+// scores bound the confidence. It implements smoothing.Observer.
 type exampleByScores struct {
 	*exampleByVotes
 	scores   *certify.ScoreAccumulator

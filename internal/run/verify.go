@@ -26,7 +26,7 @@ import (
 type Verdict struct {
 	Run   string `json:"run"`
 	Valid bool   `json:"valid"` // no check failed
-	// From run.json; empty where run.json has changed since it was written.
+	// These values come from run.json. They are empty if run.json has changed since rscert wrote it.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
 	Bound      bool               `json:"bound"` // the checksum of every line names the run, as since format 3
@@ -112,9 +112,9 @@ func (v *verifier) skip(name, why string, args ...any) {
 	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
 }
 
-// Verify checks the run in a folder as a third party would: it trusts none of the results and recomputes all that the
-// folder allows. If again is not nil, it also resamples examples with the model. spell formats parameters in the
-// verdict. An error means that there is nothing to verify.
+// Verify checks the run in a folder as a third party would. It trusts none of the results and recomputes everything
+// that the folder allows. If again is not nil, it also resamples examples with the model. spell formats parameters in
+// the verdict. An error means that there is nothing to verify.
 func Verify(ctx context.Context, path string, again *Again, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
 	if err != nil {
@@ -313,8 +313,8 @@ func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	}
 }
 
-// judgeByScores recertifies the saved scores: it recomputes the bounds on the confidence, and the certificates if they
-// are by scores. Reading the scores checks their checksums.
+// judgeByScores recertifies the saved scores. It recomputes the bounds on the confidence, and the certificates if
+// scores certify the classes. Reading the scores also verifies the checksums of the file.
 func (v *verifier) judgeByScores(ctx context.Context, certificates bool) error {
 	run := v.Evidence.Run
 	q := SavedScores{Evidence: v.Evidence, Params: run.Parameters.ScoreParams(run.Target(run.Parameters.Alpha)), Temperature: 1, Votes: v.Evidence.ClassMethod()}
@@ -406,7 +406,7 @@ func (v *verifier) judgeBatches() {
 	}
 }
 
-// chosen reports whether this rscert would have compared a sample of the run.
+// chosen reports whether this version of rscert would have compared a sample of the run.
 func (v *verifier) chosen() bool {
 	run := v.Evidence.Run
 	p := run.Parameters

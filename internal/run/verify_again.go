@@ -23,7 +23,7 @@ type Again struct {
 	Model, Data        string
 	Denoiser           string // empty: as recorded
 	Labels, ClassNames string // empty: as recorded
-	Examples           int    // at most
+	Examples           int    // the maximum number
 	// ChoiceSeed chooses the examples.
 	ChoiceSeed uint64
 	Library    string
@@ -36,12 +36,12 @@ type SampleAgain struct {
 	ChoiceSeed uint64   `json:"choice_seed"`
 	Examples   []int    `json:"examples"`           // their indices
 	Different  []int    `json:"different"`          // the indices where votes or scores differ from the record
-	Compared   int64    `json:"compared"`           // samples rerun alone and among other inputs
+	Compared   int64    `json:"compared"`           // number of samples repeated alone and among other inputs
 	Conditions []string `json:"conditions"`         // conditions that differ here from the record
 	Warnings   []string `json:"warnings,omitempty"` // from opening the model and the data
 }
 
-// plan returns the run's own plan.
+// plan returns the plan of the recorded run.
 func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
 	ran := run.Runtime
 	if n := len(ran.Resumed); n > 0 {
@@ -118,8 +118,8 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.
 	return nil
 }
 
-// otherConditions lists the conditions conditions that differ here from the record. Another model or other data are an
-// error.
+// otherConditions lists the conditions in which this machine differs from the record. A different model or different
+// data are an error.
 func otherConditions(then, now runfolder.Run) ([]string, error) {
 	conditions := []string{}
 	for _, d := range then.Differences(now) {

@@ -1,6 +1,6 @@
-// Package agreement counts the votes in which two runs of one experiment differ. Such runs share model, data, σ and
-// seed, and so their noisy inputs, but use another device, precision or library. They differ where two classes are
-// within the rounding of each other; each run is valid.
+// Package agreement counts the votes that differ between two runs of one experiment. Such runs have the same model,
+// data, σ and seed, and so the same noisy inputs, but different devices, precisions or libraries. Their votes differ
+// where the outputs for two classes differ by no more than rounding. Each run is valid.
 package agreement
 
 import (
@@ -26,14 +26,14 @@ type Agreement struct {
 	Differences []runfolder.Difference `json:"differences"`
 
 	Examples int   `json:"examples"` // in both runs
-	Samples  int64 `json:"samples"`  // samples of these examples drawn by both, selection and estimation
+	Samples  int64 `json:"samples"`  // samples of these examples that both runs drew, for selection and estimation
 	Votes    Votes `json:"votes"`
 	// OtherCounts is the number of examples with different counts.
 	OtherCounts int `json:"examples_with_other_counts"`
 	// OtherSamples is the number of examples with different numbers of samples.
 	OtherSamples int `json:"examples_with_other_n"`
-	// OtherTop is the number of examples in which another class has the most selection votes (estimation votes in
-	// runs without selection).
+	// OtherTop is the number of examples for which the class with the most selection votes differs between the runs. In
+	// runs without selection, estimation votes count instead.
 	OtherTop int `json:"examples_with_other_top_class"`
 	// OtherClass is the number of examples certified by both runs for different classes.
 	OtherClass int `json:"examples_with_other_certified_class"`
@@ -51,7 +51,8 @@ type Agreement struct {
 type Side struct {
 	Run    string `json:"run"`
 	Device string `json:"device"`
-	// GPUs are the names of the run's GPUs, each once; resumptions and shards may use several.
+	// GPUs are the names of the run's GPUs without duplicates. A run has several GPUs if resumptions or shards used
+	// different ones.
 	GPUs      []string `json:"gpus,omitempty"`
 	Precision string   `json:"precision"`
 	Provider  string   `json:"provider"`
@@ -93,8 +94,8 @@ type Votes struct {
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`
-	// Low to High is the Clopper–Pearson interval of the rate on these examples under new noise; from counts there is
-	// no upper end.
+	// The interval from Low to High is the Clopper–Pearson interval of the rate on these examples under new noise. A
+	// comparison of counts gives no upper end.
 	Level float64  `json:"level"`
 	Low   float64  `json:"low_per_100000"`
 	High  *float64 `json:"high_per_100000,omitempty"`
@@ -194,7 +195,7 @@ type pair struct {
 	first, second example
 }
 
-// example is one run's results for an example.
+// example holds the results of one run for an example.
 type example struct {
 	certify.Votes
 	certificate certify.Certificate
@@ -254,7 +255,8 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N { // None differs only if these do
+	// The counts of None differ only if one of these differs.
+	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N {
 		a.OtherCounts++
 	}
 	if x.N != y.N {

@@ -16,8 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The test uses the votes themselves: b has a's samples, some of them changed, and more after them. At least as many
-// differ as votesMoved returns, and in the most favourable arrangement exactly as many.
+// The test uses individual votes. Run b has the samples of run a, with some votes changed, and more samples after
+// these. The number of votes that differ is at least the result of votesMoved. In the most favourable arrangement, the
+// two numbers are equal.
 func TestApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	count := func(votes []int) (counts []int64, none int64) {
@@ -71,12 +72,13 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// drawn is a run's result for an example: scores [samples][classes], the first two from the selection.
+// drawn is the result of a run for an example: scores [samples][classes], where the first two samples are selection
+// samples.
 type drawn struct {
 	index, label, prediction int
 	radius                   float64
 	scores                   [][]float32
-	votes                    []int // votes hidden by the scores; nil: the largest scores show them
+	votes                    []int // votes that the scores hide; nil: the largest scores show the votes
 }
 
 const classes, selection = 3, 2
@@ -249,7 +251,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("the GPUs are %q and %q", got.First.GPUs, got.Second.GPUs)
 	}
 
-	// The sums of votes alone hide the two of example 1.
+	// The sums of votes hide the two votes of example 1 that differ.
 	without := func(r *runfolder.Run) { r.Parameters.SaveScores = false }
 	votesOnly := write(t, here, without)
 	for i, sources := range [][2]summary.Source{{b, votesOnly}, {votesOnly, b}} {

@@ -18,14 +18,15 @@ func sumCounts(pairs []pair) (sum int64) {
 	return sum
 }
 
-// fromCounts returns a lower bound on the number of samples drawn by both runs whose votes differ, selection and
-// estimation together.
+// fromCounts returns a lower bound on the number of samples whose votes differ, among the samples that both runs drew.
+// It counts selection and estimation samples together.
 func fromCounts(a, b certify.Votes) int64 {
 	return votesMoved(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + votesMoved(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
 }
 
-// votesMoved returns Σ_k max(0, a_k − b_k), where a counts n ≤ m samples and None is one more class. b includes the same
-// first n samples, so at most b_k of a's votes for k can be equal in b. For n = m the sum is half the L1 distance.
+// votesMoved returns Σ_k max(0, a_k − b_k). Here a counts the votes of n samples and b counts the votes of m ≥ n
+// samples; None is one more class. The first n samples of b are the samples of a, so at most b_k of the votes for class
+// k in a can be the same in b. For n = m the sum is half the L1 distance.
 func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
 	if n > m {
 		a, aNone, b, bNone = b, bNone, a, aNone
@@ -37,7 +38,7 @@ func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64
 	return sum
 }
 
-// Votes of a sample other than classes.
+// Values of a vote that are not classes.
 const (
 	nobody = -1 // the output was no answer
 	untold = -2 // tied scores hide the vote
@@ -110,7 +111,8 @@ func openSamples(path string) (*samples, error) {
 	return &samples{Scores: s, path: path}, err
 }
 
-// votes returns the votes of an example after the previous one: first selection samples, then estimation samples.
+// votes returns the votes of the next example: first the votes of selection samples, then the votes of estimation
+// samples.
 func (s *samples) votes(index int) ([]int32, error) {
 	for {
 		i, _, err := s.Next()
@@ -140,7 +142,7 @@ func (s *samples) votes(index int) ([]int32, error) {
 	return s.read, err
 }
 
-// finish reads to the end, which completes the check of the checksums.
+// finish reads the rest of the file, which completes the check of the checksums.
 func (s *samples) finish() error {
 	for {
 		if _, _, err := s.Next(); errors.Is(err, io.EOF) {
@@ -151,11 +153,11 @@ func (s *samples) finish() error {
 	}
 }
 
-// vote returns the vote of a sample with these probabilities. They are rounded, so if two are equal either class may
-// have had the larger logit.
+// vote returns the vote of a sample with these probabilities. The probabilities are rounded: if two of them are equal,
+// either class may have had the larger logit.
 func vote(probs []float32) int32 {
 	k := smoothing.Vote(probs)
-	if k < 0 || probs[k] == 0 { // no answer is saved as zeros
+	if k < 0 || probs[k] == 0 { // zeros stand for a sample without an answer
 		return nobody
 	}
 	for _, p := range probs[k+1:] {

@@ -33,7 +33,7 @@ const (
 	Radii       Curve = "radii"
 )
 
-// Curves lists all charts.
+// Curves lists the names of all charts.
 var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii)
 
 func (c Curve) String() string { return string(c) }
@@ -87,7 +87,7 @@ func names(runs []summary.Summary) string {
 	return strings.Join(all, ", ")
 }
 
-// examples states the number of examples, if all runs have the same.
+// examples states the number of examples if it is the same for all runs.
 func examples(runs []summary.Summary) string {
 	for _, s := range runs {
 		if s.Examples != runs[0].Examples {
@@ -97,10 +97,11 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples, ", runs[0].Examples)
 }
 
-// maxSteps is the largest number of steps drawn exactly; a curve with more is drawn at this many radii.
+// maxSteps is the largest number of steps that a chart draws exactly. It draws a curve with more steps at maxSteps
+// radii.
 const maxSteps = 300
 
-// grid returns the radii at which to draw the curves: just after each step, or equally spaced.
+// grid returns the radii at which the chart draws the curves: just after each step, or equally spaced.
 func grid(s summary.Summary, until float64) []float64 {
 	radii := append([]float64{0}, s.Steps()...)
 	radii = slices.Compact(radii)
@@ -208,8 +209,8 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 	return drawPlot(format, p, o, "Certified calibration error and certified Brier score against the "+summary.Norms(runs)+" radius: "+names(runs)+".")
 }
 
-// calibrationLines returns CCE and CBS of the k-th run if every bound holds. A single run also gets the lines that hold
-// with the stated probability.
+// calibrationLines returns the lines of CCE and CBS for the k-th run, which hold if every bound holds. For a single
+// run, it also returns the lines that hold with the stated probability.
 func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
 	var x, cce, cbs, cceAll, cbsAll []float64
 	for _, c := range s.Calibration {
@@ -262,7 +263,7 @@ func drawReliability(format picture.Format, runs []summary.Summary, o Options) (
 // bars is the number of bars of a histogram of radii.
 const bars = 30
 
-// drawRadii draws a histogram of the radii of each run, one above another on a common axis.
+// drawRadii draws a histogram of the radii of each run. The histograms are one above another and share an axis.
 func drawRadii(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
 	largest := 0.0
 	for _, s := range runs {
@@ -291,7 +292,7 @@ func drawRadii(format picture.Format, runs []summary.Summary, o Options) ([]byte
 	return picture.Draw(format, o.Size, alt, func(c draw.Canvas) { picture.Panels(c, rows) })
 }
 
-// radiusPanel returns the histogram of one run: correct predictions, with wrong ones on top.
+// radiusPanel returns the histogram of one run: correct predictions, with wrong predictions stacked on top.
 func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot {
 	var right, wrong [bars]float64
 	abstentions, wrongs := 0, 0

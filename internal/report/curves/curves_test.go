@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// run has correct examples with these radii, and as many wrong ones.
+// run has correct examples with these radii, and the same number of wrong examples.
 func run(t *testing.T, name string, wrong int, radii ...float64) summary.Summary {
 	t.Helper()
 	s := summary.Source{Path: name, Kind: summary.CertificatesKind}
@@ -34,7 +34,7 @@ func run(t *testing.T, name string, wrong int, radii ...float64) summary.Summary
 	return out
 }
 
-// The line falls at each radius, from the accuracy there to that just above it.
+// At each radius, the line falls from the accuracy at this radius to the accuracy just above this radius.
 func TestAccuracyLine(t *testing.T) {
 	l := accuracyLine(run(t, "a", 1, 0.25, 0.5, 0.5), 0)
 	var points [][2]float64
@@ -75,7 +75,7 @@ func TestGridOfManySteps(t *testing.T) {
 	}
 }
 
-// The envelope is above every line where that has a point, and touches one.
+// At the points of each line, the envelope is not below the line, and it equals one of the lines.
 func TestEnvelopeLine(t *testing.T) {
 	runs := []summary.Summary{run(t, "a", 2, 0.1, 0.2, 0.9), run(t, "b", 1, 0.3, 0.3, 0.3, 0.35)}
 	e := envelopeLine([]picture.Line{accuracyLine(runs[0], 0), accuracyLine(runs[1], 1)}, runs)

@@ -24,7 +24,8 @@ type Comparison struct {
 	// Accuracy has the change at each radius.
 	Accuracy []AccuracyChange `json:"certified_accuracy"`
 	Radius   RadiusChange     `json:"average_certified_radius"`
-	// ByHash: the data of both have the same SHA-256. Otherwise only indices and labels are known to agree.
+	// ByHash tells whether the data of the two runs have the same SHA-256. Otherwise only the indices and labels are
+	// known to agree.
 	ByHash bool `json:"same_data_by_hash"`
 }
 
@@ -33,10 +34,10 @@ type AccuracyChange struct {
 	Radius   float64 `json:"radius"`
 	Baseline float64 `json:"baseline"`
 	This     float64 `json:"this"`
-	Lost     int     `json:"lost"`   // certified correctly by the baseline only
-	Gained   int     `json:"gained"` // certified correctly by this run only
+	Lost     int     `json:"lost"`   // examples that only the baseline certifies correctly
+	Gained   int     `json:"gained"` // examples that only this run certifies correctly
 	Change   float64 `json:"change"` // (Gained − Lost)/Examples
-	// Low to High is a betting interval of the change over the population.
+	// The interval from Low to High is a betting interval of the change over the population.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// P is the p-value of McNemar's exact test, two-sided (binomial.McNemar).
@@ -53,14 +54,16 @@ type RadiusChange struct {
 	Baseline float64 `json:"baseline"`
 	This     float64 `json:"this"`
 	Change   float64 `json:"change"`
-	// Low to High is a betting interval of the mean difference between an example's radii, and P the p-value of a
-	// mean of 0 from the same bets; nil if a run's largest possible radius is not known beforehand.
+	// The interval from Low to High is a betting interval of the mean difference between the two radii of an example. P
+	// is the p-value of the hypothesis that this mean is 0, from the same bets. All three are nil if the largest
+	// possible radius of a run is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	P    *float64 `json:"p,omitempty"`
 }
 
-// IncomparableError names differences between two runs whose effect a comparison would attribute to the model.
+// IncomparableError names differences between two runs. A comparison would wrongly attribute the effect of these
+// differences to the model.
 type IncomparableError struct {
 	Run, Baseline string
 	Differences   []param.Text
@@ -77,7 +80,7 @@ func (e *IncomparableError) Spell(s param.Spelling) string {
 	return fmt.Sprintf("%s cannot be compared with the baseline %s: %s", e.Run, e.Baseline, strings.Join(all, "; "))
 }
 
-// Hint says how to get comparable runs.
+// Hint tells the user how to get comparable runs.
 func (*IncomparableError) Hint() string {
 	return "certify both on the same examples under the same conditions; 'rscert report A B' shows any runs side by side"
 }
@@ -157,14 +160,14 @@ func (c Comparison) radius(before, after []summary.Row, was, is summary.Average)
 	return r
 }
 
-// unitScale returns the changes mapped from [−down, up] to [0, 1].
+// unitScale maps the changes from [−down, up] to [0, 1].
 func unitScale(changes []float64, down, up float64) func(i int) float64 {
 	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
 }
 
-// meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed
-// changes in [−down, up]. The pairs are one sample, so variation common to both runs cancels. It adds the rounding
-// error of the mapping.
+// meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
+// in [−down, up]. The pairs of radii form one sample, so variation that the two runs share cancels. meanChange widens
+// the interval by the rounding error of the mapping.
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
@@ -174,14 +177,14 @@ func meanChange(changes []float64, down, up, alpha float64) (low, high float64) 
 // mayDiffer are the parameters of run.json in which a run and its baseline may differ. They affect neither the
 // meaning nor the level of the certificates.
 var mayDiffer = map[param.Name]bool{
-	// The reading of the model's file depends on the model.
+	// How to read the file of the model depends on the model.
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
 	"seed": true,                                             // other noise of the same law
 	"skip": true, "max": true, "select": true, "shard": true, // examples are compared one by one
 	"save-scores": true,                                         // stored results
 	"confidence":  true, "confidence-bound": true, "band": true, // the bounds on confidence are not compared
-	"prefer-nhwc": true, "conv-search": true, // the order of sums in the same precision
+	"prefer-nhwc": true, "conv-search": true, // changes only the order of sums, not the precision
 	// Compared below, from the certificates.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
@@ -230,7 +233,7 @@ func show(v any) string {
 	return "nothing"
 }
 
-// exampleDifference describes the first example that one run lacks or labels differently.
+// exampleDifference describes the first example that is missing in one run, or whose labels differ.
 func exampleDifference(baseline, this []summary.Row) []param.Text {
 	before, after := byIndex(baseline), byIndex(this)
 	for i := range min(len(before), len(after)) {
@@ -249,7 +252,7 @@ func exampleDifference(baseline, this []summary.Row) []param.Text {
 	return nil
 }
 
-// Drop is the largest loss of certified accuracy allowed at any radius of a comparison.
+// Drop is the largest allowed loss of certified accuracy at any radius of a comparison.
 type Drop struct {
 	text string
 	most *big.Rat
@@ -275,7 +278,7 @@ func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 // Given reports whether a value was given.
 func (d Drop) Given() bool { return d.most != nil }
 
-// Check checks at each radius that the loss on these examples is at most the allowed one. The comparison is exact.
+// Check checks at each radius that the loss on these examples is at most the allowed loss. The comparison is exact.
 func (d Drop) Check(c Comparison) []Outcome {
 	var outcomes []Outcome
 	for _, a := range c.Accuracy {

@@ -16,7 +16,8 @@ type Outcome struct {
 	Requirement string `json:"requirement"`
 	Run         string `json:"run"`
 	Met         bool   `json:"met"`
-	// Value is rounded to the nearest float64 for display; the comparison is exact. Nil if nothing is certified.
+	// Value is rounded to the nearest float64 for display; the comparison is exact. Value is nil if nothing is
+	// certified.
 	Value *float64 `json:"value"`
 	// Says is a line with the value and the shortfall.
 	Says string `json:"says"`
@@ -145,7 +146,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals that show off to be nonzero: 4, or two more than its first nonzero one.
+// places returns the number of decimals to print for the shortfall off, so that it does not print as zero: 4, or more
+// if two significant digits need more.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {

@@ -20,7 +20,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// source is n examples of which the first right are certified at the radius, at α = 0.001 and n = 1,000.
+// source has n examples. The number right counts the first examples, which are certified correctly at the radius. Each
+// certificate has α = 0.001 and 1,000 samples.
 func source(name string, n, right int, radius float64) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.RunKind, Run: &runfolder.Run{Data: runfolder.Data{File: "d", SHA256: "d4f0", Selected: n}}}
 	clean := 1
@@ -90,7 +91,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Records that are not sound, are idealised, or do not say certify nothing.
+// Records certify nothing if they are unsound or idealised, or if they do not tell whether they are.
 func TestCertifiesNothing(t *testing.T) {
 	for want, change := range map[string]func(*summary.Source){
 		"not sound":               func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Sound = false }) },
@@ -206,7 +207,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Every example of the help is read, and printed as it was written.
+// Parse accepts every example in the help, and the requirement prints as it was written.
 func TestExamplesParse(t *testing.T) {
 	for _, m := range metrics {
 		if r := parse(t, m.example); r.String() != m.example || r.metric.name != m.name || !strings.Contains(Help(), m.example) {
@@ -297,7 +298,7 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// Counts of a small pair of runs, by hand: of 4 examples at 0.5 one is lost, two are gained.
+// The counts of two small runs, computed by hand: at radius 0.5, of 4 examples one is lost and two are gained.
 func TestCompare(t *testing.T) {
 	base, this := source("base", 4, 4, 0.5), source("this", 4, 4, 0.75)
 	base.Certificates[1].Radius, base.Certificates[2].Radius = 0.25, 0.25
@@ -404,8 +405,9 @@ func TestMayDifferAreParameters(t *testing.T) {
 	}
 }
 
-// The paired interval covers the mean difference with the stated probability, whatever the two runs have in common.
-// The p-value is at most α with probability at most α. The laws' means are sums by hand.
+// The paired interval covers the mean difference with the stated probability, for any dependence between the two runs.
+// If the mean is 0, the p-value is at most α with probability at most α. The means of the laws are sums computed by
+// hand.
 func TestPairedIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, law := range map[string]struct {
@@ -436,7 +438,7 @@ func TestPairedIntervalCovers(t *testing.T) {
 					rejected++
 				}
 			}
-			// 100 trials at 0.1: more than 20 has probability 0.001.
+			// In 100 trials with probability 0.1, more than 20 successes have probability 0.001.
 			if misses > 20 || law.mean == 0 && rejected > 20 {
 				t.Errorf("%s, n = %d: %d misses, %d rejected", name, n, misses, rejected)
 			}
@@ -463,7 +465,7 @@ func TestDropIsExact(t *testing.T) {
 	}
 }
 
-// The interval lies where the changes are, whatever the two ranges; with losses only it is below 0.
+// For any two ranges, the interval lies where the changes are. If all changes are losses, the interval is below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

@@ -14,11 +14,11 @@ type metric struct {
 	name    string
 	example string
 	what    string
-	radius  bool // it depends on a radius
-	tau     bool // and on a threshold
-	share   bool // it is in [0, 1]
-	upper   bool // its certified value is an upper bound
-	// certifiable: a statement with probability 1 − δ exists.
+	radius  bool // the metric depends on a radius
+	tau     bool // the metric also depends on a threshold
+	share   bool // the value is in [0, 1]
+	upper   bool // the certified value is an upper bound
+	// certifiable tells whether a statement with probability 1 − δ exists.
 	certifiable bool
 	ofBounds    bool
 	value       func(s summary.Summary, r Requirement) (value, error)

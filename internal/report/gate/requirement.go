@@ -1,8 +1,8 @@
 // Package gate decides whether results meet requirements, such as certified-accuracy@0.5>=0.60. It reports outcomes
 // in the forms that CI systems show: lines, JUnit XML, annotations. It is pure: summaries in, outcomes out.
 //
-// Comparisons are exact. A share is a fraction of counts; every other value is the decimal in the JSON of the
-// results; the bound of a requirement is the decimal as written. So 59 of 100 meets >=0.59.
+// Comparisons are exact. A share is a fraction of counts. Every other value is the decimal in the JSON of the results.
+// The bound of a requirement is the decimal as written. So 59 of 100 meets >=0.59.
 package gate
 
 import (
@@ -120,7 +120,7 @@ func parseExact(text string) (*big.Rat, error) {
 	return x, nil
 }
 
-// meaningful rejects requirements that make no sense.
+// meaningful rejects requirements without a meaning.
 func (r *Requirement) meaningful() error {
 	one := big.NewRat(1, 1)
 	switch {

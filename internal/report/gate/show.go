@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// junitSuite is a JUnit report for CI systems, one test a requirement.
+// junitSuite is a JUnit report for CI systems, with one test per requirement.
 type junitSuite struct {
 	XMLName  xml.Name    `xml:"testsuite"`
 	Name     string      `xml:"name,attr"`

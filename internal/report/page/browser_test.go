@@ -72,10 +72,10 @@ func axe(t *testing.T) string {
 	return string(script)
 }
 
-// hostile would be markup or a script if it were not escaped as text.
+// hostile would be markup or a script if the page did not escape it.
 const hostile = `</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'<!-- {{.}} ` + "\u202e\u2028"
 
-// manyExamples is a page of two runs, one with the given number of examples, with some pictures and hostile names.
+// manyExamples is a page of two runs with some pictures and hostile names. One run has the given number of examples.
 func manyExamples(t *testing.T, examples int) Page {
 	t.Helper()
 	runs := []Run{}
@@ -105,7 +105,7 @@ func manyExamples(t *testing.T, examples int) Page {
 			Accuracy: []gate.AccuracyChange{{Radius: 0.5, Baseline: 0.75, This: 0.7, Lost: 3, Gained: 1, Change: -0.05, Low: -0.1, High: 0.02, P: 0.62501}}}}}
 }
 
-// squares draws a picture whose grey is the index.
+// squares draws a picture whose shade of grey is the index.
 func squares(index int) (input, noisy image.Image, err error) {
 	picture := image.NewGray(image.Rect(0, 0, 28, 28))
 	for i := range picture.Pix {
@@ -205,7 +205,7 @@ func (b *tab) until(expression string) {
 // screen gives the tab a size and a scheme of colours.
 func (b *tab) screen(width int64, scheme string) {
 	b.Helper()
-	// A click goes to where its target was: nothing may still be scrolling.
+	// A click goes to the last known position of its target, so nothing may be scrolling at this moment.
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}}
@@ -253,7 +253,7 @@ func TestBrowser(t *testing.T) {
 	want(b, count, "10,000 examples")
 	want(b, `document.querySelector("#rows table").getAttribute("aria-rowcount")`, "10001")
 
-	// Only the rows in sight are there, with their pictures.
+	// The page contains only the visible rows, with their pictures.
 	if n := eval[int](b, made); n < 5 || n > 60 {
 		t.Errorf("%d rows are in the document", n)
 	}
@@ -317,7 +317,7 @@ func TestBrowser(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS(`.chart details summary`)))
 	b.until(`document.querySelectorAll(".chart details tbody tr").length > 20`)
 
-	// Nobody is left out, on any screen.
+	// The page is accessible to everybody, on any screen.
 	script := axe(t)
 	for _, width := range []int64{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {

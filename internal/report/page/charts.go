@@ -29,10 +29,10 @@ type series struct {
 	Dash   int      `json:"dash"`  // by quantity
 	Shape  string   `json:"shape"` // step: up to each abscissa; bins: from each on; line; points: line with marks; dots: marks only
 	Values []number `json:"values"`
-	// Low and High are a band with the length of the line, or absent.
+	// Low and High are the ends of a band, with as many values as the line. They are absent if there is no band.
 	Low  []number `json:"low,omitempty"`
 	High []number `json:"high,omitempty"`
-	// Text describes each value where its number is not enough.
+	// Text describes each value if the number alone is not enough.
 	Text []string `json:"text,omitempty"`
 }
 
@@ -87,7 +87,7 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// countAt returns a function that counts the examples certified at a radius or a larger one.
+// countAt returns a function that counts the examples whose certified radius is at least its argument.
 func countAt(s summary.Summary) func(radius float64) int {
 	var radii []float64
 	for _, row := range s.Rows {
@@ -136,8 +136,8 @@ func (p Page) accuracyChart() chart {
 	return c
 }
 
-// calibrationChart shows the bounds that hold with the stated probability if α is known, otherwise the bounds that
-// hold if every row does.
+// calibrationChart shows bounds on the calibration. If α is known, these are the bounds that hold with the stated
+// probability. Otherwise they are the bounds that hold if every row holds.
 func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
 		Meaning: "The most that an attack within the radius can make of the calibration error (CCE) and of the " +

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// parameters lists the conditions of the runs, except those unknown for all.
+// parameters lists the conditions of the runs, except conditions that are unknown for all runs.
 func (p Page) parameters() []measure {
 	var rows []measure
 	add := func(name, meaning string, of func(c summary.Conditions) string) {
@@ -205,7 +205,7 @@ func (p Page) pairs() string {
 	return text
 }
 
-// exceptions lists the runs whose radii certify less.
+// exceptions lists the runs whose radii are not exact certificates of a sound method.
 func (p Page) exceptions() string {
 	text := ""
 	for _, r := range p.Runs {

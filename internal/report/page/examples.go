@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// examples are the rows of a run, stored by column.
+// examples holds the rows of a run, stored by column.
 type examples struct {
 	Name       string    `json:"name"`
 	Index      []int     `json:"index"`
@@ -23,10 +23,10 @@ type examples struct {
 	Shown      []string  `json:"shown"` // the radius, rounded down
 	Confidence []number  `json:"confidence,omitempty"`
 	Clean      []int     `json:"clean,omitempty"` // −1: no answer, −2: unknown
-	N          []int64   `json:"n,omitempty"`     // if it varies
+	N          []int64   `json:"n,omitempty"`     // if the number of samples varies
 
-	// Sheets are images of many pictures: for each example the input and, on its right, the noisy input, with Columns
-	// such pairs in a line.
+	// Sheets are images that contain many pictures. For each example they show the input and, to the right, the noisy
+	// input. A line holds Columns such pairs.
 	Sheets  [][]byte `json:"sheets,omitempty"`
 	Columns int      `json:"columns,omitempty"`
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet
@@ -75,13 +75,13 @@ func shownRadius(row summary.Row) string {
 	return report.Round(row.Radius, report.Down, 0, 3)
 }
 
-// pictureSize is the largest size of a picture on the screen in pixels; larger ones are scaled down.
+// pictureSize is the largest size of a picture on the screen, in pixels. Larger pictures are scaled down.
 const pictureSize = 64
 
 // pictureGrid aligns pictures with the squares in which JPEG averages colours (4:2:0), so that neighbours do not mix.
 const pictureGrid = 16
 
-// Pairs of pictures of a sheet.
+// These constants limit the number of pairs of pictures in a sheet.
 const (
 	sheetColumns = 8
 	sheetRows    = 16

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/report/tables"
 )
 
-// requirements are the outcomes of the requirements on the runs.
+// requirements holds the outcomes of the requirements on the runs.
 type requirements struct {
 	Lead string
 	Rows []requirement

@@ -19,13 +19,13 @@ type group struct {
 	Plain   bool // words rather than numbers
 }
 
-// measure is a number of every run with its meaning: a single one, or one for each radius.
+// measure is a quantity with its meaning. Every run has a single number of it, or one number for each radius.
 type measure struct {
 	Name, Meaning string
 	Lines         []line
 }
 
-// line is a number of every run.
+// line holds one number for every run.
 type line struct {
 	Name  string // follows the measure's name; empty for a single line
 	Cells []cell // one for each run
@@ -133,7 +133,7 @@ func (p Page) radii() []float64 {
 	return slices.Sorted(maps.Keys(radii))
 }
 
-// calibrationKey is a radius of bounds; given is false if the bounds state none.
+// calibrationKey is a radius of bounds. Its field given is false if the bounds state no radius.
 type calibrationKey struct {
 	radius float64
 	given  bool
@@ -195,7 +195,8 @@ func (p Page) calibrations() []measure {
 	return []measure{cce, cbs}
 }
 
-// ofCCE and ofCBS return the value if every bound holds, and the value with probability 1 − δ (nil if unknown).
+// ofCCE and ofCBS return two values: the value that holds if every bound holds, and the value that holds with
+// probability 1 − δ. The second value is nil if it is unknown.
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
 		return c.CCE, nil
@@ -222,7 +223,7 @@ func boundCell(c *summary.Calibration, of func(summary.Calibration) (float64, *f
 	return out
 }
 
-// thresholded returns the errors among confident answers, a measure for each threshold.
+// thresholded returns one measure per threshold: the errors among confident answers.
 func (p Page) thresholded() []measure {
 	taus := map[float64]bool{}
 	for _, r := range p.Runs {

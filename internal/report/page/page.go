@@ -1,6 +1,6 @@
-// Package page turns summaries of runs into one HTML file: tables, curves, a table of all examples with their
-// pictures, the parameters, and a sentence on the meaning of each number. The file needs no network and no other
-// file. A content security policy forbids both, and any script but its own.
+// Package page turns summaries of runs into one HTML file: tables, curves, a table of all examples with their pictures,
+// the parameters, and a sentence on the meaning of each number. The file needs no network and no other file. A content
+// security policy forbids the use of the network and of other files. It allows only the script of the page.
 //
 // All outside text (names of runs, files and classes) passes through html/template, or the script sets it as text.
 package page
@@ -25,7 +25,8 @@ import (
 // Page is the content: one run, or several side by side.
 type Page struct {
 	Runs []Run
-	// Requirements are the outcomes for the runs, Comparisons those with a baseline.
+	// Requirements holds the outcomes of the requirements on the runs. Comparisons holds the comparisons with a
+	// baseline.
 	Requirements []gate.Outcome
 	Comparisons  []gate.Comparison
 	// ClassNames are the names of the classes, as far as known.
@@ -35,10 +36,10 @@ type Page struct {
 // Run is a run and the pictures of its examples.
 type Run struct {
 	summary.Summary
-	// Draw returns the picture of the example with an index in the dataset, and a noisy one. All calls return the
-	// same size. nil: no pictures.
+	// Draw returns two pictures of the example with this index in the dataset: the input and the noisy input. All
+	// pictures have the same size. Draw is nil if there are no pictures.
 	Draw func(index int) (input, noisy image.Image, err error)
-	// Pictures is the number of examples with pictures, counted from the first.
+	// Pictures is the number of examples that have pictures. These are the first examples.
 	Pictures int
 }
 

@@ -41,7 +41,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestParts finds every part of the page, and a number and a sentence of each.
+// TestParts checks that the page has every part, and a number and a sentence in each part.
 func TestParts(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.ClassNames = nil
@@ -68,7 +68,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestGate finds the requirements and the comparison, with names that are markup.
+// TestGate checks that the page shows the requirements and the comparison if names contain markup.
 func TestGate(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.Requirements = []gate.Outcome{{Requirement: "acr>=1", Run: "<i>", Says: "0.5, 0.5 too little"}, {Requirement: "acr>=0", Run: "<i>", Met: true, Says: "0.5"}}
@@ -148,7 +148,7 @@ func TestRoundStep(t *testing.T) {
 	}
 }
 
-// TestSheets finds every picture where the script looks for it.
+// TestSheets checks that every picture is at the position where the script looks for it.
 func TestSheets(t *testing.T) {
 	p := manyExamples(t, 400)
 	r := p.Runs[0]
@@ -201,7 +201,7 @@ func TestSheets(t *testing.T) {
 	}
 }
 
-// far allows for what JPEG changes.
+// far reports a difference larger than the loss of JPEG compression.
 func far(a, b uint8) bool { return a > b && a-b > 12 || b > a && b-a > 12 }
 
 // TestShrink averages squares of pixels.

@@ -32,7 +32,7 @@ func (s Source) calibration(o Options) ([]Calibration, error) {
 	return Calibrate(results)
 }
 
-// Calibrate summarises the results of a study of bounds with exact ones.
+// Calibrate summarises the results of a study of bounds, where the results are exact.
 func Calibrate(results []acce.Result) ([]Calibration, error) {
 	var out []Calibration
 	for _, r := range results {
@@ -57,8 +57,8 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 }
 
 // threshold is a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). The best
-// attack silences every correct answer that is not certain. If up to k bounds are wrong, including bounds for
-// examples without a certified class, the error is at most (Wrong + k)/(Wrong + Right).
+// attack makes the classifier abstain on every example whose correct answer is not certain. If up to k bounds are
+// wrong, including bounds for examples without a certified class, the error is at most (Wrong + k)/(Wrong + Right).
 func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	t := Thresholded{Tau: e.Tau, Wrong: e.Wrong, Right: e.Right}
 	t.Error = decimal.Up(t.Rat(0))

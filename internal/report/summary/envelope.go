@@ -9,11 +9,12 @@ import (
 type EnvelopePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
-	Run      string  `json:"run"` // name of the first run that has it
+	Run      string  `json:"run"` // name of the first run with this accuracy
 }
 
-// Envelope is the upper envelope of the runs' certified accuracy curves, as papers draw it over σ. It does not
-// describe one classifier: the best run may change with the radius, and is chosen after the fact.
+// Envelope is the upper envelope of the certified accuracy curves of several runs. Papers draw it for several values of
+// σ. It does not describe a single classifier: the best run may change with the radius, and its choice uses the
+// results.
 func Envelope(runs []Summary) []EnvelopePoint {
 	radii := map[float64]bool{}
 	for _, s := range runs {

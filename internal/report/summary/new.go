@@ -61,7 +61,7 @@ func Default() Options {
 	return Options{Level: DefaultLevel, Delta: DefaultDelta, Bins: DefaultBins, Taus: []float64{0.5, 0.8, 0.9}}
 }
 
-// check rejects options that make no sense.
+// check rejects meaningless options.
 func (o Options) check() error {
 	switch {
 	case !(o.Level > 0 && o.Level < 1):
@@ -242,8 +242,8 @@ func (s Summary) At(radius float64) CurvePoint {
 	return p
 }
 
-// Steps returns the radii at which the certified accuracy falls, ascending: just above one of them fewer examples
-// count.
+// Steps returns the radii at which the certified accuracy falls, in ascending order. Fewer examples count just above
+// such a radius than at this radius.
 func (s Summary) Steps() []float64 {
 	var radii []float64
 	for _, r := range s.Rows {
@@ -255,7 +255,8 @@ func (s Summary) Steps() []float64 {
 	return slices.Compact(radii)
 }
 
-// SumOfRadii returns the sum of the correct examples' radii, as decimals, without the largest omit of them.
+// SumOfRadii returns the sum of the radii of the correct examples, as decimals. It omits the largest radii; the
+// parameter omit is their number.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)
@@ -273,7 +274,8 @@ func correctRadii(rows iter.Seq[Row]) []float64 {
 	return radii
 }
 
-// betsSeed fixes the random order of the examples in a betting interval. Any seed independent of them is valid.
+// betsSeed fixes the random order of the examples in a betting interval. Any seed that is independent of the examples
+// is valid.
 const betsSeed = 1
 
 func (s Summary) averageRadius() Average {

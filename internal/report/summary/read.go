@@ -12,9 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// Read reads the evidence at a path. It accepts a run by its folder or one of its files, a file of certificates, and
-// a log with the columns idx, label, predict, radius, correct, as written by the programs of Cohen et al. 2019. It
-// gathers the rows of the examples, in little memory; ReadAll also holds votes and certificates.
+// Read reads the evidence at a path. The path may lead to a run folder or one of its files, a file of certificates, or
+// a log with the columns idx, label, predict, radius, correct. The programs of Cohen et al. 2019 write such logs.
 func Read(ctx context.Context, path string) (Source, error) {
 	s, err := read(ctx, path, readRun)
 	if err == nil && s.gathered == nil {
@@ -100,7 +99,7 @@ func isLog(path string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	first, _ := bufio.NewReader(f).Peek(1) // readers report an empty file
+	first, _ := bufio.NewReader(f).Peek(1) // the readers report an empty file
 	return len(first) > 0 && first[0] != '{', nil
 }
 

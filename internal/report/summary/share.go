@@ -18,7 +18,7 @@ func newShare(count, of int, level float64) Share {
 	}
 }
 
-// optionalShare is newShare, but nil if of is 0.
+// optionalShare returns the same as newShare, or nil if the parameter of is 0.
 func optionalShare(count, of int, level float64) *Share {
 	if of == 0 {
 		return nil

@@ -18,22 +18,23 @@ import (
 
 // Summary summarises the evidence of one run, or of one file from elsewhere.
 type Summary struct {
-	Name       string     `json:"name"` // distinguishes it from others: Options.Name, or the last part of the path
+	Name       string     `json:"name"` // distinguishes this summary from others: Options.Name, or the last part of the path
 	Path       string     `json:"path"`
 	Kind       Kind       `json:"kind"`
 	Conditions Conditions `json:"conditions"`
 
-	// Examples is the number certified, Selected the number that the run is to certify. If Selected is larger, the
-	// run is unfinished.
+	// Examples is the number of certified examples. Selected is the number of examples that the run should certify. If
+	// Selected is larger than Examples, the run is unfinished.
 	Examples int `json:"examples"`
 	Selected int `json:"selected"`
-	// NotCounted means that certificates from elsewhere do not state how many were sampled; some may be missing.
+	// NotCounted is set if the certificates are not from a run folder and do not state the number of sampled examples.
+	// Some certificates may be missing.
 	NotCounted bool `json:"-"`
 	// Labelled is the number of examples with a label. Without labels there is no accuracy.
 	Labelled int `json:"labelled"`
 
-	// Level is the confidence level of each interval by itself. The intervals cover the accuracy over the population
-	// from which the examples were drawn independently, not the randomness of the noise.
+	// Level is the confidence level of each single interval. The intervals cover the accuracy over the population from
+	// which the examples were drawn independently, not the randomness of the noise.
 	Level float64 `json:"level"`
 	// Dataset states how many certificates of these examples may be wrong; nil if they are not sound or lack the
 	// information. It does not concern a population.
@@ -48,7 +49,7 @@ type Summary struct {
 	Classes       []Class      `json:"classes,omitempty"` // by true class, ascending
 
 	Calibration []Calibration `json:"calibration,omitempty"` // in ascending order of radius; empty without bounds
-	Reliability *Reliability  `json:"reliability,omitempty"` // of the vote shares, without attack
+	Reliability *Reliability  `json:"reliability,omitempty"` // for the vote shares, without attack
 
 	// Rows are the examples, in the order of the file.
 	Rows []Row `json:"-"`
@@ -71,9 +72,10 @@ type Conditions struct {
 	Method     string `json:"method,omitempty"`
 	MarginKind string `json:"margin_kind,omitempty"`
 	Class      string `json:"class,omitempty"` // certified class: predicted or label
-	// Sound: each certificate fails with probability at most Alpha.
+	// Sound tells whether each certificate fails with probability at most Alpha.
 	Sound *bool `json:"sound,omitempty"`
-	// Arithmetic is the noise for which the certificates hold; exact means the noise as drawn. Idealised if unknown.
+	// Arithmetic tells for which noise the certificates hold. The value 'exact' means the noise that the run drew.
+	// Unknown arithmetic counts as idealised.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      *float64           `json:"alpha,omitempty"` // of each certificate
@@ -91,7 +93,7 @@ type Conditions struct {
 	Lipschitz    float64 `json:"lipschitz,omitempty"`
 
 	Model *File `json:"model,omitempty"`
-	// Denoiser is the model before this one: the certificates hold for the pair.
+	// Denoiser is the model that runs before the classifier. The certificates hold for the two models together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 	Data     *File               `json:"data,omitempty"`
 	Shard    string              `json:"shard,omitempty"` // if the run is part of another
@@ -100,7 +102,7 @@ type Conditions struct {
 	Version  string              `json:"rscert,omitempty"`
 }
 
-// Norms lists the norms of the runs' radii, as in "L2".
+// Norms lists the norms of the radii of the runs, for example "L2".
 func Norms(runs []Summary) string {
 	var titles []string
 	for _, s := range runs {
@@ -111,12 +113,13 @@ func Norms(runs []Summary) string {
 	return strings.Join(titles, " or ")
 }
 
-// OneNorm reports whether all radii are in the same norm and so comparable.
+// OneNorm reports whether all radii are in the same norm. Only then are they comparable.
 func OneNorm(runs []Summary) bool {
 	return !slices.ContainsFunc(runs, func(s Summary) bool { return s.Conditions.Norm != runs[0].Conditions.Norm })
 }
 
-// ScaleSymbol returns the symbol of the noise's scale, as in "σ", or "scale" if the runs' laws have different ones.
+// ScaleSymbol returns the symbol of the scale of the noise, for example "σ". It returns "scale" if the laws of the runs
+// have different symbols.
 func ScaleSymbol(runs []Summary) string {
 	symbol := ""
 	for _, s := range runs {
@@ -135,8 +138,7 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Certifies reports whether the numbers are certificates for the classifier as computed: sound, and in exact
-// arithmetic.
+// Certifies reports whether the numbers are certificates for the classifier that ran: sound, and in exact arithmetic.
 func (c Conditions) Certifies() bool {
 	return c.Sound != nil && *c.Sound && c.Arithmetic == certify.Exact
 }
@@ -155,7 +157,7 @@ type Statement struct {
 type Share struct {
 	Count int `json:"count"`
 	Of    int `json:"of"`
-	// Value is Count/Of; Low to High is the Clopper–Pearson interval at the summary's Level.
+	// Value is Count/Of. The interval from Low to High is the Clopper–Pearson interval at the Level of the summary.
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
@@ -174,8 +176,8 @@ type CurvePoint struct {
 // Average is the average certified radius (ACR, Zhai et al. 2020): a wrong or abstained example counts as 0.
 type Average struct {
 	Value float64 `json:"value"` // rounded down
-	// Low to High is a betting interval (Waudby-Smith & Ramdas 2024) at the summary's Level; nil if the largest
-	// possible radius is not known beforehand.
+	// The interval from Low to High is a betting interval (Waudby-Smith & Ramdas 2024) at the Level of the summary.
+	// Both ends are nil if the largest possible radius is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta: the largest Failures radii
@@ -202,7 +204,7 @@ type Calibration struct {
 	Radius *float64 `json:"radius,omitempty"` // nil if the bounds do not state it
 	N      int      `json:"n"`                // examples with a certified class at this radius
 	Bins   int      `json:"bins"`
-	ECE    *float64 `json:"ece,omitempty"` // of these examples without attack
+	ECE    *float64 `json:"ece,omitempty"` // for these examples, without attack
 	CBS    float64  `json:"cbs"`           // if every bound holds
 	CCE    float64  `json:"cce"`
 	// Certified holds with probability 1 − δ for these examples; nil if α is unknown.
@@ -210,7 +212,8 @@ type Calibration struct {
 	Thresholded []Thresholded         `json:"thresholded,omitempty"` // ascending in τ
 }
 
-// CertifiedCalibration is a Statement about bounds on confidence, and the calibration if Failures of them are wrong.
+// CertifiedCalibration is a Statement about bounds on the confidence, and the calibration if Failures of these bounds
+// are wrong.
 type CertifiedCalibration struct {
 	Statement
 	CBS float64 `json:"cbs"`
@@ -226,7 +229,7 @@ type Thresholded struct {
 	Error float64 `json:"error"` // if every bound holds
 	// Certified holds with probability 1 − δ for these examples; nil if α is unknown.
 	Certified *float64 `json:"certified,omitempty"`
-	// Failures is the number of bounds that may be wrong, among all sampled.
+	// Failures is the number of bounds that may be wrong, among the bounds of all sampled examples.
 	Failures int64 `json:"failures"`
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// cert is a certificate of n = 1,000 samples at α = 0.01 and σ = 0.5.
+// cert returns a certificate from n = 1,000 samples at α = 0.01 and σ = 0.5.
 func cert(index, label, prediction int, radius float64) certify.Certificate {
 	return certify.Certificate{Index: index, Label: label, Prediction: prediction, Correct: label == prediction && prediction >= 0,
 		Radius: radius, Method: "margin", MarginKind: certify.SecondMargin, Alpha: 0.01, Sigma: 0.5, N: 1000, Sound: true, Arithmetic: certify.Exact}
@@ -65,7 +65,7 @@ func TestNew(t *testing.T) {
 	if !slices.Equal(radii, []float64{0, 0.25, 0.5, 1}) || !slices.Equal(counts, []int{6, 5, 3, 1}) {
 		t.Errorf("curve %v %v", radii, counts)
 	}
-	// P(Bin(10, 0.01) > 0) = 0.0956 > 0.05, P(> 1) = 0.0043: one may be wrong.
+	// P(Bin(10, 0.01) > 0) = 0.0956 > 0.05 and P(Bin(10, 0.01) > 1) = 0.0043, so one certificate may be wrong.
 	if d := s.Dataset; d == nil || d.Failures != 1 || d.Examples != 10 || d.Alpha != 0.01 || d.Delta != 0.05 {
 		t.Errorf("dataset %+v", d)
 	}
@@ -75,7 +75,7 @@ func TestNew(t *testing.T) {
 	if c := s.Curve[3].Certified; c == nil || *c != 0 {
 		t.Errorf("certified at 1: %v", c)
 	}
-	// 0.1 + 0.25 + 0.25 + 0.5 + 0.75 + 1 = 2.85; without the largest 1.85.
+	// 0.1 + 0.25 + 0.25 + 0.5 + 0.75 + 1 = 2.85; without the largest radius the sum is 1.85.
 	if a := s.AverageRadius; a.Value != 0.285 || a.Certified == nil || *a.Certified != 0.185 {
 		t.Errorf("average %+v", a)
 	}
@@ -122,7 +122,7 @@ func TestShareFormula(t *testing.T) {
 	}
 }
 
-// A radius is counted by the decimal that the file says, to the last digit.
+// A radius counts as the decimal in the file, to the last digit.
 func TestCertifiedAtBoundary(t *testing.T) {
 	s := mustNew(t, Source{Path: "x", Kind: CertificatesKind, Certificates: []certify.Certificate{cert(0, 1, 1, 0.1), cert(1, 1, 1, 0.3)}}, Default())
 	for text, want := range map[string]int{"0.1": 2, "0.10": 2, "0.1000000000000000000001": 1, "0.09999999999999999999": 2, "0.3": 1, "0.30000000000000000001": 0, "0": 2} {
@@ -265,7 +265,7 @@ func TestCalibration(t *testing.T) {
 		t.Errorf("certified %+v", c.Certified)
 	}
 	for k, want := range []Thresholded{
-		{Tau: 0.4, Wrong: 8, Right: 2}, // 0.4 is reached by the lower bound 0.4, and by the wrong one's 0.7
+		{Tau: 0.4, Wrong: 8, Right: 2}, // the lower bound 0.4 reaches the threshold 0.4, and so does the bound 0.7 of the wrong answer
 		{Tau: 0.75, Wrong: 7, Right: 1},
 		{Tau: 0.8, Wrong: 7, Right: 1},
 	} {
@@ -288,7 +288,7 @@ func TestThresholdedOfNobody(t *testing.T) {
 	}
 }
 
-// The envelope is the maximum at every radius, and of equals the first.
+// At every radius, the envelope is the run with the maximum accuracy, and the first of several equal runs.
 func TestEnvelope(t *testing.T) {
 	a := mustNew(t, Source{Path: "a", Certificates: []certify.Certificate{cert(0, 1, 1, 0.2), cert(1, 1, 1, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0, 0.25}})
 	b := mustNew(t, Source{Path: "b", Certificates: []certify.Certificate{cert(0, 1, 1, 0.8), cert(1, 1, 0, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0.25, 0.5}})

@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// csvHeader are the columns of a tidy table, one row a number. certified is the bound with probability 1 − δ. The
-// last columns are its conditions: soundness, arithmetic, precision, denoiser.
+// csvHeader holds the columns of a tidy table, with one row per number. The column certified is the bound with
+// probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision, denoiser.
 var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified",
 	"sound", "arithmetic", "precision", "denoiser"}
 
-// csvRow is a row with one cell a column; nil is empty.
+// csvRow is a row with one cell per column. A nil cell prints as empty.
 type csvRow struct {
 	run, quantity                                   string
 	radius, tau, class, count, of, value, low, high any

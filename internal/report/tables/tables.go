@@ -26,7 +26,7 @@ type Report struct {
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
 
-	Classes bool `json:"-"` // print the tables by class too
+	Classes bool `json:"-"` // whether to print the tables by class, too
 }
 
 // Format is an output format of a Report.
@@ -147,7 +147,7 @@ func percent(name string, to report.Rounding) report.Column {
 	return report.Column{Name: name, Align: report.Right, Round: to, Decimals: 1, Percent: true}
 }
 
-// finite returns a radius as a number, +Inf if it stands for +∞.
+// finite returns a radius as a number. It returns +Inf if the radius stands for +∞.
 func finite(x float64) report.Number {
 	if x == math.MaxFloat64 {
 		x = math.Inf(1)
@@ -162,7 +162,7 @@ func shareValue(s *summary.Share) report.Cell {
 	return report.Number(s.Value)
 }
 
-// accuracy has one row a run: the certified accuracy by radius and its totals.
+// accuracy has one row per run: the certified accuracy by radius, and totals.
 func (r Report) accuracy() section {
 	s := section{caption: fmt.Sprintf("certified accuracy in %%, by %s radius (%s)", summary.Norms(r.Runs), examples(r.Runs))}
 	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
@@ -204,7 +204,7 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples", first)
 }
 
-// intervals has one row a radius: the interval and the statement of one run.
+// intervals has one row per radius: the interval and the statement of one run.
 func (r Report) intervals(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, with what it says beyond these examples and these samples", r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("examples"), percent("accuracy", report.Down),
@@ -234,7 +234,7 @@ func (r Report) intervals(s summary.Summary) section {
 	return out
 }
 
-// classes has one row a true class.
+// classes has one row per true class.
 func (r Report) classes(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, by true class and %s radius", r.runName(s), s.Conditions.Norm.Title())}
 	out.table.Columns = []report.Column{report.ExactColumn("class"), report.ExactColumn("examples")}
@@ -253,7 +253,7 @@ func (r Report) classes(s summary.Summary) section {
 	return out
 }
 
-// calibration has one row a radius.
+// calibration has one row per radius.
 func (r Report) calibration(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("calibration under attack%s, %d equal-width bins", r.runName(s), s.Calibration[0].Bins)}
 	first := s.Calibration[0]
@@ -283,7 +283,7 @@ func (r Report) calibration(s summary.Summary) section {
 	return out
 }
 
-// Comparison returns a table of a run beside its baseline, one row a radius.
+// Comparison returns a table that compares a run with its baseline, with one row per radius.
 func Comparison(c gate.Comparison) (caption string, table report.Table, notes []string) {
 	caption = fmt.Sprintf("%s beside the baseline %s: certified accuracy in %%, paired by example", c.Run, c.Baseline)
 	table.Columns = []report.Column{report.ExactColumn("radius"), percent("baseline", report.Nearest), percent("this", report.Nearest),
@@ -307,7 +307,7 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	return caption, table, notes
 }
 
-// conditions has one row a run.
+// conditions has one row per run.
 func (r Report) conditions() section {
 	out := section{caption: "conditions"}
 	out.table.Columns = []report.Column{report.TextColumn("run"), report.TextColumn("method"), report.TextColumn("sound"), report.TextColumn("arithmetic"),
@@ -375,7 +375,7 @@ func caveats(s summary.Summary) (notes []string) {
 	return notes
 }
 
-// requirements has one row an outcome.
+// requirements has one row per outcome.
 func requirements(outcomes []gate.Outcome) section {
 	out := section{caption: "requirements"}
 	out.table.Columns = []report.Column{report.TextColumn(""), report.TextColumn("run"), report.TextColumn("requirement"), report.TextColumn("value")}

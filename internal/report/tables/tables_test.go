@@ -44,7 +44,7 @@ func write(t *testing.T, r Report, f Format) string {
 	return b.String()
 }
 
-// A radius that stands for +∞ is printed so, and JSON stays JSON.
+// A radius that stands for +∞ is printed as +Inf, and the JSON output stays valid.
 func TestUnbounded(t *testing.T) {
 	s := sum(t, source("unsound", func(i int, c *certify.Certificate) {
 		c.Sound, c.Method = false, "moutaouakil"
@@ -64,7 +64,7 @@ func TestUnbounded(t *testing.T) {
 	}
 }
 
-// Every condition that weakens a number is said, and no other.
+// The output states every condition that weakens a number, and no other condition.
 func TestCaveats(t *testing.T) {
 	plain := sum(t, source("run", nil))
 	for want, change := range map[string]func(*summary.Summary){
@@ -89,7 +89,7 @@ func TestCaveats(t *testing.T) {
 	}
 }
 
-// A model in bfloat16 behind a denoiser is another classifier: every format says so.
+// A model in bfloat16 behind a denoiser is a different classifier, and every format says so.
 func TestConditionsInEveryFormat(t *testing.T) {
 	s := sum(t, source("run", func(_ int, c *certify.Certificate) { c.Precision = "bf16" }))
 	s.Conditions.Denoiser = &runfolder.Denoiser{File: "denoiser.onnx"}
