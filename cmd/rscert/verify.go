@@ -20,6 +20,7 @@ import (
 // verifyOptions are the flags of verify.
 type verifyOptions struct {
 	again       run.Again
+	key         string
 	junit       string
 	json, quiet bool
 }
@@ -39,11 +40,16 @@ With --model and --data it also samples a few random examples again, as the run 
 and compares votes and saved scores bit for bit. That exposes invented votes, and runs
 of old versions that missed that a model's answers depend on the batch.
 
+With --key the run must carry a signature by this key ('certify --sign'), and every
+file must be as it was signed. Checksums find accidents; only a signature stops anyone
+who recomputes them. 'minisign -G' makes keys; see docs/verify.md.
+
 Verify prints VALID or INVALID last. The exit code is 3 for an invalid run, and 2 if
-there is no run to check. Checksums do not stop anyone who recomputes them.`,
+there is no run to check.`,
 		Example: `  rscert verify run
   rscert verify run --json
   rscert verify run --junit verify.xml
+  rscert verify run --key minisign.pub
   rscert verify run --model cnn.onnx --data mnist/
   rscert verify run --model cnn.onnx --data mnist/ --examples 20 --choice-seed 7`,
 		Args: oneArgument("one run folder"),
@@ -62,6 +68,7 @@ there is no run to check. Checksums do not stop anyone who recomputes them.`,
 	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed that chooses the examples; default: drawn from the system and printed")
 	integerVar(f, &o.again.Threads, "threads", 0, "with --model: threads; 0 = one per core")
 	libraryFlag(cmd, &o.again.Library)
+	f.StringVar(&o.key, "key", "", "require a signature by this public key, a `file` of minisign")
 	f.StringVar(&o.junit, "junit", "", "write each check as a test to this JUnit XML `file`")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -78,13 +85,17 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	if err != nil {
 		return err
 	}
-	if err := checkOutput("junit", o.junit, path); err != nil {
+	if err := checkOutput("junit", o.junit, path, o.key); err != nil {
+		return err
+	}
+	key, err := publicKey(o.key)
+	if err != nil {
 		return err
 	}
 	if err := o.writeJUnit(gate.JUnitError(run.VerifyChecks(again != nil), errDidNotFinish)); err != nil {
 		return err
 	}
-	verdict, err := run.Verify(ctx, path, again, asFlag, s.console(o.quiet))
+	verdict, err := run.Verify(ctx, path, again, key, asFlag, s.console(o.quiet))
 	if err != nil {
 		return errors.Join(err, o.writeJUnit(gate.JUnitError(run.VerifyChecks(again != nil), err)))
 	}

@@ -143,7 +143,7 @@ func Resume(dir string, run Run) (*Folder, error) {
 // certificate holds for the device that ran its example.
 func (f *Folder) noteMove(then Run) error {
 	before := then.Runtime.now()
-	if slices.Equal(before.kinds(), f.run.Runtime.kinds()) {
+	if slices.Equal(before.kinds(), f.run.Runtime.kinds()) || f.signedWhole() {
 		return nil
 	}
 	f.moved = before.kinds()

@@ -43,7 +43,11 @@ func (s *Shards) Merge(ctx context.Context, out string, progress func(examples i
 		return err
 	}
 	defer f.unlock()
-	if err = m.write(); err == nil {
+	err = m.write()
+	if err == nil && m.key != nil {
+		err = signFolder(ctx, m.dir, m.run, *m.key)
+	}
+	if err == nil {
 		err = m.rename(out)
 	}
 	if err != nil {

@@ -34,8 +34,11 @@ type Writer struct {
 // The name of an unfinished file ends with partSuffix.
 const partSuffix = ".part"
 
+// PartName returns the name of the part file of path.
+func PartName(path string) string { return path + partSuffix }
+
 // StatPart calls os.Stat for the part file of path.
-func StatPart(path string) (os.FileInfo, error) { return os.Stat(path + partSuffix) }
+func StatPart(path string) (os.FileInfo, error) { return os.Stat(PartName(path)) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. When it returns, the file survives
 // a power cut, so that no other file of the run is ever ahead of it.
