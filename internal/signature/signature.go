@@ -4,6 +4,7 @@
 package signature
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -38,10 +39,14 @@ func ID(signature []byte) (string, error) {
 	return formatID(s.KeyID), err
 }
 
-var errMalformed = errors.New("it is no signature of minisign, or is cut short")
+var errMalformed = errors.New("it is no signature of minisign, or is damaged")
 
+// parse reads a signature. It accepts only the bytes that minisign writes: base64 has several forms of one value.
 func parse(signature []byte) (s minisign.Signature, err error) {
 	if len(signature) > MaxSize || s.UnmarshalText(signature) != nil {
+		return s, errMalformed
+	}
+	if own, err := s.MarshalText(); err != nil || !bytes.Equal(own, signature) {
 		return s, errMalformed
 	}
 	return s, nil
