@@ -37,7 +37,7 @@ func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signatur
 	case key != nil:
 		v.judge(checkSignature, state.Faults, "the key "+state.KeyID+" signed these files: "+state.Comment)
 	case state.KeyID != "":
-		v.skip(checkSignature, "the run names %s as the key that signed it; %s checks that", state.KeyID, param.Key)
+		v.skip(checkSignature, "the run names the key %s as its signer; %s checks that", state.KeyID, param.Key)
 	default:
 		v.skip(checkSignature, "%s", state.Faults[0])
 	}

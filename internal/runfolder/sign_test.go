@@ -10,37 +10,24 @@ import (
 	"strings"
 	"testing"
 
-	"aead.dev/minisign"
-
 	"github.com/rscert/rscert/internal/scorefile"
 	"github.com/rscert/rscert/internal/signature"
+	"github.com/rscert/rscert/internal/signature/signaturetest"
 	"github.com/rscert/rscert/internal/spec"
 )
 
 // keys makes a pair of keys.
 func keys(t *testing.T) (signature.SecretKey, signature.PublicKey) {
 	t.Helper()
-	pub, key, err := minisign.GenerateKey(nil)
+	secretFile, publicFile, err := signaturetest.Keys(t.TempDir(), "a", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := key.MarshalText()
+	secret, err := signature.ReadSecretKey(secretFile, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	secret, err := signature.ReadSecretKey(write("key", string(text)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := signature.ReadPublicKey(write("pub", pub.String()))
+	public, err := signature.ReadPublicKey(publicFile)
 	if err != nil {
 		t.Fatal(err)
 	}

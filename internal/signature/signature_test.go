@@ -2,7 +2,6 @@ package signature
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -12,27 +11,17 @@ import (
 	"testing"
 
 	"aead.dev/minisign"
-	"golang.org/x/crypto/blake2b"
-	"golang.org/x/crypto/scrypt"
+
+	"github.com/rscert/rscert/internal/signature/signaturetest"
 )
 
 // newKey writes a pair of keys to files. A password encrypts the secret key.
 func newKey(t *testing.T, password string) (secret, public string) {
 	t.Helper()
-	pub, key, err := minisign.GenerateKey(nil)
+	secret, public, err := signaturetest.Keys(t.TempDir(), "a", password)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := key.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if password != "" {
-		text = encrypt(t, text, password)
-	}
-	public, secret = filepath.Join(t.TempDir(), "a.pub"), filepath.Join(t.TempDir(), "a.key")
-	write(t, public, fmt.Sprintf("untrusted comment: a key\n%s\n", pub))
-	write(t, secret, string(text)+"\n")
 	return secret, public
 }
 
@@ -41,31 +30,6 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// encrypt encrypts a secret key as minisign does, but with little work: the limits 2¹⁵ and 2²¹ mean N = 2¹⁰, r = 8 and
-// p = 1, in 1 MiB.
-func encrypt(t *testing.T, plain []byte, password string) []byte {
-	t.Helper()
-	comment, body, _ := strings.Cut(string(plain), "\n")
-	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	copy(b[2:], "Sc")
-	copy(b[6:38], "salt")
-	binary.LittleEndian.PutUint64(b[38:], 1<<15)
-	binary.LittleEndian.PutUint64(b[46:], 1<<21)
-	sum := blake2b.Sum256(append([]byte("Ed"), b[54:126]...))
-	copy(b[126:], sum[:])
-	stream, err := scrypt.Key([]byte(password), b[6:38], 1<<10, 8, 1, 104)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, x := range stream {
-		b[54+i] ^= x
-	}
-	return []byte(comment + "\n" + base64.StdEncoding.EncodeToString(b))
 }
 
 func password(s string) func() (string, error) { return func() (string, error) { return s, nil } }
