@@ -19,8 +19,8 @@ func (f *Folder) Sign(ctx context.Context, key signature.SecretKey) error {
 	return signFolder(ctx, f.dir, f.run, key)
 }
 
-// signedWhole reports whether the run is whole and signed: nothing is sampled any more, and a new run.json would break the
-// signature.
+// signedWhole reports whether the run is whole and signed: nothing is sampled any more, and a new run.json would break
+// the signature.
 func (f *Folder) signedWhole() bool {
 	_, err := os.Lstat(f.path(SignatureFile))
 	return err == nil && len(f.done) == len(f.run.positions())
@@ -145,8 +145,8 @@ func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, 
 	return nil, nil
 }
 
-// VerifySignature checks that key signed the run in dir: the signature of the manifest, and every file that the manifest
-// names. An error means that a file could not be read.
+// VerifySignature checks that key signed the run in dir: the signature of the manifest, every file that the manifest
+// names, and that no result is left out. An error means that a file could not be read.
 func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -29,8 +29,8 @@ type PublicKey struct{ key minisign.PublicKey }
 // ID is SecretKey.ID.
 func (k PublicKey) ID() string { return formatID(k.key.ID()) }
 
-// ReadSecretKey reads a key file of 'minisign -G'. It calls password only if the key is encrypted. Decrypting takes 1 GiB
-// of memory and some seconds: minisign chooses that to slow down guessing.
+// ReadSecretKey reads a key file of 'minisign -G'. It calls password only if the key is encrypted. Decrypting takes
+// 1 GiB of memory and some seconds: minisign chooses that to slow down guessing.
 func ReadSecretKey(path string, password func() (string, error)) (SecretKey, error) {
 	text, err := readKeyFile(path)
 	if err != nil {
@@ -64,8 +64,8 @@ func decrypt(path string, text []byte, password func() (string, error)) (key min
 	return key, nil
 }
 
-// usable returns the key, or an error if it is damaged. The two halves of a damaged key do not belong together, and
-// signatures by such a key tell the secret, so this one stays here.
+// usable returns the key, or an error if its public half does not belong to the secret one. Signatures by such a key
+// would reveal the secret.
 func usable(path string, key minisign.PrivateKey) (SecretKey, error) {
 	id := formatID(key.ID())
 	sign := func(message []byte, comment string) []byte {
@@ -96,8 +96,7 @@ func ReadPublicKey(path string) (k PublicKey, err error) {
 	return k, nil
 }
 
-// readKeyFile reads a key file, without the blank lines and carriage returns of other systems at its end. It may be a
-// pipe, as from a password manager.
+// readKeyFile reads a key file without the blanks at its ends. It may be a pipe, as from a password manager.
 func readKeyFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package signature signs and verifies in the format of minisign (https://jedisct1.github.io/minisign): Ed25519 over the
-// BLAKE2b-512 digest of the message, with a signed comment. 'minisign -V' checks the signatures, and 'minisign -G' makes
-// the keys.
+// Package signature signs and verifies in the format of minisign (https://jedisct1.github.io/minisign): Ed25519 over
+// the BLAKE2b-512 digest of the message, with a signed comment. 'minisign -V' checks the signatures, and 'minisign -G'
+// makes the keys.
 package signature
 
 import (
