@@ -43,7 +43,7 @@ var errMalformed = errors.New("it is no signature of minisign, or is damaged")
 
 // parse reads a signature. It accepts only the bytes that minisign writes: base64 has several forms of one value.
 func parse(signature []byte) (s minisign.Signature, err error) {
-	if len(signature) > MaxSize || s.UnmarshalText(signature) != nil {
+	if s.UnmarshalText(signature) != nil {
 		return s, errMalformed
 	}
 	if own, err := s.MarshalText(); err != nil || !bytes.Equal(own, signature) {
