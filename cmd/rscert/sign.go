@@ -20,24 +20,32 @@ import (
 const passwordEnv = "RSCERT_SIGN_PASSWORD"
 
 // signOptions are the flags for signing a run.
-type signOptions struct{ file, passwordFile string }
+type signOptions struct {
+	file, passwordFile string
+	flags              *pflag.FlagSet
+}
 
 // add adds the flags.
 func (o *signOptions) add(f *pflag.FlagSet) {
+	o.flags = f
 	f.StringVar(&o.file, "sign", "", "sign the finished run with this secret key, a `file` of 'minisign -G'")
 	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign: `file` with the key's password in its first line; default: "+passwordEnv+", or ask at the terminal")
 }
 
-func (o signOptions) given() bool { return o.file != "" || o.passwordFile != "" }
+func (o signOptions) given() bool {
+	return o.flags.Changed("sign") || o.flags.Changed("sign-password-file")
+}
 
 // key reads the key before the work that it signs: a wrong password should not show after hours of sampling. It is nil
 // without --sign.
 func (o signOptions) key(ctx context.Context, s streams) (*signature.SecretKey, error) {
-	if o.file == "" {
-		if o.passwordFile != "" {
-			return nil, badInputf("--sign-password-file is of no use without --sign")
-		}
+	switch {
+	case !o.given():
 		return nil, nil
+	case !o.flags.Changed("sign"):
+		return nil, badInputf("--sign-password-file is of no use without --sign")
+	case o.file == "": // as from an unset variable of a script, which wants a signature
+		return nil, badInputf("--sign is empty: name a key file")
 	}
 	if signature.Exposed(o.file) {
 		fmt.Fprintf(s.err, "warning: %s: others can read the secret key; 'chmod 600' keeps it to you\n", quote.Line(o.file))
@@ -54,7 +62,7 @@ func (o signOptions) key(ctx context.Context, s streams) (*signature.SecretKey, 
 
 // password returns the password of the key: from the file, the environment or the terminal, in this order.
 func (o signOptions) password(ctx context.Context, prompt io.Writer) (string, error) {
-	if o.passwordFile != "" {
+	if o.flags.Changed("sign-password-file") {
 		return readPassword(o.passwordFile)
 	}
 	if password, ok := os.LookupEnv(passwordEnv); ok {
@@ -112,12 +120,16 @@ func readPassword(path string) (string, error) {
 	return strings.TrimSuffix(line, "\r"), nil
 }
 
-// publicKey reads the key of --key; nil without it.
-func publicKey(path string) (*signature.PublicKey, error) {
-	if path == "" {
+// publicKey reads the key of --key; nil without it. An empty name, as from an unset variable of a script, must not pass
+// for no key: the run would count as VALID without a signature.
+func publicKey(path *string) (*signature.PublicKey, error) {
+	if path == nil {
 		return nil, nil
 	}
-	key, err := signature.ReadPublicKey(path)
+	if *path == "" {
+		return nil, badInputf("--key is empty: name a public key file")
+	}
+	key, err := signature.ReadPublicKey(*path)
 	if err != nil {
 		return nil, badInput(fmt.Errorf("--key %w", err))
 	}

@@ -20,7 +20,8 @@ import (
 // verifyOptions are the flags of verify.
 type verifyOptions struct {
 	again       run.Again
-	key         string
+	keyFile     string
+	key         *string // keyFile if it is given
 	junit       string
 	json, quiet bool
 }
@@ -54,6 +55,7 @@ there is no run to check.`,
   rscert verify run --model cnn.onnx --data mnist/ --examples 20 --choice-seed 7`,
 		Args: oneArgument("one run folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.key = given(cmd, "key", &o.keyFile)
 			return runVerify(cmd.Context(), s, args[0], o, given(cmd, "choice-seed", &o.again.ChoiceSeed))
 		},
 	}
@@ -68,7 +70,7 @@ there is no run to check.`,
 	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed that chooses the examples; default: drawn from the system and printed")
 	integerVar(f, &o.again.Threads, "threads", 0, "with --model: threads; 0 = one per core")
 	libraryFlag(cmd, &o.again.Library)
-	f.StringVar(&o.key, "key", "", "require a signature by this public key, a `file` of minisign")
+	f.StringVar(&o.keyFile, "key", "", "require a signature by this public key, a `file` of minisign")
 	f.StringVar(&o.junit, "junit", "", "write each check as a test to this JUnit XML `file`")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -85,7 +87,7 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	if err != nil {
 		return err
 	}
-	if err := checkOutput("junit", o.junit, path, o.key); err != nil {
+	if err := checkOutput("junit", o.junit, path, o.keyFile); err != nil {
 		return err
 	}
 	key, err := publicKey(o.key)
