@@ -22,7 +22,7 @@ const passwordEnv = "RSCERT_SIGN_PASSWORD"
 // signOptions are the flags for signing a run.
 type signOptions struct {
 	file, passwordFile string
-	flags              *pflag.FlagSet
+	flags              *pflag.FlagSet // nil where slurm merges, which does not sign
 }
 
 // add adds the flags.
