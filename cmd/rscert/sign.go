@@ -33,7 +33,7 @@ func (o *signOptions) add(f *pflag.FlagSet) {
 }
 
 func (o signOptions) given() bool {
-	return o.flags.Changed("sign") || o.flags.Changed("sign-password-file")
+	return o.flags != nil && (o.flags.Changed("sign") || o.flags.Changed("sign-password-file"))
 }
 
 // key reads the key before the work that it signs: a wrong password should not show after hours of sampling. It is nil
