@@ -21,6 +21,7 @@ import (
 type certifyOptions struct {
 	run.Plan
 	gate        gateOptions
+	sign        signOptions
 	check       bool
 	checkImage  string
 	plan        bool
@@ -47,7 +48,8 @@ instead of the votes.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
-byte for byte, for every --batch and --threads, and after --resume.`,
+byte for byte, for every --batch and --threads, and after --resume. --sign signs the
+finished run with a key of minisign; 'rscert verify --key' checks the signature.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --check
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --plan --deadline 2h
@@ -59,6 +61,7 @@ byte for byte, for every --batch and --threads, and after --resume.`,
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert certify --model cnn.onnx --denoiser denoiser.onnx --data mnist/ --sigma 0.5 --out denoised
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated
+  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --sign minisign.key
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --require 'certified:certified-accuracy@0.5>=0.9'`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -85,6 +88,7 @@ byte for byte, for every --batch and --threads, and after --resume.`,
 	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
 	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate the time of the whole run")
 	f.DurationVar(&o.deadline, "deadline", 0, "with --plan: compute how many parallel shards the run needs to finish within this time, such as 2h")
+	o.sign.add(f)
 	group(cmd, "How it is run")
 	gateFlags(cmd, &o.gate)
 	group(cmd, "Requirements")
@@ -125,15 +129,25 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		if o.gate.given() {
 			return badInputf("--require: --check certifies nothing")
 		}
+		if o.sign.given() {
+			return badInputf("--sign: --check certifies nothing")
+		}
 		return runCheck(ctx, s, o)
 	}
 	if o.plan || o.deadline != 0 {
 		if o.gate.given() {
 			return badInputf("--require: --plan certifies nothing")
 		}
+		if o.sign.given() {
+			return badInputf("--sign: --plan certifies nothing")
+		}
 		return runPlan(ctx, s, o)
 	}
 	if err := errors.Join(o.gate.check(o.Model, o.Data), o.gate.needRadii(o.ConfidenceRadii)); err != nil {
+		return err
+	}
+	var err error
+	if o.Sign, err = o.sign.key(ctx, s); err != nil {
 		return err
 	}
 	return o.gate.decide(s, func() ([]gate.Outcome, error) {
@@ -181,6 +195,9 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	}
 	if outcome.Compared > 0 {
 		fmt.Fprintf(s.out, "samples run again, alone and in other batches: %d; no bit of their outputs changed\n", outcome.Compared)
+	}
+	if outcome.SignedBy != "" {
+		fmt.Fprintf(s.out, "signed by the key %s\n", outcome.SignedBy)
 	}
 	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n", quote.Line(outcome.Out), o.next(outcome))
 	return nil

@@ -71,6 +71,8 @@ func splitShards(words []string) (s sharded, err error) {
 		switch f.Name {
 		case "shard", "check", "check-image", "plan", "deadline", "require", "junit", "annotations":
 			return s, hint.Add(badInputf("--%s does not work in a run split into shards", f.Name), "leave it out")
+		case "sign", "sign-password-file":
+			return s, hint.Add(badInputf("--%s does not work in a run split into shards", f.Name), "leave it out; 'rscert certify … --resume --sign' signs the merged run")
 		case "threads":
 			s.threads = true
 		}

@@ -21,6 +21,7 @@ import (
 type mergeOptions struct {
 	out         string
 	allowGaps   bool
+	sign        signOptions
 	json, quiet bool
 }
 
@@ -38,9 +39,13 @@ that are unfinished or damaged, and prints the command that finishes them. It re
 shards that differ in a parameter, the model, the data or the software. With
 --allow-gaps, it joins the given shards even if others are missing; run.json then
 lists the joined shards, and the run counts as unfinished. Shards may differ in size:
-0/2, 1/4 and 3/4 form a run, too.`,
+0/2, 1/4 and 3/4 form a run, too.
+
+--sign signs the merged run. The command neither checks nor copies signatures of
+shards.`,
 		Example: `  rscert merge part0 part1 part2 part3 --out run
-  rscert merge part* --out run --allow-gaps`,
+  rscert merge part* --out run --allow-gaps
+  rscert merge part* --out run --sign minisign.key`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return badInput(errors.New("want the run folders to merge"))
@@ -55,6 +60,7 @@ lists the joined shards, and the run counts as unfinished. Shards may differ in 
 	f.SortFlags = false
 	f.StringVar(&o.out, "out", "", "run `folder` to write")
 	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the shards even if others are missing")
+	o.sign.add(f)
 	f.BoolVar(&o.json, "json", false, "print the shards and counts as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	return cmd
@@ -68,11 +74,20 @@ type mergeReport struct {
 	// Missing lists the shards of the whole run that were not given. Absent is the number of examples in these shards.
 	Missing []spec.Shard `json:"missing_shards,omitempty"`
 	Absent  int          `json:"missing_examples,omitempty"`
+	// SignedBy is the id of the key that signed the merged run, "" without one.
+	SignedBy string `json:"signed_by,omitempty"`
 }
 
 func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) error {
 	if o.out == "" {
 		return hint.Add(badInput(errors.New("--out is missing")), "see 'rscert merge --help'")
+	}
+	if o.sign.given() && o.allowGaps {
+		return badInputf("--sign: a run with gaps (--allow-gaps) is not finished, and only finished runs are signed")
+	}
+	key, err := o.sign.key(ctx, s)
+	if err != nil {
+		return err
 	}
 	shards, err := runfolder.OpenShards(dirs)
 	var failed *fs.PathError
@@ -90,6 +105,10 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		}
 		fmt.Fprintf(s.err, "warning: %v\n", gap)
 		done.Missing, done.Absent = gap.Missing, gap.Examples
+	}
+	if key != nil {
+		shards.SignWith(*key)
+		done.SignedBy = key.ID()
 	}
 	for _, ran := range shards.Run().Runtime.Shards {
 		done.Shards = append(done.Shards, ran.Shard)
@@ -117,6 +136,9 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		return report.WriteJSON(s.out, "merge", done)
 	}
 	fmt.Fprintf(s.out, "%d examples from %d shards are in %s\n", done.Examples, len(done.Shards), quote.Line(o.out))
+	if done.SignedBy != "" {
+		fmt.Fprintf(s.out, "signed by the key %s\n", done.SignedBy)
+	}
 	return nil
 }
 

@@ -71,7 +71,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "document": document, "reseal": reseal, "sealdocument": sealDocument, "short": short, "digits": writeDigits,
+			"exits": exits, "document": document, "reseal": reseal, "sealdocument": sealDocument, "short": short, "keys": writeKeys, "digits": writeDigits,
 			"commands": commands, "steps": steps, "certificates": certificates, "same": same,
 		},
 		Condition: func(cond string) (bool, error) {

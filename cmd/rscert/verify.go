@@ -20,6 +20,8 @@ import (
 // verifyOptions are the flags of verify.
 type verifyOptions struct {
 	again       run.Again
+	keyFile     string
+	key         *string // keyFile if it is given
 	junit       string
 	json, quiet bool
 }
@@ -41,16 +43,21 @@ run did. It compares their votes and saved scores bit for bit. This comparison e
 invented votes. It also exposes runs of old versions of rscert, which did not notice
 that the answers of a model depend on the batch.
 
+With --key, the run must have a signature by this key ('certify --sign'), and every
+file must be as it was signed. Checksums detect accidents; only a signature stops
+anyone who recomputes the checksums. 'minisign -G' makes keys; see docs/verify.md.
+
 The last line of the output is VALID or INVALID. The exit code is 3 for an invalid
-run, and 2 if there is no run to check. Checksums do not stop anyone who recomputes
-them.`,
+run, and 2 if there is no run to check.`,
 		Example: `  rscert verify run
   rscert verify run --json
   rscert verify run --junit verify.xml
+  rscert verify run --key minisign.pub
   rscert verify run --model cnn.onnx --data mnist/
   rscert verify run --model cnn.onnx --data mnist/ --examples 20 --choice-seed 7`,
 		Args: oneArgument("one run folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.key = given(cmd, "key", &o.keyFile)
 			return runVerify(cmd.Context(), s, args[0], o, given(cmd, "choice-seed", &o.again.ChoiceSeed))
 		},
 	}
@@ -65,6 +72,7 @@ them.`,
 	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed that chooses the examples; by default the system draws a seed, and the command prints it")
 	integerVar(f, &o.again.Threads, "threads", 0, "with --model: number of threads; 0 = one per core")
 	libraryFlag(cmd, &o.again.Library)
+	f.StringVar(&o.keyFile, "key", "", "require a signature by this public key, a `file` of minisign")
 	f.StringVar(&o.junit, "junit", "", "write this JUnit XML `file`, with one test per check")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -81,13 +89,17 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	if err != nil {
 		return err
 	}
-	if err := checkOutput("junit", o.junit, path); err != nil {
+	if err := checkOutput("junit", o.junit, path, o.keyFile); err != nil {
+		return err
+	}
+	key, err := publicKey(o.key)
+	if err != nil {
 		return err
 	}
 	if err := o.writeJUnit(gate.JUnitError(run.VerifyChecks(again != nil), errDidNotFinish)); err != nil {
 		return err
 	}
-	verdict, err := run.Verify(ctx, path, again, asFlag, s.console(o.quiet))
+	verdict, err := run.Verify(ctx, path, again, key, asFlag, s.console(o.quiet))
 	if err != nil {
 		return errors.Join(err, o.writeJUnit(gate.JUnitError(run.VerifyChecks(again != nil), err)))
 	}

@@ -26,6 +26,7 @@ const (
 	FirstLabel        Name = "first-label"
 	Help              Name = "help"
 	LabelColumn       Name = "label-column"
+	Key               Name = "key"
 	Labels            Name = "labels"
 	Law               Name = "law"
 	Layout            Name = "layout"

@@ -38,6 +38,8 @@ type Outcome struct {
 	// TangentSamples is the number of samples, among the n samples, that determined the tangent of the bounds on the
 	// confidence in place of selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
+	// SignedBy is the id of the key that signed the run, "" without one.
+	SignedBy string `json:"signed_by,omitempty"`
 }
 
 // Certify carries out a plan. Errors in the user's input are InputErrors. An interrupted run can be resumed.
@@ -159,6 +161,10 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	took := time.Since(started).Seconds()
+	signedBy, err := r.sign(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
 	drawn := r.drawn.Load()
 	if r.none > 0 {
 		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
@@ -166,8 +172,8 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	outcome := Outcome{
 		Summary: r.summary(), Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none, Compared: r.compared,
-		TangentSamples: r.plan.TangentSamples(),
-		Denoiser:       r.experiment.Denoiser(),
+		TangentSamples: r.plan.TangentSamples(), SignedBy: signedBy,
+		Denoiser: r.experiment.Denoiser(),
 	}
 	if share, ok := r.accuracy.CleanShare(); ok {
 		outcome.CleanAccuracy = &share
@@ -176,6 +182,14 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		outcome.SmoothedAccuracy = &share
 	}
 	return outcome, nil
+}
+
+// sign signs the finished run if the plan says so. It returns the id of the key.
+func (r *running) sign(ctx context.Context) (string, error) {
+	if r.plan.Sign == nil {
+		return "", nil
+	}
+	return r.plan.Sign.ID(), r.folder.Sign(ctx, *r.plan.Sign)
 }
 
 // summary summarises the certificates of the run at the radii of the plan.

@@ -9,6 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/signature"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -21,6 +22,9 @@ type Plan struct {
 	Out     string // run folder
 	Version string // of rscert, for run.json
 	Resume  bool   // continue Out with its seed, its examples and, with scores, its batches and place of noise
+
+	// Sign signs the finished run; nil: not. It is no part of the run.
+	Sign *signature.SecretKey
 
 	// Radii of the summary; nil: automatic. PerClass adds the classes to the summary. Neither is part of the run.
 	Radii    []float64

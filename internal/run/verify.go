@@ -18,8 +18,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/signature"
 	"github.com/rscert/rscert/internal/smoothing"
-	"github.com/rscert/rscert/internal/spec"
 )
 
 // Verdict is the result of Verify, as verify --json prints it.
@@ -42,6 +42,8 @@ type Verdict struct {
 	Compared int64        `json:"compared"`
 	Checks   []Finding    `json:"checks"`
 	Again    *SampleAgain `json:"sampled_again,omitempty"`
+	// Signature is what the folder holds of a signature; nil if none can be read.
+	Signature *Signature `json:"signature,omitempty"`
 }
 
 // FindingState is the outcome of a check.
@@ -71,12 +73,13 @@ const (
 	checkCertificates = "certificates"
 	checkBounds       = "bounds"
 	checkBatches      = "batches"
+	checkSignature    = "signature"
 	checkAgain        = "sampled again"
 )
 
 // VerifyChecks returns the names of all checks, including those that need the model only if model is true.
 func VerifyChecks(model bool) []string {
-	all := []string{checkLines, checkExamples, checkParameters, checkCertificates, checkBounds, checkBatches}
+	all := []string{checkLines, checkExamples, checkParameters, checkCertificates, checkBounds, checkBatches, checkSignature}
 	if model {
 		all = append(all, checkAgain)
 	}
@@ -113,14 +116,21 @@ func (v *verifier) skip(name, why string, args ...any) {
 }
 
 // Verify checks the run in a folder as a third party would. It trusts none of the results and recomputes everything
-// that the folder allows. If again is not nil, it also resamples examples with the model. spell formats parameters in
-// the verdict. An error means that there is nothing to verify.
-func Verify(ctx context.Context, path string, again *Again, spell param.Spelling, console experiment.Console) (Verdict, error) {
+// that the folder allows. If again is not nil, it also resamples examples with the model. If key is not nil, the key
+// must have signed the run. spell formats parameters in the verdict. An error means that there is nothing to verify.
+func Verify(ctx context.Context, path string, again *Again, key *signature.PublicKey, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
 	if err != nil {
-		return Verdict{}, spec.BadInput(err)
+		return judgeUnreadable(ctx, path, key, spell, err)
 	}
 	v := &verifier{Holdings: h, Verdict: Verdict{Run: path, Examples: len(h.Records)}, show: console.Progress, spell: spell}
+	dir, err := runfolder.FolderOf(path)
+	if err == nil {
+		err = v.judgeSignature(ctx, dir, key)
+	}
+	if err != nil {
+		return Verdict{}, err
+	}
 	if h.Evidence == nil {
 		v.judge(checkLines, h.Changed, "")
 		return v.decide(), nil

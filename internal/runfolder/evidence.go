@@ -77,7 +77,7 @@ func (e *Evidence) Whole() *Evidence {
 // Owns reports whether path is a file of a run folder.
 func Owns(path string) bool {
 	switch filepath.Base(path) {
-	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile:
+	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ManifestFile, SignatureFile:
 		_, err := os.Lstat(filepath.Join(filepath.Dir(path), RunFile))
 		return err == nil
 	}

@@ -158,7 +158,7 @@ func (f *Folder) noteMove(then Run) error {
 	if !slices.Equal(before.kinds(), f.run.Runtime.kinds()) {
 		f.moved = before.kinds()
 	}
-	if f.moved == nil && f.otherLibrary == "" {
+	if f.moved == nil && f.otherLibrary == "" || f.signedWhole() {
 		return nil
 	}
 	then.Runtime.Resumed = append(then.Runtime.Resumed, Resumption{f.done, f.run.Runtime})

@@ -49,7 +49,11 @@ func (s *Shards) Merge(ctx context.Context, out string, progress func(examples i
 	}
 	defer f.unlock()
 	m.root = f.root
-	if err = m.write(); err == nil {
+	err = m.write()
+	if err == nil && m.key != nil {
+		err = signFolder(ctx, m.root.Name(), m.run, *m.key)
+	}
+	if err == nil {
 		err = m.rename(filepath.Base(out))
 	}
 	if err != nil {
@@ -121,7 +125,7 @@ func (m merging) lock() (*Folder, error) {
 // merges reports whether a merge writes a file of this name.
 func merges(name string) bool {
 	switch name {
-	case lockFile, RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, scorefile.Part(ScoresFile):
+	case lockFile, RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, scorefile.Part(ScoresFile), ManifestFile, SignatureFile:
 		return true
 	}
 	return strings.HasPrefix(name, durable.Temporary)

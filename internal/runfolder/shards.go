@@ -14,6 +14,7 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/signature"
 	"github.com/rscert/rscert/internal/spec"
 )
 
@@ -22,6 +23,7 @@ type Shards struct {
 	run   Run           // merged
 	parts []shardFolder // by their first example
 	turns []turn        // of the merged run's examples, by index
+	key   *signature.SecretKey
 }
 
 // shardFolder is one shard's folder.

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/signature"
+)
+
+// passwordEnv is the environment variable with the password of an encrypted key.
+const passwordEnv = "RSCERT_SIGN_PASSWORD"
+
+// signOptions are the flags for signing a run.
+type signOptions struct {
+	file, passwordFile string
+	flags              *pflag.FlagSet // nil where slurm merges, which does not sign
+}
+
+// add adds the flags.
+func (o *signOptions) add(f *pflag.FlagSet) {
+	o.flags = f
+	f.StringVar(&o.file, "sign", "", "sign the finished run with this secret key, a `file` of 'minisign -G'")
+	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign: `file` with the key's password in its first line; default: "+passwordEnv+", or ask at the terminal")
+}
+
+func (o signOptions) given() bool {
+	return o.flags != nil && (o.flags.Changed("sign") || o.flags.Changed("sign-password-file"))
+}
+
+// key reads the key before the work that it signs: a wrong password should not show after hours of sampling. It is nil
+// without --sign.
+func (o signOptions) key(ctx context.Context, s streams) (*signature.SecretKey, error) {
+	switch {
+	case !o.given():
+		return nil, nil
+	case !o.flags.Changed("sign"):
+		return nil, badInputf("--sign-password-file is of no use without --sign")
+	case o.file == "": // as from an unset variable of a script, which wants a signature
+		return nil, badInputf("--sign is empty: name a key file")
+	}
+	if signature.Exposed(o.file) {
+		fmt.Fprintf(s.err, "warning: %s: others can read the secret key; 'chmod 600' keeps it to you\n", quote.Line(o.file))
+	}
+	key, err := signature.ReadSecretKey(o.file, func() (string, error) { return o.password(ctx, s.err) })
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--sign %w", err))
+	}
+	return &key, nil
+}
+
+// password returns the password of the key: from the file, the environment or the terminal, in this order.
+func (o signOptions) password(ctx context.Context, prompt io.Writer) (string, error) {
+	if o.flags.Changed("sign-password-file") {
+		return readPassword(o.passwordFile)
+	}
+	if password, ok := os.LookupEnv(passwordEnv); ok {
+		return password, nil
+	}
+	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return "", hint.New("the key is encrypted, and there is no terminal to ask for its password",
+			"give the password by "+passwordEnv+" or --sign-password-file")
+	}
+	defer terminal.Close()
+	fmt.Fprintf(prompt, "password of %s: ", quote.Line(o.file))
+	password, err := askPassword(ctx, int(terminal.Fd()))
+	fmt.Fprintln(prompt)
+	return password, err
+}
+
+// askPassword reads a line from a terminal without showing it. The terminal shows what is typed again when the context
+// is done first.
+func askPassword(ctx context.Context, terminal int) (string, error) {
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return "", err
+	}
+	type answer struct {
+		password []byte
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		password, err := term.ReadPassword(terminal)
+		answers <- answer{password, err}
+	}()
+	select {
+	case a := <-answers:
+		return string(a.password), a.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(terminal, before))
+	}
+}
+
+// readPassword returns the first line of a file, which may be a pipe.
+func readPassword(path string) (string, error) {
+	const longest = 4096 // minisign's is 1024
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, longest))
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(line, "\r"), nil
+}
+
+// publicKey reads the key of --key; nil without it. An empty name, as from an unset variable of a script, must not pass
+// for no key: the run would count as VALID without a signature.
+func publicKey(path *string) (*signature.PublicKey, error) {
+	if path == nil {
+		return nil, nil
+	}
+	if *path == "" {
+		return nil, badInputf("--key is empty: name a public key file")
+	}
+	key, err := signature.ReadPublicKey(*path)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--key %w", err))
+	}
+	return &key, nil
+}

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"context"
+
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/signature"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// Signature is what verify --json says of a run's signature.
+type Signature struct {
+	// Key is the id of the key that the signature names; unverified unless Verified.
+	Key string `json:"key"`
+	// Comment is the signed comment, of a verified signature only.
+	Comment  string `json:"comment,omitempty"`
+	Verified bool   `json:"verified"`
+}
+
+// judgeSignature checks the signature of the run in dir with a key, or without one says whose it is.
+func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signature.PublicKey) error {
+	var state runfolder.SignatureState
+	var err error
+	if key == nil {
+		state, err = runfolder.ReadSignature(dir)
+	} else {
+		state, err = runfolder.VerifySignature(ctx, dir, *key)
+	}
+	if err != nil {
+		return err
+	}
+	if state.KeyID != "" {
+		v.Signature = &Signature{state.KeyID, state.Comment, state.Verified}
+	}
+	switch {
+	case key != nil:
+		v.judge(checkSignature, state.Faults, "the key "+state.KeyID+" signed these files: "+state.Comment)
+	case state.KeyID != "":
+		v.skip(checkSignature, "the run names the key %s as its signer; %s checks that", state.KeyID, param.Key)
+	default:
+		v.skip(checkSignature, "%s", state.Faults[0])
+	}
+	return nil
+}
+
+// judgeUnreadable judges a folder that holds no run that can be read, by its signature: with a key, a signed folder is
+// invalid, not merely no run. Otherwise it returns unreadable.
+func judgeUnreadable(ctx context.Context, path string, key *signature.PublicKey, spell param.Spelling, unreadable error) (Verdict, error) {
+	unreadable = spec.BadInput(unreadable)
+	dir, err := runfolder.FolderOf(path)
+	if err != nil || key == nil {
+		return Verdict{}, unreadable
+	}
+	v := &verifier{Holdings: &runfolder.Holdings{}, Verdict: Verdict{Run: path}, spell: spell}
+	if err := v.judgeSignature(ctx, dir, key); err != nil || v.Signature == nil || v.Signature.Verified {
+		return Verdict{}, unreadable
+	}
+	v.judge(checkLines, []string{param.Spell(unreadable, spell)}, "")
+	return v.decide(), nil
+}

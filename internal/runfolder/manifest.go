@@ -1,0 +1,212 @@
+package runfolder
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/scorefile"
+)
+
+// Names of the files of a signed run: the manifest, and its signature under the name that minisign looks for.
+const (
+	ManifestFile  = "manifest.json"
+	SignatureFile = "manifest.json.minisig"
+)
+
+// manifestSchema keeps other documents signed by the same key from passing as a manifest.
+const manifestSchema = "rscert/manifest/1"
+
+// maxManifest limits a manifest in bytes. Five entries have about 800.
+const maxManifest = 1 << 14
+
+// manifest is the content of manifest.json: the files of a finished run.
+type manifest struct {
+	Schema string          `json:"schema"`
+	Files  []manifestEntry `json:"files"`
+}
+
+// manifestEntry identifies the content of a file.
+type manifestEntry struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// manifestFiles are the only names that a manifest may have, in its order.
+var manifestFiles = []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile}
+
+// describeFiles returns the manifest of the files in a run folder.
+func describeFiles(ctx context.Context, root *os.Root) (m manifest, err error) {
+	m.Schema = manifestSchema
+	for _, name := range manifestFiles {
+		entry, err := describeFile(ctx, root, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return m, err
+		}
+		m.Files = append(m.Files, entry)
+	}
+	return m, nil
+}
+
+// describeFile reads a file of a run folder.
+func describeFile(ctx context.Context, root *os.Root, name string) (e manifestEntry, err error) {
+	f, err := openRegular(root, name)
+	if err != nil {
+		return e, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	size, err := io.Copy(sum, untilDone{ctx, f})
+	return manifestEntry{name, size, hex.EncodeToString(sum.Sum(nil))}, err
+}
+
+// untilDone reads until the context is done.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
+
+// irregularError means that a name in a run folder is a link, a folder or a device.
+type irregularError struct{ name string }
+
+func (e irregularError) Error() string { return e.name + " is no regular file" }
+
+// openRegular opens a file in a folder. It follows no link, and waits for no pipe.
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	named, err := statRegular(root, name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if open, err := f.Stat(); err != nil || !os.SameFile(named, open) { // exchanged in between
+		return nil, errors.Join(err, irregularError{name}, f.Close())
+	}
+	return f, nil
+}
+
+// statRegular returns an irregularError for a name that is there and no regular file.
+func statRegular(root *os.Root, name string) (os.FileInfo, error) {
+	info, err := root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = irregularError{name}
+	}
+	return info, err
+}
+
+// readSmall reads a file of at most limit bytes in a folder.
+func readSmall(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := openRegular(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = tooLongError{name, limit}
+	}
+	return data, err
+}
+
+// tooLongError means that a small file is not small.
+type tooLongError struct {
+	name  string
+	limit int64
+}
+
+func (e tooLongError) Error() string {
+	return fmt.Sprintf("%s has more than %d bytes", e.name, e.limit)
+}
+
+// decodeManifest reads a manifest. It accepts only the bytes that this package writes: known names, each once, in their
+// order, and nothing else.
+func decodeManifest(data []byte) (m manifest, err error) {
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("%s: %w", ManifestFile, jsonError(err))
+	}
+	if m.Schema != manifestSchema {
+		return m, fmt.Errorf("%s: its schema is %s; this rscert reads %s", ManifestFile, quote.Field(m.Schema), manifestSchema)
+	}
+	last := -1
+	for _, e := range m.Files {
+		switch place := slices.Index(manifestFiles, e.Name); {
+		case place < 0:
+			return m, fmt.Errorf("%s: names %s, which is no file of a run", ManifestFile, quote.Field(e.Name))
+		case place <= last:
+			return m, fmt.Errorf("%s: names %s twice or out of order", ManifestFile, e.Name)
+		default:
+			last = place
+		}
+	}
+	own, err := encode(m, "  ")
+	if err == nil && !bytes.Equal(own, data) {
+		err = fmt.Errorf("%s: is not as rscert writes it", ManifestFile)
+	}
+	return m, err
+}
+
+// differences lists what in the folder is not as the manifest says: changed and missing files, and files of a run that
+// it does not name.
+func (m manifest) differences(ctx context.Context, root *os.Root) (faults []string, err error) {
+	named := map[string]bool{}
+	for _, want := range m.Files {
+		named[want.Name] = true
+		why, err := want.compare(ctx, root)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			faults = append(faults, why)
+		}
+	}
+	for _, name := range append(slices.Clone(manifestFiles), scorefile.Part(ScoresFile)) {
+		if _, err := root.Lstat(name); err == nil && !named[name] {
+			faults = append(faults, name+" is not in the signed manifest")
+		}
+	}
+	return faults, nil
+}
+
+// compare says how the file in the folder differs from the entry; "" if it does not.
+func (e manifestEntry) compare(ctx context.Context, root *os.Root) (string, error) {
+	// A file of another size is not read: it may be of any length.
+	if info, err := statRegular(root, e.Name); err == nil && info.Size() != e.Size {
+		return fmt.Sprintf("%s has %d bytes, and %d were signed", e.Name, info.Size(), e.Size), nil
+	}
+	got, err := describeFile(ctx, root, e.Name)
+	var irregular irregularError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return e.Name + " is missing, and was signed", nil
+	case errors.As(err, &irregular):
+		return err.Error(), nil
+	case err != nil:
+		return "", err
+	case got != e:
+		return e.Name + " has changed since it was signed: its SHA-256 is another", nil
+	}
+	return "", nil
+}
