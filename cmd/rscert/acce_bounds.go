@@ -11,6 +11,15 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
+// recordsVotes reports whether a run records all that its certificates need to be computed again, as since format 2.
+func recordsVotes(run *runfolder.Run) bool {
+	if run == nil {
+		return false
+	}
+	_, checksums := run.Format()
+	return checksums
+}
+
 // findBounds finds the bounds in a file or run folder, and warns of their limits.
 func findBounds(ctx context.Context, path string, warnings io.Writer) (runfolder.Bounds, error) {
 	if path == table.Stdin {
@@ -21,7 +30,7 @@ func findBounds(ctx context.Context, path string, warnings io.Writer) (runfolder
 		return runfolder.Bounds{}, badInput(err)
 	}
 	bounds, err := evidence.Bounds()
-	if err == nil && evidence.Run != nil {
+	if err == nil && recordsVotes(evidence.Run) {
 		err = evidence.EachRecord(ctx, func(runfolder.Record) error { return nil })
 	}
 	if err != nil {

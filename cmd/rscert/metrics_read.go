@@ -106,7 +106,7 @@ func readPredictions(
 func checkOwnBounds(ctx context.Context, s streams, path string) error {
 	evidence, err := runfolder.Find(path)
 	if err == nil && filepath.Base(path) == runfolder.BoundsFile {
-		if err = evidence.CheckBounds(); err == nil {
+		if err = evidence.CheckBounds(); err == nil && recordsVotes(evidence.Run) {
 			_, err = runRecords(ctx, s, evidence)
 		}
 	}
@@ -152,7 +152,7 @@ func findMeanScores(ctx context.Context, s streams, path string, o metricsOption
 	}
 	if wanted || evidence.IsFolder() && len(evidence.Run.Parameters.ConfidenceRadii) > 0 {
 		bounds, err := evidence.Bounds()
-		if err == nil {
+		if err == nil && recordsVotes(evidence.Run) {
 			_, err = runRecords(ctx, s, evidence)
 		}
 		if err != nil {
@@ -175,7 +175,7 @@ func readVotePredictions(ctx context.Context, s streams, path string) (*calib.Pr
 		return nil, err
 	}
 	var votes []certify.Votes
-	if evidence.Run == nil {
+	if !recordsVotes(evidence.Run) {
 		votes, err = evidence.Votes(func(certify.Votes) error { return nil })
 	} else {
 		votes, err = runRecords(ctx, s, evidence)
