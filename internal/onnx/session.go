@@ -41,6 +41,7 @@ type program struct {
 	inputs  []string            // the names
 	outputs []string            // the output with the scores first
 	loops   bool                // it has loops, which may not end
+	frugal  bool                // runs reuse memory as they go; planning it ahead takes twice as much for a backward pass
 	tensors []graph.Initializer // the model's, with their data in weights
 	weights graph.Weights
 }
@@ -75,6 +76,9 @@ func openHere(g program, p *provider, s settings, strict bool, profile string) (
 	)
 	if err == nil && profile != "" {
 		err = o.EnableProfiling(profile)
+	}
+	if err == nil && g.frugal {
+		err = o.SetMemPattern(false)
 	}
 	var set map[string]string
 	if err == nil {
