@@ -98,8 +98,9 @@ func (t *tape) addNoise(g *onnxpb.GraphProto, a *Attached, shape []int64, o Obje
 	noisy := t.Op("Add", t.reshape(a.Input, wide), a.Noise)
 	t.Add(graph.Node("Reshape", []string{noisy, t.Ints(shape...)}, input))
 	g.Input = slices.DeleteFunc(g.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == input })
-	wide[1] = int64(o.Copies)
-	g.Input = append(g.Input, graph.FloatTensor(a.Input, slices.Concat([]int64{int64(o.Examples)}, sample)), graph.FloatTensor(a.Noise, wide))
+	examples := []int64{int64(o.Examples)}
+	g.Input = append(g.Input, graph.FloatTensor(a.Input, slices.Concat(examples, sample)),
+		graph.FloatTensor(a.Noise, slices.Concat(examples, []int64{int64(o.Copies)}, sample)))
 }
 
 // loss adds the loss of each example.

@@ -60,6 +60,9 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 		}
 		return graph.ElemType(n.integer("output_dtype", int64(uint8Type)))
 	}
+	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
+		return 0 // a condition, say, is not what If returns; the sweep refuses such a node
+	}
 	return types[n.in(typeInputs[op])]
 }
 

@@ -1,0 +1,153 @@
+package grad_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/grad"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// gradientOf returns the gradient of the sum of f's result, undoing the random weights.
+func gradientAt(t *testing.T, f *function, y string, x []float64) []float64 {
+	t.Helper()
+	openLibrary(t)
+	d, err := differentiate(t.Context(), f, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.graph.Close()
+	terms, gradient := d.run(t, x)
+	if len(terms) != len(gradient) {
+		t.Fatal("not one term for each element")
+	}
+	_, unit := d.run(t, slices.Repeat([]float64{x[0]}, len(x)))
+	_ = unit
+	return gradient
+}
+
+// TestKinks pins the slopes where a function has none: those of PyTorch.
+func TestKinks(t *testing.T) {
+	limits := func(f *function) []string { return in("x", f.floats(nil, 0), f.floats(nil, 1)) }
+	for _, c := range []struct {
+		name  string
+		build func(f *function) string
+		x     []float64
+		zero  []bool
+	}{
+		{"ReLU at 0", oneNode("Relu"), []float64{-1, 0, 1}, []bool{true, true, false}},
+		{"Clip at its limits", func(f *function) string { return f.op("Clip", limits(f)) }, []float64{-.5, 0, .5, 1, 1.5}, []bool{true, false, false, false, true}},
+		{"Abs at 0", oneNode("Abs"), []float64{-1, 0, 1}, []bool{false, true, false}},
+	} {
+		f := newFunction(graph.Float64, 20, []int64{int64(len(c.x))})
+		for i, g := range gradientAt(t, f, c.build(f), c.x) {
+			if (g == 0) != c.zero[i] {
+				t.Errorf("%s: slope %g at %g", c.name, g, c.x[i])
+			}
+		}
+	}
+}
+
+// TestTies: MaxPool gives all to the first of equals, ReduceMax and Max share evenly.
+func TestTies(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		build func(f *function) string
+		want  []float64 // relative to the gradient in the result
+	}{
+		{"MaxPool", oneNode("MaxPool", ints("kernel_shape", 4)), []float64{0, 1, 0, 0}},
+		{"ReduceMax", with("ReduceMax", numbers(2)), []float64{0, .5, .5, 0}},
+		{"Max", func(f *function) string {
+			halves := f.several("Split", 2, in("x", f.ints(2, 2)), integer("axis", 2))
+			return f.op("Max", halves)
+		}, []float64{0, 1, .5, 0}},
+	} {
+		f := newFunction(graph.Float64, 20, []int64{1, 1, 4})
+		y := c.build(f)
+		openLibrary(t)
+		d, err := differentiate(t.Context(), f, y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.graph.Close()
+		x := []float64{1, 2, 2, 1}
+		if c.name == "Max" {
+			x = []float64{1, 3, 1, 2}
+			c.want = []float64{.5, 1, .5, 0}
+		}
+		terms, gradient := d.run(t, x)
+		for i := range gradient { // the weighted terms are weight·y
+			k := i % len(terms)
+			y := map[bool]float64{true: []float64{1, 3}[k%2], false: 2}[c.name == "Max"]
+			if got, want := gradient[i], c.want[i]*terms[k]/y; got != want {
+				t.Errorf("%s: gradient %d is %g, want %g", c.name, i, got, want)
+			}
+		}
+	}
+}
+
+// TestStraightThrough: quantisation passes gradients where it does not saturate, for one scale and one a channel.
+func TestStraightThrough(t *testing.T) {
+	f := newFunction(graph.Float32, 20, []int64{2, 3})
+	zero := &onnxpb.TensorProto{Name: proto.String("zero"), Dims: []int64{3}, DataType: proto.Int32(int32(onnxpb.TensorProto_INT8)), Int32Data: []int32{0, 10, -128}}
+	f.Graph.Initializer = append(f.Graph.Initializer, zero)
+	scale := f.floats([]int64{3}, .5, .25, .125)
+	q := f.op("QuantizeLinear", in("x", scale, "zero"), integer("axis", 1))
+	y := f.op("DequantizeLinear", in(f.op("Transpose", in(q), ints("perm", 1, 0)), scale, "zero"), integer("axis", 0))
+	openLibrary(t)
+	d, err := differentiate(t.Context(), f, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.graph.Close()
+	x := []float64{3, -4, 2, 100, 1, -1} // row by row: the third column is a ReLU by its zero point
+	terms, gradient := d.run(t, x)
+	for i, inside := range []bool{true, true, true, false, true, false} {
+		row, column := i/3, i%3
+		want := 0.
+		if inside {
+			want = terms[column*2+row] / x[i]
+		}
+		if got := gradient[i]; !(got-want < 1e-6 && want-got < 1e-6) {
+			t.Errorf("gradient %d is %g, want %g", i, got, want)
+		}
+	}
+}
+
+// TestRefusals: the error names the operator and the node, and says which attacks work.
+func TestRefusals(t *testing.T) {
+	openLibrary(t)
+	for _, c := range []struct {
+		name  string
+		opset int64
+		build func(f *function) string
+		want  string
+	}{
+		{"no rule", 20, oneNode("Asinh"), "no gradient is known: Asinh, node 'v1'"},
+		{"integers", 20, func(f *function) string {
+			return f.op("Cast", in(f.op("Cast", in("x"), integer("to", int64(graph.Int64)))), integer("to", int64(f.of)))
+		}, "values of type int64 have no gradient: Cast, node 'v2'"},
+		{"only a mask", 20, func(f *function) string {
+			return f.op("Cast", in(f.op("Less", in("x", f.floats(nil, .3)))), integer("to", int64(f.of)))
+		}, "the loss has no gradient in the model's input"},
+		{"weights from the data", 20, func(f *function) string { return f.op("Conv", in(f.weights(0, 1, 1, 2, 3, 3), "x")) },
+			"no gradient is known in weights that depend on the data: Conv, node 'v2'"},
+		{"indices from the data", 20, func(f *function) string {
+			return f.op("Gather", in(f.op("Neg", in("x")), f.op("Cast", in("x"), integer("to", int64(graph.Int64)))))
+		}, "its parameters depend on the data: Gather, node 'v3'"},
+		{"old", 8, oneNode("Relu"), "the model has operator set 8, gradients need 9"},
+	} {
+		f := newFunction(graph.Float32, c.opset, []int64{1, 2, 3, 3})
+		_, err := differentiate(t.Context(), f, c.build(f))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
+		} else if advice, _ := hint.Of(err); advice != grad.Advice {
+			t.Errorf("%s: hint %q", c.name, advice)
+		}
+	}
+}
