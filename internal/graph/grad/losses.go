@@ -19,11 +19,11 @@ type Loss string
 const (
 	// CrossEntropy is −ln softmax(z)_y.
 	CrossEntropy Loss = "ce"
-	// Margin is max_{j≠y} z_j − z_y (Carlini and Wagner 2017). It is positive where another class wins, and does not
+	// Margin is max_{j≠y} z_j − z_y (Carlini & Wagner 2017). It is positive where another class wins, and does not
 	// vanish where the model is sure.
 	Margin Loss = "margin"
 	// DLR is the difference of logits ratio, −(z_y − max_{j≠y} z_j)/(z_π1 − z_π3), where z_π1 ≥ z_π2 ≥ … are the sorted
-	// logits (Croce and Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
+	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
 	DLR Loss = "dlr"
 )
 

@@ -140,7 +140,7 @@ func (r resizing) round(at float64) float64 {
 	return math.Ceil(at - .5)
 }
 
-// cubicWeight is the convolution kernel of Keys (1981) at distance x.
+// cubicWeight is the convolution kernel of Keys 1981 at distance x.
 func (r resizing) cubicWeight(x float64) float64 {
 	a := r.cubic
 	switch {
