@@ -3,11 +3,15 @@ package grad_test
 import (
 	"context"
 	"math"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/grad"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
@@ -77,6 +81,9 @@ func elementwiseCases() []ruleCase {
 		ruleCase{name: "Pow with whole exponent", shape: row, build: with("Pow", func(f *function) string { return f.ints(3) })},
 		ruleCase{name: "Cast", shape: row, build: func(f *function) string {
 			return f.op("Cast", in(f.op("Exp", in(f.op("Cast", in("x"), integer("to", int64(graph.Float64)))))), integer("to", int64(f.of)))
+		}},
+		ruleCase{name: "CastLike", single: true, shape: row, build: func(f *function) string {
+			return f.op("CastLike", in(f.op("Exp", in("x")), f.floats(nil, 0)))
 		}},
 		ruleCase{name: "Dropout", shape: row, build: oneNode("Dropout")},
 		ruleCase{name: "Clip", shape: row, build: func(f *function) string { return f.op("Clip", in("x", f.floats(nil, -1.1), f.floats(nil, .4))) }},
@@ -387,12 +394,37 @@ func resizeCases() []ruleCase {
 // 2⁻²⁴/h ≈ 2·10⁻⁶ for each of some tens of terms.
 func TestRules(t *testing.T) {
 	openLibrary(t)
-	for _, cases := range [][]ruleCase{
-		elementwiseCases(), activationCases(), matrixCases(), convolutionCases(), poolCases(), reductionCases(), attentionCases(),
-		normalisationCases(), placeCases(), resizeCases(),
-	} {
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) { c.check(t) })
+	for _, c := range allCases() {
+		t.Run(c.name, func(t *testing.T) { c.check(t) })
+	}
+}
+
+func allCases() []ruleCase {
+	return slices.Concat(elementwiseCases(), activationCases(), matrixCases(), convolutionCases(), poolCases(), reductionCases(),
+		attentionCases(), normalisationCases(), placeCases(), resizeCases())
+}
+
+// TestEveryRule: every operator with a rule has a case, and docs/attacks.md names it.
+func TestEveryRule(t *testing.T) {
+	tested := map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true} // by TestStraightThrough
+	for _, c := range allCases() {
+		f := newFunction(graph.Float32, 20, c.shape)
+		c.build(f)
+		for _, n := range f.Graph.Node {
+			tested[n.GetOpType()] = true
+		}
+	}
+	page, err := os.ReadFile("../../../docs/attacks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := strings.Fields(string(page))
+	for _, op := range grad.Operators() {
+		if !tested[op] {
+			t.Errorf("%s has a rule and no case", op)
+		}
+		if !slices.Contains(named, op) {
+			t.Errorf("docs/attacks.md does not name %s", op)
 		}
 	}
 }
