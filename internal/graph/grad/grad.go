@@ -154,6 +154,9 @@ func (t *tape) sweep(loss string, local map[operator]bool) error {
 		if err := rule(t, n); err != nil {
 			return err
 		}
+		if err := t.checkGiven(n); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -174,9 +177,21 @@ func (t *tape) total(v string) string {
 // give adds the gradient in the node's input k, if that input depends on the model's. A truth value has none, as in
 // PyTorch: a mask made by a comparison counts as constant.
 func (t *tape) give(n *node, k int, gradient func() string) {
+	n.given = append(n.given, k)
 	if v := n.in(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {
 		t.pending[v] = append(t.pending[v], gradient())
 	}
+}
+
+// checkGiven refuses a node with an input that depends on the model's and that its rule left out: a sum that lacks a
+// part is a wrong gradient.
+func (t *tape) checkGiven(n *node) error {
+	for k, v := range n.Input {
+		if t.depends[v] && t.types[v].IsFloat() && !slices.Contains(n.given, k) {
+			return n.refuse("no gradient is known in input %d, which depends on the data", k)
+		}
+	}
+	return nil
 }
 
 // shape returns a value's sizes.
@@ -185,7 +200,8 @@ func (t *tape) shape(v string) []int64 { return t.facts.Shapes[v] }
 // node is a node of the graph with the gradients in its outputs.
 type node struct {
 	*onnxpb.NodeProto
-	d []string // by output; "": no gradient
+	d     []string // by output; "": no gradient
+	given []int    // the inputs that the rule knows
 }
 
 // in returns the name of input k, "" if the node has none.

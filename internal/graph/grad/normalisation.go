@@ -48,9 +48,6 @@ func (t *tape) standardiseSlope(e, h, inverse string, axes []int64) string {
 // layerNormalization is the rule of a normalisation over the last axes.
 func layerNormalization(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
-	if t.depends[n.in(1)] || t.depends[n.in(2)] {
-		return n.refuse("no gradient is known in a scale that depends on the data")
-	}
 	axes := upTo(len(xs))[axis(n.integer("axis", -1), len(xs)):]
 	t.give(n, 0, func() string {
 		h, inverse := t.standardise(x, x, axes, n.float("epsilon", 1e-5))
@@ -62,9 +59,6 @@ func layerNormalization(t *tape, n *node) error {
 // rmsNormalization is the rule of x/√(mean(x²) + ε)·scale: (e − h·mean(e·h))/√….
 func rmsNormalization(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
-	if t.depends[n.in(1)] {
-		return n.refuse("no gradient is known in a scale that depends on the data")
-	}
 	axes := upTo(len(xs))[axis(n.integer("axis", -1), len(xs)):]
 	t.give(n, 0, func() string {
 		square := t.mean(t.mul(x, x), axes...)
@@ -79,9 +73,6 @@ func rmsNormalization(t *tape, n *node) error {
 // InstanceNormalization. The scale has one number for each channel or, before operator set 21, for each group.
 func groupNormalization(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
-	if t.depends[n.in(1)] || t.depends[n.in(2)] {
-		return n.refuse("no gradient is known in a scale that depends on the data")
-	}
 	groups := n.integer("num_groups", xs[1])
 	rows := []int64{xs[0], groups, product(xs[1:]) / groups}
 	t.give(n, 0, func() string {

@@ -45,7 +45,7 @@ func quantize(t *tape, n *node) error {
 
 // dequantize is the rule of (x − zero)·scale.
 func dequantize(t *tape, n *node) error {
-	if n.integer("block_size", 0) != 0 || t.depends[n.in(1)] {
+	if n.integer("block_size", 0) != 0 {
 		return n.refuse("no gradient is known for this quantisation")
 	}
 	t.give(n, 0, func() string { return t.mul(n.d[0], t.quantScale(n)) })

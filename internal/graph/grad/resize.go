@@ -50,7 +50,8 @@ func (t *tape) resizing(n *node) (r resizing, err error) {
 	}
 	modes := []string{"nearest", "linear", "cubic"}
 	transformations := []string{"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"}
-	if !slices.Contains(modes, r.mode) || !slices.Contains(transformations, r.coordinates) || n.integer("antialias", 0) != 0 {
+	if !slices.Contains(modes, r.mode) || !slices.Contains(transformations, r.coordinates) || n.integer("antialias", 0) != 0 ||
+		n.text("keep_aspect_ratio_policy", "stretch") != "stretch" {
 		return r, n.refuse("no gradient is known for mode '%s', '%s'", r.mode, r.coordinates)
 	}
 	if !t.wholeScales(n) {

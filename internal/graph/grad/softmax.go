@@ -46,7 +46,7 @@ func attention(t *tape, n *node) error {
 	q, k, v, mask := n.in(0), n.in(1), n.in(2), n.in(3)
 	qs := t.shape(q)
 	plain := len(qs) == 4 && n.integer("is_causal", 0) == 0 && n.float("softcap", 0) == 0 && n.in(4) == "" && n.in(5) == "" &&
-		slices.Equal(qs[:2], t.shape(k)[:2]) && !t.depends[mask]
+		slices.Equal(qs[:2], t.shape(k)[:2])
 	for _, d := range n.d[1:] {
 		plain = plain && d == ""
 	}

@@ -110,7 +110,11 @@ func TestRefusals(t *testing.T) {
 			return f.op("Cast", in(f.op("Less", in("x", f.floats(nil, .3)))), integer("to", int64(f.of)))
 		}, "the loss has no gradient in the model's input"},
 		{"weights from the data", 20, func(f *function) string { return f.op("Conv", in(f.weights(0, 1, 1, 2, 3, 3), "x")) },
-			"no gradient is known in weights that depend on the data: Conv, node 'v2'"},
+			"no gradient is known in input 1, which depends on the data: Conv, node 'v2'"},
+		{"limits from the data", 20, func(f *function) string {
+			return f.op("Clip", in("x", f.op("ReduceMin", in("x"), integer("keepdims", 0))))
+		},
+			"no gradient is known in input 1, which depends on the data: Clip, node 'v2'"},
 		{"indices from the data", 20, func(f *function) string {
 			return f.op("Gather", in(f.op("Neg", in("x")), f.op("Cast", in("x"), integer("to", int64(graph.Int64)))))
 		}, "its parameters depend on the data: Gather, node 'v3'"},

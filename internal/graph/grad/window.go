@@ -116,22 +116,22 @@ func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, grou
 		before[i] = w.span[i] - 1 - w.before[i]
 		after[i] = w.in[i] + w.span[i] - 1 - w.out[i] - before[i]
 	}
-	return t.convolve(v, d, turned, before, after, w.dilations, groups)
+	return t.convolve(v, d, turned, window{strides: w.strides, dilations: w.dilations, before: before, after: after}, groups)
 }
 
-// convolve adds a convolution of stride 1 with zeros around d; negative padding crops.
-func (t *tape) convolve(v, d, weights string, before, after, dilations []int64, groups int64) string {
+// convolve adds a convolution over these windows of d; negative padding crops.
+func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 	cropBefore, cropAfter := []int64{0, 0}, []int64{0, 0}
 	var pads []int64
-	for _, p := range before {
+	for _, p := range w.before {
 		cropBefore, pads = append(cropBefore, min(0, p)), append(pads, max(0, p))
 	}
-	for _, p := range after {
+	for _, p := range w.after {
 		cropAfter, pads = append(cropAfter, min(0, p)), append(pads, max(0, p))
 	}
 	d = t.pad(v, d, cropBefore, cropAfter)
-	return t.Node("Conv", []string{d, weights}, graph.IntAttribute("group", groups),
-		graph.IntsAttribute("pads", pads), graph.IntsAttribute("dilations", dilations))
+	return t.Node("Conv", []string{d, weights}, graph.IntAttribute("group", groups), graph.IntsAttribute("pads", pads),
+		graph.IntsAttribute("strides", w.strides), graph.IntsAttribute("dilations", w.dilations))
 }
 
 // spreadByPhase is spread for images with stride s along both axes. With q = s·a + r the place in the padded input,
@@ -158,7 +158,8 @@ func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, grou
 	turned = t.reverse(t.reverse(turned, 3, taps[0]), 5, taps[1])
 	turned = t.transpose(turned, []int64{0, 2, 4, 6, 1, 3, 5})
 	turned = t.reshape(turned, []int64{groups * c * s * s, m, taps[0], taps[1]})
-	phases := t.convolve(v, d, turned, before, after, []int64{1, 1}, groups)
+	ones := []int64{1, 1}
+	phases := t.convolve(v, d, turned, window{strides: ones, dilations: ones, before: before, after: after}, groups)
 	dx := t.Node("DepthToSpace", []string{phases}, graph.IntAttribute("blocksize", s), textAttribute("mode", "CRD"))
 	return t.pad(v, dx, cropBefore, cropAfter)
 }
