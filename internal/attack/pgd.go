@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/rscert/rscert/internal/smoothing"
 )
@@ -39,49 +40,52 @@ func (s *Search) climb(ctx context.Context, targets []*target) error {
 // ascend climbs from a start and returns, for each target, the first point that the classifier got wrong on the way, or
 // the last one.
 func (s *Search) ascend(ctx context.Context, targets []*target, candidates [][]float32, restart int) error {
-	n, d := s.Gradients.Examples(), len(targets[0].Values)
-	m := s.Classifier.Classes()
-	x, labels := make([]float32, n*d), make([]int64, n)
+	n, d, m := s.Gradients.Examples(), len(targets[0].Values), s.Classifier.Classes()
+	x, labels := s.start(targets, restart)
 	scores, gradient := make([]float32, n*m), make([]float32, n*d)
-	for row := range n { // the last call is filled up
-		t := targets[min(row, len(targets)-1)]
-		labels[row] = int64(t.Label)
-		copy(x[row*d:(row+1)*d], t.Values)
-		if s.Method == PGD && row < len(targets) {
-			s.scatter(x[row*d:(row+1)*d], t, restart)
-		}
-	}
 	steps, length := s.Steps, s.StepSize
 	if s.Method == FGSM {
 		steps, length = 1, s.Epsilon
 	}
-	wrong := 0
-	for step := 0; step < steps && wrong < len(targets); step++ {
+	climbing := len(targets)
+	for step := 0; step < steps && climbing > 0; step++ {
 		if err := s.Gradients.Run(ctx, x, labels, scores, gradient); err != nil {
 			return err
 		}
 		for row, t := range targets {
 			at := x[row*d : (row+1)*d]
-			if candidates[row] != nil {
-				continue
+			switch {
+			case candidates[row] != nil:
+			case smoothing.Vote(scores[row*m:(row+1)*m]) != t.Label:
+				candidates[row] = slices.Clone(at)
+				climbing--
+			default:
+				if !s.step(at, gradient[row*d:(row+1)*d], length) {
+					t.found.Flat++
+				}
+				s.Project(at, t.Values)
 			}
-			if smoothing.Vote(scores[row*m:(row+1)*m]) != t.Label {
-				candidates[row] = append([]float32(nil), at...)
-				wrong++
-				continue
-			}
-			if !s.step(at, gradient[row*d:(row+1)*d], length) {
-				t.found.Flat++
-			}
-			s.Project(at, t.Values)
 		}
 	}
 	for row := range targets {
 		if candidates[row] == nil {
-			candidates[row] = append([]float32(nil), x[row*d:(row+1)*d]...)
+			candidates[row] = slices.Clone(x[row*d : (row+1)*d])
 		}
 	}
 	return nil
+}
+
+// start returns the inputs and labels of one gradient: each target's start, and copies of the last example as filling.
+func (s *Search) start(targets []*target, restart int) (x []float32, labels []int64) {
+	for row := range s.Gradients.Examples() {
+		t := targets[min(row, len(targets)-1)]
+		labels = append(labels, int64(t.Label))
+		x = append(x, t.Values...)
+		if s.Method == PGD && row < len(targets) {
+			s.scatter(x[len(x)-len(t.Values):], t, restart)
+		}
+	}
+	return x, labels
 }
 
 // scatter adds uniform noise from [−ε, ε] to every value, and projects.
