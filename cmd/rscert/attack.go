@@ -33,8 +33,8 @@ prints its accuracy under attack. That is an upper bound on robust accuracy: ano
 attack may break more. It attacks the model itself, not the smoothed classifier.
 
 The perturbation is in the units of the data, before --mean and --std, and every value
-stays in --box. Its norm is checked in exact arithmetic, and the model itself confirms
-every success. Results do not depend on --batch or --threads.
+stays in --box. The bound holds exactly for the stored float32 numbers, and the model
+itself confirms every success. Results do not depend on --batch or --threads.
 
 The methods:
 ` + attackList() + `
@@ -78,8 +78,8 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.StringVar(&e.Model, "model", "", "ONNX `file` of the classifier")
 	f.StringVar(&e.Data, "data", "", "`path` of the dataset, as for 'rscert certify'; see docs/my-data.md")
 	choiceVar(f, &p.Threat.Norm, "norm", attack.Linf, attack.Norms, "norm of the perturbation: "+attack.Norms.String())
-	f.Float64Var(&p.Threat.Epsilon, "eps", 0, "largest norm of a perturbation, in the units of the data")
-	f.Float64SliceVar(&o.box, "box", []float64{0, 1}, "range of the data's values, LOW,HIGH; without limits: --box=-inf,inf")
+	f.Float64Var(&p.Threat.Epsilon, "eps", 0, "largest norm `E` of a perturbation, in the units of the data")
+	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` of the data's values; without limits: --box=-inf,inf; default: 0,1")
 	choiceVar(f, &p.Method, "attack", attack.PGD, attack.Methods, attack.Methods.Described())
 	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "what fgsm and pgd make large: "+grad.Losses.Described())
 	integerVar(f, &p.Steps, "steps", 0, "steps of pgd, or queries of square; 0 = 40 steps, 1000 queries")
@@ -99,9 +99,13 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	group(cmd, "Examples")
 	var tf32 bool
 	addDeviceFlags(cmd, e, &tf32)
+	f.Lookup("noise-on").Hidden = true // there is no noise
 	group(cmd, "How it is run")
 	return func() error {
 		e.FixedSeed, e.FixedSelect = given(cmd, "seed", &e.Seed), given(cmd, "select", &e.Select)
+		if o.box == nil {
+			o.box = []float64{0, 1}
+		}
 		if len(o.box) != 2 {
 			return badInputf("--box %v: want LOW,HIGH", o.box)
 		}
@@ -130,7 +134,7 @@ func writeAttack(w io.Writer, r *run.Attacked) error {
 	case attack.FGSM:
 		how = fmt.Sprintf("%s, loss %s", r.Attack, r.Loss)
 	case attack.PGD:
-		how = fmt.Sprintf("%s, loss %s, %d steps of %.3g, %d random starts", r.Attack, r.Loss, r.Steps, r.StepSize, r.Restarts)
+		how = fmt.Sprintf("%s, loss %s, %d steps of %.3g, random starts: %d", r.Attack, r.Loss, r.Steps, r.StepSize, r.Restarts)
 	case attack.Square:
 		how = fmt.Sprintf("%s, %d queries", r.Attack, r.Steps)
 	}

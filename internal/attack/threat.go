@@ -1,7 +1,7 @@
 // Package attack searches for small perturbations of inputs that a classifier gets wrong. What it finds bounds robust
 // accuracy from above: an input that no attack broke may still be broken by another.
 //
-// Every perturbation is checked in exact arithmetic against its bound, and every success by the classifier itself.
+// The norm of every perturbation, rounded up, is checked against its bound, and every success by the classifier itself.
 // Results depend on the classifier, the examples, the threat and the seed, but not on the size of batches.
 package attack
 
@@ -99,7 +99,7 @@ func magnitude(a, b float64) float64 {
 }
 
 // Project moves a, in place, to an allowed input close to it: into the box, and towards x until Distance is at most
-// Epsilon in exact arithmetic. x must be in the box.
+// Epsilon. x must be in the box.
 func (t Threat) Project(a, x []float32) {
 	for i, v := range a {
 		if v != v {
