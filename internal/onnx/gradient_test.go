@@ -16,9 +16,6 @@ import (
 // refusals lists exported models without a gradient, by the start of the name, with the node that the error names.
 var refusals = map[string]string{
 	"sklearn_boosting": "TreeEnsembleClassifier, node", "sklearn_forest": "TreeEnsembleClassifier, node",
-	"sklearn_logistic_binary": "LinearClassifier, node", "sklearn_pipeline_binary": "LinearClassifier, node",
-	"sklearn_logistic_from1": "Normalizer, node", "sklearn_logistic_multi_tensor": "Normalizer, node", "sklearn_logistic_multi_zipmap": "Normalizer, node",
-	"sklearn_logistic_strings": "Normalizer, node", "sklearn_pipeline_multi": "Normalizer, node",
 	"torch_bytes": "Cast, node '/Cast'", "torch_quantised": "the model runs one input a call",
 }
 

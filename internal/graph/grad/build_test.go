@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rscert/rscert/internal/graph"
@@ -32,7 +33,7 @@ func newFunction(of graph.ElemType, opset int64, shape []int64) *function {
 	x.GetType().GetTensorType().ElemType = proto.Int32(int32(of))
 	return &function{
 		ModelProto: &onnxpb.ModelProto{
-			IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}},
+			IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}, {Domain: proto.String("ai.onnx.ml"), Version: proto.Int64(3)}},
 			Graph: &onnxpb.GraphProto{Name: proto.String("g"), Input: []*onnxpb.ValueInfoProto{x}},
 		},
 		of: of, name: graph.Numbered("v"), rng: rand.New(rand.NewPCG(1, 2)),
@@ -106,6 +107,17 @@ func integer(name string, v int64) *onnxpb.AttributeProto { return graph.IntAttr
 
 func float(name string, v float32) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_FLOAT.Enum(), F: proto.Float32(v)}
+}
+
+// floats is an attribute of floats, field 7, which our onnx.proto omits.
+func floats(name string, values ...float32) *onnxpb.AttributeProto {
+	a := &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_FLOATS.Enum()}
+	var raw []byte
+	for _, v := range values {
+		raw = protowire.AppendFixed32(protowire.AppendTag(raw, 7, protowire.Fixed32Type), math.Float32bits(v))
+	}
+	a.ProtoReflect().SetUnknown(raw)
+	return a
 }
 
 func text(name, s string) *onnxpb.AttributeProto {

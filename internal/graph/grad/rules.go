@@ -8,6 +8,7 @@ var rules = make(map[operator]rule)
 const (
 	standard  = "" // ONNX's own operators
 	microsoft = "com.microsoft"
+	learned   = "ai.onnx.ml"
 )
 
 func init() { // in init, since rules use the tape, which uses rules
@@ -63,4 +64,8 @@ func init() { // in init, since rules use the tape, which uses rules
 	add(standard, "Resize Upsample", resize)
 	add(standard, "QuantizeLinear", quantize)
 	add(standard, "DequantizeLinear", dequantize)
+	add(learned, "Scaler", scaler)
+	add(learned, "Normalizer", normalizer)
+	add(learned, "FeatureVectorizer", featureVectorizer)
+	add(learned, "LinearClassifier", linearClassifier)
 }

@@ -388,6 +388,42 @@ func resizeCases() []ruleCase {
 	)
 }
 
+func learnedCases() []ruleCase {
+	table := list[int64](3, 2)
+	learned := func(f *function, kind string, outputs int, in []string, attributes ...*onnxpb.AttributeProto) string {
+		all := f.several(kind, outputs, in, attributes...)
+		f.Graph.Node[len(f.Graph.Node)-1].Domain = proto.String("ai.onnx.ml")
+		return all[outputs-1]
+	}
+	node := func(kind string, outputs int, attributes ...*onnxpb.AttributeProto) func(*function) string {
+		return func(f *function) string { return learned(f, kind, outputs, in("x"), attributes...) }
+	}
+	three := []*onnxpb.AttributeProto{
+		floats("coefficients", 1, -2, .5, 3, -1, 1.5), floats("intercepts", .1, -.2, .3), ints("classlabels_ints", 0, 1, 2), integer("multi_class", 1),
+	}
+	two := []*onnxpb.AttributeProto{floats("coefficients", 1, -2), floats("intercepts", .1), ints("classlabels_ints", 0, 1)}
+	by := func(transform string, attributes []*onnxpb.AttributeProto) []*onnxpb.AttributeProto {
+		return append(slices.Clone(attributes), text("post_transform", transform))
+	}
+	all := []ruleCase{
+		{name: "Scaler", build: node("Scaler", 1, floats("offset", 1, 2), floats("scale", .5, -3))},
+		{name: "Normalizer L1", build: node("Normalizer", 1, text("norm", "L1"))},
+		{name: "Normalizer L2", build: node("Normalizer", 1, text("norm", "L2"))},
+		{name: "LinearClassifier", build: node("LinearClassifier", 2, three...)},
+		{name: "LinearClassifier softmax", build: node("LinearClassifier", 2, by("SOFTMAX", three)...)},
+		{name: "LinearClassifier logistic", build: node("LinearClassifier", 2, by("LOGISTIC", three)...)},
+		{name: "LinearClassifier of two", build: node("LinearClassifier", 2, two...)},
+		{name: "LinearClassifier of two logistic", build: node("LinearClassifier", 2, by("LOGISTIC", two)...)},
+		{name: "FeatureVectorizer", build: func(f *function) string {
+			return learned(f, "FeatureVectorizer", 1, in(f.op("Exp", in("x")), "x"), ints("inputdimensions", 2, 2))
+		}},
+	}
+	for i := range all {
+		all[i].single, all[i].shape, all[i].opset = true, table, 17
+	}
+	return all
+}
+
 // TestRules compares the gradient of every rule with finite differences: in float64, or in float32 where ONNX Runtime
 // has no other kernels. The tolerances are those of the arithmetic: in float64 the differences over h = 10⁻³ are off by
 // h⁴ and 10⁻¹⁶/h of the values, about 10⁻¹²; in float32 over h = 1/32 by h⁴ ≈ 10⁻⁶ times the fifth derivative and by
@@ -401,7 +437,7 @@ func TestRules(t *testing.T) {
 
 func allCases() []ruleCase {
 	return slices.Concat(elementwiseCases(), activationCases(), matrixCases(), convolutionCases(), poolCases(), reductionCases(),
-		attentionCases(), normalisationCases(), placeCases(), resizeCases())
+		attentionCases(), normalisationCases(), placeCases(), resizeCases(), learnedCases())
 }
 
 // TestEveryRule: every operator with a rule has a case, and docs/attacks.md names it.

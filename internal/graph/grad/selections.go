@@ -11,7 +11,12 @@ import (
 
 // concat gives each part its piece.
 func concat(t *tape, n *node) error {
-	along := axis(n.integer("axis", 0), len(t.shape(n.out())))
+	t.divide(n, axis(n.integer("axis", 0), len(t.shape(n.out()))))
+	return nil
+}
+
+// divide gives each input its piece of the gradient along an axis.
+func (t *tape) divide(n *node, along int) {
 	start := int64(0)
 	for k, v := range n.Input {
 		end := start + t.shape(v)[along]
@@ -19,7 +24,6 @@ func concat(t *tape, n *node) error {
 		t.give(n, k, func() string { return t.slice(n.d[0], from, []int64{end}, axes) })
 		start = end
 	}
-	return nil
 }
 
 // split joins the pieces, with zeros for those that nothing uses.

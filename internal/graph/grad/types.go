@@ -35,6 +35,9 @@ func typesOf(g *onnxpb.GraphProto) map[string]graph.ElemType {
 		first := n.outputType(types)
 		for k, v := range n.Output {
 			types[v] = first
+			if n.GetDomain() == learned {
+				types[v] = graph.Float32 // a label has no gradient
+			}
 			if k == 1 && (n.GetOpType() == "TopK" || n.GetOpType() == "MaxPool") {
 				types[v] = graph.Int64
 			}
