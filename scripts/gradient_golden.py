@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes small networks, as ONNX, and the gradients of their losses by PyTorch's autograd in float64, for the tests of
-internal/graph/grad. With the environment of 'make models':
+internal/graph/grad: 'make gradients', which calls
 
     python scripts/gradient_golden.py internal/graph/grad/testdata
 """

@@ -36,8 +36,8 @@ func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradie
 		graph: m.Graph, opset: graph.Opset(m), facts: facts, types: typesOf(m.Graph),
 		depends: map[string]bool{input: true}, pending: make(map[string][]string), constants: make(map[string]*onnxpb.TensorProto),
 	}
-	if t.opset < Oldest {
-		return "", hint.New(fmt.Sprintf("the model has operator set %d, gradients need %d", t.opset, Oldest), Advice)
+	if err := checkOpset(m); err != nil {
+		return "", err
 	}
 	t.name = graph.Numbered(unusedPrefix(m.Graph))
 	t.Builder = graph.NewBuilder(t.name)
@@ -56,6 +56,13 @@ func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradie
 	}
 	m.Graph.Node = append(m.Graph.Node, t.Nodes...)
 	return gradient, nil
+}
+
+func checkOpset(m *onnxpb.ModelProto) error {
+	if version := graph.Opset(m); version < Oldest {
+		return hint.New(fmt.Sprintf("the model has operator set %d, gradients need %d", version, Oldest), Advice)
+	}
+	return nil
 }
 
 // unusedPrefix returns a prefix that no name in the graph has.

@@ -65,8 +65,8 @@ type Attached struct {
 // Attach adds an objective to a model whose input has the given shape, a batch of Examples·Copies first,
 // and whose scores are a row of classes for each. The graph's inputs become those of Attached.
 func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes int, o Objective) (Attached, error) {
-	if graph.Opset(m) < Oldest {
-		return Attached{}, fmt.Errorf("the model has operator set %d, gradients need %d", graph.Opset(m), Oldest)
+	if err := checkOpset(m); err != nil {
+		return Attached{}, err
 	}
 	if o.Loss == DLR && classes < 3 {
 		return Attached{}, fmt.Errorf("loss %s needs three classes, the model has %d", DLR, classes)
