@@ -351,3 +351,41 @@ func TestSquares(t *testing.T) {
 		}
 	}
 }
+
+// TestStep: a step moves every value by its length for Linf, the whole by its length for L2, and not along a zero.
+func TestStep(t *testing.T) {
+	for _, c := range []struct {
+		norm Norm
+		want []float32
+	}{{Linf, []float32{1.5, .5, 1}}, {L2, []float32{1.3, .6, 1}}} {
+		s, x := &Search{Threat: Threat{Norm: c.norm}}, []float32{1, 1, 1}
+		if !s.step(x, []float32{6e-3, -8e-3, 0}, .5) || !slices.Equal(x, c.want) {
+			t.Errorf("%s: %v, want %v", c.norm, x, c.want)
+		}
+		for _, g := range [][]float32{{0, 0, 0}, {float32(math.NaN()), 1, 1}, {float32(math.Inf(1)), 1, 1}} {
+			if s.step(x, g, .5) || !slices.Equal(x, c.want) {
+				t.Errorf("%s: the gradient %v gives %v", c.norm, g, x)
+			}
+		}
+	}
+}
+
+// TestStarts: equal inputs start from different points if their indices differ, and a restart from another one.
+func TestStarts(t *testing.T) {
+	s := &Search{Threat: Threat{Linf, .1, 0, 1}, Seed: 1}
+	start := func(index, restart int) []float32 {
+		x := slices.Repeat([]float32{.5}, 10)
+		s.scatter(x, &target{Example: Example{Index: index, Values: slices.Clone(x)}}, restart)
+		return x
+	}
+	if slices.Equal(start(0, 0), start(1, 0)) || slices.Equal(start(0, 0), start(0, 1)) || !slices.Equal(start(3, 2), start(3, 2)) {
+		t.Error("starts do not follow index and restart")
+	}
+	var all []float32
+	for i := range 100 {
+		all = append(all, start(i, 0)...)
+	}
+	if low, high := slices.Min(all), slices.Max(all); low < .4 || low > .402 || high > .6 || high < .598 {
+		t.Errorf("1,000 starts reach from %g to %g, want about .4 to .6", low, high)
+	}
+}
