@@ -10,8 +10,8 @@ import (
 // firstShare is the share of an image that a square changes at first, p of the paper.
 const firstShare = .8
 
-// square runs the Square attack for Linf (Andriushchenko et al. 2020, algorithm 2): from stripes of ±ε, each query sets a
-// random square to x ± ε, one sign for each channel, and keeps it where the margin falls.
+// square runs the Square attack for Linf (Andriushchenko et al. 2020, algorithm 2): from stripes of ±ε, each query
+// sets a random square to x ± ε, one sign for each channel, and keeps it where the margin falls.
 func (s *Search) square(ctx context.Context, targets []*target) error {
 	walks := make([]*walk, len(targets))
 	for i, t := range targets {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ArchiveWriter writes arrays into an .npz archive, little-endian and not compressed. Its bytes depend only on the arrays.
+// ArchiveWriter writes arrays into an .npz archive, little-endian and not compressed. The arrays determine its bytes.
 type ArchiveWriter struct{ zip *zip.Writer }
 
 // NewArchiveWriter returns a writer to w. Close ends the archive.
