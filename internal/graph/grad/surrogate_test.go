@@ -118,6 +118,7 @@ func TestRefusals(t *testing.T) {
 		{"indices from the data", 20, func(f *function) string {
 			return f.op("Gather", in(f.op("Neg", in("x")), f.op("Cast", in("x"), integer("to", int64(graph.Int64)))))
 		}, "its parameters depend on the data: Gather, node 'v3'"},
+		{"a branch that uses the input", 20, branches, "no gradient is known: If, node 'v1'"},
 		{"old", 8, oneNode("Relu"), "the model has operator set 8, gradients need 9"},
 	} {
 		f := newFunction(graph.Float32, c.opset, []int64{1, 2, 3, 3})
@@ -128,4 +129,18 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: hint %q", c.name, advice)
 		}
 	}
+}
+
+// branches is If with a constant condition, whose branches take the input from the graph around them.
+func branches(f *function) string {
+	f.Graph.Initializer = append(f.Graph.Initializer, &onnxpb.TensorProto{Name: proto.String("on"), Dims: []int64{}, DataType: proto.Int32(int32(graph.Bool)), Int32Data: []int32{1}})
+	var attributes []*onnxpb.AttributeProto
+	for _, name := range []string{"then_branch", "else_branch"} {
+		g := &onnxpb.GraphProto{
+			Name: proto.String(name), Node: []*onnxpb.NodeProto{graph.Node("Exp", in("x"), name+"_y")},
+			Output: []*onnxpb.ValueInfoProto{graph.FloatTensor(name+"_y", f.shapeOf("x"))},
+		}
+		attributes = append(attributes, &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_GRAPH.Enum(), G: g})
+	}
+	return f.op("If", in("on"), attributes...)
 }
