@@ -229,6 +229,10 @@ models: onnxruntime build $(MODELS)/ok ## compare models of all kinds with ONNX 
 	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table $(if $(ONLY),out/models.md,docs/models.md) $(ONLY)
 	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert $(if $(SNIPPETS),,--golden testdata/exports) $(SNIPPETS)
 
+.PHONY: gradients
+gradients: $(MODELS)/ok ## make the golden gradients of internal/graph/grad again, by PyTorch
+	$(MODELS)/bin/python scripts/gradient_golden.py internal/graph/grad/testdata
+
 $(MODELS)/ok: scripts/models/requirements.txt
 	$(venv)
 

@@ -102,6 +102,7 @@ met or a run is not valid; 130 interrupted.`,
 	root.SetFlagErrorFunc(explainFlag)
 	root.AddCommand(
 		newACCE(s),
+		newAttack(s),
 		newCalibrate(s),
 		newCE(s),
 		newCertify(s),

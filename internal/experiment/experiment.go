@@ -107,7 +107,9 @@ func (e *Experiment) open(ctx context.Context) error {
 	if e.noise, err = e.newNoise(ctx, arrangement); err != nil {
 		return err
 	}
-	e.onHost = e.placeNoise(ctx, e.Spec.NoiseOn, e.Spec.Seed)
+	if e.Spec.Noise != spec.NoNoise {
+		e.onHost = e.placeNoise(ctx, e.Spec.NoiseOn, e.Spec.Seed)
+	}
 	return ctx.Err()
 }
 
@@ -122,7 +124,9 @@ func (e *Experiment) report() {
 	for _, note := range e.model.Notes() {
 		e.console.Notef("model: %s", note)
 	}
-	e.console.Notef("noise: %s", e.noise)
+	if e.Spec.Noise != spec.NoNoise {
+		e.console.Notef("noise: %s", e.noise)
+	}
 	if e.onHost != nil {
 		e.console.Warnf("the noise is made on the host, not on %s: %v", e.Device(), e.onHost)
 	}

@@ -49,6 +49,9 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	if n.bytes {
 		p.Std = []float64{1. / 255}
 	}
+	if p.Noise == spec.NoNoise {
+		p.Noise, p.Sigma = spec.Float, 1 // any: nothing draws
+	}
 	if p.Noise == spec.Float {
 		n.float, err = newNormalisation(p, a, e.model.InputLen())
 		return n, err

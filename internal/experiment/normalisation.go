@@ -55,11 +55,16 @@ func spread(of param.Name, values []float64, absent float64, a graph.Arrangement
 // The method clean returns the model's input for an example without noise.
 func (n normalisation) clean(example []float32) []float32 {
 	in := make([]float32, len(n.mean))
+	n.feed(in, example)
+	return in
+}
+
+// feed writes the model's input for an example without noise.
+func (n normalisation) feed(in, example []float32) {
 	n.Arrange(in, example)
 	for j, v := range in {
 		in[j] = (v - n.mean[j]) / n.std[j]
 	}
-	return in
 }
 
 // noiseScale returns the noise's standard deviation at the model's input. It rounds up, because radii are stated for σ,

@@ -127,9 +127,9 @@ func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	return c
 }
 
-// opsetOf returns the version of ONNX's own operators in the model. A model without such operators need not import
+// Opset returns the version of ONNX's own operators in the model. A model without such operators need not import
 // them. In that case the edits add the import.
-func opsetOf(m *onnxpb.ModelProto) int64 {
+func Opset(m *onnxpb.ModelProto) int64 {
 	for _, o := range m.OpsetImport {
 		if domainOf(o.GetDomain()) == "" {
 			return o.GetVersion()

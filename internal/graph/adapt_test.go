@@ -41,7 +41,7 @@ func TestOneColumnEach(t *testing.T) {
 // A model that uses none of ONNX's own operators need not import them.
 func TestOpset(t *testing.T) {
 	m := &onnxpb.ModelProto{OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(machineLearning), Version: proto.Int64(1)}}}
-	if v := opsetOf(m); v != 13 || len(m.OpsetImport) != 2 || opsetOf(m) != 13 || len(m.OpsetImport) != 2 {
+	if v := Opset(m); v != 13 || len(m.OpsetImport) != 2 || Opset(m) != 13 || len(m.OpsetImport) != 2 {
 		t.Errorf("version %d, imports %v", v, m.OpsetImport)
 	}
 }

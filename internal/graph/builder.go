@@ -20,8 +20,8 @@ type Builder struct {
 	initializing bool
 }
 
-// newBuilder returns a builder whose constants are nodes. The function name returns a new name at each call.
-func newBuilder(name func() string) *Builder { return &Builder{name: name} }
+// NewBuilder returns a builder whose constants are nodes. The function name returns a new name at each call.
+func NewBuilder(name func() string) *Builder { return &Builder{name: name} }
 
 // NewInitializing returns a builder whose constants are initializers.
 func NewInitializing(name func() string) *Builder { return &Builder{name: name, initializing: true} }

@@ -49,7 +49,7 @@ func (a *Adaptation) joinColumns(m *onnxpb.ModelProto, inputs []TensorInfo, colu
 	for range order {
 		split.Output = append(split.Output, e.unused("column"))
 	}
-	if sizes := slices.Repeat([]int64{1}, len(order)); opsetOf(m) >= 13 {
+	if sizes := slices.Repeat([]int64{1}, len(order)); Opset(m) >= 13 {
 		split.Input = append(split.Input, e.Ints(sizes...))
 	} else {
 		split.Attribute = append(split.Attribute, IntsAttribute("split", sizes))

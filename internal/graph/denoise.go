@@ -220,7 +220,7 @@ func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[
 // chooses another prefix for new names.
 func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	dots := "."
-	eachName(classifier, func(name string) string {
+	EachName(classifier, func(name string) string {
 		for strings.HasPrefix(name, "denoiser"+dots) || strings.HasPrefix(name, "pair"+dots) {
 			dots += "."
 		}
@@ -228,14 +228,14 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	})
 	j.prefix, j.added = "denoiser"+dots, "pair"+dots
 	name := Numbered(j.added)
-	j.before, j.behind = newBuilder(name), newBuilder(name)
+	j.before, j.behind = NewBuilder(name), NewBuilder(name)
 	rename := func(name string) string {
 		if name == "" {
 			return "" // an omitted input
 		}
 		return j.prefix + name
 	}
-	eachName(front.Graph, rename)
+	EachName(front.Graph, rename)
 	local := localFunctions(front)
 	_ = eachNode(front, func(_ *scope, n *onnxpb.NodeProto) error {
 		if local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
@@ -252,8 +252,8 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	}
 }
 
-// eachName replaces every name of a value or a node by the result of visit, in the graph and its subgraphs.
-func eachName(g *onnxpb.GraphProto, visit func(string) string) {
+// EachName replaces every name of a value or a node by the result of visit, in the graph and its subgraphs.
+func EachName(g *onnxpb.GraphProto, visit func(string) string) {
 	set := func(name **string) {
 		if *name != nil {
 			*name = proto.String(visit(**name))
@@ -279,7 +279,7 @@ func eachName(g *onnxpb.GraphProto, visit func(string) string) {
 		}
 		for _, a := range n.Attribute {
 			for _, sub := range subgraphs(a) {
-				eachName(sub, visit)
+				EachName(sub, visit)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ type editor struct {
 
 func newEditor(g *onnxpb.GraphProto) *editor {
 	e := &editor{graph: g, constants: constantsOf(g.Initializer, g.Node), producers: make(map[string]*onnxpb.NodeProto)}
-	e.Builder = newBuilder(func() string { return e.unused("value") })
+	e.Builder = NewBuilder(func() string { return e.unused("value") })
 	for _, n := range g.Node {
 		for _, o := range n.Output {
 			e.producers[o] = n

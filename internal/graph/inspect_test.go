@@ -208,7 +208,7 @@ func tryRebatch(m *onnxpb.ModelProto, c Contract) {
 			ints[v] = []int64{1}
 		}
 	}
-	edits, err := rebatch(m, c.Input.Name, c.Output.Name, 1, learnt{shapes, ints})
+	edits, err := rebatch(m, c.Input.Name, c.Output.Name, 1, Facts{shapes, ints})
 	if err == nil {
 		edits.Apply(proto.CloneOf(m).Graph, c.Input.Name, 1)
 	}

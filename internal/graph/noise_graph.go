@@ -59,7 +59,7 @@ type Around struct {
 
 // AroundModel describes the model's graph for inputs of D values, m classes and a free number of rows.
 func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
-	version := opsetOf(m)
+	version := Opset(m)
 	switch {
 	case version < noiseOpset:
 		return Around{}, hint.Add(

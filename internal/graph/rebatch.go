@@ -86,21 +86,21 @@ type edit struct {
 	sizes     *onnxpb.TensorProto // constant that replaces the node (Shape, Size)
 }
 
-// A learnt holds facts about a model's values, taken from a run.
-type learnt struct {
-	shapes map[string][]int64 // of all values
-	ints   map[string][]int64 // of vectors that are parameters of nodes
+// Facts are facts about a model's values, learnt from a run (see Learn).
+type Facts struct {
+	Shapes map[string][]int64 // of all values
+	Ints   map[string][]int64 // of vectors that are parameters of nodes
 }
 
 // The function rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch
 // dimension, which is the first dimension of the input. The argument known comes from a run with a batch of n. The
 // error names the node where the proof fails.
-func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known learnt) (Edits, error) {
+func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (Edits, error) {
 	if name, sorted := sortNodes(m.Graph); !sorted {
 		return nil, fmt.Errorf("%s needs its own result", name)
 	}
 	r := &rebatching{
-		graph: m.Graph, opset: opsetOf(m), batch: n, output: output, local: localFunctions(m), shapes: known.shapes, ints: known.ints,
+		graph: m.Graph, opset: Opset(m), batch: n, output: output, local: localFunctions(m), shapes: known.Shapes, ints: known.Ints,
 		scales: firstFloats(m.Graph), needed: neededFor(m.Graph, output),
 		places: map[string]position{input: {0, 1, 1}}, edits: make(Edits),
 	}

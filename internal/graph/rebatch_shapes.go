@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -18,22 +19,23 @@ import (
 func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (Edits, error) {
-	known, err := learnShapes(m, input, output, shape, run)
+	known, err := Learn(m, output, map[string][]int64{input: shape}, parameters, run)
 	if err != nil {
 		return nil, err
 	}
 	return rebatch(m, input, output, n, known)
 }
 
-// learnShapes runs the graph with Shape nodes behind all values that its output needs. It returns the shapes of these
-// values and the vectors that are parameters of nodes.
-func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
+// Learn runs the graph with Shape nodes behind all values that its output needs. It returns their shapes and the
+// vectors that are parameters of nodes: those inputs, by operator, that hold integers. given holds the shapes of the
+// graph's inputs; run runs a model with additional int64 outputs and returns these, one vector each.
+func Learn(m *onnxpb.ModelProto, output string, given map[string][]int64, parameters map[string][]int,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
-) (known learnt, err error) {
+) (known Facts, err error) {
 	edited := proto.CloneOf(m)
 	g := edited.Graph
 	constants := constantsOf(g.Initializer, g.Node)
-	values, asked := unknowns(g, output, constants)
+	values, asked := unknowns(g, output, parameters, constants)
 	KeepOutput(g, output)
 	more := addOutputs(g, values, asked)
 	dropValueInfo(g)
@@ -41,7 +43,7 @@ func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
 	if err != nil {
 		return known, err
 	}
-	shapes, ints := map[string][]int64{input: shape}, make(map[string][]int64)
+	shapes, ints := maps.Clone(given), make(map[string][]int64)
 	for name, t := range constants {
 		shapes[name] = t.Dims
 		if v, ok := int64sOf(t); ok {
@@ -54,7 +56,7 @@ func learnShapes(m *onnxpb.ModelProto, input, output string, shape []int64,
 	for i, v := range asked {
 		ints[v] = found[len(values)+i]
 	}
-	return learnt{shapes, ints}, nil
+	return Facts{shapes, ints}, nil
 }
 
 // The map parameters lists, by operator, the inputs that hold axes or indices.
@@ -66,7 +68,7 @@ var parameters = map[string][]int{
 
 // The function unknowns returns what is known only at run time: the values whose shapes are missing, and the node
 // parameters whose values are missing.
-func unknowns(g *onnxpb.GraphProto, output string, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
+func unknowns(g *onnxpb.GraphProto, output string, parameters map[string][]int, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
 	needed := neededFor(g, output)
 	for i, n := range g.Node {
 		if !needed[i] {

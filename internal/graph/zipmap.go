@@ -26,7 +26,7 @@ func (a *Adaptation) unwrapZipMaps(m *onnxpb.ModelProto) {
 		if k < 0 {
 			continue
 		}
-		opsetOf(m)
+		Opset(m)
 		out := FloatTensor(n.Output[0], []int64{1, 1})
 		dims := out.GetType().GetTensorType().GetShape().Dim
 		dims[0].Value, dims[1].Value = nil, nil // free, because ZipMap need not give the number of classes

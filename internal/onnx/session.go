@@ -41,6 +41,7 @@ type program struct {
 	inputs  []string            // names of the inputs
 	outputs []string            // names of the outputs; the output with the scores comes first
 	loops   bool                // the graph has loops, which may not end
+	frugal  bool                // runs reuse memory as they go: planned memory would be twice as much for a backward pass
 	tensors []graph.Initializer // initializers of the model whose data are in weights
 	weights graph.Weights
 }
@@ -75,6 +76,9 @@ func openHere(g program, p *provider, s settings, strict bool, profile string) (
 	)
 	if err == nil && profile != "" {
 		err = o.EnableProfiling(profile)
+	}
+	if err == nil && g.frugal {
+		err = o.SetMemPattern(false)
 	}
 	var set map[string]string
 	if err == nil {

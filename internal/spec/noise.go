@@ -12,6 +12,8 @@ const (
 	Lattice NoiseKind = "lattice"
 	// Float rounds x + σε to float32. It exists for comparison, and its certificates are idealised.
 	Float NoiseKind = "float"
+	// NoNoise opens an experiment of the model without noise. It is no value of the parameter.
+	NoNoise NoiseKind = "none"
 )
 
 // NoiseKinds lists all kinds. Run folders of format 1 do not record the kind.

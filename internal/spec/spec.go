@@ -99,7 +99,7 @@ func (s Spec) Validate() error {
 		return Missing(param.Model)
 	case s.Data == "":
 		return Missing(param.Data)
-	case !(s.Sigma > 0) || math.IsInf(s.Sigma, 0):
+	case s.Noise != NoNoise && (!(s.Sigma > 0) || math.IsInf(s.Sigma, 0)):
 		return BadInputf("%s %v: want a number above 0", param.Sigma, s.Sigma)
 	case s.Noise == Float && s.Law.Law() != law.Gaussian:
 		return BadInputf("%s float: is for %s, not for %s %s", param.Noise, law.Gaussian.Words().Noise, param.Law, s.Law)

@@ -1,0 +1,184 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// Classifier gives scores. Several goroutines may run it, and an example's scores do not depend on its batch.
+type Classifier = smoothing.Classifier
+
+// Gradients gives the scores of Examples inputs with labels, and the gradient of a loss in each input. Several
+// goroutines may run it.
+type Gradients interface {
+	Examples() int
+	Run(ctx context.Context, x []float32, labels []int64, scores, gradient []float32) error
+}
+
+// Example is an input to attack.
+type Example struct {
+	Index, Label int
+	Values       []float32
+}
+
+// Found is the outcome of an attack on one example.
+type Found struct {
+	Index, Label int
+	Clean        int       // class of the example itself, −1 for none
+	Adversarial  []float32 // nil: the example is wrong already, or no perturbation was found
+	Class        int       // class of Adversarial
+	Distance     float64   // of Adversarial, rounded up
+	Flat         int       // steps whose gradient was zero
+}
+
+// Correct reports whether the classifier is right on the example itself.
+func (f Found) Correct() bool { return f.Clean == f.Label }
+
+// Robust reports whether the classifier is right and no perturbation was found.
+func (f Found) Robust() bool { return f.Correct() && f.Adversarial == nil }
+
+// Search attacks examples.
+type Search struct {
+	Threat
+	Method     Method
+	Classifier Classifier
+	Gradients  Gradients // of methods that use them
+	Shape      []int     // of an example
+	Steps      int       // of PGD; queries of Square
+	StepSize   float64   // of PGD
+	Restarts   int       // of PGD
+	Seed       uint64
+	Workers    int
+	Progress   func(done int) // called with the number of examples settled; may be nil
+}
+
+// Run attacks the examples. Their values must be in the box.
+func (s *Search) Run(ctx context.Context, examples []Example) ([]Found, error) {
+	found := make([]Found, len(examples))
+	group := max(1, s.Workers) * max(s.Classifier.Batch(), 1) // bounds the memory
+	for i := 0; i < len(examples); i += group {
+		j := min(i+group, len(examples))
+		if err := s.group(ctx, examples[i:j], found[i:j]); err != nil {
+			return nil, err
+		}
+		if s.Progress != nil {
+			s.Progress(j)
+		}
+	}
+	return found, nil
+}
+
+// group attacks the examples that the classifier gets right.
+func (s *Search) group(ctx context.Context, examples []Example, found []Found) error {
+	inputs := make([][]float32, len(examples))
+	for i, x := range examples {
+		inputs[i] = x.Values
+	}
+	scores, err := s.scores(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	var targets []*target
+	for i, x := range examples {
+		found[i] = Found{Index: x.Index, Label: x.Label, Clean: smoothing.Vote(scores[i])}
+		if found[i].Correct() {
+			targets = append(targets, &target{Example: x, found: &found[i]})
+		}
+	}
+	if s.Method == Square {
+		return s.square(ctx, targets)
+	}
+	return s.climb(ctx, targets)
+}
+
+// target is an example that is still right.
+type target struct {
+	Example
+	found *Found
+}
+
+// random returns the example's own random numbers: they do not depend on which examples are attacked beside it.
+func (s *Search) random(t *target, restart int) *rand.Rand {
+	return rand.New(rand.NewPCG(s.Seed, uint64(t.Index)<<20|uint64(restart)))
+}
+
+// settle takes a candidate as the example's adversarial input if it is allowed and the classifier gets it wrong.
+func (s *Search) settle(t *target, candidate, scores []float32) error {
+	class := smoothing.Vote(scores)
+	if class == t.Label {
+		return nil
+	}
+	distance := s.Distance(candidate, t.Values)
+	if _, outside := s.Outside(candidate); outside || !(distance <= s.Epsilon) {
+		return errors.New("a perturbation is larger than allowed: please report this")
+	}
+	t.found.Adversarial, t.found.Class, t.found.Distance = candidate, class, distance
+	return nil
+}
+
+// standing returns the targets that nothing has broken.
+func standing(targets []*target) (rest []*target) {
+	for _, t := range targets {
+		if t.found.Adversarial == nil {
+			rest = append(rest, t)
+		}
+	}
+	return rest
+}
+
+// scores runs the classifier on inputs, batch by batch.
+func (s *Search) scores(ctx context.Context, inputs [][]float32) ([][]float32, error) {
+	batch, d, m := s.Classifier.Batch(), s.Classifier.InputLen(), s.Classifier.Classes()
+	scores := make([][]float32, len(inputs))
+	err := s.parallel(len(inputs), batch, func(i, j int) error {
+		in, out := make([]float32, batch*d), make([]float32, batch*m)
+		for row := range batch { // the last batch is filled up
+			copy(in[row*d:], inputs[min(i+row, j-1)])
+		}
+		if err := s.Classifier.Run(ctx, in, out); err != nil {
+			return err
+		}
+		for row := range j - i {
+			scores[i+row] = out[row*m : (row+1)*m : (row+1)*m]
+		}
+		return nil
+	})
+	return scores, err
+}
+
+// parallel calls f for each piece [i, j) of n things, several at a time.
+func (s *Search) parallel(n, piece int, f func(i, j int) error) error {
+	var wait sync.WaitGroup
+	pieces := (n + piece - 1) / piece
+	errs, slots := make([]error, pieces), make(chan struct{}, max(1, s.Workers))
+	for k := range pieces {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			errs[k] = f(k*piece, min((k+1)*piece, n))
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// margin is the label's score minus the largest other one.
+func margin(scores []float32, label int) float64 {
+	other := math.Inf(-1)
+	for k, v := range scores {
+		if k != label {
+			other = max(other, float64(v))
+		}
+	}
+	return float64(scores[label]) - other
+}

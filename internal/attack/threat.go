@@ -1,0 +1,143 @@
+// Package attack searches for small perturbations of inputs that a classifier gets wrong. What it finds bounds robust
+// accuracy from above: an input that no attack broke may still be broken by another.
+//
+// The norm of every perturbation, rounded up, is checked against its bound, and every success by the classifier itself.
+// Results depend on the classifier, the examples, the threat and the seed, but not on the size of batches.
+package attack
+
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/param"
+)
+
+// Norm measures a perturbation.
+type Norm string
+
+// The norms.
+const (
+	Linf Norm = "linf" // the largest change of a value
+	L2   Norm = "l2"   // Euclidean
+)
+
+// Norms lists all norms.
+var Norms = choice.Of("norm", Linf, L2)
+
+func (n Norm) String() string { return string(n) }
+
+// MarshalText writes the norm.
+func (n Norm) MarshalText() ([]byte, error) { return []byte(n), nil }
+
+// UnmarshalText reads a norm.
+func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
+
+// Threat says which perturbed inputs x′ an attack may use: ‖x′ − x‖ ≤ Epsilon, each value from Low to High.
+type Threat struct {
+	Norm      Norm
+	Epsilon   float64
+	Low, High float32
+}
+
+// Check refuses a threat without perturbations.
+func (t Threat) Check() error {
+	switch {
+	case !(t.Epsilon > 0) || math.IsInf(t.Epsilon, 0):
+		return param.Errorf("%s %v: want a number above 0", param.Epsilon, t.Epsilon)
+	case !(t.Low < t.High):
+		return param.Errorf("%s %v,%v: want LOW,HIGH with LOW below HIGH", param.Box, t.Low, t.High)
+	}
+	return nil
+}
+
+// Outside returns the first value of x outside the box.
+func (t Threat) Outside(x []float32) (value float32, found bool) {
+	for _, v := range x {
+		if !(v >= t.Low && v <= t.High) {
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+// Distance returns ‖a − x‖, never less than the exact norm of the difference of these float32 numbers. For Linf it is
+// exact wherever the difference is a float64.
+func (t Threat) Distance(a, x []float32) float64 {
+	if t.Norm == L2 {
+		sum := 0.
+		for i := range x {
+			d := float64(a[i]) - float64(x[i])
+			sum += d * d
+		}
+		// Each difference, square and partial sum is off by at most a factor 1 ± 2⁻⁵³.
+		slack := 1 + float64(len(x)+8)*0x1p-52
+		return math.Nextafter(math.Sqrt(sum*slack), math.Inf(1)) * sign(sum)
+	}
+	most := 0.
+	for i := range x {
+		most = max(most, magnitude(float64(a[i]), float64(x[i])))
+	}
+	return most
+}
+
+// sign is 0 for 0, so that equal inputs have distance 0.
+func sign(sum float64) float64 {
+	if sum == 0 {
+		return 0
+	}
+	return 1
+}
+
+// magnitude returns |a − b|, rounded up if it is no float64.
+func magnitude(a, b float64) float64 {
+	d := a - b
+	back := d - a
+	if (a-(d-back))-(b+back) != 0 { // the rounding error of d, exactly (Knuth's two-sum)
+		return math.Nextafter(math.Abs(d), math.Inf(1))
+	}
+	return math.Abs(d)
+}
+
+// Project moves a, in place, to an allowed input close to it: into the box, and towards x until Distance is at most
+// Epsilon. x must be in the box.
+func (t Threat) Project(a, x []float32) {
+	for i, v := range a {
+		if v != v {
+			v = x[i]
+		}
+		a[i] = min(max(v, t.Low), t.High)
+	}
+	if t.Norm == Linf {
+		for i, v := range a {
+			a[i] = t.within(v, x[i])
+		}
+		return
+	}
+	far := t.Distance(a, x)
+	if far <= t.Epsilon {
+		return
+	}
+	whole := append([]float32(nil), a...)
+	// Rounding to float32 may lengthen the perturbation again: shorten it until it does not. At 0 it is x itself.
+	for shrink, less := 1., 0x1p-22; ; shrink, less = shrink-less, 2*less {
+		factor := max(0, shrink) * t.Epsilon / far
+		for i := range a {
+			a[i] = min(max(float32(float64(x[i])+factor*(float64(whole[i])-float64(x[i]))), t.Low), t.High)
+		}
+		if t.Distance(a, x) <= t.Epsilon {
+			return
+		}
+	}
+}
+
+// within returns the number nearest to v whose distance from x is at most Epsilon.
+func (t Threat) within(v, x float32) float32 {
+	if magnitude(float64(v), float64(x)) <= t.Epsilon {
+		return v
+	}
+	v = float32(float64(x) + math.Copysign(t.Epsilon, float64(v)-float64(x)))
+	for magnitude(float64(v), float64(x)) > t.Epsilon {
+		v = math.Nextafter32(v, x)
+	}
+	return v
+}

@@ -1,0 +1,97 @@
+package grad
+
+import (
+	"math"
+)
+
+// This file holds the slopes of activation functions.
+
+// activation adds d·f′(x), where y = f(x).
+type activation func(t *tape, n *node, x, y, d string) string
+
+var activations = map[string]activation{
+	// The slope is 0 at 0. Sign is 0 or 1, since y is never negative.
+	"Relu":    func(t *tape, _ *node, _, y, d string) string { return t.mul(d, t.Op("Sign", y)) },
+	"Sigmoid": func(t *tape, _ *node, x, y, d string) string { return t.mul(d, t.mul(y, t.Op("Sub", t.like(x, 1), y))) },
+	"Tanh":    func(t *tape, _ *node, x, y, d string) string { return t.mul(d, t.Op("Sub", t.like(x, 1), t.mul(y, y))) },
+	"LeakyRelu": func(t *tape, n *node, x, _, d string) string {
+		return t.piecewise(x, d, t.scale(x, d, n.float("alpha", .01)))
+	},
+	"ThresholdedRelu": func(t *tape, n *node, x, _, d string) string {
+		return t.where(x, t.Op("Greater", x, t.like(x, n.float("alpha", 1))), d)
+	},
+	"Elu": func(t *tape, n *node, x, y, d string) string { // α·eˣ = y + α below 0
+		return t.piecewise(x, d, t.mul(d, t.Op("Add", y, t.like(x, n.float("alpha", 1)))))
+	},
+	"Selu": func(t *tape, n *node, x, y, d string) string { // γα·eˣ = y + γα below 0
+		gamma := n.float("gamma", 1.05070102214813232421875)
+		below := t.Op("Add", y, t.like(x, gamma*n.float("alpha", 1.67326319217681884765625)))
+		return t.piecewise(x, t.scale(x, d, gamma), t.mul(d, below))
+	},
+	"Celu": func(t *tape, n *node, x, y, d string) string { // e^(x/α) = y/α + 1 below 0
+		return t.piecewise(x, d, t.mul(d, t.Op("Add", t.scale(x, y, 1/n.float("alpha", 1)), t.like(x, 1))))
+	},
+	"Softplus": func(t *tape, _ *node, x, _, d string) string { return t.mul(d, t.Op("Sigmoid", x)) },
+	"Softsign": func(t *tape, _ *node, x, _, d string) string { // 1/(1+|x|)²
+		one := t.Op("Add", t.Op("Abs", x), t.like(x, 1))
+		return t.Op("Div", d, t.mul(one, one))
+	},
+	"Mish": func(t *tape, _ *node, x, _, d string) string { // with s = tanh(softplus(x)): s + x·(1−s²)·sigmoid(x)
+		s := t.Op("Tanh", t.Op("Softplus", x))
+		rise := t.mul(t.mul(x, t.Op("Sigmoid", x)), t.Op("Sub", t.like(x, 1), t.mul(s, s)))
+		return t.mul(d, t.Op("Add", s, rise))
+	},
+	"Swish": func(t *tape, n *node, x, y, d string) string { // with s = sigmoid(αx): s + α·y·(1−s)
+		alpha := n.float("alpha", 1)
+		s := t.Op("Sigmoid", t.scale(x, x, alpha))
+		return t.mul(d, t.Op("Add", s, t.scale(x, t.mul(y, t.Op("Sub", t.like(x, 1), s)), alpha)))
+	},
+	"HardSigmoid": func(t *tape, n *node, x, y, d string) string {
+		return t.inside(x, y, 0, 1, t.scale(x, d, n.float("alpha", .2)))
+	},
+	"HardSwish": func(t *tape, _ *node, x, _, d string) string { // x/3 + ½ inside, the step at the ends
+		inside := t.inside(x, x, -3, 3, t.mul(d, t.Op("Add", t.scale(x, x, 1./3), t.like(x, .5))))
+		return t.Op("Add", inside, t.where(x, t.Op("Not", t.Op("Less", x, t.like(x, 3))), d))
+	},
+}
+
+func activationSlope(t *tape, n *node, d string) string {
+	return activations[n.GetOpType()](t, n, n.in(0), n.out(), d)
+}
+
+// piecewise adds above where x > 0, below elsewhere.
+func (t *tape) piecewise(x, above, below string) string {
+	return t.Op("Where", t.Op("Greater", x, t.like(x, 0)), above, below)
+}
+
+// inside adds d where low < v < high, 0 elsewhere.
+func (t *tape) inside(x, v string, low, high float64, d string) string {
+	return t.where(x, t.Op("And", t.Op("Greater", v, t.like(x, low)), t.Op("Less", v, t.like(x, high))), d)
+}
+
+// gelu adds d·f′(x) of x·Φ(x), or of its approximation by tanh.
+func gelu(t *tape, n *node, d string) string {
+	x := n.in(0)
+	half, one := t.like(x, .5), t.like(x, 1)
+	if n.text("approximate", "none") == "tanh" { // ½x(1+h), h = tanh(u), u = √(2/π)(x + c·x³)
+		const c = .044715
+		k := math.Sqrt(2 / math.Pi)
+		xx := t.mul(x, x)
+		h := t.Op("Tanh", t.mul(t.scale(x, x, k), t.Op("Add", one, t.scale(x, xx, c))))
+		rise := t.mul(x, t.Op("Add", t.like(x, k), t.scale(x, xx, 3*c*k))) // x·u′
+		rise = t.mul(rise, t.Op("Sub", one, t.mul(h, h)))
+		return t.mul(d, t.mul(half, t.Op("Add", t.Op("Add", one, h), rise)))
+	}
+	cdf := t.mul(half, t.Op("Add", one, t.Op("Erf", t.scale(x, x, math.Sqrt(.5)))))
+	pdf := t.scale(x, t.Op("Exp", t.scale(x, t.mul(x, x), -.5)), 1/math.Sqrt(2*math.Pi))
+	return t.mul(d, t.Op("Add", cdf, t.mul(x, pdf)))
+}
+
+func pRelu(t *tape, n *node) error {
+	x, slope, d := n.in(0), n.in(1), n.d[0]
+	t.give(n, 0, func() string { return t.piecewise(x, d, t.mul(d, slope)) })
+	t.give(n, 1, func() string {
+		return t.unbroadcast(t.piecewise(x, t.like(x, 0), t.mul(d, x)), t.shape(n.out()), t.shape(slope))
+	})
+	return nil
+}

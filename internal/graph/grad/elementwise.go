@@ -1,0 +1,159 @@
+package grad
+
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/graph"
+)
+
+// This file holds the rules of functions of single numbers, and of sums, products and choices of several.
+
+// unary is the rule of a function of one input, given the gradient in it.
+func unary(gradient func(t *tape, n *node, d string) string) rule {
+	return func(t *tape, n *node) error {
+		t.give(n, 0, func() string { return gradient(t, n, n.d[0]) })
+		return nil
+	}
+}
+
+// slope adds d·f′(x), where y = f(x).
+type slope func(t *tape, x, y, d string) string
+
+// functions maps operators to the slopes of their functions.
+var functions = map[string]slope{
+	"Neg":        func(t *tape, _, _, d string) string { return t.Op("Neg", d) },
+	"Abs":        func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Sign", x)) },
+	"Exp":        func(t *tape, _, y, d string) string { return t.mul(d, y) },
+	"Log":        func(t *tape, x, _, d string) string { return t.Op("Div", d, x) },
+	"Sqrt":       func(t *tape, x, y, d string) string { return t.Op("Div", t.scale(x, d, .5), y) },
+	"Reciprocal": func(t *tape, _, y, d string) string { return t.Op("Neg", t.mul(d, t.mul(y, y))) },
+	"Erf": func(t *tape, x, _, d string) string { // 2/√π·exp(−x²)
+		return t.mul(t.scale(x, d, 2/math.Sqrt(math.Pi)), t.Op("Exp", t.Op("Neg", t.mul(x, x))))
+	},
+	"Sin":  func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Cos", x)) },
+	"Cos":  func(t *tape, x, _, d string) string { return t.Op("Neg", t.mul(d, t.Op("Sin", x))) },
+	"Tan":  func(t *tape, x, y, d string) string { return t.mul(d, t.Op("Add", t.mul(y, y), t.like(x, 1))) },
+	"Atan": func(t *tape, x, _, d string) string { return t.Op("Div", d, t.Op("Add", t.mul(x, x), t.like(x, 1))) },
+	"Sinh": func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Cosh", x)) },
+	"Cosh": func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Sinh", x)) },
+}
+
+func functionSlope(t *tape, n *node, d string) string {
+	return functions[n.GetOpType()](t, n.in(0), n.out(), d)
+}
+
+// flat is the gradient of a step function: zero, as in PyTorch.
+func flat(t *tape, n *node, d string) string { return t.mul(d, t.like(n.in(0), 0)) }
+
+// cast passes gradients between floating-point types. A conversion to integers has none, and hiding that would make
+// every attack look weak.
+func cast(t *tape, n *node) error {
+	from, to := t.types[n.in(0)], t.types[n.out()]
+	if !to.IsFloat() {
+		return n.refuse("values are rounded to %s and have no gradient", to)
+	}
+	t.give(n, 0, func() string { return t.Cast(n.d[0], t.floatType(n.in(0))) })
+	if !from.IsFloat() && from != graph.Bool {
+		return n.refuse("values of type %s have no gradient", from)
+	}
+	return nil
+}
+
+// clip is the rule of min(max(x, low), high): the slope is 1 from low to high, both included (as PyTorch's clamp), so
+// that an image's pixels at 0 or 1 keep their gradients.
+func clip(t *tape, n *node) error {
+	x := n.in(0)
+	low, high := n.in(1), n.in(2)
+	if a := n.attribute("min"); a != nil {
+		low = t.like(x, float64(a.GetF()))
+	}
+	if a := n.attribute("max"); a != nil {
+		high = t.like(x, float64(a.GetF()))
+	}
+	t.give(n, 0, func() string {
+		d := n.d[0]
+		if low != "" {
+			d = t.where(x, t.Op("Not", t.Op("Less", x, low)), d)
+		}
+		if high != "" {
+			d = t.where(x, t.Op("Not", t.Op("Greater", x, high)), d)
+		}
+		return d
+	})
+	return nil
+}
+
+// arithmetic is the rule of functions of two numbers with broadcasting.
+func arithmetic(t *tape, n *node) error {
+	for k := range n.Input {
+		t.give(n, k, func() string {
+			return t.unbroadcast(t.factorOf(n, k), t.shape(n.out()), t.shape(n.in(k)))
+		})
+	}
+	return nil
+}
+
+// factorOf adds the gradient in input k of a function of two numbers, before the sum over repeated elements.
+func (t *tape) factorOf(n *node, k int) string {
+	a, b, y, d := n.in(0), n.in(1), n.out(), n.d[0]
+	second := k == 1
+	switch op := n.GetOpType(); {
+	case op == "Sub" && second:
+		return t.Op("Neg", d)
+	case op == "Mul" && second:
+		return t.mul(d, a)
+	case op == "Mul":
+		return t.mul(d, b)
+	case op == "Div" && second: // −y/b
+		return t.Op("Neg", t.Op("Div", t.mul(d, y), b))
+	case op == "Div":
+		return t.Op("Div", d, b)
+	case op == "Pow" && second: // y·ln a
+		return t.mul(d, t.mul(y, t.Op("Log", a)))
+	case op == "Pow": // b·a^(b−1)
+		if t.types[b] != t.types[a] {
+			b = t.Cast(b, t.floatType(a))
+		}
+		return t.mul(d, t.mul(b, t.Op("Pow", a, t.Op("Sub", b, t.like(a, 1)))))
+	}
+	return d
+}
+
+func sumOrMean(t *tape, n *node) error {
+	for k, v := range n.Input {
+		t.give(n, k, func() string {
+			d := n.d[0]
+			if n.GetOpType() == "Mean" {
+				d = t.scale(v, d, 1/float64(len(n.Input)))
+			}
+			return t.unbroadcast(d, t.shape(n.out()), t.shape(v))
+		})
+	}
+	return nil
+}
+
+// maxOrMin shares a gradient evenly among the inputs that are the extreme, as PyTorch's maximum does.
+func maxOrMin(t *tape, n *node) error {
+	y := n.out()
+	masks := make([]string, len(n.Input))
+	for k, v := range n.Input {
+		masks[k] = t.Cast(t.same(v, y), t.floatType(y))
+	}
+	share := t.Op("Div", n.d[0], t.Op("Sum", masks...))
+	for k, v := range n.Input {
+		t.give(n, k, func() string { return t.unbroadcast(t.mul(share, masks[k]), t.shape(y), t.shape(v)) })
+	}
+	return nil
+}
+
+// where is the rule of Where. A product with the mask would turn an infinite gradient of the other side into NaN.
+func where(t *tape, n *node) error {
+	y, zero := n.out(), t.like(n.out(), 0)
+	t.give(n, 1, func() string {
+		return t.unbroadcast(t.Op("Where", n.in(0), n.d[0], zero), t.shape(y), t.shape(n.in(1)))
+	})
+	t.give(n, 2, func() string {
+		return t.unbroadcast(t.Op("Where", n.in(0), zero, n.d[0]), t.shape(y), t.shape(n.in(2)))
+	})
+	return nil
+}

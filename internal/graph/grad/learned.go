@@ -1,0 +1,100 @@
+package grad
+
+import (
+	"encoding/binary"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/rscert/rscert/internal/graph"
+)
+
+// This file holds the rules of scikit-learn's operators (ai.onnx.ml) that have gradients. They give float32.
+
+// floats reads an attribute of floats, field 7 of AttributeProto, which our onnx.proto omits.
+func (n *node) floats(name string) (values []float64) {
+	const field = 7
+	a := n.attribute(name)
+	if a == nil {
+		return nil
+	}
+	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {
+		number, wire, length := protowire.ConsumeField(rest)
+		if length < 0 {
+			return nil
+		}
+		_, _, tag := protowire.ConsumeTag(rest)
+		if raw := rest[tag:length]; number == field {
+			if wire == protowire.BytesType { // packed
+				raw, _ = protowire.ConsumeBytes(raw)
+			}
+			for ; len(raw) >= 4; raw = raw[4:] {
+				values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
+			}
+		}
+		rest = rest[length:]
+	}
+	return values
+}
+
+// scaler is the rule of (x − offset)·scale, by column.
+func scaler(t *tape, n *node) error {
+	scale := n.floats("scale")
+	t.give(n, 0, func() string { return t.mul(n.d[0], t.numbers(n.out(), []int64{int64(len(scale))}, scale...)) })
+	return nil
+}
+
+// featureVectorizer is the rule of columns joined into rows.
+func featureVectorizer(t *tape, n *node) error {
+	t.divide(n, 1)
+	return nil
+}
+
+// normalizer is the rule of rows divided by their norm; see lpNormalization.
+func normalizer(t *tape, n *node) error {
+	x, y, d := n.in(0), n.out(), n.d[0]
+	norm := map[string]string{"L1": "ReduceL1", "L2": "ReduceL2"}[n.text("norm", "MAX")]
+	if norm == "" {
+		return n.refuse("no gradient is known for the norm %s", n.text("norm", "MAX"))
+	}
+	t.give(n, 0, func() string {
+		g := y
+		if norm == "ReduceL1" {
+			g = t.Op("Sign", x)
+		}
+		return t.Op("Div", t.Op("Sub", d, t.mul(g, t.sum(t.mul(d, y), 1))), t.reduce(norm, x, []int64{1}, true))
+	})
+	return nil
+}
+
+// linearClassifier is the rule of the second output, the scores of z = W·x + b. One row of W for two classes stands for
+// the scores of −z and z.
+func linearClassifier(t *tape, n *node) error {
+	x, y, d := n.in(0), n.Output[1], n.d[1]
+	weights := n.floats("coefficients")
+	columns, classes := t.shape(x)[1], t.shape(y)[1]
+	rows := int64(len(weights)) / columns
+	transform := n.text("post_transform", "NONE")
+	lone := rows == 1 && classes == 2
+	known := transform == "NONE" || transform == "LOGISTIC" || transform == "SOFTMAX" && !lone
+	if !known || d == "" || !lone && rows != classes {
+		return n.refuse("no gradient is known for %d rows and transform %s", rows, transform)
+	}
+	t.give(n, 0, func() string {
+		switch transform {
+		case "LOGISTIC":
+			d = t.mul(d, t.mul(y, t.Op("Sub", t.Floats(nil, 1), y)))
+		case "SOFTMAX":
+			d = t.softmaxSlope(d, y, 1)
+		}
+		if lone {
+			d = t.Op("MatMul", d, t.numbers(y, []int64{2, 1}, -1, 1))
+		}
+		dx := t.Op("MatMul", d, t.numbers(y, []int64{rows, columns}, weights...))
+		if t.types[x] != graph.Float32 {
+			dx = t.Cast(dx, t.floatType(x))
+		}
+		return dx
+	})
+	return nil
+}

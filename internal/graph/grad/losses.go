@@ -1,0 +1,156 @@
+package grad
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// Loss is a function of an example's scores and a class. Attacks make it large for the label.
+type Loss string
+
+// The losses of logits z, for class y.
+const (
+	// CrossEntropy is −ln softmax(z)_y.
+	CrossEntropy Loss = "ce"
+	// Margin is max_{j≠y} z_j − z_y (Carlini & Wagner 2017). It is positive where another class wins, and does not
+	// vanish where the model is sure.
+	Margin Loss = "margin"
+	// DLR is the difference of logits ratio, −(z_y − max_{j≠y} z_j)/(z_π1 − z_π3), where z_π1 ≥ z_π2 ≥ … are the sorted
+	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
+	DLR Loss = "dlr"
+)
+
+// Losses lists all losses.
+var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
+	return map[Loss]string{CrossEntropy: "cross-entropy", Margin: "largest other logit minus the label's",
+		DLR: "difference of logits ratio, for three classes or more"}[l]
+})
+
+func (l Loss) String() string { return string(l) }
+
+// MarshalText writes the loss.
+func (l Loss) MarshalText() ([]byte, error) { return []byte(l), nil }
+
+// UnmarshalText reads a loss.
+func (l *Loss) UnmarshalText(text []byte) error { return Losses.Unmarshal(text, l) }
+
+// Objective is a loss of a batch of examples.
+type Objective struct {
+	Loss Loss
+	// Targeted negates the loss: a large value then means the given class.
+	Targeted bool
+	Examples int
+	// Copies is the number of noisy copies of each example. Above 1 the loss is of the logarithm of their mean softmax,
+	// which for CrossEntropy is SmoothAdv (Salman et al. 2019, equation 7). The model's batch is Examples·Copies.
+	Copies int
+	// Probabilities says that the scores are probabilities, whose logarithms serve as logits.
+	Probabilities bool
+}
+
+// Attached names the inputs and outputs of a graph with an objective.
+type Attached struct {
+	Input  string // [Examples, …]
+	Noise  string // [Examples, Copies, …], added to each example; "" for one copy
+	Labels string // int64 [Examples], the class of each example
+	Loss   string // [Examples]
+}
+
+// Attach adds an objective to a model whose input has the given shape, a batch of Examples·Copies first,
+// and whose scores are a row of classes for each. The graph's inputs become those of Attached.
+func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes int, o Objective) (Attached, error) {
+	if err := checkOpset(m); err != nil {
+		return Attached{}, err
+	}
+	if o.Loss == DLR && classes < 3 {
+		return Attached{}, fmt.Errorf("loss %s needs three classes, the model has %d", DLR, classes)
+	}
+	name := graph.Numbered(unusedPrefix(m.Graph))
+	t := &tape{Builder: graph.NewBuilder(name), name: name, opset: graph.Opset(m)}
+	a := Attached{Input: input, Labels: name()}
+	if o.Copies > 1 {
+		t.addNoise(m.Graph, &a, shape, o)
+		m.Graph.Node = slices.Concat(t.Nodes, m.Graph.Node)
+		t.Nodes = nil
+	}
+	a.Loss = t.loss(scores, a.Labels, int64(classes), o)
+	m.Graph.Node = append(m.Graph.Node, t.Nodes...)
+	labels := graph.FloatTensor(a.Labels, []int64{int64(o.Examples)})
+	labels.GetType().GetTensorType().ElemType = proto.Int32(int32(graph.Int64))
+	m.Graph.Input = append(m.Graph.Input, labels)
+	m.Graph.Output = append(m.Graph.Output, graph.FloatTensor(a.Loss, []int64{int64(o.Examples)}))
+	return a, nil
+}
+
+// addNoise puts x + noise in front of a model with a batch, each example Copies times, and makes both the graph's
+// inputs.
+func (t *tape) addNoise(g *onnxpb.GraphProto, a *Attached, shape []int64, o Objective) {
+	input := a.Input
+	a.Input, a.Noise = t.name(), t.name()
+	sample := shape[1:]
+	wide := slices.Concat([]int64{int64(o.Examples), 1}, sample)
+	noisy := t.Op("Add", t.reshape(a.Input, wide), a.Noise)
+	t.Add(graph.Node("Reshape", []string{noisy, t.Ints(shape...)}, input))
+	g.Input = slices.DeleteFunc(g.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == input })
+	examples := []int64{int64(o.Examples)}
+	g.Input = append(g.Input, graph.FloatTensor(a.Input, slices.Concat(examples, sample)),
+		graph.FloatTensor(a.Noise, slices.Concat(examples, []int64{int64(o.Copies)}, sample)))
+}
+
+// loss adds the loss of each example.
+func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
+	examples, copies := int64(o.Examples), int64(max(o.Copies, 1))
+	z := t.reshape(scores, []int64{examples * copies, classes})
+	if o.Probabilities { // the logarithm of 0 would be infinite
+		z = t.Op("Log", t.Op("Max", z, t.Floats(nil, math.SmallestNonzeroFloat32*(1<<23))))
+	}
+	if copies > 1 { // ln of the mean softmax; a constant does not matter
+		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
+		z = t.reduce("ReduceLogSumExp", t.reshape(logs, []int64{examples, copies, classes}), []int64{1}, false)
+		z = t.Op("Sub", z, t.Floats(nil, float32(math.Log(float64(copies)))))
+	}
+	own := t.Op("Equal", t.reshape(labels, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
+	l := t.lossOf(o.Loss, z, own)
+	if o.Targeted {
+		l = t.Op("Neg", l)
+	}
+	return l
+}
+
+// lossOf adds the loss of logits z [E, m], where own marks the label of each row.
+func (t *tape) lossOf(kind Loss, z, own string) string {
+	row, zero := []int64{1}, t.Floats(nil, 0)
+	if kind == CrossEntropy {
+		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
+		return t.Op("Neg", t.reduce("ReduceSum", t.Op("Where", own, logs, zero), row, false))
+	}
+	label := t.reduce("ReduceSum", t.Op("Where", own, z, zero), row, false)
+	other := t.reduce("ReduceMax", t.Op("Where", own, t.Floats(nil, -math.MaxFloat32), z), row, false)
+	margin := t.Op("Sub", other, label)
+	if kind == Margin {
+		return margin
+	}
+	top := t.topThree(z)
+	span := t.Op("Sub", t.slice(top, []int64{0}, []int64{1}, row), t.slice(top, []int64{2}, []int64{3}, row))
+	span = t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1})
+	return t.Op("Div", margin, span)
+}
+
+// topThree adds the three largest elements of each row, descending.
+func (t *tape) topThree(z string) string {
+	top := graph.Node("TopK", []string{z}, t.name(), graph.IntAttribute("axis", 1))
+	top.Output = append(top.Output, t.name())
+	if t.opset < 10 {
+		top.Attribute = append(top.Attribute, graph.IntAttribute("k", 3))
+	} else {
+		top.Input = append(top.Input, t.Ints(3))
+	}
+	t.Add(top)
+	return top.Output[0]
+}

@@ -1,0 +1,131 @@
+package grad
+
+import (
+	"slices"
+)
+
+// This file holds the rules of normalisations. Their scales and shifts are constants.
+
+// batchNormalization is the rule of inference: a scale for each channel.
+func batchNormalization(t *tape, n *node) error {
+	x, xs := n.in(0), t.shape(n.in(0))
+	if n.integer("training_mode", 0) != 0 || len(n.Output) > 1 {
+		return n.refuse("no gradient is known in training mode")
+	}
+	t.give(n, 0, func() string {
+		scale, variance := n.in(1), n.in(4)
+		sd := t.Op("Sqrt", t.Op("Add", variance, t.like(variance, n.float("epsilon", 1e-5))))
+		factor := t.Op("Div", scale, sd)
+		if t.types[scale] != t.types[x] {
+			factor = t.Cast(factor, t.floatType(x))
+		}
+		return t.mul(n.d[0], t.reshape(factor, t.perChannel(xs)))
+	})
+	return nil
+}
+
+// perChannel returns the shape [1, −1, 1, …] of one number for each channel.
+func (t *tape) perChannel(shape []int64) []int64 {
+	ones := slices.Repeat([]int64{1}, len(shape))
+	ones[1] = -1
+	return ones
+}
+
+// standardise adds (x − mean)/sd and 1/sd over axes, where sd² = variance + epsilon.
+func (t *tape) standardise(v, x string, axes []int64, epsilon float64) (h, inverse string) {
+	centred := t.Op("Sub", x, t.mean(x, axes...))
+	variance := t.mean(t.mul(centred, centred), axes...)
+	inverse = t.Op("Reciprocal", t.Op("Sqrt", t.Op("Add", variance, t.like(v, epsilon))))
+	return t.mul(centred, inverse), inverse
+}
+
+// standardiseSlope adds the gradient in x, where e is the gradient in h: (e − mean(e) − h·mean(e·h))/sd.
+func (t *tape) standardiseSlope(e, h, inverse string, axes []int64) string {
+	along := t.mul(h, t.mean(t.mul(e, h), axes...))
+	return t.mul(inverse, t.Op("Sub", t.Op("Sub", e, t.mean(e, axes...)), along))
+}
+
+// layerNormalization is the rule of a normalisation over the last axes.
+func layerNormalization(t *tape, n *node) error {
+	x, xs := n.in(0), t.shape(n.in(0))
+	axes := upTo(len(xs))[axis(n.integer("axis", -1), len(xs)):]
+	t.give(n, 0, func() string {
+		h, inverse := t.standardise(x, x, axes, n.float("epsilon", 1e-5))
+		return t.standardiseSlope(t.mul(n.d[0], n.in(1)), h, inverse, axes)
+	})
+	return nil
+}
+
+// rmsNormalization is the rule of x/√(mean(x²) + ε)·scale: (e − h·mean(e·h))/√….
+func rmsNormalization(t *tape, n *node) error {
+	x, xs := n.in(0), t.shape(n.in(0))
+	axes := upTo(len(xs))[axis(n.integer("axis", -1), len(xs)):]
+	t.give(n, 0, func() string {
+		square := t.mean(t.mul(x, x), axes...)
+		inverse := t.Op("Reciprocal", t.Op("Sqrt", t.Op("Add", square, t.like(x, n.float("epsilon", 1e-5)))))
+		h, e := t.mul(x, inverse), t.mul(n.d[0], n.in(1))
+		return t.mul(inverse, t.Op("Sub", e, t.mul(h, t.mean(t.mul(e, h), axes...))))
+	})
+	return nil
+}
+
+// groupNormalization is the rule of a normalisation over groups of channels, one channel each for
+// InstanceNormalization. The scale has one number for each channel or, before operator set 21, for each group.
+func groupNormalization(t *tape, n *node) error {
+	x, xs := n.in(0), t.shape(n.in(0))
+	groups := n.integer("num_groups", xs[1])
+	rows := []int64{xs[0], groups, product(xs[1:]) / groups}
+	t.give(n, 0, func() string {
+		scale, e := n.in(1), n.d[0]
+		if product(t.shape(scale)) == xs[1] {
+			e = t.reshape(t.mul(e, t.reshape(scale, t.perChannel(xs))), rows)
+		} else {
+			e = t.mul(t.reshape(e, rows), t.reshape(scale, []int64{1, groups, 1}))
+		}
+		axes := []int64{2}
+		h, inverse := t.standardise(x, t.reshape(x, rows), axes, n.float("epsilon", 1e-5))
+		return t.reshape(t.standardiseSlope(e, h, inverse, axes), xs)
+	})
+	return nil
+}
+
+// lpNormalization is the rule of y = x/‖x‖ along an axis: (d − g·Σ d·y)/‖x‖, where g is the norm's slope: y for the
+// Euclidean norm, the signs for the sum of magnitudes.
+func lpNormalization(t *tape, n *node) error {
+	x, y, d := n.in(0), n.out(), n.d[0]
+	along := int64(axis(n.integer("axis", -1), len(t.shape(x))))
+	t.give(n, 0, func() string {
+		norm, g := "ReduceL2", y
+		if n.integer("p", 2) == 1 {
+			norm, g = "ReduceL1", t.Op("Sign", x)
+		}
+		return t.Op("Div", t.Op("Sub", d, t.mul(g, t.sum(t.mul(d, y), along))), t.reduce(norm, x, []int64{along}, true))
+	})
+	return nil
+}
+
+// localResponse is the rule of y = x/s^β with s = bias + α/size·Σ x² over a window of channels:
+// d·s^−β − 2αβ/size·x·Σ d·x·s^(−β−1) over the channels whose windows hold this one.
+func localResponse(t *tape, n *node) error {
+	x, xs := n.in(0), t.shape(n.in(0))
+	size, alpha, beta := n.integer("size", 1), n.float("alpha", 1e-4), n.float("beta", .75)
+	t.give(n, 0, func() string {
+		channels := xs[1]
+		band := make([]float64, channels*channels) // ONNX Runtime takes odd sizes alone, so it is symmetric
+		for c := range channels {
+			for k := max(0, c-size/2); k <= min(channels-1, c+size/2); k++ {
+				band[c*channels+k] = 1
+			}
+		}
+		images := []int64{xs[0], channels, 1, product(xs[2:])}
+		over := func(v string) string {
+			sums := t.Op("Conv", t.reshape(v, images), t.numbers(x, []int64{channels, channels, 1, 1}, band...))
+			return t.reshape(sums, xs)
+		}
+		s := t.Op("Add", t.scale(x, over(t.mul(x, x)), alpha/float64(size)), t.like(x, n.float("bias", 1)))
+		direct := t.mul(n.d[0], t.Op("Pow", s, t.like(x, -beta)))
+		shared := over(t.mul(n.d[0], t.mul(x, t.Op("Pow", s, t.like(x, -beta-1)))))
+		return t.Op("Sub", direct, t.scale(x, t.mul(x, shared), 2*alpha*beta/float64(size)))
+	})
+	return nil
+}

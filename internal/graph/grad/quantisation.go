@@ -1,0 +1,53 @@
+package grad
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// This file holds the rules of quantisation, which are surrogates: rounding has slope 0 almost everywhere, and passing
+// the gradient straight through (Bengio et al. 2013) takes the line that the steps follow. Where a value saturates the
+// slope is 0, also at the ends: quantisers fold ReLU into the lower one.
+
+// limits maps quantised types to their least and largest values.
+var limits = map[graph.ElemType][2]float64{
+	graph.ElemType(onnxpb.TensorProto_UINT8): {0, math.MaxUint8}, graph.ElemType(onnxpb.TensorProto_INT8): {math.MinInt8, math.MaxInt8},
+	graph.ElemType(onnxpb.TensorProto_UINT16): {0, math.MaxUint16}, graph.ElemType(onnxpb.TensorProto_INT16): {math.MinInt16, math.MaxInt16},
+}
+
+// quantScale returns the node's scale in a shape that fits x.
+func (t *tape) quantScale(n *node) string {
+	rank := len(t.shape(n.in(0)))
+	if product(t.shape(n.in(1))) == 1 {
+		return t.reshape(n.in(1), []int64{})
+	}
+	shape := slices.Repeat([]int64{1}, rank)
+	shape[axis(n.integer("axis", 1), rank)] = -1
+	return t.reshape(n.in(1), shape)
+}
+
+// quantize is the rule of saturate(round(x/scale) + zero).
+func quantize(t *tape, n *node) error {
+	ends, known := limits[t.types[n.out()]]
+	if !known || n.integer("block_size", 0) != 0 {
+		return n.refuse("no gradient is known for this quantisation")
+	}
+	t.give(n, 0, func() string {
+		x := n.in(0)
+		y := t.Cast(n.out(), t.floatType(x))
+		return t.inside(x, y, ends[0], ends[1], t.Op("Div", n.d[0], t.quantScale(n)))
+	})
+	return nil
+}
+
+// dequantize is the rule of (x − zero)·scale.
+func dequantize(t *tape, n *node) error {
+	if n.integer("block_size", 0) != 0 {
+		return n.refuse("no gradient is known for this quantisation")
+	}
+	t.give(n, 0, func() string { return t.mul(n.d[0], t.quantScale(n)) })
+	return nil
+}

@@ -1,0 +1,107 @@
+package grad
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/graph"
+)
+
+// This file holds the rules of reductions and of running sums.
+
+// reduction is the rule of the sums, means and extremes over axes.
+func reduction(t *tape, n *node) error {
+	x, xs := n.in(0), t.shape(n.in(0))
+	axes, err := t.axes(n)
+	if err != nil {
+		return err
+	}
+	kept := slices.Clone(xs)
+	for _, a := range axes {
+		kept[a] = 1
+	}
+	t.give(n, 0, func() string {
+		d, y := n.d[0], n.out()
+		if n.integer("keepdims", 1) == 0 {
+			d, y = t.reshape(d, kept), t.reshape(y, kept)
+		}
+		return t.reductionSlope(strings.TrimPrefix(n.GetOpType(), "Reduce"), x, y, d, axes)
+	})
+	return nil
+}
+
+// axes returns the axes that a reduction runs over.
+func (t *tape) axes(n *node) ([]int64, error) {
+	rank := len(t.shape(n.in(0)))
+	given, err := t.integers(n, 1)
+	if a := n.attribute("axes"); a != nil {
+		given = a.Ints
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(given) == 0 && n.integer("noop_with_empty_axes", 0) != 0:
+		return nil, nil
+	case len(given) == 0:
+		return upTo(rank), nil
+	}
+	axes := make([]int64, len(given))
+	for i, a := range given {
+		axes[i] = int64(axis(a, rank))
+	}
+	return axes, nil
+}
+
+// reductionSlope adds the gradient in x of a reduction; d and y keep the axes with size 1.
+func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
+	xs := t.shape(x)
+	switch kind {
+	case "Mean":
+		count := 1.
+		for _, a := range axes {
+			count *= float64(xs[a])
+		}
+		d = t.scale(x, d, 1/count)
+	case "Max", "Min":
+		return t.shareExtremes(x, y, d, axes)
+	case "L1":
+		return t.mul(d, t.Op("Sign", x))
+	case "L2":
+		return t.mul(d, t.Op("Div", x, y))
+	case "SumSquare":
+		return t.mul(d, t.scale(x, x, 2))
+	case "LogSum": // y = ln Σx
+		d = t.Op("Div", d, t.Op("Exp", y))
+	case "LogSumExp":
+		return t.mul(d, t.Op("Exp", t.Op("Sub", x, y)))
+	}
+	return t.expand(d, xs)
+}
+
+// shareExtremes shares d evenly among the elements along axes that equal the extreme y, as PyTorch's amax does.
+func (t *tape) shareExtremes(x, y, d string, axes []int64) string {
+	mask := t.Cast(t.same(x, y), t.floatType(x))
+	return t.mul(mask, t.Op("Div", d, t.sum(mask, axes...)))
+}
+
+// cumSum is the rule of running sums: the gradient's running sum in the other direction.
+func cumSum(t *tape, n *node) error {
+	t.give(n, 0, func() string {
+		return t.Node("CumSum", []string{n.d[0], n.in(1)}, graph.IntAttribute("exclusive", n.integer("exclusive", 0)),
+			graph.IntAttribute("reverse", 1-n.integer("reverse", 0)))
+	})
+	return nil
+}
+
+// topK puts the gradients in the places that TopK's second output names.
+func topK(t *tape, n *node) error {
+	x, xs := n.in(0), t.shape(n.in(0))
+	t.give(n, 0, func() string {
+		if len(n.Output) == 1 || n.Output[1] == "" {
+			n.Output = []string{n.out(), t.name()}
+		}
+		along := axis(n.integer("axis", -1), len(xs))
+		return t.scatter(t.zeros(t.floatType(x), xs), n.Output[1], n.d[0], int64(along), false)
+	})
+	return nil
+}

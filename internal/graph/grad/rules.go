@@ -1,0 +1,71 @@
+package grad
+
+import "strings"
+
+// rules holds the rule of each operator. A new operator needs a line here and a function beside its family.
+var rules = make(map[operator]rule)
+
+const (
+	standard  = "" // ONNX's own operators
+	microsoft = "com.microsoft"
+	learned   = "ai.onnx.ml"
+)
+
+func init() { // in init, since rules use the tape, which uses rules
+	add := func(domain, names string, r rule) {
+		for _, name := range strings.Fields(names) {
+			rules[operator{domain, name}] = r
+		}
+	}
+	add(standard, "Identity Dropout", unary(func(_ *tape, _ *node, d string) string { return d }))
+	add(standard, "Cast CastLike", cast)
+	add(standard, "Neg Abs Exp Log Sqrt Reciprocal Erf Sin Cos Tan Atan Sinh Cosh", unary(functionSlope))
+	add(standard, "Floor Ceil Round Sign", unary(flat))
+	add(standard, "Relu Sigmoid Tanh LeakyRelu ThresholdedRelu Elu Selu Celu Softplus Softsign Mish Swish HardSigmoid HardSwish",
+		unary(activationSlope))
+	add(standard, "Gelu", unary(gelu))
+	add(microsoft, "Gelu", unary(gelu))
+	add(standard, "PRelu", pRelu)
+	add(standard, "Clip", clip)
+	add(standard, "Add Sub Mul Div Pow", arithmetic)
+	add(standard, "Sum Mean", sumOrMean)
+	add(standard, "Max Min", maxOrMin)
+	add(standard, "Where", where)
+	add(standard, "Conv", conv)
+	add(standard, "ConvTranspose", convTranspose)
+	add(standard, "MatMul", matMul)
+	add(standard, "Gemm", gemm)
+	add(standard, "Einsum", einsum)
+	add(standard, "MaxPool", maxPool)
+	add(standard, "AveragePool", averagePool)
+	add(standard, "GlobalAveragePool GlobalMaxPool", globalPool)
+	add(standard, "ReduceSum ReduceMean ReduceMax ReduceMin ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp", reduction)
+	add(standard, "CumSum", cumSum)
+	add(standard, "TopK", topK)
+	add(standard, "Softmax LogSoftmax", softmax)
+	add(standard, "Attention", attention)
+	add(standard, "BatchNormalization", batchNormalization)
+	add(standard, "LayerNormalization", layerNormalization)
+	add(standard, "RMSNormalization", rmsNormalization)
+	add(standard, "InstanceNormalization GroupNormalization", groupNormalization)
+	add(standard, "LpNormalization", lpNormalization)
+	add(standard, "LRN", localResponse)
+	add(standard, "Reshape Flatten Squeeze Unsqueeze", reshape)
+	add(standard, "Transpose", transpose)
+	add(standard, "Expand", expand)
+	add(standard, "Tile", tile)
+	add(standard, "DepthToSpace", depthToSpace)
+	add(standard, "SpaceToDepth", spaceToDepth)
+	add(standard, "Concat", concat)
+	add(standard, "Split", split)
+	add(standard, "Slice", slice)
+	add(standard, "Gather", gather)
+	add(standard, "Pad", pad)
+	add(standard, "Resize Upsample", resize)
+	add(standard, "QuantizeLinear", quantize)
+	add(standard, "DequantizeLinear", dequantize)
+	add(learned, "Scaler", scaler)
+	add(learned, "Normalizer", normalizer)
+	add(learned, "FeatureVectorizer", featureVectorizer)
+	add(learned, "LinearClassifier", linearClassifier)
+}

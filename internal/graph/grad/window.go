@@ -1,0 +1,165 @@
+package grad
+
+import (
+	"slices"
+
+	"github.com/rscert/rscert/internal/graph"
+)
+
+// window describes the windows of a convolution or pool, by spatial axis: window j covers the padded input from
+// stride·j on, at the places 0, dilation, 2·dilation, … of its span.
+type window struct {
+	kernel, strides, dilations []int64
+	span                       []int64 // dilation·(kernel−1) + 1
+	before, after              []int64 // padding
+	in, out                    []int64 // spatial sizes of the input and the result
+}
+
+// windowOf reads a node's windows of the given kernel over inputs of spatial sizes in.
+func windowOf(n *node, kernel, in, out []int64) window {
+	rank := len(kernel)
+	w := window{kernel: kernel, strides: n.list("strides", rank, 1), dilations: n.list("dilations", rank, 1), in: in, out: out}
+	for i, k := range kernel {
+		w.span = append(w.span, w.dilations[i]*(k-1)+1)
+	}
+	w.before, w.after = make([]int64, rank), make([]int64, rank)
+	switch auto := n.text("auto_pad", "NOTSET"); auto {
+	case "SAME_UPPER", "SAME_LOWER":
+		for i := range kernel {
+			total := max(0, w.strides[i]*(out[i]-1)+w.span[i]-in[i])
+			w.before[i] = total / 2
+			if auto == "SAME_LOWER" {
+				w.before[i] = total - total/2
+			}
+			w.after[i] = total - w.before[i]
+		}
+	case "NOTSET":
+		pads := n.list("pads", 2*rank, 0)
+		w.before, w.after = pads[:rank], pads[rank:]
+	}
+	return w
+}
+
+// even reports whether all strides equal s and no dilation is above 1.
+func (w window) even(s int64) bool {
+	return !slices.ContainsFunc(w.strides, func(x int64) bool { return x != s }) && !slices.ContainsFunc(w.dilations, func(x int64) bool { return x != 1 })
+}
+
+// apart reports whether no two windows overlap.
+func (w window) apart() bool {
+	for i, s := range w.strides {
+		if s < w.span[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// spread adds the gradient in the input of a convolution with weights [M, C/g, kernel…]: every element of d [N, M,
+// out…] goes to the places of its window, times the weights. It is a convolution too, with the kernel turned round and
+// its two channel axes exchanged in each group. Where the weights are constant, ONNX Runtime turns them once, when it
+// opens the graph. v says the type.
+func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int64) string {
+	s := w.strides[0]
+	switch {
+	case slices.Max(w.strides) == 1:
+		return t.spreadDensely(v, d, weights, shape, w, groups)
+	case len(w.kernel) == 2 && w.even(s) && slices.Max(w.kernel) > 1 && t.opset >= 11:
+		return t.spreadByPhase(v, d, weights, shape, w, groups)
+	}
+	channels := shape[0]
+	d, w = t.insertZeros(v, d, channels, w), w.dense()
+	return t.spreadDensely(v, d, weights, shape, w, groups)
+}
+
+// dense returns the windows of stride 1 for a result with zeros between its elements.
+func (w window) dense() window {
+	out := slices.Clone(w.out)
+	for i, s := range w.strides {
+		out[i] = s*(out[i]-1) + 1
+	}
+	w.out, w.strides = out, slices.Repeat([]int64{1}, len(out))
+	return w
+}
+
+// insertZeros puts stride−1 zeros between the elements of d along each spatial axis, by a product with a mask.
+func (t *tape) insertZeros(v, d string, channels int64, w window) string {
+	split, mask := []int64{-1, channels}, []int64{1, 1}
+	joined, starts, ends, axes := []int64{-1, channels}, []int64{}, []int64{}, []int64{}
+	for i, s := range w.strides {
+		split, mask, joined = append(split, w.out[i], 1), append(mask, 1, s), append(joined, w.out[i]*s)
+		starts, ends, axes = append(starts, 0), append(ends, s*(w.out[i]-1)+1), append(axes, int64(2+i))
+	}
+	first := make([]float64, product(mask))
+	first[0] = 1
+	d = t.mul(t.reshape(d, split), t.numbers(v, mask, first...))
+	return t.slice(t.reshape(d, joined), starts, ends, axes)
+}
+
+// spreadDensely is spread for stride 1.
+func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, groups int64) string {
+	rank := len(w.kernel)
+	turned := weights
+	for i, k := range w.kernel {
+		turned = t.reverse(turned, 2+i, k)
+	}
+	m, c := shape[0]/groups, shape[1]
+	inner := make([]int64, rank)
+	for i := range inner {
+		inner[i] = int64(3 + i)
+	}
+	split := append([]int64{groups, m, c}, w.kernel...)
+	turned = t.transpose(t.reshape(turned, split), append([]int64{0, 2, 1}, inner...))
+	turned = t.reshape(turned, append([]int64{groups * c, m}, w.kernel...))
+	before, after := make([]int64, rank), make([]int64, rank)
+	for i := range before { // so that the result has the input's size
+		before[i] = w.span[i] - 1 - w.before[i]
+		after[i] = w.in[i] + w.span[i] - 1 - w.out[i] - before[i]
+	}
+	return t.convolve(v, d, turned, window{strides: w.strides, dilations: w.dilations, before: before, after: after}, groups)
+}
+
+// convolve adds a convolution over these windows of d; negative padding crops.
+func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
+	cropBefore, cropAfter := []int64{0, 0}, []int64{0, 0}
+	var pads []int64
+	for _, p := range w.before {
+		cropBefore, pads = append(cropBefore, min(0, p)), append(pads, max(0, p))
+	}
+	for _, p := range w.after {
+		cropAfter, pads = append(cropAfter, min(0, p)), append(pads, max(0, p))
+	}
+	d = t.pad(v, d, cropBefore, cropAfter)
+	return t.Node("Conv", []string{d, weights}, graph.IntAttribute("group", groups), graph.IntsAttribute("pads", pads),
+		graph.IntsAttribute("strides", w.strides), graph.IntsAttribute("dilations", w.dilations))
+}
+
+// spreadByPhase is spread for images with stride s along both axes. With q = s·a + r the place in the padded input,
+//
+//	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t],
+//
+// a convolution of stride 1 for each of the s² phases r. All phases together are one convolution with s² times the
+// channels, which DepthToSpace puts in their places. Zeros between the elements of d would take s² times the products.
+func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, groups int64) string {
+	s := w.strides[0]
+	m, c := shape[0]/groups, shape[1]
+	taps, before, after, fill := make([]int64, 2), make([]int64, 2), make([]int64, 2), []int64{0, 0}
+	cropBefore, cropAfter := []int64{0, 0}, []int64{0, 0}
+	for i, k := range w.kernel {
+		taps[i] = (k + s - 1) / s
+		fill = append(fill, s*taps[i]-k)
+		rows := (w.in[i] + w.before[i] + s - 1) / s
+		before[i], after[i] = taps[i]-1, rows-w.out[i]
+		cropBefore = append(cropBefore, -w.before[i])
+		cropAfter = append(cropAfter, w.before[i]+w.in[i]-s*rows)
+	}
+	turned := t.pad(v, weights, make([]int64, 4), fill)
+	turned = t.reshape(turned, []int64{groups, m, c, taps[0], s, taps[1], s})
+	turned = t.reverse(t.reverse(turned, 3, taps[0]), 5, taps[1])
+	turned = t.transpose(turned, []int64{0, 2, 4, 6, 1, 3, 5})
+	turned = t.reshape(turned, []int64{groups * c * s * s, m, taps[0], taps[1]})
+	ones := []int64{1, 1}
+	phases := t.convolve(v, d, turned, window{strides: ones, dilations: ones, before: before, after: after}, groups)
+	dx := t.Node("DepthToSpace", []string{phases}, graph.IntAttribute("blocksize", s), textAttribute("mode", "CRD"))
+	return t.pad(v, dx, cropBefore, cropAfter)
+}

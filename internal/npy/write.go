@@ -1,0 +1,39 @@
+package npy
+
+import (
+	"archive/zip"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// ArchiveWriter writes arrays into an .npz archive, little-endian and not compressed. The arrays determine its bytes.
+type ArchiveWriter struct{ zip *zip.Writer }
+
+// NewArchiveWriter returns a writer to w. Close ends the archive.
+func NewArchiveWriter(w io.Writer) *ArchiveWriter { return &ArchiveWriter{zip.NewWriter(w)} }
+
+// Write adds an array of the given shape, such as "x" for numpy.load(…)["x"].
+func Write[T float32 | float64 | int64](a *ArchiveWriter, name string, shape []int, values []T) error {
+	kind := map[string]string{"float32": "<f4", "float64": "<f8", "int64": "<i8"}[fmt.Sprintf("%T", *new(T))]
+	var sizes strings.Builder
+	for _, n := range shape {
+		fmt.Fprintf(&sizes, "%d, ", n)
+	}
+	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", kind, sizes.String())
+	const before = 10 // magic, version and length
+	text += strings.Repeat(" ", 63-(before+len(text))%64) + "\n"
+	w, err := a.zip.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: zip.Store})
+	if err != nil {
+		return err
+	}
+	head := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(text)))
+	if _, err := w.Write(append(head, text...)); err != nil {
+		return err
+	}
+	return binary.Write(w, binary.LittleEndian, values)
+}
+
+// Close ends the archive.
+func (a *ArchiveWriter) Close() error { return a.zip.Close() }
