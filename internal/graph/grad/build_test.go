@@ -126,7 +126,7 @@ func text(name, s string) *onnxpb.AttributeProto {
 // openLibrary opens the library that 'rscert setup' fetched.
 func openLibrary(t testing.TB) *onnx.Runtime {
 	t.Helper()
-	path, err := ortlib.Find("")
+	path, err := ortlib.FindFor(ortlib.Build{}, "")
 	var missing *ortlib.NotFoundError
 	if errors.As(err, &missing) {
 		t.Fatalf("%v\nhint: %s", err, missing.Hint())
