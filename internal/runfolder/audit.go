@@ -13,7 +13,7 @@ import (
 // checksum and with run.json, and compares the files with each other. Each list describes the faults found and is empty
 // if there are none.
 type Holdings struct {
-	Evidence *Evidence // nil if Changed reports a fault in run.json
+	Evidence *Evidence // nil if run.json is damaged
 	Records  []Record  // examples with votes and a certificate, up to the first damaged line
 	Changed  []string  // files or lines that changed after they were written
 	Extent   []string  // examples that are missing or do not belong to the run

@@ -129,7 +129,7 @@ func Resume(dir string, run Run) (*Folder, error) {
 	if err := run.validate(); err != nil {
 		return nil, err
 	}
-	if then.Schema == 2 { // format 2 differs from format 3 only in that its lines do not name their run; the run continues in format 2
+	if then.Schema == 2 { // format 2, whose lines do not name their run; the run continues in it
 		run.Schema = then.Schema
 	}
 	if err := then.compatible(dir, run); err != nil {

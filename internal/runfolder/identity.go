@@ -47,7 +47,7 @@ func (r Run) identity() []string {
 		}
 		text, err := json.Marshal(f.value)
 		if err != nil {
-			panic(err) // run.json holds these values under other names
+			panic(err) // run.json holds the same values, so they can be encoded
 		}
 		lines = append(lines, fmt.Sprintf("%s %s", f.name, text))
 	}

@@ -362,7 +362,7 @@ func (m merging) copyScores(p shardFolder, places []int, w *scorefile.Writer) (e
 		}
 		m.progress(1)
 	}
-	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // this call checks the last example's checksum and the end of the file
+	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // also checks the last example and the end of the file
 		return nil
 	}
 	return err

@@ -136,7 +136,7 @@ func (f *Folder) recoverScores(n int) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create
 	if info, err := os.Lstat(path); err == nil {
-		asWritten := info.Size() == f.run.scoreShape().FileSize() // the reader of archives accepts extra bytes at the end
+		asWritten := info.Size() == f.run.scoreShape().FileSize() // the reader accepts extra bytes at the end
 		if asWritten && n == f.run.Data.Selected && f.checkScores(path) == nil {
 			return n, nil
 		}

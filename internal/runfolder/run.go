@@ -453,7 +453,8 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
 		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on this place
 	}
-	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) { // otherwise, these conditions explain the difference
+	// If other results differ, their differences explain a different table.
+	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) {
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}
 	return diff

@@ -20,7 +20,7 @@ type valueReader[T any] struct {
 	path   string
 	file   io.Closer
 	lines  *lineScanner
-	decode func(line) (v T, held int, err error) // the result held is the number of bytes that the value uses outside itself, or noValue
+	decode func(line) (v T, held int, err error) // held: bytes that the value uses outside itself, or noValue
 	check  func(turn int, v T) error             // if not nil, an error that it returns ends reading
 
 	last   int64   // offset after the last line
