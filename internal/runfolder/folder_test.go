@@ -200,7 +200,8 @@ func TestResumeRefusals(t *testing.T) {
 	}
 }
 
-// TestOtherLibrary resumes a run with other bytes of the same version of ONNX Runtime, which is recorded and said, once.
+// TestOtherLibrary resumes a run with a different library file of the same version of ONNX Runtime. The run must record
+// the change and report it once.
 func TestOtherLibrary(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	with := func(sum string) Run {
@@ -231,7 +232,7 @@ func TestOtherLibrary(t *testing.T) {
 			t.Errorf("step %d: libraries %v, %v", i, run.Runtime.Libraries(), err)
 		}
 	}
-	old := filepath.Join(t.TempDir(), "old") // of a version that did not record the library
+	old := filepath.Join(t.TempDir(), "old") // from a version that did not record the library
 	f, err = Create(old, testRun)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +244,8 @@ func TestOtherLibrary(t *testing.T) {
 	f.Close()
 }
 
-// TestMoved resumes a run on other GPUs. Another kind of them is recorded and said, another number is not.
+// TestMoved resumes a run on other GPUs. A change to another kind must be recorded and reported; a change of their
+// number must not.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	on := func(gpus ...string) Run {
@@ -491,8 +493,8 @@ func TestMixedLines(t *testing.T) {
 	}
 }
 
-// TestRepairs damages a finished run as a kill or a power cut can. It checks that the run resumes with its intact
-// examples and ends with the same bytes.
+// TestRepairs damages a finished run as a kill or a power cut can. The run must resume with its intact examples and end
+// with the same bytes.
 func TestRepairs(t *testing.T) {
 	lastLine := func(s string) string { return s[:strings.LastIndex(strings.TrimSuffix(s, "\n"), "\n")+1] }
 	zeros := func(from, to int) func(string) string {
@@ -602,7 +604,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestBitFlips flips a bit of every byte; the audit flips all eight.
+// TestBitFlips flips one bit of every byte. The audit flips all eight.
 func TestBitFlips(t *testing.T) {
 	flipBits(t, func(i int) []int { return []int{i % 8} })
 }
@@ -705,8 +707,8 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// FuzzLines checks that accepted input consists of whole lines with correct offsets of their ends, whatever else the
-// file holds.
+// FuzzLines checks that accepted input consists of whole lines with the right end offsets, whatever else the file
+// holds.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"index":3,"label":1,"n":1,"counts":[1,0]}`+"\n"), true)
 	f.Add([]byte("{}\n\n{}\n{"), true)
@@ -734,7 +736,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzRun checks that reading run.json terminates and that accepted input is usable.
+// FuzzRun checks that reading run.json ends, and that accepted input is usable.
 func FuzzRun(f *testing.F) {
 	doc, err := encode(testRun, "  ")
 	if err != nil {
@@ -778,8 +780,8 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that selecting the first examples is not recorded, so that run folders from before the
-// choice can be resumed.
+// TestSelectionRecorded checks that the default choice, the first examples, is not recorded. Run folders from versions
+// without the choice can then be resumed.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
 		doc, err := encode(spec.Conditions{Select: selection}, "")
@@ -789,7 +791,8 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestAddedBytes adds to a finished run's files what readers skip: a resumed run restores the bytes or refuses.
+// TestAddedBytes adds bytes that readers skip to a finished run's files. A resumed run must restore the original bytes
+// or refuse.
 func TestAddedBytes(t *testing.T) {
 	line := func(old, with string, n int) func(string) string { // changes the n-th
 		return func(s string) string {
@@ -800,7 +803,7 @@ func TestAddedBytes(t *testing.T) {
 	for _, tt := range []struct {
 		what, file string
 		add        func(string) string
-		want       string // "": the bytes are restored
+		want       string // "" means that the bytes are restored
 	}{
 		{"a blank line", VotesFile, line("\n", "\n\n", 2), VotesFile + ":4: blanks"},
 		{"a blank first line", VotesFile, func(s string) string { return "\n" + s }, VotesFile + ":2: blanks"},

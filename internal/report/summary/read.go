@@ -77,7 +77,7 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	if err != nil {
 		return s, err
 	}
-	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.gathered.first.Sound { // the certificates are sound or unsound together
+	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.gathered.first.Sound { // all are alike
 		return s, nil // without a sound certificate for the class, there is no bound on the confidence in it
 	}
 	bounds, err := e.Bounds()
