@@ -15,11 +15,11 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file bounds the memory that a small model file asks for. ONNX Runtime computes all nodes with constant inputs when
-// it opens a session: a few hundred bytes of ConstantOfShape, Expand, Tile or Range can ask for any amount.
+// This file bounds the memory for which a small model file can ask. When ONNX Runtime opens a session, it computes all
+// nodes with constant inputs. So a few hundred bytes of ConstantOfShape, Expand, Tile or Range can ask for any amount.
 //
-// It follows the shapes of constants, and the values of the integers that shapes are made of, through the operators
-// that exporters use for them. What it cannot follow passes: a shape computed in another way is not bounded.
+// The check follows the shapes of constants through the operators that exporters use for them. It also follows the
+// integers from which shapes are made. It does not bound a shape that is computed in another way.
 
 // maxConstants limits the memory, in bytes, of all constants that the nodes of a model compute, and of the result of
 // any node with constant sizes. It equals the size limit of a model's file, which could not store a larger constant.

@@ -246,7 +246,7 @@ func TestMergeGaps(t *testing.T) {
 		t.Errorf("%d votes of shards %v, %v", len(votes), e.Run.Data.Shards, err)
 	}
 	bounds, err := e.Bounds()
-	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // a statement about failures must count all examples that were sampled
+	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // all sampled examples must count
 		t.Errorf("bounds of %d examples, %d unfinished, %v", bounds.Examples, bounds.Unfinished, err)
 	}
 	scores, err := e.Scores()

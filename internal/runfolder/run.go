@@ -2,9 +2,9 @@
 // to repeat it.
 //
 //	run.json            model, data and parameters; written first
-//	votes.jsonl         a line an example: class votes
-//	certificates.jsonl  a line an example: certificate
-//	bounds.csv          with confidence radii: a row an example and radius
+//	votes.jsonl         class votes, one line per example
+//	certificates.jsonl  certificates, one line per example
+//	bounds.csv          with confidence radii: one row per example and radius
 //
 // Results are only ever appended. A run killed at any moment resumes where it stopped and ends with the same bytes as
 // one that was never killed.
