@@ -83,7 +83,7 @@ func limitFiles(t *testing.T, more int) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
-	next, err := os.Open(os.DevNull) // the system gives out descriptors from the lowest on
+	next, err := os.Open(os.DevNull) // the lowest free descriptor comes first
 	if err != nil {
 		t.Fatal(err)
 	}
