@@ -23,7 +23,7 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	return cert, nil
 }
 
-// claim states that an observation proves this margin, which is above the observation's bonferroni margin.
+// claim is the statement that an observation proves a margin, which is above the observation's bonferroni margin.
 type claim struct {
 	observation
 	margin float64

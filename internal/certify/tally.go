@@ -11,7 +11,7 @@ import (
 // Tally sums up certificates that share one method and one α. They are added one at a time. A Tally keeps 8 bytes per
 // correct certificate, so the certificates of a run of millions of examples fit into memory. The zero value is empty.
 type Tally struct {
-	first        Certificate // the certificate's conditions, without bounds
+	first        Certificate // the first certificate, without bounds
 	idealised    bool        // whether some certificate is idealised
 	samples      int64
 	quantisation float64

@@ -15,8 +15,7 @@ import (
 	"strings"
 )
 
-// Opened is the open file of a library that was hashed. It ensures that the loaded bytes are the bytes that were
-// checked.
+// Opened is the open file of a library that was hashed. With it, a caller can load the same bytes that were checked.
 type Opened struct {
 	file   *os.File
 	path   string // absolute path
@@ -63,8 +62,8 @@ func (l *Opened) check() (err error) {
 func (l *Opened) SHA256() string { return l.sum }
 
 // Path returns the absolute path from which to load the library. On Linux it is the path of the open file itself,
-// unless the library may need files beside it. Such files are execution providers, or any files for a build that rscert
-// does not know; they are found relative to the library's path. A library that is loaded from its own path could be
+// unless the library may need files beside it: execution providers, or the files of an unknown build that has its own
+// search path. Such files are found relative to the library's path. A library that is loaded from its own path could be
 // exchanged after it was hashed, so call Unchanged after loading it. The loader distinguishes libraries by their paths,
 // so never close l after loading the library.
 func (l *Opened) Path() string {
