@@ -32,7 +32,7 @@ func (s *Shards) Merge(ctx context.Context, out string, progress func(examples i
 		return err
 	}
 	if real, err := filepath.EvalSymlinks(out); err == nil {
-		out = real // the path is a link to an empty folder
+		out = real // the path may be a link to an empty folder
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err

@@ -36,8 +36,8 @@ type Certification struct {
 	Temperature     float64                  `json:"temperature"`
 }
 
-// TangentSamples is the number of the N samples of an example that fix the guess of the bounds on the confidence
-// (certify.ConfidenceParams.TangentSamples).
+// TangentSamples is the number of samples, among the N samples of an example, that determine the tangent of the bounds
+// on the confidence (certify.ConfidenceParams.TangentSamples).
 func (c Certification) TangentSamples() int64 {
 	return certify.ConfidenceParams{Radii: c.ConfidenceRadii, Method: c.Confidence}.TangentSamples(c.N0, c.N)
 }
