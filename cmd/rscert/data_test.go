@@ -31,7 +31,7 @@ type digit struct {
 // digitNames are class names whose alphabetical order differs from the order of the digits.
 var digitNames = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 
-// writeDigits is the script command 'digits': it writes the first bundled digits in common formats.
+// writeDigits is the script command 'digits'. It writes the first bundled digits in common formats.
 func writeDigits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: digits")
@@ -146,8 +146,8 @@ var (
 	pipelineStep = regexp.MustCompile("(?m)^ +- (?:run: )?(sh .*)$")
 )
 
-// steps is the script command 'steps FILE': it writes the commands in the document FILE, first shell blocks, then
-// pipeline steps, to steps.sh.
+// steps is the script command 'steps FILE'. It writes the commands in the document FILE to steps.sh: first the shell
+// blocks, then the pipeline steps.
 func steps(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: steps file")

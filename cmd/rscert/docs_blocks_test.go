@@ -122,7 +122,7 @@ func (b docBlock) fate(targets string) (string, error) {
 	return "run", nil
 }
 
-// Each block of the pages runs in this test or in another program, or its mark says why it does not run.
+// Each block of the pages must run in this test or in another program, or its mark must say why it does not run.
 func TestDocsBlocks(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip(err)
@@ -163,7 +163,7 @@ func TestDocsBlocks(t *testing.T) {
 	}
 }
 
-// Marks, valid and invalid, and blocks without a mark.
+// This table has valid marks, invalid marks, and blocks without a mark.
 func TestDocsBlocksNeedMarks(t *testing.T) {
 	const targets = "\nwheel: tools\n"
 	for text, want := range map[string]string{

@@ -66,9 +66,9 @@ type examination struct {
 	Cores   int            `json:"cores"`
 	Memory  uint64         `json:"memory_available_bytes,omitempty"`
 	GPUs    []string       `json:"gpus"`
-	Vector  []string       `json:"processor"` // instructions that speed up lower precisions
+	Vector  []string       `json:"processor"` // processor instructions that speed up lower precisions
 	Speeds  []speedReport  `json:"speeds"`
-	Library *libraryReport `json:"library"` // null: no library works
+	Library *libraryReport `json:"library"` // null if no library works
 	Looked  []placeReport  `json:"looked"`
 }
 
@@ -77,19 +77,19 @@ type libraryReport struct {
 	Source    string   `json:"source"`
 	Version   string   `json:"version"`
 	SHA256    string   `json:"sha256"`
-	Published bool     `json:"published"` // it is a published library that rscert knows
+	Published bool     `json:"published"` // whether this rscert knows the library as a published one
 	Providers []string `json:"providers"`
 	CUDA      bool     `json:"cuda"`
 	CUDAError string   `json:"cuda_error,omitempty"`
 }
 
-// speedReport is the speed of a small convolutional net.
+// speedReport gives the speed of a small convolutional network.
 type speedReport struct {
 	Device    string         `json:"device"`
 	Precision onnx.Precision `json:"precision"`
 	Rate      float64        `json:"samples_per_second,omitempty"`
 	Error     string         `json:"error,omitempty"`
-	Hint      string         `json:"hint,omitempty"` // the remedy
+	Hint      string         `json:"hint,omitempty"` // how to repair the problem
 }
 
 type placeReport struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// endlessModel is a model of two features and two classes with the given constants and nodes between its linear scores s
-// and its output y.
+// endlessModel returns a model of two features and two classes. The given constants and nodes compute the output y from
+// the scores s of a linear layer.
 func endlessModel(t *testing.T, constants *graph.Builder, nodes ...*onnxpb.NodeProto) string {
 	t.Helper()
 	tensor := func(name string) *onnxpb.ValueInfoProto {
@@ -47,7 +47,8 @@ func endlessModel(t *testing.T, constants *graph.Builder, nodes ...*onnxpb.NodeP
 	return path
 }
 
-// neverOpens is a model whose session takes minutes to open: ONNX Runtime multiplies large constant matrices first.
+// neverOpens is a model whose session takes minutes to open, because ONNX Runtime first multiplies large constant
+// matrices.
 func neverOpens(t *testing.T) string {
 	b := graph.NewInitializing(graph.Numbered("c"))
 	value := &onnxpb.AttributeProto{Name: proto.String("value"), Type: onnxpb.AttributeProto_TENSOR.Enum(),
@@ -59,7 +60,8 @@ func neverOpens(t *testing.T) string {
 	return endlessModel(t, b, graph.Node("ReduceMean", []string{c}, "m", graph.IntAttribute("keepdims", 0)), graph.Node("Add", []string{"s", "m"}, "y"))
 }
 
-// neverReturns is a model that runs a loop of 2^62 rounds without nodes for inputs with a score above 1,000.
+// neverReturns is a model with a loop of 2^62 rounds whose body has no nodes. The loop runs for inputs with a score
+// above 1,000.
 func neverReturns(t *testing.T) string {
 	b := graph.NewInitializing(graph.Numbered("c"))
 	flag := func(name string) *onnxpb.ValueInfoProto {
@@ -81,7 +83,8 @@ func neverReturns(t *testing.T) string {
 			&onnxpb.AttributeProto{Name: proto.String("body"), Type: onnxpb.AttributeProto_GRAPH.Enum(), G: body}))
 }
 
-// interrupt sends SIGINT to a command and waits. It returns how long the command took to end, and what it said.
+// interrupt sends SIGINT to a command and waits for its end. It returns the time from the signal to the end, and the
+// command's messages.
 func interrupt(t *testing.T, cmd *exec.Cmd, ready func() bool) (time.Duration, string) {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -122,13 +125,13 @@ func interrupt(t *testing.T, cmd *exec.Cmd, ready func() bool) (time.Duration, s
 	return time.Since(start), stderr.String()
 }
 
-// after is true some time after its creation.
+// after becomes true some time after its creation.
 func after(d time.Duration) func() bool {
 	from := time.Now()
 	return func() bool { return time.Since(from) > d }
 }
 
-// signalLimit is what a command may take after a signal.
+// signalLimit is the maximum time between a signal and the end of a command.
 const signalLimit = 5 * time.Second
 
 func writeTable(t *testing.T, rows ...[2]float64) string {
@@ -144,7 +147,7 @@ func writeTable(t *testing.T, rows ...[2]float64) string {
 	return path
 }
 
-// TestSignalWhileOpening sends a signal while ONNX Runtime is at work in one call that cannot be interrupted.
+// TestSignalWhileOpening sends a signal while ONNX Runtime executes a call that cannot be interrupted.
 func TestSignalWhileOpening(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	cmd := program(t, "certify", "--model", neverOpens(t), "--data", writeTable(t, [2]float64{1, 0}), "--sigma", "0.5", "--n", "1000", "--out", out, "--device", "cpu")
@@ -157,7 +160,8 @@ func TestSignalWhileOpening(t *testing.T) {
 	}
 }
 
-// TestSignalInLoop sends a signal while a noisy copy of the last example loops for ever. The evidence of others is whole.
+// TestSignalInLoop sends a signal while a noisy copy of the last example is in an endless loop. The evidence of the
+// other examples must be whole.
 func TestSignalInLoop(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	rows := make([][2]float64, 300)
@@ -169,7 +173,7 @@ func TestSignalInLoop(t *testing.T) {
 		return bytes.Count(text, []byte("\n"))
 	}
 	written, since := 0, time.Now()
-	took, said := interrupt(t, cmd, func() bool { // until nothing new comes for a second
+	took, said := interrupt(t, cmd, func() bool { // wait until no output has come for a second
 		if n := count(runfolder.VotesFile); n != written {
 			written, since = n, time.Now()
 		}

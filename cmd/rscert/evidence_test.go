@@ -108,8 +108,8 @@ func digitFolder(t *testing.T, dir string, n int) string {
 	return dir
 }
 
-// TestChangesDuringRun changes a run's inputs and outputs after its first example: the run must soon fail and name the
-// cause.
+// TestChangesDuringRun changes a run's inputs and outputs after the run's first example. The run must soon fail and
+// name the cause.
 func TestChangesDuringRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many processes")
@@ -418,7 +418,7 @@ func TestHostileInputs(t *testing.T) {
 	}
 }
 
-// TestDamagedLibrary flips a bit of the library in the cache: rscert must not load it.
+// TestDamagedLibrary flips a bit of the library in the cache. rscert must not load this library.
 func TestDamagedLibrary(t *testing.T) {
 	if os.Getenv("RSCERT_ONNXRUNTIME") != "" {
 		t.Skip("the library is not the one in the cache")

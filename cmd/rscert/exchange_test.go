@@ -33,11 +33,12 @@ func exchangeRun() runfolder.Run {
 			},
 			Conditions: spec.Conditions{Noise: spec.Lattice, Seed: 1, Skip: 1, Shard: spec.Whole},
 		},
+		Noise:   runfolder.Noise{Table: strings.Repeat("ef", 32), Entries: 8},
 		Runtime: runfolder.Runtime{Library: "1", Provider: "cpu", Device: "cpu", Batch: 8, Threads: 1},
 	}
 }
 
-// writeExchangeRun invents scores from the name of the run, and writes what they certify.
+// writeExchangeRun makes up scores that depend on the run's name, and writes the results that follow from these scores.
 func writeExchangeRun(t *testing.T, dir, name string, run runfolder.Run) {
 	t.Helper()
 	run.TangentSamples = run.Parameters.TangentSamples()
@@ -110,7 +111,7 @@ func writeExchangeExample(f *runfolder.Folder, c runfolder.Certifiers, run runfo
 	return errors.Join(err, f.Append(record))
 }
 
-// exchangeVariants are runs that differ from exchangeRun in one condition.
+// exchangeVariants are runs that each differ from exchangeRun in one condition.
 var exchangeVariants = map[string]func(*runfolder.Run){
 	"model":      func(r *runfolder.Run) { r.Model.SHA256 = strings.Repeat("ef", 32) },
 	"data":       func(r *runfolder.Run) { r.Data.SHA256 = strings.Repeat("ef", 32) },
@@ -136,8 +137,9 @@ var exchangeVariants = map[string]func(*runfolder.Run){
 	"confidence": func(r *runfolder.Run) { r.Parameters.Confidence = certify.ConfidenceCDF },
 }
 
-// A run's files of another run never pass: each is exchanged, one at a time, for that of a run which differs in one
-// condition, and every command that reads the file must say so. Certify with --resume is runfolder.Resume here.
+// A run must never accept a file of another run. The test replaces each file, one at a time, by the same file of a run
+// that differs in one condition. Every command that reads the file must report an error. runfolder.Resume stands for
+// certify --resume here.
 func TestExchangedFiles(t *testing.T) {
 	root := t.TempDir()
 	base, twin := filepath.Join(root, "base"), filepath.Join(root, "twin")
@@ -223,7 +225,7 @@ func TestExchangedFiles(t *testing.T) {
 	t.Logf("%d trials, %d silent", trials, silent)
 }
 
-// resumed resumes a run as certify does, without a model: it returns 0 if all examples pass.
+// resumed resumes a run as certify does, but without a model. It returns 0 if all examples pass.
 func resumed(dir string, run runfolder.Run) (code int, said string) {
 	run.TangentSamples = run.Parameters.TangentSamples()
 	f, err := runfolder.Resume(dir, run)
@@ -237,7 +239,7 @@ func resumed(dir string, run runfolder.Run) (code int, said string) {
 	return 0, ""
 }
 
-// readers are the commands that read a run's votes and certificates.
+// readers lists the commands that read a run's votes and certificates.
 func readers(twin string) map[string]func(dir string) []string {
 	return map[string]func(dir string) []string{
 		"report":  func(dir string) []string { return []string{"report", dir} },
@@ -248,8 +250,8 @@ func readers(twin string) map[string]func(dir string) []string {
 	}
 }
 
-// A certificate that its votes do not prove is refused in every command that reads both, and the error names its
-// example; so is a certificate without votes. The checksums are right: this is no accident.
+// Every command that reads votes and certificates must refuse a certificate that the votes do not prove, and a
+// certificate without votes. The error must name the example. The checksums in this test are right, as after a forgery.
 func TestCertificatesAndTheirVotes(t *testing.T) {
 	root := t.TempDir()
 	twin := filepath.Join(root, "twin")

@@ -66,7 +66,7 @@ shards.`,
 	return cmd
 }
 
-// mergeReport is what merge --json prints.
+// mergeReport is the document that merge --json prints.
 type mergeReport struct {
 	Out      string       `json:"out"`
 	Examples int          `json:"examples"`
@@ -92,7 +92,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	shards, err := runfolder.OpenShards(dirs)
 	var failed *fs.PathError
 	if errors.As(err, &failed) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return err // the shards may be good
+		return err // the shards may be intact
 	}
 	if err != nil {
 		return badInput(explainShard(err))
@@ -121,7 +121,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })
 	bar.Finish()
 	var damaged *runfolder.ShardError
-	var taken *runfolder.DamageError // the place of the work
+	var taken *runfolder.DamageError // the place where Merge works
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
 		return hint.Add(badInput(err), "choose another --out")

@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// rejectByThreshold reads the attacks, and the held-out file, which sets the threshold. It computes the test errors of
-// p.
+// rejectByThreshold reads the attacks and the held-out file. The held-out file determines the threshold. The function
+// computes the test errors of p.
 func rejectByThreshold(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (*rejection, error) {
@@ -45,8 +45,8 @@ func rejectByThreshold(
 	return r, nil
 }
 
-// readAttacks reads the answers under each attack from the columns of the input, if it has such columns, and from every
-// --attack file.
+// readAttacks reads the answers under each attack. They come from the columns of the input, if it has such columns, and
+// from every --attack file.
 func readAttacks(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (attacks [][]calib.Attacked, err error) {
@@ -71,7 +71,8 @@ func readAttacks(
 	return attacks, nil
 }
 
-// readPredictions reads predictions.csv, or its rows at one radius, or the votes of a run. The table is nil for votes.
+// readPredictions reads predictions.csv, or the rows of bounds.csv at one radius, or the votes of a run. For votes, the
+// table is nil.
 func readPredictions(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
@@ -102,7 +103,7 @@ func readPredictions(
 	return readPredictionTable(ctx, s, path, o)
 }
 
-// checkOwnBounds checks the bounds.csv of a run, and its votes and certificates.
+// checkOwnBounds checks the bounds.csv of a run together with the run's votes and certificates.
 func checkOwnBounds(ctx context.Context, s streams, path string) error {
 	evidence, err := runfolder.Find(path)
 	if err == nil && filepath.Base(path) == runfolder.BoundsFile {
@@ -113,8 +114,8 @@ func checkOwnBounds(ctx context.Context, s streams, path string) error {
 	return badInput(err)
 }
 
-// readPredictionTable reads predictions.csv, or its rows at one radius. From bounds.csv it keeps the rows with a
-// certified class, or all rows if everyExample is set.
+// readPredictionTable reads predictions.csv, or the rows of bounds.csv at one radius. From bounds.csv it keeps the rows
+// with a certified class, or all rows if everyExample is set.
 func readPredictionTable(
 	ctx context.Context, s streams, path string, o metricsOptions,
 ) (*calib.Predictions, *table.Table, error) {
@@ -139,8 +140,8 @@ func holdsVotes(path string) bool {
 	return err == nil && info.IsDir() || strings.HasSuffix(path, runfolder.VotesFile)
 }
 
-// findMeanScores returns the bounds.csv of a run and one of its radii: the rows at each radius have every example's
-// mean score without attack. The path is empty if vote shares are to be used.
+// findMeanScores returns the bounds.csv of a run and one of its radii. The rows at any radius have every example's mean
+// score without attack, so one radius is enough. The path is empty if the vote shares should be used.
 func findMeanScores(ctx context.Context, s streams, path string, o metricsOptions) (file string, radius float64, err error) {
 	wanted := o.probabilities != nil && *o.probabilities == meanScores
 	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {
@@ -186,7 +187,8 @@ func readVotePredictions(ctx context.Context, s streams, path string) (*calib.Pr
 	return predictions.FromVotes(path, votes)
 }
 
-// runRecords returns the votes of a run's examples, which must prove their certificates. It warns of missing examples.
+// runRecords returns the votes of a run's examples. The votes must prove the certificates. runRecords warns of missing
+// examples.
 func runRecords(ctx context.Context, s streams, e *runfolder.Evidence) ([]certify.Votes, error) {
 	records, err := e.Records(ctx)
 	if err != nil {

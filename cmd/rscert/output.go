@@ -18,7 +18,7 @@ func checkOutput(flag, path string, inputs ...string) error {
 	if path == "" {
 		return nil
 	}
-	target, err := durable.Resolve(path) // a file of a run may hide behind a link
+	target, err := durable.Resolve(path) // a link may lead to a file of a run
 	if err != nil {
 		return badInputf("--%s %s: %w", flag, path, err)
 	}

@@ -13,18 +13,19 @@ import (
 	"testing"
 )
 
-// helpers are the programs that rscert starts.
+// helpers lists the programs that rscert starts.
 var helpers = []string{"nvidia-smi", "python3", "python", "pip3", "pip", "npm", "sbatch", "squeue", "sacct"}
 
-// interpreters are programs that helpers may start, and others that rscert has no use for.
+// interpreters lists programs that helpers may start, and other programs that rscert does not use.
 var interpreters = []string{"node", "sh", "bash", "env", "tar", "unzip", "git", "ldd", "ldconfig", "lspci", "uname", "which"}
 
-// TestProgramsAreStartedInOnePlace: only package programs starts programs, so TestNothingPlantedRuns knows them all.
+// TestProgramsAreStartedInOnePlace checks that only package programs starts programs. So TestNothingPlantedRuns covers
+// them all.
 func TestProgramsAreStartedInOnePlace(t *testing.T) {
 	for _, root := range []string{".", "../../internal"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if path == "internal" {
-				return fs.SkipDir // for tests
+				return fs.SkipDir // used only by tests
 			}
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
@@ -55,8 +56,8 @@ func TestProgramsAreStartedInOnePlace(t *testing.T) {
 	}
 }
 
-// plantedFolders are folders full of traps, programs in the first, Python modules in the second, which write their names
-// into the file 'ran'.
+// plantedFolders returns two folders full of traps: programs in the first folder, Python modules in the second. A trap
+// that runs writes its name into the file 'ran'.
 func plantedFolders(t *testing.T) (folders [2]string, ran string) {
 	t.Helper()
 	folders, ran = [2]string{t.TempDir(), t.TempDir()}, filepath.Join(t.TempDir(), "ran")
@@ -81,7 +82,7 @@ func plantedFolders(t *testing.T) (folders [2]string, ran string) {
 	return folders, ran
 }
 
-// absolutePython is a folder with only the system's python3, outside the current folder.
+// absolutePython returns a folder outside the current folder that contains only the system's python3.
 func absolutePython(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -97,8 +98,8 @@ func absolutePython(t *testing.T) string {
 	return ""
 }
 
-// TestNothingPlantedRuns runs each command that starts other programs in a folder full of traps, with this folder on
-// the search paths.
+// TestNothingPlantedRuns runs each command that starts other programs, in a folder full of traps. The search paths
+// contain this folder.
 func TestNothingPlantedRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the traps are shell scripts")
@@ -134,7 +135,7 @@ func TestNothingPlantedRuns(t *testing.T) {
 	}
 }
 
-// TestTrapsWork: the traps of TestNothingPlantedRuns write their names when they run.
+// TestTrapsWork checks that the traps of TestNothingPlantedRuns write their names when they run.
 func TestTrapsWork(t *testing.T) {
 	folders, ran := plantedFolders(t)
 	python := filepath.Join(absolutePython(t), "python3")

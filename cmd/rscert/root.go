@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Exit codes, in the order of the table in the help text.
+// These are the exit codes, in the order of the table in the help text.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -158,12 +158,12 @@ func execute(args []string, s streams) int {
 	return exitCode(err)
 }
 
-// signalPatience is how long a command may go on after the first signal. Code of ONNX Runtime that runs one long
-// operation, or opens a session, cannot be interrupted.
+// signalPatience is the maximum time from the first signal to the end of a command. It is needed because ONNX Runtime
+// cannot be interrupted while it opens a session or executes one long operation.
 const signalPatience = 4 * time.Second
 
-// watchSignals limits the time from a signal, which ends ctx, to the end of the process. The caller calls done when the
-// command has ended.
+// watchSignals limits the time from a signal, which cancels ctx, to the end of the process. The caller calls done when
+// the command has ended.
 func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
 	ended := make(chan struct{})
 	go func() {
@@ -182,8 +182,8 @@ func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
 	return func() { close(ended) }
 }
 
-// abandon ends the process while a call of ONNX Runtime goes on. Nothing is lost: results are appended to a run as they
-// come, whole, and other files appear only when they are complete.
+// abandon ends the process during a call of ONNX Runtime. No results are lost: rscert appends results to a run as soon
+// as they exist, in whole lines, and other files appear only when they are complete.
 func abandon(w io.Writer) {
 	go fmt.Fprintf(w, "rscert: interrupted: a call of ONNX Runtime did not end within %v\n", signalPatience)
 	time.Sleep(100 * time.Millisecond) // w may block
@@ -199,7 +199,7 @@ func withSeeHelp(cmd *cobra.Command, err error) error {
 	return hint.Add(err, "%s", see)
 }
 
-// errInterrupted is the error of a command that a signal ends.
+// errInterrupted is the error of a command that a signal has interrupted.
 var errInterrupted = errors.New("interrupted")
 
 // interruption returns errInterrupted with the hint of err.

@@ -169,8 +169,8 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// same is the script command 'same FILE1 FILE2': results of two runs have the same lines, apart from their checksums,
-// which name the run.
+// same is the script command 'same FILE1 FILE2'. Two results of runs must have the same lines, apart from the
+// checksums, which identify the run.
 func same(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: same file1 file2")
@@ -182,8 +182,8 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// reseal is the script command 'reseal FILE': it corrects the checksum of every line of JSON or row of CSV, as a forger
-// can. A file beside a run.json becomes a file of this run.
+// reseal is the script command 'reseal FILE'. It corrects the checksum of every line of JSON or row of CSV, as a forger
+// could. If the file is beside a run.json, its lines then identify this run.
 func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: reseal file")

@@ -2,9 +2,9 @@ package certify
 
 import "math"
 
-// CertifyAtLeast is Certify, but it need not find the largest margin that v proves: it looks for a certificate of at
-// least the given margin first, and searches only if it finds none. It checks a certificate in a fraction of the time
-// that Certify takes.
+// CertifyAtLeast does the same as Certify, but it need not find the largest margin that v proves. It first tries to
+// prove the given margin. Only if this fails does it search for the largest margin. To check a certificate, it needs a
+// fraction of the time that Certify takes.
 func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
@@ -23,19 +23,20 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	return cert, nil
 }
 
-// claim is a margin above an observation's bonferroni margin.
+// claim is the statement that an observation proves a margin, which is above the observation's bonferroni margin.
 type claim struct {
 	observation
 	margin float64
 }
 
-// proved returns a bound of at least the margin by the exact margin search: the bonferroni margin, or the given margin,
-// proved as the search proves what it finds. A margin in a file is rounded down, so the proof is of slightly more.
+// proved returns a bound with at least the given margin if the exact margin search can prove one. The bound is the
+// bonferroni margin, if this is large enough. Otherwise it is the given margin, slightly increased because margins in
+// files are rounded down. The proof is the same as for a margin that the search finds.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
 	if c.params.Method != ExactMargin || o.two || o.a <= o.b || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false
 	}
-	const rounding = 1 + 0x1p-27 // of numbers with nine digits
+	const rounding = 1 + 0x1p-27 // covers the rounding of numbers with nine digits
 	b = c.bonferroni(o)
 	if b.margin >= margin*rounding || !(margin > 0) {
 		return b, true

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// randomVotes returns votes whose class has about the share p.
+// randomVotes returns votes in which the class has a share of about p.
 func randomVotes(r *rand.Rand, index, classes int, n int64, p float64) Votes {
 	v := Votes{Index: index, N0: 100, N: n, Counts0: make([]int64, classes), Counts: make([]int64, classes)}
 	draw := func(counts []int64, n int64) {
@@ -23,8 +23,8 @@ func randomVotes(r *rand.Rand, index, classes int, n int64, p float64) Votes {
 	return v
 }
 
-// A certificate of CertifyAtLeast has at least the margin asked for if Certify's has, and never claims more than the
-// exact bound allows.
+// A certificate of CertifyAtLeast must have at least the given margin if Certify's certificate has it. It must never
+// claim more than the exact bound allows.
 func TestCertifyAtLeast(t *testing.T) {
 	for _, method := range VoteMethods() {
 		p := VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.5, Class: Predicted, Margin: SecondMargin}, Method: method.Name}
@@ -43,7 +43,7 @@ func TestCertifyAtLeast(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			quick, _ := NewVoteCertifier(p) // without the bounds that full knows
+			quick, _ := NewVoteCertifier(p) // without the bounds that full already knows
 			got, err := quick.CertifyAtLeast(v, want.Margin)
 			if err != nil {
 				t.Fatal(err)
@@ -54,7 +54,8 @@ func TestCertifyAtLeast(t *testing.T) {
 			if len(quick.known) == 0 {
 				direct++
 			}
-			// Nothing proves more than the exact bound: the search runs, and says what the votes give.
+			// No method proves more than the exact bound. So CertifyAtLeast must search, and return what the votes
+			// prove.
 			if more, err := quick.CertifyAtLeast(v, 1.001*want.Margin+0.01); err != nil || !reflect.DeepEqual(more, want) {
 				t.Errorf("%s, votes %v, a margin too large: %+v (%v), want %+v", method.Name, v.Counts, more, err, want)
 			}

@@ -8,11 +8,11 @@ import (
 	"github.com/rscert/rscert/internal/decimal"
 )
 
-// Tally sums up certificates of one method and α, one at a time. It keeps 8 bytes per correct certificate, so that a
-// run of millions of examples fits into memory. The zero value is empty.
+// Tally sums up certificates that share one method and one α. They are added one at a time. A Tally keeps 8 bytes per
+// correct certificate, so the certificates of a run of millions of examples fit into memory. The zero value is empty.
 type Tally struct {
-	first        Certificate // without its bounds
-	idealised    bool        // some certificate is
+	first        Certificate // the first certificate, without bounds
+	idealised    bool        // whether some certificate is idealised
 	samples      int64
 	quantisation float64
 	largest      float64 // radius of a correct certificate, unless it stands for +∞
@@ -74,7 +74,7 @@ func (t *Tally) Examples() int { return t.all.examples }
 // Correct returns the number of certificates added whose class is the label.
 func (t *Tally) Correct() int { return t.all.correct }
 
-// Largest returns the largest radius of a correct certificate, 0 if there is none. It leaves out radii that stand for
+// Largest returns the largest radius of a correct certificate, or 0 if there is none. It ignores radii that stand for
 // +∞.
 func (t *Tally) Largest() float64 { return t.largest }
 
@@ -108,7 +108,7 @@ func (t *Tally) Classes(radii []float64) []ClassSummary {
 	return classes
 }
 
-// curve returns the certified accuracy of the parts together at each radius.
+// curve returns the certified accuracy at each radius, over all of the parts together.
 func curve(radii []float64, parts ...*part) []CertifiedAccuracy {
 	var curve []CertifiedAccuracy
 	for _, r := range radii {
@@ -126,7 +126,7 @@ func curve(radii []float64, parts ...*part) []CertifiedAccuracy {
 	return curve
 }
 
-// averageRadius returns the average certified radius of the parts together.
+// averageRadius returns the average certified radius over all of the parts together.
 func averageRadius(parts ...*part) float64 {
 	sum, examples := new(big.Rat), 0
 	for _, p := range parts {

@@ -6,42 +6,44 @@ import (
 	"math/bits"
 )
 
-// Seed is the value that the CRC of a line starts from. It stands for what the lines of a file belong to, so that a
-// line of something else does not pass. The zero Seed stands for nothing: the CRC is of the text alone.
+// Seed is the value from which the CRC of a line starts. It identifies the thing that the lines of a file belong to, so
+// that a line of another thing does not pass. The zero Seed identifies nothing, and the CRC depends on the text alone.
 //
-// A CRC can be run backwards: any text and checksum fit exactly one start. Half of a Seed's bits follow from the other
-// half, so a start that is no Seed shows a changed line, even in a file whose Seed is unknown: a change passes as
-// another Seed with a probability of 2⁻¹⁶, and a change of an odd number of bits before the checksum never.
+// A CRC can be inverted: for every text and checksum there is exactly one start. Half of a Seed's bits follow from the
+// other half. So if the start is no Seed, the line has changed, even if the file's Seed is unknown. A random change
+// leads to another Seed with a probability of 2⁻¹⁶. A change of an odd number of bits before the checksum never does.
 type Seed uint32
 
-// NewSeed returns the Seed of what a digest identifies: one of 65535. Digests should be uniform, as of SHA-256.
+// NewSeed returns the Seed for the thing that a digest identifies. There are 65535 seeds. The digests should be
+// uniform, as those of SHA-256 are.
 func NewSeed(digest []byte) Seed {
 	const seeds = 1<<16 - 1
 	return seed(uint16(crc32.Checksum(digest, table)%seeds + 1))
 }
 
-// seed returns the Seed with these first 16 bits. The number of its ones is even. The polynomial of CRC-32C is a
-// multiple of x+1, so the CRC of an even start has as many ones as the text, modulo 2.
+// seed returns the Seed with these first 16 bits. The number of ones among its 32 bits is even. The polynomial of
+// CRC-32C is a multiple of x+1. So a CRC from a start with an even number of ones has as many ones as the text, modulo
+// 2.
 func seed(first uint16) Seed {
-	const odd = 0x9e37 // 2¹⁶ over the golden ratio: every first bit moves many of the others
+	const odd = 0x9e37 // 2¹⁶ divided by the golden ratio: each of the first bits then changes many of the others
 	s := uint32(first)<<16 | uint32(first*odd)&^1
 	return Seed(s | uint32(bits.OnesCount32(s)&1))
 }
 
 func (s Seed) valid() bool { return s == seed(uint16(s>>16)) }
 
-// AppendJSON is the function AppendJSON, from this Seed.
+// AppendJSON is the function AppendJSON with this Seed as the start.
 func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 
-// VerifyJSON is the function VerifyJSON, from this Seed.
+// VerifyJSON is the function VerifyJSON with this Seed as the start.
 func (s Seed) VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(s, line) }
 
-// AppendCSV is the function AppendCSV, from this Seed.
+// AppendCSV is the function AppendCSV with this Seed as the start.
 func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))
 }
 
-// FindJSON returns the Seed from which the checksum of a line is right, and false if there is none.
+// FindJSON returns the Seed with which the checksum of a line is right. It returns false if there is none.
 func FindJSON(line []byte) (Seed, bool) {
 	at, cell, ok := lineForm.cut(line)
 	if !ok {
@@ -50,7 +52,7 @@ func FindJSON(line []byte) (Seed, bool) {
 	return find(cell, line[:at])
 }
 
-// FindCSV is FindJSON for a row.
+// FindCSV does the same as FindJSON, for a row of CSV.
 func FindCSV(header, row []byte) (Seed, bool) {
 	body, cell := cutLast(row)
 	if _, last := cutLast(header); !isCell(cell) || string(last) != Column {
@@ -59,7 +61,7 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed from which the parts of a text have the CRC in cell.
+// find returns the Seed with which the parts of a text have the CRC in cell.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {
@@ -76,7 +78,7 @@ func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	return s, s.valid()
 }
 
-// byTop finds the entry of table by its highest byte, which no other entry has.
+// byTop maps the highest byte of a table entry to the entry's index. No two entries have the same highest byte.
 var byTop = func() (all [256]byte) {
 	for i, entry := range table {
 		all[entry>>24] = byte(i)
@@ -84,8 +86,9 @@ var byTop = func() (all [256]byte) {
 	return all
 }()
 
-// back inverts crc32.Update: it returns the CRC before the text. A step of the CRC takes the register r and a byte b to
-// r>>8 ^ table[byte(r)^b], whose highest byte tells the entry, and so byte(r).
+// back inverts crc32.Update: it returns the CRC before the text. A step of the CRC replaces the register r by r>>8 ^
+// table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies the table entry, and so
+// byte(r).
 func back(sum uint32, text []byte) uint32 {
 	r := ^sum
 	for i := len(text) - 1; i >= 0; i-- {

@@ -18,7 +18,7 @@ func randomText(r *rand.Rand, n int) []byte {
 	return text
 }
 
-// back inverts crc32.Update on random texts of all small lengths.
+// The function back must invert crc32.Update, on random texts of all small lengths.
 func TestBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 0))
 	for n := range 300 {
@@ -29,7 +29,8 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// The seeds are 65535, none is 0 or alike, and each has an even number of ones. Of other values, 2⁻¹⁶ pass as seeds.
+// There must be 65535 different seeds. None is 0, and each has an even number of ones. Of all other values, a share of
+// 2⁻¹⁶ passes as seeds.
 func TestSeeds(t *testing.T) {
 	seen := map[Seed]bool{}
 	for first := range 1 << 16 {
@@ -52,7 +53,7 @@ func TestSeeds(t *testing.T) {
 			passed++
 		}
 	}
-	if passed < 30 || passed > 110 { // 64 on average
+	if passed < 30 || passed > 110 { // the expected number is 64
 		t.Errorf("%d of %d values pass as seeds, want about 64", passed, n)
 	}
 }
@@ -92,7 +93,8 @@ func TestSeeded(t *testing.T) {
 	}
 }
 
-// In a file whose seed is unknown, no flip of one bit passes in the text of its only line, nor in a header.
+// In a file whose seed is unknown, every flip of one bit must be noticed, in the text of the file's only line and in a
+// header.
 func TestEveryFlipOfALoneLine(t *testing.T) {
 	header := []byte("index,lower,upper,check")
 	n, passed := 0, 0
@@ -103,7 +105,7 @@ func TestEveryFlipOfALoneLine(t *testing.T) {
 			if got, ok := FindJSON(flipped); ok && at < len(line)-cellLen-len(lineForm.after) {
 				t.Errorf("byte %d: %08x passes as the seed", at, got)
 			} else if ok {
-				passed++ // two bits of a hexadecimal digit can change at once
+				passed++ // such a flip can change two bits of the value of a hexadecimal digit
 			}
 		})
 		row := s.AppendCSV(header, []byte("1,0.25,0.75"))

@@ -1,5 +1,5 @@
 // Package confined opens the files of a folder that somebody else may have packed, such as a run folder. It follows no
-// link, and writes to no file that has another name elsewhere: nothing outside the folder is read or changed.
+// link, and writes to no file that has a second name (hard link). So nothing outside the folder is read or changed.
 package confined
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// Open opens a regular file for reading, or returns an error if it is a link, a folder, a pipe or a device. Its folder
-// may be reached by links.
+// Open opens a regular file for reading. It returns an error if the path names a link, a folder, a pipe or a device.
+// The path of the file's folder may contain links.
 func Open(path string) (*os.File, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -24,8 +24,9 @@ func Open(path string) (*os.File, error) {
 	return OpenIn(root, filepath.Base(path), os.O_RDONLY)
 }
 
-// OpenIn opens the regular file with this name in a folder, or returns an error if it is something else. With
-// os.O_CREATE it makes a missing file. For writing it refuses a file with another hard link.
+// OpenIn opens the regular file with this name in a folder. It returns an error if the name leads to anything else.
+// With os.O_CREATE, OpenIn creates a missing file. It refuses to open a file for writing if the file has another hard
+// link.
 func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 	path := filepath.Join(root.Name(), name)
 	if flag&os.O_CREATE != 0 {
@@ -40,7 +41,8 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 	if err := check(path, info, flag&(os.O_WRONLY|os.O_RDWR) != 0); err != nil {
 		return nil, err
 	}
-	// The name may have changed in between, so a pipe must not block, and nothing is truncated before it is compared.
+	// The name may lead to another file by now. So opening must not wait for a pipe, and must not truncate a file
+	// before it is compared.
 	file, err := root.OpenFile(name, flag&^os.O_CREATE|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, rename(err, path)
@@ -51,7 +53,8 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 	return file, nil
 }
 
-// Check returns the error with which OpenIn refuses a file for reading or writing, nil if there is no file.
+// Check returns the error with which OpenIn refuses a file for reading or, with write, for writing. It returns nil if
+// there is no file.
 func Check(root *os.Root, name string, write bool) error {
 	path := filepath.Join(root.Name(), name)
 	info, err := root.Lstat(name)
@@ -80,7 +83,7 @@ func check(path string, info fs.FileInfo, write bool) error {
 	return nil
 }
 
-// rename gives an error of a file in a root its whole path.
+// rename puts the whole path into an error about a file in a root.
 func rename(err error, path string) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// TestOpenIn opens a file, and refuses every name that leads elsewhere.
+// TestOpenIn opens a file. OpenIn must refuse every name that leads elsewhere.
 func TestOpenIn(t *testing.T) {
 	const was = "not to be changed"
 	for _, tt := range []struct {
 		name         string
 		make         func(victim, path string) error
-		reads, write string // "": opens; otherwise the error
+		reads, write string // "" means that the file opens; otherwise a part of the error
 	}{
 		{"file", func(_, path string) error { return os.WriteFile(path, []byte("x"), 0o600) }, "", ""},
 		{"missing", func(_, _ string) error { return nil }, "no such file", ""},
@@ -69,7 +69,7 @@ func expect(t *testing.T, doing string, file *os.File, err error, want string) {
 	}
 }
 
-// TestPaths: errors name the whole path, and a folder may be reached by a link.
+// TestPaths checks that errors name the whole path, and that the path of a folder may contain links.
 func TestPaths(t *testing.T) {
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")

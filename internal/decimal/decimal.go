@@ -41,9 +41,9 @@ func Up(r *big.Rat) float64 {
 	return x
 }
 
-// Sum returns the exact sum of the decimals of xs.
+// Sum returns the exact sum of the decimals that xs stand for.
 func Sum(xs []float64) *big.Rat {
-	sums := map[power]*wide{} // of the digits, by the power of ten behind them
+	sums := map[power]*wide{} // sums of the digits, by the power of ten that multiplies them
 	var text [32]byte
 	for _, x := range xs {
 		digits, p := split(strconv.AppendFloat(text[:0], x, 'e', -1, 64))
@@ -65,14 +65,14 @@ type power struct {
 	exponent int
 }
 
-// split splits a number in the form -d.ddde±dd into its digits, as an integer of at most 17 digits, and the power of
-// ten to multiply them by.
+// split splits a number in the form -d.ddde±dd into an integer of at most 17 digits, and the power of ten that
+// multiplies this integer.
 func split(text []byte) (digits uint64, p power) {
 	if p.negative = text[0] == '-'; p.negative {
 		text = text[1:]
 	}
 	mark := bytes.IndexByte(text, 'e')
-	p.exponent, _ = strconv.Atoi(string(text[mark+1:])) // AppendFloat wrote it
+	p.exponent, _ = strconv.Atoi(string(text[mark+1:])) // AppendFloat wrote the number, so it parses
 	for i, c := range text[:mark] {
 		if c == '.' {
 			continue
@@ -99,7 +99,7 @@ func (p power) times(n *big.Int) *big.Rat {
 	return r
 }
 
-// wide is an integer of 128 bits: room for the sum of 10^21 numbers of 17 digits.
+// wide is an integer of 128 bits. It has room for the sum of 10^21 numbers of 17 digits.
 type wide struct{ high, low uint64 }
 
 func (w *wide) add(x uint64) {
@@ -113,8 +113,8 @@ func (w *wide) integer() *big.Int {
 	return n.Add(n.Lsh(n, 64), new(big.Int).SetUint64(w.low))
 }
 
-// MeanDown is sum/n, n > 0, rounded down, so that an average is never overstated. If the sum exceeds the largest
-// float64, as a term stands for +∞, the mean stands for +∞ too.
+// MeanDown returns sum/n, for n > 0, rounded down, so that no average is overstated. If the sum exceeds the largest
+// float64 because a term stands for +∞, the result stands for +∞ too.
 func MeanDown(sum *big.Rat, n int) float64 {
 	if Float(sum) == math.MaxFloat64 {
 		return math.MaxFloat64

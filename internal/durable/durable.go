@@ -1,5 +1,5 @@
 // Package durable writes files that survive a power cut. WriteFile writes a file that appears whole or not at all.
-// SyncFolder makes the names in a folder survive. CheckName reports an open file that lost its name.
+// SyncFolder makes the names in a folder survive. CheckName reports that an open file has lost its name.
 package durable
 
 import (
@@ -18,9 +18,10 @@ import (
 // Temporary is the prefix of the names of unfinished files. An interrupted WriteFile leaves such a file behind.
 const Temporary = ".rscert-"
 
-// WriteFile writes a file that appears whole or not at all: it syncs a temporary file beside path, renames it, then
-// syncs the folder. If path is a link, it writes the file that the link leads to. An existing file keeps its mode and,
-// where the system allows, its owner. Into a device, a pipe or a socket, which a rename would replace, it writes.
+// WriteFile writes a file that appears whole or not at all. It syncs a temporary file beside path, renames this file,
+// then syncs the folder. If path is a link, WriteFile writes the file that the link leads to. An existing file keeps
+// its mode and, where the system allows, its owner. If path is a device, a pipe or a socket, WriteFile writes into it,
+// because a rename would replace it.
 func WriteFile(path string, data []byte) error {
 	target, err := Resolve(path)
 	if err != nil {
@@ -36,38 +37,39 @@ func WriteFile(path string, data []byte) error {
 		return writeInto(path, data, 0)
 	}
 	if named, err := os.Lstat(target); err != nil || !os.SameFile(info, named) {
-		// /dev/stdout leads to a file that is open already, whatever its name: after a rename its other writers would lose it.
+		// /dev/stdout leads to a file that is already open. After a rename, the file's other writers would write to a
+		// lost file.
 		return writeInto(path, data, os.O_APPEND)
 	}
 	return replace(target, data, info)
 }
 
-// Resolve returns the path of the file that path leads to by links. The file may be missing.
+// Resolve follows the links at path and returns the path of the file that they lead to. The file may be missing.
 func Resolve(path string) (string, error) {
 	const most = 40 // as in Linux
 	for range most {
 		to, err := os.Readlink(path)
-		if err != nil { // missing, or no link
+		if err != nil { // path is missing or is no link
 			return path, nil
 		}
-		if ofProcess(path) { // names an open file, and may have no path
+		if ofProcess(path) { // path names an open file, which may have no other path
 			return path, nil
 		}
 		if !filepath.IsAbs(to) {
 			dir, _ := filepath.Split(path)
-			to = dir + to // not cleaned: in a/.. the folder a may be a link
+			to = dir + to // uncleaned, because in a/.. the folder a may be a link
 		}
 		path = to
 	}
 	return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 }
 
-// ofProcess reports whether a path names an open file of a process, as /dev/stdout does.
+// ofProcess reports whether a path names an open file of a process, as the target of /dev/stdout does.
 func ofProcess(path string) bool {
 	return strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/fd/")
 }
 
-// writeInto writes to what exists and is not to be replaced.
+// writeInto writes data to an existing device, pipe or file that must not be replaced.
 func writeInto(path string, data []byte, flag int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|flag, 0)
 	if err != nil {
@@ -77,10 +79,10 @@ func writeInto(path string, data []byte, flag int) error {
 	return errors.Join(err, f.Close())
 }
 
-// newMode is the mode of a new file, before the umask.
+// newMode is the mode of a new file, before the system applies the umask.
 const newMode = 0o666
 
-// replace writes a file that is new, or whose mode and owner are those of was.
+// replace writes the file at path anew. The file gets the mode and the owner in was, or newMode if was is nil.
 func replace(path string, data []byte, was fs.FileInfo) error {
 	dir, name := filepath.Split(path)
 	root, err := os.OpenRoot(cmp.Or(dir, "."))
@@ -93,14 +95,14 @@ func replace(path string, data []byte, was fs.FileInfo) error {
 	}
 	return writeIn(root, name, data, 0o600, func(f *os.File) error {
 		if owner, ok := was.Sys().(*syscall.Stat_t); ok {
-			_ = f.Chown(int(owner.Uid), int(owner.Gid)) // only root may give files away
+			_ = f.Chown(int(owner.Uid), int(owner.Gid)) // only root may change the owner of a file
 		}
 		return f.Chmod(was.Mode().Perm())
 	})
 }
 
-// WriteIn is WriteFile for a file of a folder: it follows no link, and replaces what has the name. The mode is limited
-// by the umask.
+// WriteIn writes a file in a folder, as WriteFile does, but it follows no link: it replaces whatever has the name. The
+// umask limits the mode.
 func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return writeIn(root, name, data, mode, func(*os.File) error { return nil })
 }
@@ -135,7 +137,7 @@ func writeIn(root *os.Root, name string, data []byte, mode fs.FileMode, adapt fu
 	return SyncRoot(root)
 }
 
-// fullPath names the folder in an error of a file in it.
+// fullPath puts the folder's path into an error about a file in the folder.
 func fullPath(root *os.Root, err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {
@@ -144,7 +146,7 @@ func fullPath(root *os.Root, err error) error {
 	return err
 }
 
-// SyncRoot is SyncFolder for an open folder.
+// SyncRoot does the same as SyncFolder, for an open folder.
 func SyncRoot(root *os.Root) error {
 	f, err := root.Open(".")
 	if err != nil {
@@ -153,7 +155,7 @@ func SyncRoot(root *os.Root) error {
 	return syncFolder(f)
 }
 
-// SyncFolder makes the names in a folder survive a power cut, if the system can do that.
+// SyncFolder makes the names in a folder survive a power cut, if the system supports this.
 func SyncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -170,8 +172,7 @@ func syncFolder(f *os.File) error {
 	return errors.Join(err, f.Close())
 }
 
-// CheckName returns an error unless path still names the open file. If a file has no name, the data written to it are
-// lost.
+// CheckName returns an error unless path still names the open file. Data written to a file without a name is lost.
 func CheckName(path string, file *os.File) error {
 	open, err := file.Stat()
 	if err != nil {

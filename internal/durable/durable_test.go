@@ -40,7 +40,7 @@ func expect(t *testing.T, path, data string, mode fs.FileMode) {
 	}
 }
 
-// TestModes: a new file's mode is limited by the umask, an existing file keeps its own.
+// TestModes checks that the umask limits a new file's mode, and that an existing file keeps its mode.
 func TestModes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -62,7 +62,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestOwner: root's output to another user's file leaves it theirs.
+// TestOwner checks that a file of another user still belongs to that user after root wrote to it.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may give files away")
@@ -81,7 +81,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestLinks: the file that a link leads to is written, whether it exists or not, and the link stays.
+// TestLinks writes through links to existing and missing files. The file that the link leads to must be written, and
+// the link must stay.
 func TestLinks(t *testing.T) {
 	for name, to := range map[string]string{"relative": "../there/file", "two links": "second", "by a linked folder": "../here/../there/file"} {
 		for _, exists := range []bool{true, false} {
@@ -116,7 +117,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestNoRegularFile: a pipe, also behind a link, gets the data and stays a pipe.
+// TestNoRegularFile writes to a pipe, directly and through a link. The pipe must get the data and stay a pipe.
 func TestNoRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -142,7 +143,7 @@ func TestNoRegularFile(t *testing.T) {
 	}
 }
 
-// TestDevice: /dev/null in a folder stays a device.
+// TestDevice checks that /dev/null in a folder stays a device.
 func TestDevice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "null")
 	const null = 1<<8 | 3
@@ -155,7 +156,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestOpenFile: what has been written to an open file stays when its name in /proc, where /dev/stdout leads, is an output.
+// TestOpenFile writes to the name in /proc of an open file, to which /dev/stdout leads. The earlier data in the file
+// must stay.
 func TestOpenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	f, err := os.Create(path)
@@ -187,7 +189,7 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// TestWriteIn replaces a link, and does not follow it.
+// TestWriteIn writes to a link. The link must be replaced, not followed.
 func TestWriteIn(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")

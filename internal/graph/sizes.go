@@ -15,32 +15,32 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file bounds the memory that a small model file asks for. ONNX Runtime computes all nodes with constant inputs when
-// it opens a session: a few hundred bytes of ConstantOfShape, Expand, Tile or Range can ask for any amount.
+// This file bounds the memory for which a small model file can ask. When ONNX Runtime opens a session, it computes all
+// nodes with constant inputs. So a few hundred bytes of ConstantOfShape, Expand, Tile or Range can ask for any amount.
 //
-// It follows the shapes of constants, and the values of the integers that shapes are made of, through the operators
-// that exporters use for them. What it cannot follow passes: a shape computed in another way is not bounded.
+// The check follows the shapes of constants through the operators that exporters use for them. It also follows the
+// integers from which shapes are made. It does not bound a shape that is computed in another way.
 
-// maxConstants limits the memory, in bytes, of all constants that the nodes of a model compute, and of the result of one
-// node with constant sizes. It is the size limit of a model's file: a larger constant could not be stored in it.
+// maxConstants limits the memory, in bytes, of all constants that the nodes of a model compute, and of the result of
+// any node with constant sizes. It equals the size limit of a model's file, which could not store a larger constant.
 const maxConstants = maxModel
 
-// maxFollowed limits the number of integers followed in a value.
+// maxFollowed is the maximum number of integers in a value that is followed.
 const maxFollowed = 1 << 10
 
 // knownValue describes a value whose shape is known, or at least bounded from below.
 type knownValue struct {
 	dims    []int64
-	numbers []float64 // the elements, if they are followed
-	width   int64     // bytes of an element
-	whole   bool      // it depends on constants alone, and dims is its shape
+	numbers []float64 // the elements, if the value is followed
+	width   int64     // size of an element in bytes
+	whole   bool      // the value depends on constants alone, and dims is its exact shape
 }
 
 func (v knownValue) elements() int64 { return saturatedProduct(v.dims) }
 
 func (v knownValue) bytes() int64 { return saturatedProduct([]int64{v.elements(), v.width}) }
 
-// saturatedProduct multiplies sizes; a negative size counts as 0.
+// saturatedProduct multiplies sizes. A negative size counts as 0.
 func saturatedProduct(sizes []int64) int64 {
 	if slices.ContainsFunc(sizes, func(n int64) bool { return n <= 0 }) {
 		return 0
@@ -59,7 +59,7 @@ func saturatedProduct(sizes []int64) int64 {
 const sizeHint = "export the model again: the file is damaged, or was made to take all memory"
 
 // checkSizes refuses a model with a tensor that declares more elements than it holds, or with nodes that make constants
-// of more than limit bytes.
+// of more than limit bytes in total.
 func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 	eachTensor(m, func(t *onnxpb.TensorProto) {
 		if err == nil && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL && saturatedProduct(t.Dims) > storedElements(t) {
@@ -86,7 +86,8 @@ func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 	return nil
 }
 
-// denseValue describes a sparse tensor once it is filled up; our onnx.proto omits its field of sizes.
+// denseValue describes a sparse tensor in dense form. The project's onnx.proto omits the field with the tensor's
+// dimensions.
 func denseValue(t *onnxpb.SparseTensorProto) knownValue {
 	const field = 3
 	v := knownValue{width: widthOf(t.GetValues().GetDataType()), whole: true}
@@ -112,7 +113,7 @@ func denseValue(t *onnxpb.SparseTensorProto) knownValue {
 	return v
 }
 
-// sizeScope holds the known values of a graph, with the scopes around it.
+// sizeScope holds the known values of a graph. It also leads to the scopes around the graph.
 type sizeScope struct {
 	function string
 	values   map[string]knownValue
@@ -132,7 +133,7 @@ func (s *sizeScope) find(name string) (knownValue, bool) {
 	return knownValue{}, false
 }
 
-// sizeCheck adds up the constants of a model.
+// sizeCheck sums the sizes of a model's constants.
 type sizeCheck struct{ limit, left int64 }
 
 func (c *sizeCheck) graph(g *onnxpb.GraphProto, outer *sizeScope) error {
@@ -168,7 +169,7 @@ func (c *sizeCheck) nodes(nodes []*onnxpb.NodeProto, s *sizeScope) error {
 	return nil
 }
 
-// storedValue describes a tensor of the file.
+// storedValue describes a tensor that the file stores.
 func storedValue(t *onnxpb.TensorProto) knownValue {
 	v := knownValue{dims: t.Dims, width: widthOf(t.GetDataType()), whole: true}
 	if saturatedProduct(t.Dims) > maxFollowed {
@@ -198,13 +199,13 @@ func storedValue(t *onnxpb.TensorProto) knownValue {
 	return v
 }
 
-// storedElements is an upper bound on the elements that a tensor's data hold.
+// storedElements returns an upper bound on the number of elements that a tensor's data hold.
 func storedElements(t *onnxpb.TensorProto) int64 {
 	if len(t.RawData) > 0 {
 		return int64(len(t.RawData)) * 8 / int64(max(elementBits[onnxpb.TensorProto_DataType(t.GetDataType())], 1))
 	}
-	const most = 2 // small types lie in pairs
-	// Doubles, uint64s and texts are in fields that our onnx.proto omits; each takes a byte at least.
+	const most = 2 // two elements of a small type can share a byte
+	// Doubles, uint64s and strings are in fields that the project's onnx.proto omits. Each takes at least one byte.
 	return most * int64(max(len(t.FloatData), len(t.Int32Data), len(t.Int64Data), len(t.ProtoReflect().GetUnknown())))
 }
 
@@ -220,7 +221,7 @@ func sizesText(dims []int64) string {
 	return "[" + strings.Join(texts, ",") + "]"
 }
 
-// widthOf is the size of an element in bytes, at least 1.
+// widthOf returns the size of an element in bytes. The size is at least 1.
 func widthOf(t int32) int64 {
 	return int64(max(elementBits[onnxpb.TensorProto_DataType(t)]/8, 1))
 }

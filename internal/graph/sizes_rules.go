@@ -8,10 +8,12 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// sizeRule describes the first output of a node by its inputs in a scope; false: it is not followed.
+// sizeRule describes the first output of a node from the node's inputs in a scope. It returns false if the output
+// cannot be followed.
 type sizeRule func(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool)
 
-// sizeRules holds the operators of ONNX that are followed. A rule gets an empty knownValue for an unknown input.
+// sizeRules holds the rules of the ONNX operators that are followed. A rule gets an empty knownValue for each unknown
+// input.
 var sizeRules = map[string]sizeRule{
 	"ConstantOfShape": constantOfShape, "Expand": expandedSize, "Tile": tiledSize, "Range": rangeSize, "OneHot": oneHotSize,
 	"Pad": paddedSize, "Resize": resizedSize, "HannWindow": windowSize, "HammingWindow": windowSize, "BlackmanWindow": windowSize,
@@ -71,7 +73,7 @@ func constantSize(n *onnxpb.NodeProto) (knownValue, bool) {
 	return knownValue{}, false
 }
 
-// sizesOf turns numbers into sizes, saturated.
+// sizesOf converts numbers into sizes. A number that is too large becomes the largest size.
 func sizesOf(numbers []float64) []int64 {
 	sizes := make([]int64, len(numbers))
 	for i, x := range numbers {
@@ -96,7 +98,7 @@ func constantOfShape(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].numbers != nil || in[0].whole && in[0].elements() == 0
 }
 
-// broadcastSizes returns the shape of two broadcast shapes; sizes of 1 stretch.
+// broadcastSizes returns the shape that results from broadcasting two shapes. Sizes of 1 stretch.
 func broadcastSizes(a, b []int64) []int64 {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -154,7 +156,7 @@ func windowSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return knownValue{dims: sizesOf(in[0].numbers), width: 4, whole: true}, len(in[0].numbers) == 1
 }
 
-// paddedSize follows Pad from opset 11 on; the padding alone is a lower bound if the shape is unknown.
+// paddedSize follows Pad from opset 11 on. If the shape is unknown, the padding alone is a lower bound.
 func paddedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	pads := in[1].numbers
 	if len(n.Input) > 3 || len(pads)%2 != 0 || len(pads) == 0 {
@@ -171,7 +173,7 @@ func paddedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, true
 }
 
-// resizedSize follows Resize with sizes or with scales, for known shapes.
+// resizedSize follows Resize with sizes or with scales, if the shape is known.
 func resizedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := knownValue{width: max(in[0].width, 1), whole: true}
 	switch {
@@ -187,7 +189,7 @@ func resizedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, false
 }
 
-// productSize follows MatMul of constants.
+// productSize follows MatMul if both inputs are constants.
 func productSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	a, b := in[0].dims, in[1].dims
 	if !in[0].whole || !in[1].whole || len(a) < 2 || len(b) < 2 {
@@ -230,7 +232,7 @@ func shapeNumbers(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole && len(n.Attribute) == 0
 }
 
-// reshapedSize keeps the number of elements: a target with a free size or a copied one becomes a vector.
+// reshapedSize keeps the number of elements. If the target has a free or a copied size, the result counts as a vector.
 func reshapedSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	v.dims = sizesOf(in[1].numbers)
@@ -240,7 +242,7 @@ func reshapedSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole && in[1].numbers != nil
 }
 
-// unsqueezedSize puts sizes of 1 at the axes.
+// unsqueezedSize inserts sizes of 1 at the axes.
 func unsqueezedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	axes := attribute(n, "axes").GetInts()
 	for _, x := range in[1].numbers {
@@ -264,8 +266,8 @@ func unsqueezedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole
 }
 
-// sameSize follows operators that keep the number of elements. Transpose and Squeeze change the shape: behind them, only
-// products of sizes are right, and numbers are followed for vectors.
+// sameSize follows operators that keep the number of elements. Transpose and Squeeze change the shape, so after them
+// only products of sizes are right. Numbers are followed only for vectors.
 func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	switch n.GetOpType() {
@@ -288,7 +290,7 @@ func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole
 }
 
-// elementwise follows broadcasting operators of constants, and computes their numbers by f if it is not nil.
+// elementwise follows broadcasting operators on constants. If f is not nil, it computes the resulting numbers by f.
 func elementwise(f func(a, b float64) float64) sizeRule {
 	return func(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 		v := knownValue{whole: true, width: 1}

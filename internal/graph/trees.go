@@ -8,22 +8,23 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file refuses decision trees that never end: ONNX Runtime follows a tree from child to child without a limit, and
-// cannot be interrupted. It visits the nodes of a tree recursively when it opens a session, so deep trees would overflow
-// its stack.
+// This file refuses decision trees that never end. ONNX Runtime follows a tree from child to child without a limit, and
+// cannot be interrupted. When it opens a session, it visits the nodes of each tree recursively, so deep trees would
+// overflow the stack.
 
-// maxTreeDepth limits the nodes on a path: 50,000 overflow the stack of ONNX Runtime 1.29. Trees in use have some tens;
-// LightGBM's, which test one category a node, have thousands.
+// maxTreeDepth is the maximum number of nodes on a path. A path of 50,000 nodes overflows the stack of ONNX Runtime
+// 1.29. Paths in trees of practical use have some tens of nodes. In LightGBM's trees, which test one category per node,
+// paths have thousands.
 const maxTreeDepth = 10_000
 
-// treeOperators are the operators of decision trees. The tree of the last is an array of branches and one of leaves.
+// treeOperators are the operators of decision trees. TreeEnsemble stores branches and leaves in separate arrays.
 var treeOperators = []string{"TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"}
 
 const treeHint = "export the model again: the file is damaged, or was made to hang its reader"
 
 // checkTrees refuses a model with a tree that has a cycle, a child that does not exist, or a path of more than
-// maxTreeDepth nodes. Branches may share a child, as LightGBM's tests of several categories do. It takes time linear in
-// the number of nodes.
+// maxTreeDepth nodes. Several branches may share a child, as in LightGBM's tests of several categories. The time is
+// linear in the number of nodes.
 func checkTrees(m *onnxpb.ModelProto) error {
 	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
 		if n.GetDomain() != machineLearning || !slices.Contains(treeOperators, n.GetOpType()) {
@@ -40,14 +41,14 @@ func checkTrees(m *onnxpb.ModelProto) error {
 	})
 }
 
-// branching lists the two children of each node, noChild for leaves.
+// branching lists the two children of each node. A leaf has noChild twice.
 type branching [][2]int32
 
 const noChild = -1
 
 var errChild = errors.New("with a child that does not exist")
 
-// branchesOf reads the nodes of a tree operator.
+// branchesOf returns the branching of a tree operator.
 func branchesOf(n *onnxpb.NodeProto) (branching, error) {
 	seen := make(map[string]bool)
 	for _, a := range n.Attribute {
@@ -61,14 +62,14 @@ func branchesOf(n *onnxpb.NodeProto) (branching, error) {
 		read = numberedBranches
 	}
 	all, err := read(n)
-	if err == nil && len(all) == 0 { // or a function's caller gives them
+	if err == nil && len(all) == 0 { // also if the caller of a function supplies them
 		err = errors.New("without nodes")
 	}
 	return all, err
 }
 
-// namedBranches reads the nodes of TreeEnsembleClassifier and TreeEnsembleRegressor, which have a pair of numbers as
-// their name: of the tree, and of the node in it.
+// namedBranches returns the branching of TreeEnsembleClassifier and TreeEnsembleRegressor. Two numbers name a node
+// there: the number of the tree, and the number of the node in this tree.
 func namedBranches(n *onnxpb.NodeProto) (branching, error) {
 	trees, ids, modes := attribute(n, "nodes_treeids").GetInts(), attribute(n, "nodes_nodeids").GetInts(), stringsOf(attribute(n, "nodes_modes"))
 	children := [2][]int64{attribute(n, "nodes_truenodeids").GetInts(), attribute(n, "nodes_falsenodeids").GetInts()}
@@ -102,7 +103,7 @@ func namedBranches(n *onnxpb.NodeProto) (branching, error) {
 	return all, nil
 }
 
-// numberedBranches reads the nodes of TreeEnsemble, which have their place in the lists as their number.
+// numberedBranches returns the branching of TreeEnsemble. There a node's position in the lists is its number.
 func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
 	sides := [2][2][]int64{
 		{attribute(n, "nodes_truenodeids").GetInts(), attribute(n, "nodes_trueleafs").GetInts()},
@@ -135,17 +136,17 @@ func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
 	return all, nil
 }
 
-// Marks of nodes during check.
+// These marks show the state of a node during check.
 const (
 	unseen = iota
 	open   // on the path to the current node
 	closed
 )
 
-// check walks all nodes depth first.
+// check visits all nodes, depth first.
 func (b branching) check() error {
 	marks, next := make([]uint8, len(b)), make([]uint8, len(b))
-	height := make([]int32, len(b)) // of closed nodes: the longest path down, in nodes
+	height := make([]int32, len(b)) // for each closed node, the number of nodes on the longest path down from it
 	var path []int32
 	for start := range b {
 		if marks[start] != unseen {
@@ -175,7 +176,7 @@ func (b branching) check() error {
 	return nil
 }
 
-// below returns the height of a node's higher child, 0 for a leaf.
+// below returns the height of a node's higher child. It returns 0 for a leaf.
 func (b branching) below(at int32, height []int32) (most int32) {
 	for _, child := range b[at] {
 		if child != noChild {

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// tree is a node of trees in a test: its children, leaf for a leaf.
+// tree holds the nodes of a test's trees. Each node has two children; a leaf has the value leaf.
 type tree struct{ id, yes, no int64 }
 
 const leaf = -9
@@ -24,7 +24,7 @@ func modelOf(nodes ...*onnxpb.NodeProto) *onnxpb.ModelProto {
 	return &onnxpb.ModelProto{Graph: &onnxpb.GraphProto{Node: nodes}}
 }
 
-// named is a classifier of one tree.
+// named returns a classifier with one tree.
 func named(nodes ...tree) *onnxpb.NodeProto {
 	n := Node("TreeEnsembleClassifier", []string{"x"}, "y")
 	n.Domain = proto.String(machineLearning)
@@ -45,8 +45,8 @@ func named(nodes ...tree) *onnxpb.NodeProto {
 	return n
 }
 
-// numbered is a TreeEnsemble of opset 5 with the children of its branches; children[i] ≥ 100 is leaf children[i] − 100 of
-// two leaves.
+// numbered returns a TreeEnsemble of opset 5 whose branches have these children. A value children[i] ≥ 100 stands for
+// leaf children[i] − 100 of two leaves.
 func numbered(root int64, children ...[2]int64) *onnxpb.NodeProto {
 	n := Node("TreeEnsemble", []string{"x"}, "y")
 	n.Domain = proto.String(machineLearning)
@@ -77,7 +77,7 @@ func TestCheckTrees(t *testing.T) {
 	const cycle, missing = "a node is its own descendant: TreeEnsemble", "with a child that does not exist"
 	for name, c := range map[string]struct {
 		model *onnxpb.ModelProto
-		want  string // "": it passes
+		want  string // "" means that the model passes
 	}{
 		"tree":              {modelOf(named(tree{7, 1, 2}, tree{1, leaf, 0}, tree{2, 3, 4}, tree{3, leaf, 0}, tree{4, leaf, 0})), ""},
 		"one leaf":          {modelOf(named(tree{0, leaf, 0})), ""},
@@ -108,7 +108,7 @@ func TestCheckTrees(t *testing.T) {
 	}
 }
 
-// chain is a tree whose branches have each a leaf and the next branch.
+// chain returns a tree in which each branch has one leaf and the next branch as children.
 func chain(length int64) []tree {
 	var nodes []tree
 	for i := range length - 1 {
@@ -117,7 +117,8 @@ func chain(length int64) []tree {
 	return append(nodes, tree{2 * (length - 1), leaf, 0})
 }
 
-// TestDeepTrees: the limit is on the path, and the walk's time does not grow with the number of paths.
+// TestDeepTrees checks that the limit concerns paths, and that the time of the walk does not grow with the number of
+// paths.
 func TestDeepTrees(t *testing.T) {
 	if err := checkTrees(modelOf(named(chain(maxTreeDepth)...))); err != nil {
 		t.Error(err)
@@ -125,7 +126,7 @@ func TestDeepTrees(t *testing.T) {
 	if err := checkTrees(modelOf(named(chain(maxTreeDepth + 1)...))); err == nil || !strings.Contains(err.Error(), "10000 nodes on a path") {
 		t.Errorf("error %v", err)
 	}
-	var ladder []tree // 2^5000 paths
+	var ladder []tree // there are 2^5000 paths
 	for i := range int64(5000) {
 		ladder = append(ladder, tree{i, i + 1, i + 1})
 	}

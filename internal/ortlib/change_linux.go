@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// changeTime returns the time of the last change to the file or its names.
+// changeTime returns the time of the last change to the file's content, mode or names.
 func changeTime(info fs.FileInfo) time.Time {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(s.Ctim.Unix())

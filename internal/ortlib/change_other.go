@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changeTime returns the time of the last change to the file's content; callers compare its identity, too.
+// changeTime returns the time of the last change to the file's content. Callers also compare the file's identity.
 func changeTime(info fs.FileInfo) time.Time { return info.ModTime() }

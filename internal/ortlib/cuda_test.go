@@ -61,7 +61,8 @@ func TestSitePackages(t *testing.T) {
 	}
 }
 
-// TestPythonPackagesRunsNothingPlanted asks the real python3 in a folder with modules of the names that it imports.
+// TestPythonPackagesRunsNothingPlanted asks the real python3 for its folders. The current folder holds modules with the
+// names that python3 imports; none of them may run.
 func TestPythonPackagesRunsNothingPlanted(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -71,7 +72,7 @@ func TestPythonPackagesRunsNothingPlanted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("PYTHONPATH", ":.:"+dir) // an absolute folder is the user's word, but isolated mode ignores it too
+	t.Setenv("PYTHONPATH", ":.:"+dir) // the user chose this absolute folder, but isolated mode ignores it too
 	if len(pythonPackages()) == 0 {
 		t.Skip("no python3")
 	}

@@ -15,16 +15,16 @@ import (
 	"strings"
 )
 
-// Opened is the file of a library, opened and hashed, so that the bytes that are loaded are the bytes that were checked.
+// Opened is the open file of a library that was hashed. With it, a caller can load the same bytes that were checked.
 type Opened struct {
 	file   *os.File
-	path   string // absolute
+	path   string // absolute path
 	sum    string
 	before fs.FileInfo
 }
 
-// OpenLibrary opens and hashes the library at path. If 'rscert setup' put it into the cache, it must be the published
-// one, as in CheckPinned.
+// OpenLibrary opens and hashes the library at path. A library that 'rscert setup' put into the cache must be the
+// published one, as in CheckPinned.
 func OpenLibrary(path string) (*Opened, error) {
 	if err := RegularFile(path); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func OpenLibrary(path string) (*Opened, error) {
 	return l, nil
 }
 
-// check hashes the open file, and compares it with the published hashes if it is in the cache.
+// check hashes the open file. If the file is in the cache, check compares the hash with the published hashes.
 func (l *Opened) check() (err error) {
 	if l.before, err = l.file.Stat(); err != nil {
 		return err
@@ -61,10 +61,11 @@ func (l *Opened) check() (err error) {
 // SHA256 returns the SHA-256 of the library's file in hex.
 func (l *Opened) SHA256() string { return l.sum }
 
-// Path returns the absolute path to load the library from. On Linux it is the path of the open file itself, unless the
-// library may need others beside it, which are found by its path: execution providers, or those of an unknown build with
-// a search path of its own. A library loaded by its own path could be exchanged after it was hashed; call Unchanged after
-// loading it. The loader tells libraries apart by their paths, so never close l after it was loaded.
+// Path returns the absolute path from which to load the library. On Linux it is the path of the open file itself,
+// unless the library may need files beside it: execution providers, or the files of an unknown build that has its own
+// search path. Such files are found relative to the library's path. A library that is loaded from its own path could be
+// exchanged after it was hashed, so call Unchanged after loading it. The loader distinguishes libraries by their paths,
+// so never close l after loading the library.
 func (l *Opened) Path() string {
 	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
 	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {
@@ -83,7 +84,7 @@ func (l *Opened) needsFolder() bool {
 	}
 	e, err := elf.NewFile(l.file)
 	if err != nil {
-		return false // the loader will say so
+		return false // the loader will report the error
 	}
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
 		if paths, err := e.DynString(tag); err != nil || len(paths) > 0 {
@@ -93,9 +94,9 @@ func (l *Opened) needsFolder() bool {
 	return false
 }
 
-// Unchanged returns an error if the library's file was written to, or another put in its place, since it was hashed.
-// It notices an exchange after the other library was loaded, and so after that library's initial code ran; it notices
-// none where a folder above it was renamed, nor changes that the file system gives no new change time.
+// Unchanged returns an error if the library's file was changed or replaced after it was hashed. It notices a
+// replacement only after the other library was loaded, so the initial code of that library has already run. It does not
+// notice that a folder above the file was renamed, nor a change for which the file system records no new change time.
 func (l *Opened) Unchanged() error {
 	after, err := l.file.Stat()
 	if err != nil {
@@ -112,7 +113,7 @@ func (l *Opened) Unchanged() error {
 	return nil
 }
 
-// Known reports whether a SHA-256, in hex, is that of a published library of ONNX Runtime that this rscert knows.
+// Known reports whether a SHA-256, in hex, belongs to a published library of ONNX Runtime that this rscert knows.
 func Known(sum string) bool {
 	for line := range strings.Lines(pinnedList) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == sum {

@@ -19,8 +19,8 @@ func putLibrary(t *testing.T, path, text string) {
 	}
 }
 
-// TestOpenLibrary exchanges a library between hashing and loading: the bytes that were hashed are loaded, and the
-// exchange is noticed.
+// TestOpenLibrary exchanges a library between hashing and loading. The bytes that were hashed must be loaded, and the
+// exchange must be noticed.
 func TestOpenLibrary(t *testing.T) {
 	const text = "a library"
 	sum := sha256.Sum256([]byte(text))
@@ -45,7 +45,7 @@ func TestOpenLibrary(t *testing.T) {
 			if l.SHA256() != hex.EncodeToString(sum[:]) {
 				t.Errorf("%s: SHA-256 %s", name, l.SHA256())
 			}
-			time.Sleep(20 * time.Millisecond) // for another change time
+			time.Sleep(20 * time.Millisecond) // so that the change time differs
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}

@@ -41,17 +41,18 @@ func pinnedIn(folder, source string) map[string][]string {
 	return hashes
 }
 
-// CheckPinned checks the library at path, and all files beside it, against the pinned hashes, if 'rscert setup' put
-// it into the cache: cached files can be damaged by faults of disks and downloads, and a loaded library runs inside
-// rscert. It checks at every load, which takes some 20 ms for 28 MB (100 ms for OpenVINO's 160 MB): a record of an
-// earlier check could itself be wrong. Files outside the cache are the user's and are not checked.
+// CheckPinned checks the library at path, and all files beside it, against the pinned hashes. It checks only libraries
+// that 'rscert setup' put into the cache; files outside the cache are the user's. Faults of disks and downloads can
+// damage cached files, and a loaded library runs inside rscert. CheckPinned hashes the files at every load, because a
+// record of an earlier check could itself be wrong. This takes about 20 ms for 28 MB, and 100 ms for the 160 MB of
+// OpenVINO.
 func CheckPinned(path string) error { return checkPinned(path, "") }
 
-// checkPinned is CheckPinned for a library with a known SHA-256; "": it is hashed.
+// checkPinned does the same as CheckPinned, for a library with a known SHA-256. If sum is "", it hashes the library.
 func checkPinned(path, sum string) error {
 	root, err := cacheRoot()
 	if err != nil {
-		return nil // if there is no cache, the library is elsewhere
+		return nil // without a cache, the library is elsewhere
 	}
 	folder, err := filepath.Rel(root, filepath.Dir(path))
 	if err != nil || strings.HasPrefix(folder, "..") {

@@ -1,5 +1,5 @@
 // Package programs starts other programs, such as python3, nvidia-smi and sbatch. It never runs code from the current
-// folder, which may have come with a stranger's model.
+// folder, because the folder may have come with a stranger's model.
 package programs
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Find returns the absolute path of a program on the PATH. It passes over relative folders of the PATH, the empty one
-// included, and goes on with the next folder. The error wraps exec.ErrNotFound.
+// Find returns the absolute path of a program on the PATH. It skips relative folders of the PATH, including the empty
+// one. If it finds no program, the error wraps exec.ErrNotFound.
 func Find(name string) (string, error) {
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		if !filepath.IsAbs(folder) {
@@ -26,18 +26,19 @@ func Find(name string) (string, error) {
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
-// executable reports whether path is a file that somebody may execute.
+// executable reports whether path is a file that somebody has the permission to execute.
 func executable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// Command returns a command that runs the program that Find finds. Running it fails with Find's error if there is none.
-// It runs in the root folder, and its environment leads neither it nor the programs that it starts to the current
-// folder, as an interpreter's "#!/usr/bin/env python3" would with "." on the PATH.
+// Command returns a command that runs the program that Find finds. If there is no such program, running the command
+// fails with Find's error. The command runs in the root folder. Its environment has no path to the current folder,
+// neither for the program nor for the programs that it starts. (With "." on the PATH, the line "#!/usr/bin/env python3"
+// in a script would start a python3 from the current folder.)
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	path, err := Find(name)
-	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // an absolute path
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // path is absolute
 	cmd.Args[0] = name
 	cmd.Err = err
 	cmd.Dir = string(filepath.Separator)
@@ -45,10 +46,10 @@ func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// searchPaths are the variables with lists of folders that programs run code from.
+// searchPaths lists the variables that name folders from which programs run code.
 var searchPaths = []string{"PATH", "PYTHONPATH", "NODE_PATH"}
 
-// environment returns this process's environment without the relative folders of searchPaths.
+// environment returns this process's environment without relative folders in the variables of searchPaths.
 func environment() []string {
 	env := os.Environ()
 	for i, setting := range env {
@@ -57,11 +58,12 @@ func environment() []string {
 			env[i] = name + "=" + absolute(value)
 		}
 	}
-	// Python leaves the current folder out of its modules' path (from 3.11 on; -I does it in all versions).
+	// With this setting, Python (from 3.11 on) does not search the current folder for modules. The option -I has this
+	// effect in all versions.
 	return append(env, "PYTHONSAFEPATH=1")
 }
 
-// absolute returns the absolute folders of a list of folders.
+// absolute removes the relative folders from a list of folders.
 func absolute(list string) string {
 	folders := slices.DeleteFunc(filepath.SplitList(list), func(folder string) bool { return !filepath.IsAbs(folder) })
 	return strings.Join(folders, string(filepath.ListSeparator))

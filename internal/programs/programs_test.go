@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// plant makes a program that prints what it is.
+// plant writes a program that prints its own description.
 func plant(t *testing.T, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -52,7 +52,7 @@ func TestFindSkipsTheCurrentFolder(t *testing.T) {
 	}
 }
 
-// TestEnvironment: programs that a program starts do not come from the current folder either.
+// TestEnvironment checks that programs started by a program do not come from the current folder either.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("PATH", ".:/bin::bin:/usr/bin")
 	t.Setenv("PYTHONPATH", ":/opt/python")

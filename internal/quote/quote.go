@@ -15,12 +15,12 @@ import (
 // This constant is the maximum number of bytes printed from a name or a field, about one line.
 const show = 80
 
-// Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and letters of all scripts,
-// and escapes marks that change the direction of writing. It also escapes the first sign of what CI services take for
-// commands: "::error" at the start of a line, and "##[error]" or "##vso[task]" anywhere.
+// Line returns s on one line, with unprintable characters escaped as in Go. It keeps spaces and the letters of all
+// scripts, and escapes marks that change the direction of writing. It also escapes the first character of commands to
+// CI services: "::error" at the start of a line, and "##[error]" or "##vso[task]" anywhere.
 func Line(s string) string { return disarm(escape(s)) }
 
-// commands matches the first sign of a command to GitHub Actions, Azure Pipelines or TeamCity.
+// commands matches the first character of a command to GitHub Actions, Azure Pipelines or TeamCity.
 var commands = regexp.MustCompile(`^\s*::|##[a-zA-Z-]*\[`)
 
 func disarm(s string) string {
@@ -60,13 +60,13 @@ func printable(s string) bool {
 	return true
 }
 
-// Name returns Line of a name or of a short list of names, cut to at most about one line.
+// Name returns Line of a name or of a short list of names, and limits it to about one line.
 func Name(s string) string {
 	s, more := cut(s)
 	return Line(s) + more
 }
 
-// Field returns s as a Go string in quotes, cut to at most about one line.
+// Field returns s as a quoted Go string, and limits it to about one line.
 func Field[T string | []byte](s T) string {
 	text, more := cut(string(s[:min(len(s), show+utf8.UTFMax)]))
 	return disarm(strconv.Quote(text)) + more

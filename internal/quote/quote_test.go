@@ -23,7 +23,7 @@ func TestLine(t *testing.T) {
 		"\ufffd":             "\ufffd",
 		"::error::x":         `\x3a:error::x`,
 		" ::error::x":        ` \x3a:error::x`,
-		"\n::error::x":       `\n::error::x`, // not at the start of a line any more
+		"\n::error::x":       `\n::error::x`, // no longer at the start of a line
 		"a::b #1 ##":         "a::b #1 ##",
 		"a ##[error]b":       `a \x23#[error]b`,
 		"##vso[task]":        `\x23#vso[task]`,
@@ -75,7 +75,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// TestShell gives quoted words to real shells, which must read them as they were.
+// TestShell gives quoted words to real shells. The shells must return the words unchanged.
 func TestShell(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestShell(t *testing.T) {
 			t.Errorf("%q is quoted with control bytes: %q", word, quoted)
 		}
 		got, err := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+quoted).Output()
-		if word == "-n" { // a word of printf itself
+		if word == "-n" { // here printf itself interprets the word
 			got, err = exec.CommandContext(t.Context(), bash, "-c", "printf %s -- "+quoted).Output()
 			got = bytes.TrimPrefix(got, []byte("--"))
 		}

@@ -6,11 +6,13 @@ import (
 	"strings"
 )
 
-// plainWord leaves out what begins with "=": zsh looks for a program of this name.
+// plainWord matches words that need no quotes. It does not match a word that begins with "=", because zsh replaces such
+// a word by the path of a program.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+-][A-Za-z0-9_./:,@%+=-]*$`)
 
-// Shell quotes a word for a POSIX shell, on one line. Unprintable characters become escapes in $'…', which bash, zsh,
-// ksh and POSIX since 2024 read; do not write such words into a script for sh.
+// Shell quotes a word for a POSIX shell, on one line. Unprintable characters become escapes in $'…'. The shells bash,
+// zsh and ksh understand these escapes, and POSIX contains them since 2024. Do not write such words into a script for
+// sh.
 func Shell(s string) string {
 	switch {
 	case plainWord.MatchString(s):
@@ -26,7 +28,7 @@ func Shell(s string) string {
 		case ' ' <= c && c <= '~':
 			b.WriteByte(c)
 		default:
-			fmt.Fprintf(&b, `\%03o`, c) // three digits: a digit may follow
+			fmt.Fprintf(&b, `\%03o`, c) // three digits, because another digit may follow
 		}
 	}
 	return "$'" + b.String() + "'"

@@ -6,11 +6,13 @@ import (
 	"github.com/rscert/rscert/internal/acce"
 )
 
-// maxDiagrams limits the radii drawn: of more, the first, the last and some between.
+// maxDiagrams is the maximum number of radii drawn. If there are more radii, the first, the last and some between them
+// are drawn.
 const maxDiagrams = 5
 
-// OfStudy pictures a study's results: the diagrams of some radii, and CCE and CBS by radius, each for the stated bounds
-// and for all examples together. It leaves the title and the size to the caller.
+// OfStudy returns the picture of a study's results: the diagrams at some radii, and CCE and CBS by radius. Each measure
+// has a curve for the stated bounds and a curve that holds for all examples together. OfStudy sets neither the title
+// nor the size.
 func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
 	attack := Attack{Measures: measures(results)}
 	for _, k := range drawn(len(results)) {
@@ -27,7 +29,7 @@ func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
 	return attack, nil
 }
 
-// drawn returns up to maxDiagrams of n indices, evenly spread, with both ends.
+// drawn returns at most maxDiagrams of the indices below n. They are evenly spread and include both ends.
 func drawn(n int) (indices []int) {
 	for i := range min(n, maxDiagrams) {
 		k := i
@@ -39,7 +41,8 @@ func drawn(n int) (indices []int) {
 	return indices
 }
 
-// measures returns CBS and CCE by radius, each for one bound and for all together.
+// measures returns CBS and CCE by radius. Each has one version for single bounds and one version for all examples
+// together.
 func measures(results []acce.Result) []Measure {
 	level := ""
 	if c := results[0].Certified; c != nil {

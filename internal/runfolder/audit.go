@@ -9,19 +9,20 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// Holdings are the contents of a run folder with the result of an audit: each line is compared with its checksum and
-// run.json, and the files with each other. Each list describes the faults found and is empty if there are none.
+// Holdings are the contents of a run folder with the result of an audit. The audit compares each line with the line's
+// checksum and with run.json, and compares the files with each other. Each list describes the faults found and is empty
+// if there are none.
 type Holdings struct {
-	Evidence *Evidence // nil if Changed
+	Evidence *Evidence // nil if run.json is damaged
 	Records  []Record  // examples with votes and a certificate, up to the first damaged line
 	Changed  []string  // files or lines that changed after they were written
 	Extent   []string  // examples that are missing or do not belong to the run
 	Record   []string  // contradictions in run.json
-	// OwnBounds means that bounds.csv has the columns of this version of rscert.
+	// OwnBounds means that bounds.csv has the columns that this version of rscert writes.
 	OwnBounds bool
 }
 
-// Audit audits the run folder at path. It returns an error if path is no run folder, has a newer format or cannot be
+// Audit audits the run folder at path. It returns an error if path is not a run folder, has a newer format or cannot be
 // read.
 func Audit(path string) (*Holdings, error) {
 	h := &Holdings{}
@@ -46,7 +47,7 @@ func Audit(path string) (*Holdings, error) {
 	return h, nil
 }
 
-// isDamage reports whether err is a fault in the data, not a failure to read it.
+// isDamage reports whether err describes a fault in the data. A failure to read the data is no such fault.
 func isDamage(err error) bool {
 	var damage *DamageError
 	var limit *memory.LimitError
@@ -92,7 +93,8 @@ func (h *Holdings) readLines() error {
 	return nil
 }
 
-// take records the damage of a file, or that its lines do not belong to the run. It returns errors of reading.
+// take records damage to a file, and lines that do not belong to the run. It returns other errors, such as failed
+// reads.
 func (h *Holdings) take(path string, d *damage, err error) error {
 	if d != nil {
 		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))
@@ -106,7 +108,7 @@ func (h *Holdings) take(path string, d *damage, err error) error {
 	return nil
 }
 
-// pair joins votes and certificates of the same examples.
+// pair compares the votes and the certificates, which must be of the same examples.
 func (h *Holdings) pair(votes content[votesLine], certs content[certify.Certificate]) {
 	n := min(len(votes.values), len(certs.values))
 	for i, v := range votes.values[:n] {
@@ -143,7 +145,7 @@ func (h *Holdings) auditExtent() {
 	}
 }
 
-// auditRecord compares entries of run.json that must agree.
+// auditRecord compares the entries of run.json that must agree with each other.
 func (h *Holdings) auditRecord() {
 	run := h.Evidence.Run
 	p := run.Parameters
@@ -155,5 +157,5 @@ func (h *Holdings) auditRecord() {
 	}
 }
 
-// Format returns the format of the folder, and whether its lines carry checksums.
+// Format returns the folder's format version and reports whether the lines carry checksums.
 func (r Run) Format() (schema int, checksums bool) { return r.Schema, r.sealed() }

@@ -14,13 +14,13 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// boundsHeader names the columns of bounds.csv. examples is the number of sampled examples, and alpha the failure
-// probability of a row; a count of the failures among the rows needs both. certified is 0 where the class is not
-// certified within the radius. lower and upper then bound the score of the label, and an example without a label has
-// no row. check is the row's checksum.
+// boundsHeader names the columns of bounds.csv. The column examples holds the number of sampled examples, and alpha the
+// failure probability of a row. To bound the number of wrong rows, a reader needs both columns. The column certified is
+// 0 where the class is not certified within the radius; lower and upper then bound the score of the label. An example
+// without a label then has no row. The column check holds the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// Indices of columns: in both headers, and the last two in boundsHeader only.
+// These are the indices of columns. The last two columns are in boundsHeader only, the others in both headers.
 const (
 	labelField      = 1
 	predictionField = 2
@@ -33,11 +33,11 @@ const (
 	alphaField      = 10
 )
 
-// certifiedHeader is the header of earlier files, whose rows are all of certified classes.
+// certifiedHeader is the header of files from earlier versions. All rows of such a file are about certified classes.
 const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
-// WriteBounds writes bounds.csv: bounds on the confidence under attack, a row an example and radius. examples is the
-// number of sampled examples. The rows name no run.
+// WriteBounds writes bounds.csv, the bounds on the confidence under attack, with one row per example and radius. The
+// argument examples is the number of sampled examples. The checksums of the rows do not identify a run.
 func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int) error {
 	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), 0, rows, examples))
 	return err
@@ -63,7 +63,7 @@ func boundsRow(r certify.ConfidenceBound, examples int) []byte {
 	w.Int(r.Index)
 	w.Int(r.Label)
 	w.Int(r.Prediction)
-	if r.Label == certify.UnknownLabel { // neither right nor wrong
+	if r.Label == certify.UnknownLabel { // without a label, the prediction is neither right nor wrong
 		w.Empty()
 	} else {
 		w.Bool(r.Correct)
@@ -86,27 +86,27 @@ type boundRow struct {
 	certified bool
 }
 
-// ownRow is what a row of bounds.csv says.
+// ownRow holds the contents of a row of bounds.csv.
 type ownRow struct {
 	boundRow
 	label, prediction int
-	alpha             float64 // 0 in an earlier file
-	absurd            bool    // lower and upper are no interval in [0,1], or correct is not prediction = label
+	alpha             float64 // 0 in a file with the earlier header
+	absurd            bool    // [lower, upper] is no interval in [0,1], or correct contradicts prediction and label
 }
 
-// agrees reports whether a row of a certificate says what the certificate and the parameters say.
+// agrees reports whether the row agrees with the certificate and with the parameters.
 func (r ownRow) agrees(c certify.Certificate, p Parameters) bool {
 	return !r.absurd && r.label == c.Label && (c.Prediction == certify.Abstained || r.prediction == c.Prediction) &&
 		(r.alpha == 0 || r.alpha == p.Alpha)
 }
 
-// ownBounds are the rows of a bounds.csv.
+// ownBounds holds the rows of a bounds.csv.
 type ownBounds struct {
 	content[ownRow]
 	header string
 }
 
-// readBounds reads a run folder's own bounds.csv.
+// readBounds reads all rows of the bounds.csv in a run folder.
 func (r Run) readBounds(path string) (ownBounds, error) {
 	rows, err := r.openBounds(path)
 	if err != nil {
@@ -116,13 +116,13 @@ func (r Run) readBounds(path string) (ownBounds, error) {
 	return ownBounds{c, rows.header}, err
 }
 
-// boundsReader reads the rows of a bounds.csv.
+// boundsReader reads the rows of a bounds.csv one at a time.
 type boundsReader struct {
 	*valueReader[ownRow]
 	header string
 }
 
-// openBounds opens a run folder's own bounds.csv and reads its header.
+// openBounds opens the bounds.csv in a run folder and reads the header.
 func (r Run) openBounds(path string) (*boundsReader, error) {
 	b, seed := &boundsReader{header: boundsHeader}, r.Seed()
 	var err error
@@ -212,8 +212,8 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 	return row, nil
 }
 
-// boundRows lists the rows of a certificate's example: one a radius. If the example has no label, or the file has the
-// earlier header, only radii at which the class is certified count.
+// boundRows lists the rows that the example of a certificate must have, one per radius. If the example has no label, or
+// the file has the earlier header, only the radii at which the class is certified have rows.
 func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	others := header == boundsHeader && c.Label != certify.UnknownLabel
 	var rows []boundRow
@@ -225,8 +225,8 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	return rows
 }
 
-// boundsOf returns the number of certificates, from the first on, that have all their rows in order, and the offset
-// after the last of these rows. Each row must agree with its certificate.
+// boundsOf counts the certificates, from the first on, whose rows are all present and in order. It also returns the
+// offset after the last of these rows. Each row must agree with its certificate.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

@@ -17,18 +17,18 @@ import (
 )
 
 // Evidence is the input at a path given to a command: a run folder, a file of a run folder, or a file from elsewhere.
-// All commands find their input here, so they accept the same names for a run.
+// All commands find their input through Find, so they all accept the same paths.
 type Evidence struct {
 	Path string // as the user gave it
-	// Run is the run of the evidence, nil for a file from elsewhere.
+	// Run is the run that the evidence belongs to. It is nil for a file from elsewhere.
 	Run *Run
 
 	dir  string // the run's folder
 	file string // name of the given file in dir; "" for the folder itself
 }
 
-// Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and is beside a
-// run.json; this run.json is then never ignored.
+// Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and a run.json lies
+// beside it. Find never ignores this run.json.
 func Find(path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func Find(path string) (*Evidence, error) {
 	}
 	e := &Evidence{Path: path, dir: path}
 	if !info.IsDir() {
-		if Owns(path) { // a link in a run's folder would lead to what is not the run's
+		if Owns(path) { // a link in a run folder could lead to a file that is not part of the run
 			if err := checkOwn(path); err != nil {
 				return nil, err
 			}
@@ -74,7 +74,7 @@ func (e *Evidence) Whole() *Evidence {
 	return &whole
 }
 
-// Owns reports whether path is a file of a run folder.
+// Owns reports whether path is a file in a run folder and has the name of a run's file.
 func Owns(path string) bool {
 	switch filepath.Base(path) {
 	case RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ManifestFile, SignatureFile:
@@ -87,7 +87,8 @@ func Owns(path string) bool {
 // IsFolder reports whether the path is a run folder itself, not one of its files.
 func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
 
-// choose returns the path to read in place of the run's file called name: the given file if it is of this kind.
+// choose returns the path to read for the run's file called name. If the user gave a file of this kind, it is that
+// file.
 func (e *Evidence) choose(name string) (string, error) {
 	switch {
 	case e.Run == nil:
@@ -96,10 +97,10 @@ func (e *Evidence) choose(name string) (string, error) {
 		return "", hint.New(fmt.Sprintf("%s: this command reads another file of the run", e.Path), fmt.Sprintf("name the run's folder, or its %s", name))
 	}
 	path := filepath.Join(e.dir, name)
-	return path, checkOwn(path) // commands also read tables of the run by their path
+	return path, checkOwn(path) // commands also accept the paths of a run's tables
 }
 
-// HoldsScores reports whether the path is a file of scores or a run that kept them.
+// HoldsScores reports whether the path is a file of scores or belongs to a run that kept its scores.
 func (e *Evidence) HoldsScores() bool {
 	if e.Run != nil && e.file == "" {
 		return e.Run.Parameters.SaveScores
@@ -107,17 +108,17 @@ func (e *Evidence) HoldsScores() bool {
 	return strings.HasSuffix(e.Path, ".npz")
 }
 
-// Supports reports whether the run kept the input of a method. It always keeps votes.
+// Supports reports whether the run kept the data that a method certifies from. A run always keeps its votes.
 func (e *Evidence) Supports(m Method) bool {
 	_, byVotes := m.Votes()
 	return byVotes || e.Run.Parameters.SaveScores
 }
 
-// sealed reports whether the run's files carry checksums, as they do since format 2.
+// sealed reports whether the run's lines carry checksums, as in all formats since format 2.
 func (r Run) sealed() bool { return r.Schema >= 2 }
 
-// Votes returns the votes of the examples; votes of a run must fit its run.json. Duplicate examples, unusable lines
-// and lines that usable rejects are errors that name the line.
+// Votes returns the votes of the examples. The votes of a run must fit the run.json. Votes returns an error that names
+// the line if an example appears twice, if a line cannot be used, or if the function usable rejects it.
 func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, error) {
 	path, err := e.choose(VotesFile)
 	if err != nil {
@@ -161,7 +162,7 @@ func (e *Evidence) ownVotes() ([]votesLine, error) {
 	return c.values, err
 }
 
-// openVotes opens votes from elsewhere.
+// openVotes opens a file of votes from elsewhere.
 func openVotes(path string) (*valueReader[votesLine], error) {
 	seen := map[int]bool{}
 	classes := 0
@@ -197,12 +198,12 @@ func (e *Evidence) Certificates() ([]certify.Certificate, error) {
 	return c.values, err
 }
 
-// openCertificates opens certificates from elsewhere.
+// openCertificates opens a file of certificates from elsewhere.
 func openCertificates(path string) (*valueReader[certify.Certificate], error) {
 	return fileFormat[certify.Certificate]{keys: certificateKeys, alone: true, valid: func(certify.Certificate) error { return nil }}.open(path)
 }
 
-// readAll reads a file of lines, all of which must be intact.
+// readAll reads a file of lines. A damaged line is an error.
 func readAll[T any](path string, open func(path string) (*valueReader[T], error)) (content[T], error) {
 	c, err := hold(path, open)
 	if err == nil {
@@ -220,7 +221,8 @@ func hold[T any](path string, open func(path string) (*valueReader[T], error)) (
 	return r.collect()
 }
 
-// WriteCertificates writes a certificates.jsonl file, completely or not at all. Its lines name no run.
+// WriteCertificates writes a certificates.jsonl file that appears whole or not at all. The checksums of its lines do
+// not identify a run.
 func WriteCertificates(path string, certs []certify.Certificate) error {
 	var lines []byte
 	for _, c := range certs {
@@ -233,16 +235,17 @@ func WriteCertificates(path string, certs []certify.Certificate) error {
 	return durable.WriteFile(path, lines)
 }
 
-// Scores reads a file of scores. It compares a run's scores with the checksums in its votes, one example at a time.
+// Scores reads a file of scores, one example at a time. It compares a run's scores with the checksums in the run's
+// votes.
 type Scores struct {
 	*scorefile.Reader
 	path    string
-	votes   *valueReader[votesLine] // of a run whose votes have checksums; otherwise nil
+	votes   *valueReader[votesLine] // set for a run whose votes have checksums; otherwise nil
 	current votesLine               // votes of the current example
-	begun   bool                    // there is a current example
+	begun   bool                    // Next has returned an example
 }
 
-// Scores opens the scores. The caller must Close them.
+// Scores opens the scores. The caller must close them.
 func (e *Evidence) Scores() (*Scores, error) {
 	path, err := e.choose(ScoresFile)
 	if err != nil {
@@ -286,7 +289,7 @@ func (s *Scores) Close() error {
 	return s.Reader.Close()
 }
 
-// finished returns an error unless the run has its scores.
+// finished returns an error if the run should have scores but scores.npz is not there yet.
 func (e *Evidence) finished(path string) error {
 	_, err := os.Lstat(path)
 	if !missing(err) {
@@ -302,7 +305,8 @@ func (e *Evidence) finished(path string) error {
 // Quantisation returns the loss of radius from rounding the current example.
 func (s *Scores) Quantisation() float64 { return s.current.Quantisation }
 
-// Next moves to the next example, as in scorefile. It first checks that the example before is unchanged.
+// Next moves to the next example, as the method of scorefile.Reader does. It first checks that the current example is
+// unchanged.
 func (s *Scores) Next() (index, label int, err error) {
 	if s.votes != nil && s.begun {
 		switch sum, err := s.Digest(); {
@@ -327,7 +331,7 @@ func (s *Scores) Next() (index, label int, err error) {
 	return index, label, err
 }
 
-// fits returns an error unless scores have the run's shape.
+// fits returns an error unless the scores have the run's shape.
 func (r Run) fits(s scorefile.Shape, path string) error {
 	if want := r.scoreShape(); r.sealed() && s != want {
 		return fmt.Errorf("%s: has %d examples, n0 = %d, n = %d and %d classes; the run has %d, %d, %d and %d",
@@ -336,30 +340,31 @@ func (r Run) fits(s scorefile.Shape, path string) error {
 	return nil
 }
 
-// Bounds is a file of bounds on the confidence, with the conditions of its run.
+// Bounds is a file of bounds on the confidence, together with the conditions of the run.
 type Bounds struct {
 	File string
 	// Alpha is the failure probability of each bound and Examples the number of sampled examples; both are 0 in a
 	// file from elsewhere.
 	Alpha    float64
 	Examples int
-	// ByVotes means that the most votes choose the classes, not the largest mean scores; the confidences are mean
-	// scores.
+	// ByVotes means that the class with the most votes was certified, not the class with the largest mean score. The
+	// confidences are mean scores in either case.
 	ByVotes bool
-	// AllExamples means that every example with a label has rows, not only examples with a certified class.
+	// AllExamples means that every example with a label has rows. Otherwise only examples with a certified class have
+	// rows.
 	AllExamples bool
-	// Label means that the label was certified, not the predicted class: the bounds leave out all wrong predictions.
+	// Label means that the label was certified, not the predicted class. The bounds then omit all wrong predictions.
 	Label bool
-	// Unfinished is the number of the run's examples still to be sampled.
+	// Unfinished is the number of the run's examples that are not sampled yet.
 	Unfinished int
-	// Arithmetic is the arithmetic of the run's noise; unknown for a file from elsewhere.
+	// Arithmetic is the arithmetic of the run's noise. It is unknown for a file from elsewhere.
 	Arithmetic certify.Arithmetic
-	// Norm is the norm of the run's radii; unknown for a file from elsewhere.
+	// Norm is the norm of the run's radii. It is unknown for a file from elsewhere.
 	Norm law.Norm
 }
 
-// Bounds returns the bounds on the confidence under attack. The bounds of a run must be complete up to its last
-// certificate, and all its classes must be certified soundly.
+// Bounds returns the bounds on the confidence under attack. A run must have all rows for each of its certificates, and
+// the certificates of the classes must all be sound.
 func (e *Evidence) Bounds() (Bounds, error) {
 	path, err := e.choose(BoundsFile)
 	if err != nil || e.Run == nil {
@@ -387,8 +392,8 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	}, nil
 }
 
-// readRows reads the run's certificates and the rows of its bounds.csv, which must be those of the certificates. Format 1
-// did not record what this check needs, and has no rows here.
+// readRows reads the run's certificates and the rows of its bounds.csv. The rows must match the certificates. Format 1
+// did not record what this check needs, so readRows returns no rows for a run in format 1.
 func (e *Evidence) readRows(path string) (certs []certify.Certificate, rows ownBounds, err error) {
 	c, err := readAll(filepath.Join(e.dir, CertificatesFile), e.Run.openCertificates)
 	if err != nil || !e.Run.sealed() {
@@ -407,15 +412,15 @@ func (e *Evidence) readRows(path string) (certs []certify.Certificate, rows ownB
 	return c.values, rows, nil
 }
 
-// CheckBounds returns an error unless the rows of the run's bounds.csv are those of its certificates.
+// CheckBounds returns an error unless the rows of the run's bounds.csv match the run's certificates.
 func (e *Evidence) CheckBounds() error {
 	_, _, err := e.readRows(filepath.Join(e.dir, BoundsFile))
 	return err
 }
 
-// Sampled returns the number of examples that a statement about all of them must count, given the number here. It
-// counts the whole run, even if a merge left out shards or the run is unfinished: whoever stopped or left out
-// examples may have seen their results.
+// Sampled returns the number of examples that a statement about all examples must count. The argument is the number of
+// examples present. For a run, the result counts the whole run, even if the run is unfinished or a merge omitted
+// shards: whoever stopped the run or omitted shards may have seen results first.
 func (e *Evidence) Sampled(here int) int {
 	if e.Run == nil {
 		return here
@@ -423,8 +428,8 @@ func (e *Evidence) Sampled(here int) int {
 	return e.Run.Sampled(here)
 }
 
-// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, indices 0, 1, 2, …
-// mean that all sampled examples are here; otherwise the number is unknown and left out.
+// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, the indices 0, 1, 2,
+// … show that all sampled examples are present. With other indices the number is unknown and stays unset.
 func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
 	certs = slices.Clone(certs)
 	highest := -1
@@ -440,14 +445,15 @@ func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certifica
 	return certs
 }
 
-// Sampled is Evidence.Sampled.
+// Sampled is the same as Evidence.Sampled.
 func (r *Run) Sampled(here int) int { return max(here, r.Data.Selected) }
 
-// OfRun reports whether the bounds belong to a run, and so are on mean scores.
+// OfRun reports whether the bounds belong to a run. If so, they bound mean scores.
 func (b Bounds) OfRun() bool { return b.Alpha != 0 }
 
-// Sampled returns the alpha and the number of sampled examples for a statement about all bounds; 0 means unknown.
-// Given values (nil, 0: not given) may be more careful than the run, never less.
+// Sampled returns alpha and the number of sampled examples for a statement about all bounds; 0 means unknown. The
+// arguments are the user's values, where nil and 0 mean not given. They may be more careful than the run's values, but
+// never less.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):
@@ -465,8 +471,8 @@ func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	return b.Alpha, max(examples, b.Examples), nil
 }
 
-// Given are the conditions that a command's user gives. A nil field stands for the run's value, or for the default
-// with a file from elsewhere.
+// Given holds the conditions that the user gives to a command. A nil field stands for the run's value or, with a file
+// from elsewhere, for the default.
 type Given struct {
 	Alpha, Sigma, Lipschitz *float64
 	Law                     *law.Name
@@ -474,11 +480,11 @@ type Given struct {
 	Margin                  *certify.MarginKind
 }
 
-// defaultAlpha is the alpha of a file from elsewhere.
+// defaultAlpha is the alpha that commands assume for a file from elsewhere.
 const defaultAlpha = 0.001
 
-// Target returns the target for certifying the evidence again: the run's conditions, overridden by the given ones.
-// Law and σ describe the noise and cannot be overridden.
+// Target returns the target for certifying the evidence again. It has the run's conditions, except those in g. Law and
+// σ describe the noise that was drawn, so g cannot replace them.
 func (e *Evidence) Target(g Given) (certify.Target, error) {
 	t := certify.Target{Alpha: defaultAlpha}
 	set(&t.Alpha, g.Alpha)
@@ -489,7 +495,7 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	}
 	set(&t.Class, g.Class)
 	if g.Margin != nil && *g.Margin != t.Margin {
-		t.Margin, t.Lipschitz = *g.Margin, 0 // the constant belongs to the other margin
+		t.Margin, t.Lipschitz = *g.Margin, 0 // this constant belongs to the other margin
 	}
 	set(&t.Lipschitz, g.Lipschitz)
 	switch {
@@ -508,8 +514,8 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	return t, nil
 }
 
-// ClassTarget is Target for the class alone. If the run also bounds the confidence, it has the certificates' part of
-// alpha.
+// ClassTarget returns the Target for the class alone. If the run also bounds the confidence, the target has only the
+// part of alpha that the run spent on the certificates.
 func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	t, err := e.Target(g)
 	if err == nil && g.Alpha == nil && e.Run != nil && len(e.Run.Parameters.ConfidenceRadii) > 0 {
@@ -518,7 +524,8 @@ func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	return t, err
 }
 
-// ClassMethod returns the run's vote method for classes whose confidence is bounded; empty if scores certify them.
+// ClassMethod returns the vote method by which the run certified the classes whose confidence it bounds. It is empty if
+// the run certified them from scores.
 func (e *Evidence) ClassMethod() certify.VoteMethod {
 	if e.Run == nil || !e.Run.Parameters.Scores {
 		return ""
@@ -527,7 +534,7 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns how scores bound a margin: the given way, or the run's.
+// Combine returns the way in which scores bound a margin: the given way or, if none is given, the run's.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

@@ -8,19 +8,19 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// holding says how far the files of a run agree.
+// holding holds the number of examples for which a run's files agree, and what follows these examples.
 type holding struct {
-	votes, certs int   // intact lines
-	whole        int   // first examples with votes, a certificate and all rows of bounds
-	ends         sizes // of the files after them
+	votes, certs int   // number of intact lines
+	whole        int   // number of first examples that have votes, a certificate and all rows of bounds
+	ends         sizes // lengths of the files up to the end of the whole examples
 	header       string
 	moreBounds   bool  // intact rows follow those of the whole examples
-	padded       error // the lines hold what rscert does not write
+	padded       error // the lines hold bytes that rscert does not write
 
 	votesDamage, certsDamage, boundsDamage *damage
 }
 
-// exampleReader reads the files of a run side by side, an example at a time.
+// exampleReader reads the files of a run side by side, one example at a time.
 type exampleReader struct {
 	run    Run
 	dir    string
@@ -28,12 +28,12 @@ type exampleReader struct {
 	certs  *valueReader[certify.Certificate]
 	bounds *boundsReader // nil if the confidence is not bounded
 	found  holding
-	apart  error // the first votes and certificate that are not of the same example
+	apart  error // error of the first votes and certificate that are of different examples
 }
 
-// readExamples reads the files of the run in dir, up to damage from a kill or a power cut. It calls visit, if not nil,
-// with each whole example and its number of rows of bounds, but not with more examples than limit. Other damage is an
-// error.
+// readExamples reads the files of the run in dir, up to the damage that a kill or a power cut leaves. Other damage is
+// an error. It calls visit, if not nil, with each whole example and the example's number of rows of bounds. It visits
+// at most limit examples.
 func (r Run) readExamples(dir string, limit int, visit func(r Record, rows int) error) (holding, error) {
 	x := exampleReader{run: r, dir: dir}
 	defer x.close()
@@ -77,7 +77,8 @@ func (x *exampleReader) close() {
 	}
 }
 
-// read reads votes and certificates to their ends. After the first example that is not whole it only counts them.
+// read reads votes and certificates to the ends of their files. It only counts those that follow the first example that
+// is not whole.
 func (x *exampleReader) read(limit int, visit func(r Record, rows int) error) error {
 	for going := true; ; {
 		v, voted, err := x.votes.next()
@@ -114,7 +115,7 @@ func (x *exampleReader) read(limit int, visit func(r Record, rows int) error) er
 	return nil
 }
 
-// pair reports whether votes and a certificate belong to the same example, and keeps the first error.
+// pair reports whether votes and a certificate belong to the same example. It keeps the first error.
 func (x *exampleReader) pair(v certify.Votes, c certify.Certificate) bool {
 	err := checkPair(v, c)
 	if err != nil && x.apart == nil {
@@ -133,7 +134,7 @@ func checkPair(v certify.Votes, c certify.Certificate) error {
 		c.Index, c.Label, c.N, VotesFile, v.Index, v.Label, v.N)
 }
 
-// readBounds reads the rows of a certificate's example, and reports whether all are there.
+// readBounds reads the rows that belong to a certificate's example, and reports whether all rows are present.
 func (x *exampleReader) readBounds(c certify.Certificate) (rows int, whole bool, err error) {
 	if x.bounds == nil {
 		return 0, true, nil
@@ -150,7 +151,7 @@ func (x *exampleReader) readBounds(c certify.Certificate) (rows int, whole bool,
 	return len(expected), true, nil
 }
 
-// finish reads the rest of the bounds, and returns the damage that no kill explains.
+// finish reads the remaining bounds. It returns an error for damage that no kill or power cut explains.
 func (x *exampleReader) finish() error {
 	x.found.votesDamage, x.found.certsDamage = x.votes.damage, x.certs.damage
 	x.found.padded = cmp.Or(x.votes.asWritten(), x.certs.asWritten())

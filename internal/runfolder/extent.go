@@ -11,16 +11,16 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Extent is the progress of a run, read from its folder without checking the lines.
+// Extent is the progress of a run, read from the run's folder without checking the lines.
 type Extent struct {
-	Done     int  // certified examples
-	Selected int  // examples of the run; 0: not started
-	Whole    int  // examples of the whole run if this is a shard
-	Finished bool // all examples are certified, and scores.npz exists if asked for
+	Done     int  // number of certified examples
+	Selected int  // number of examples in the run; 0: the run has not started
+	Whole    int  // number of examples in the whole run if this run is a shard
+	Finished bool // all examples are certified, and scores.npz exists if the run keeps scores
 }
 
-// ReadExtent reads the progress of a run folder that another process may be writing. A missing folder has not
-// started.
+// ReadExtent reads the progress of a run folder that another process may be writing. If the folder is missing, the run
+// has not started.
 func ReadExtent(dir string) (Extent, error) {
 	run, err := Read(dir)
 	if missing(err) {
@@ -44,7 +44,7 @@ func ReadExtent(dir string) (Extent, error) {
 	return x, nil
 }
 
-// countLines counts the newlines in a file; a missing file has none.
+// countLines counts the newlines in a file. A missing file has none.
 func countLines(path string) (int, error) {
 	f, err := openFile(path)
 	if missing(err) {

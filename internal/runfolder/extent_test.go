@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestReadExtent looks at a shard of two of the run's four examples before, while and after it is written.
+// TestReadExtent reads the extent of a shard, with two of the run's four examples, before, while and after the shard is
+// written.
 func TestReadExtent(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "part1")
 	want := func(want Extent) {
@@ -31,7 +32,7 @@ func TestReadExtent(t *testing.T) {
 	fill(t, f, 3, 4)
 	want(Extent{Done: 2, Selected: 2, Whole: 4, Finished: true})
 
-	run.Parameters.SaveScores = true // then scores.npz is a part of it
+	run.Parameters.SaveScores = true // from here on, the run is complete only with scores.npz
 	if err := run.write(dir); err != nil {
 		t.Fatal(err)
 	}

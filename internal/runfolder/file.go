@@ -11,14 +11,14 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// appendFile is a file of whole lines.
+// appendFile is a file to which whole lines are appended.
 type appendFile struct {
 	path string
 	file *os.File
 	size int64
 }
 
-// openAppend opens a file of the folder for appending after its first size bytes and cuts off the rest.
+// openAppend opens a file of the folder for appending. It keeps the first size bytes and cuts off the rest.
 func openAppend(root *os.Root, name string, size int64) (*appendFile, error) {
 	file, err := confined.OpenIn(root, name, os.O_CREATE|os.O_WRONLY)
 	if err != nil {
@@ -34,7 +34,7 @@ func openAppend(root *os.Root, name string, size int64) (*appendFile, error) {
 	return &appendFile{filepath.Join(root.Name(), name), file, size}, nil
 }
 
-// append writes whole lines. If the disk has no room for them, none remains.
+// append writes whole lines. If the disk has no room for all of them, append leaves none of them in the file.
 func (a *appendFile) append(lines []byte) error {
 	if _, err := a.file.Write(lines); err != nil {
 		_ = a.file.Truncate(a.size)
@@ -44,8 +44,8 @@ func (a *appendFile) append(lines []byte) error {
 	return nil
 }
 
-// sync makes the appended lines survive a power cut. It also checks the file's name and size: results in a file that
-// nobody can find are lost.
+// sync makes the appended lines survive a power cut. It also checks the file's name and size, because results are lost
+// if no name leads to their file.
 func (a *appendFile) sync() error {
 	if err := a.file.Sync(); err != nil {
 		return err
@@ -64,8 +64,8 @@ func stillThere(path string, file *os.File, size int64) error {
 	return nil
 }
 
-// openFile opens a regular file for reading. It refuses others: a pipe may never begin, a device never end. It follows
-// no link from a run's folder, whose evidence must be its own.
+// openFile opens a regular file for reading. It refuses pipes and devices, which may never begin or never end. In a run
+// folder it also refuses links, because a run's evidence must be in the run's folder.
 func openFile(path string) (*os.File, error) {
 	if Owns(path) {
 		return confined.Open(path)
@@ -82,7 +82,7 @@ func openFile(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// checkOwn returns an error if a file of a run's folder is a link or no regular file. It may be missing.
+// checkOwn returns an error if a file of a run folder is a link or is not regular. The file may be missing.
 func checkOwn(path string) error {
 	f, err := confined.Open(path)
 	if missing(err) {

@@ -22,32 +22,32 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// lockFile keeps a second process from writing to the same folder. The file stays; the lock on it ends with the
-// process.
+// lockFile is locked to keep a second process from writing to the same folder. The lock ends with the process; the file
+// stays.
 const lockFile = ".lock"
 
-// syncEvery limits the work that a power cut can undo. (A killed process loses nothing.)
+// syncEvery limits how much work a power cut can undo. A killed process loses no work.
 const syncEvery = time.Second
 
 // Folder is a run folder open for appending. Several goroutines may call its methods.
 type Folder struct {
 	dir  string
-	root *os.Root // dir, for every file that is opened
+	root *os.Root // dir, opened; all files are opened through it
 	lock *flock.Flock
 	run  Run
-	seed checksum.Seed // of the run's lines
+	seed checksum.Seed // seed of the checksums of the run's lines
 
 	mu     sync.Mutex
 	votes  *appendFile
 	certs  *appendFile
 	bounds *appendFile       // nil if the confidence is not bounded
 	scores *scorefile.Writer // nil if scores are not kept, or are complete
-	done   int               // examples in the folder when it was opened
-	moved  []string          // earlier kinds of GPUs, if they differ from the current ones; otherwise nil
+	done   int               // number of examples in the folder when it was opened
+	moved  []string          // earlier kinds of GPUs, if they differ from the current kinds; otherwise nil
 	// otherLibrary is the SHA-256 of the earlier library, if it differs from the current one.
 	otherLibrary string
-	dropped      int         // examples left incomplete by a kill or a power cut
-	timer        *time.Timer // runs while some data are not synced
+	dropped      int         // number of examples that a kill or a power cut left incomplete
+	timer        *time.Timer // runs while some data is not synced
 	failed       error       // error of a sync in the background
 }
 
@@ -55,27 +55,29 @@ type Folder struct {
 type Record struct {
 	Votes       certify.Votes
 	Certificate certify.Certificate
-	// Bounds are the bounds on the confidence under attack, a row a radius, if Parameters.ConfidenceRadii is set.
-	// Resume does not read them.
+	// Bounds are the bounds on the confidence under attack, one per radius. They are set if Parameters.ConfidenceRadii
+	// is. Resume does not read them.
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
-	// Compared is the number of its samples that were rerun alone and among other inputs, with the same outputs.
+	// Compared is the number of the example's samples that were rerun alone and among other inputs, with the same
+	// outputs.
 	Compared int64
 }
 
-// votesLine is a line of a run's own votes.jsonl.
+// votesLine is a line of votes.jsonl in a run folder.
 type votesLine struct {
 	certify.Votes
 	Compared int64  `json:"compared,omitempty"`
 	Scores   string `json:"scores,omitempty"`
 }
 
-// size approximates the memory of a line in bytes: its counts, its other fields and the entry in the set of indices.
+// size estimates the memory that a line takes, in bytes: its counts, its other fields and its entry in the set of
+// indices.
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
-// Create begins the run folder dir. It refuses a run that Read would refuse, and with ErrExists a folder with anything in
-// it but the files of an interrupted start.
+// Create creates the run folder dir. It refuses a run that Read would refuse. It returns ErrExists if the folder holds
+// anything except the files of an interrupted start.
 func Create(dir string, run Run) (*Folder, error) {
 	if err := run.validate(); err != nil {
 		return nil, err
@@ -83,7 +85,7 @@ func Create(dir string, run Run) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := checkUnused(dir); err != nil { // before it creates a lock file there
+	if err := checkUnused(dir); err != nil { // this check comes before Create makes a lock file in the folder
 		return nil, err
 	}
 	f, err := lockFolder(dir, run)
@@ -113,8 +115,9 @@ func (f *Folder) create() error {
 	return f.open(sizes{})
 }
 
-// Resume opens a run folder of an equal run and removes unfinished results. It returns a MismatchError if the runs
-// differ, and a DamageError for other damage. It creates a folder that does not exist or whose start was interrupted.
+// Resume opens the folder of an equal run and removes unfinished results. It returns a MismatchError if the runs
+// differ, and a DamageError for damage that no interruption explains. If the folder is missing or its start was
+// interrupted, Resume creates it.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {
@@ -126,7 +129,7 @@ func Resume(dir string, run Run) (*Folder, error) {
 	if err := run.validate(); err != nil {
 		return nil, err
 	}
-	if then.Schema == 2 { // it differs from format 3 only in that its lines name no run, and goes on so
+	if then.Schema == 2 { // format 2, whose lines do not name their run; the run continues in it
 		run.Schema = then.Schema
 	}
 	if err := then.compatible(dir, run); err != nil {
@@ -150,8 +153,9 @@ func Resume(dir string, run Run) (*Folder, error) {
 	return f, nil
 }
 
-// noteMove records in run.json that the run continues on another kind of GPU, or with other bytes of the same version of
-// ONNX Runtime. Votes may then differ near ties; each certificate holds for the device and library that ran its example.
+// noteMove records in run.json that the run continues on another kind of GPU, or with a different library file of the
+// same version of ONNX Runtime. Votes near ties may then differ. Each certificate holds for the device and the library
+// that ran the example.
 func (f *Folder) noteMove(then Run) error {
 	before := then.Runtime.now()
 	f.otherLibrary = before.otherLibrary(f.run.Runtime)
@@ -165,11 +169,11 @@ func (f *Folder) noteMove(then Run) error {
 	return then.write(f.dir)
 }
 
-// Moved returns the earlier kinds of GPUs if a resumed run continues on others, otherwise nil.
+// Moved returns the earlier kinds of GPUs if a resumed run continues on other kinds. Otherwise it returns nil.
 func (f *Folder) Moved() []string { return f.moved }
 
-// OtherLibrary returns the SHA-256 of the earlier library if a resumed run continues with another of the same version,
-// otherwise "".
+// OtherLibrary returns the SHA-256 of the earlier library if a resumed run continues with a different library of the
+// same version. Otherwise it returns "".
 func (f *Folder) OtherLibrary() string { return f.otherLibrary }
 
 func lockFolder(dir string, run Run) (*Folder, error) {
@@ -180,7 +184,7 @@ func lockFolder(dir string, run Run) (*Folder, error) {
 	return lockRoot(root, dir, run)
 }
 
-// lockRoot locks a folder for writing. It closes the root after an error.
+// lockRoot locks a folder for writing. If this fails, it closes root.
 func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
 	l, err := newLock(root, dir, os.O_CREATE|os.O_RDONLY)
 	var got bool
@@ -199,7 +203,7 @@ func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
 	return &Folder{dir: dir, root: root, lock: l, run: run, seed: run.Seed()}, nil
 }
 
-// newLock returns the lock of a folder, not yet taken. It follows no link and waits for no pipe.
+// newLock returns the folder's lock, which is not yet locked. It follows no link and does not wait for a pipe.
 func newLock(root *os.Root, dir string, flag int) (*flock.Flock, error) {
 	if err := confined.Check(root, lockFile, false); err != nil {
 		return nil, err
@@ -212,8 +216,8 @@ func (f *Folder) unlock() {
 	_ = f.root.Close()
 }
 
-// checkUnused returns ErrExists unless dir contains at most the remains of a start interrupted before run.json: the
-// lock, a temporary file, empty result files.
+// checkUnused returns ErrExists unless dir contains at most the remains of a start that was interrupted before
+// run.json: the lock, a temporary file and empty result files.
 func checkUnused(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -247,10 +251,10 @@ func removeTemporary(root *os.Root) error {
 	return err
 }
 
-// sizes are the lengths of the files without the unfinished lines of a killed run.
+// sizes holds the lengths of the files without the unfinished lines of a killed run.
 type sizes struct{ votes, certs, bounds int64 }
 
-// open opens the files for appending after their first bytes, as many as s says.
+// open opens the files for appending. It cuts each file to the length in s.
 func (f *Folder) open(s sizes) (err error) {
 	if f.votes, err = openAppend(f.root, VotesFile, s.votes); err != nil {
 		return err
@@ -290,21 +294,21 @@ func (r Run) scoreShape() scorefile.Shape {
 // Done returns the number of examples that the folder contained when it was opened.
 func (f *Folder) Done() int { return f.done }
 
-// EachDone reads the records that the folder contained when it was opened, and calls visit with each, in order.
+// EachDone reads the records that the folder contained when it was opened, and calls visit with each record, in order.
 func (f *Folder) EachDone(visit func(Record) error) error {
 	_, err := f.run.readExamples(f.dir, f.done, func(r Record, _ int) error { return visit(r) })
 	return err
 }
 
-// Dropped returns the number of examples with incomplete results from an interrupted run. They must be sampled again.
+// Dropped returns the number of examples that an interrupted run left incomplete. They must be sampled again.
 func (f *Folder) Dropped() int { return f.dropped }
 
-// Scores returns the writer of the scores, nil if they are not kept. Write an example's scores before appending its
-// record, which holds their checksum.
+// Scores returns the writer of the scores, or nil if the run does not keep scores. Write an example's scores before
+// appending the example's record, which holds their checksum.
 func (f *Folder) Scores() *scorefile.Writer { return f.scores }
 
-// Append adds an example. It writes the certificate last, but after a power cut any file can be behind any other, so
-// Resume compares them.
+// Append adds an example. It writes the certificate last. After a power cut, any file can still have fewer examples
+// than any other, so Resume compares the files.
 func (f *Folder) Append(r Record) error {
 	votes, err := encodeLine(f.seed, votesLine{r.Votes, r.Compared, r.Scores})
 	if err != nil {
@@ -330,7 +334,7 @@ func (f *Folder) Append(r Record) error {
 	if err := f.certs.append(cert); err != nil {
 		return err
 	}
-	if f.timer == nil { // syncs even the last example before a long pause
+	if f.timer == nil { // even the last example before a long pause is synced
 		f.timer = time.AfterFunc(syncEvery, f.syncLater)
 	}
 	return nil
@@ -345,7 +349,7 @@ func (f *Folder) syncLater() {
 	}
 }
 
-// sync makes the written results survive a power cut. The caller holds f.mu.
+// sync makes the written results survive a power cut. The caller must hold f.mu.
 func (f *Folder) sync() error {
 	if f.scores != nil {
 		if err := f.scores.Sync(); err != nil {
@@ -373,7 +377,7 @@ func (f *Folder) files() []*appendFile {
 	return files
 }
 
-// Finish completes a run that has all its examples. It syncs the lines before it gives scores.npz its name, so a
+// Finish completes a run that has all its examples. It syncs the lines before it gives scores.npz that name, so a
 // folder with a scores.npz is complete.
 func (f *Folder) Finish() error {
 	f.mu.Lock()

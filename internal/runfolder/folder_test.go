@@ -39,7 +39,7 @@ func record(i int) Record {
 	r := Record{Votes: certify.Votes{Index: i, Label: i % 2, N0: 5, Counts0: []int64{4, 1}, N: 10, Counts: []int64{int64(i % 11), int64(10 - i%11)}},
 		Certificate: certify.Certificate{Index: i, Label: i % 2, Prediction: 0, Radius: float64(i) - 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, N: 10, Sound: true},
 	}
-	if i == 0 { // neither label nor certificate: no rows
+	if i == 0 { // an example without a label and without a certificate has no rows
 		r.Votes.Label, r.Certificate.Label = certify.UnknownLabel, certify.UnknownLabel
 	}
 	for k := range 4 {
@@ -53,7 +53,7 @@ func record(i int) Record {
 	return r
 }
 
-// fill appends lines from..to to a folder.
+// fill appends the examples with indices in [from, to) to a folder.
 func fill(t *testing.T, f *Folder, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -76,9 +76,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestResumeEverywhere cuts the files of a run at many combinations of byte
-// offsets that a killed process can leave (the bounds are written first, the
-// certificate last) and checks that the resumed run ends with the same bytes.
+// TestResumeEverywhere cuts the files of a run at many combinations of byte offsets that a killed process can leave.
+// (The bounds are written first, the certificate last.) The resumed run must end with the same bytes.
 func TestResumeEverywhere(t *testing.T) {
 	const n = 4
 	whole := filepath.Join(t.TempDir(), "run")
@@ -103,7 +102,7 @@ func TestResumeEverywhere(t *testing.T) {
 			if lines(certs[:cutCerts]) > lines(votes[:cutVotes]) {
 				continue
 			}
-			// The bounds are somewhere in the next example's rows.
+			// The end of the bounds is somewhere in the rows of the next example.
 			bounds := want[BoundsFile]
 			least := 0 // example 0 has none
 			switch k := lines(votes[:cutVotes]); k {
@@ -144,7 +143,7 @@ func TestResumeRefusals(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*Run)
-		want   string // in the error; empty = no error
+		want   string // expected text in the error; empty: no error
 	}{
 		{"the same", func(*Run) {}, ""},
 		{"batch and threads", func(r *Run) { r.Runtime.Batch, r.Runtime.Threads = 1, 1 }, ""},
@@ -200,7 +199,8 @@ func TestResumeRefusals(t *testing.T) {
 	}
 }
 
-// TestOtherLibrary resumes a run with other bytes of the same version of ONNX Runtime, which is recorded and said, once.
+// TestOtherLibrary resumes a run with a different library file of the same version of ONNX Runtime. The run must record
+// the change and report it once.
 func TestOtherLibrary(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	with := func(sum string) Run {
@@ -231,7 +231,7 @@ func TestOtherLibrary(t *testing.T) {
 			t.Errorf("step %d: libraries %v, %v", i, run.Runtime.Libraries(), err)
 		}
 	}
-	old := filepath.Join(t.TempDir(), "old") // of a version that did not record the library
+	old := filepath.Join(t.TempDir(), "old") // from a version that did not record the library
 	f, err = Create(old, testRun)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,8 @@ func TestOtherLibrary(t *testing.T) {
 	f.Close()
 }
 
-// TestMoved resumes a run on other GPUs. Another kind of them is recorded and said, another number is not.
+// TestMoved resumes a run on other GPUs. A change to another kind must be recorded and reported; a change of their
+// number must not.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	on := func(gpus ...string) Run {
@@ -391,7 +392,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 	}
 }
 
-// wholeRun writes the run of all records and returns its folder.
+// wholeRun writes a run with all records and returns the run's folder.
 func wholeRun(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
@@ -423,7 +424,7 @@ func overwrite(t *testing.T, dir, name string, change func(string) string) {
 	}
 }
 
-// reseal gives a line its right checksum again after a change.
+// reseal corrects the checksum of a changed line.
 func reseal(t *testing.T, change func(string) string) func(string) string {
 	return func(data string) string {
 		lines := strings.SplitAfter(data, "\n")
@@ -440,8 +441,8 @@ func substitute(old, new string) func(string) string {
 	return func(s string) string { return strings.Replace(s, old, new, 1) }
 }
 
-// TestMixedLines checks that whole lines of another run, with valid checksums, are rejected by name on resuming and
-// on reading.
+// TestMixedLines checks that whole lines of another run, with valid checksums, are rejected by name, both when a run is
+// resumed and when it is read.
 func TestMixedLines(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
@@ -472,7 +473,7 @@ func TestMixedLines(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("resume: error %v, want one with %q", err, tt.want)
 			}
-			if tt.name == "a certificate's label" { // only resuming reads both files
+			if tt.name == "a certificate's label" { // the two files are compared only when the run is resumed
 				return
 			}
 			e, err := Find(dir)
@@ -491,8 +492,8 @@ func TestMixedLines(t *testing.T) {
 	}
 }
 
-// TestRepairs damages a finished run as a kill or a power cut can. It checks that the run resumes with its intact
-// examples and ends with the same bytes.
+// TestRepairs damages a finished run as a kill or a power cut can. The run must resume with its intact examples and end
+// with the same bytes.
 func TestRepairs(t *testing.T) {
 	lastLine := func(s string) string { return s[:strings.LastIndex(strings.TrimSuffix(s, "\n"), "\n")+1] }
 	zeros := func(from, to int) func(string) string {
@@ -539,8 +540,8 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// TestStrippedChecksums checks that lines rewritten without checksums by another program are rejected, not cut off
-// like the remains of a power cut.
+// TestStrippedChecksums checks that lines that another program rewrote without checksums are rejected. They must not be
+// cut off like the remains of a power cut.
 func TestStrippedChecksums(t *testing.T) {
 	dir := wholeRun(t)
 	strip := regexp.MustCompile(`,"check":"crc32c:[0-9a-f]{8}"`)
@@ -557,8 +558,8 @@ func TestStrippedChecksums(t *testing.T) {
 	}
 }
 
-// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not mistaken for a damaged one
-// and cut back.
+// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not treated as damaged and cut
+// back.
 func TestOldFormat(t *testing.T) {
 	dir := wholeRun(t)
 	before := contents(t, dir)
@@ -585,7 +586,7 @@ func TestOldFormat(t *testing.T) {
 	}
 }
 
-// TestDamageInTheMiddle checks that damage beyond a power cut is rejected, with a hint.
+// TestDamageInTheMiddle checks that damage that no power cut explains is rejected, with a hint.
 func TestDamageInTheMiddle(t *testing.T) {
 	for _, file := range []string{VotesFile, CertificatesFile, BoundsFile} {
 		dir := wholeRun(t)
@@ -602,12 +603,12 @@ func TestDamageInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestBitFlips flips a bit of every byte; the audit flips all eight.
+// TestBitFlips flips one bit of every byte. The audit flips all eight.
 func TestBitFlips(t *testing.T) {
 	flipBits(t, func(i int) []int { return []int{i % 8} })
 }
 
-// flipBits flips bits of a finished run's files one by one and checks that every reader of the file notices.
+// flipBits flips bits of a finished run's files, one at a time. Every reader of the file must notice the change.
 func flipBits(t *testing.T, bits func(i int) []int) {
 	dir := wholeRun(t)
 	readers := map[string]func(*Evidence) error{
@@ -647,7 +648,8 @@ func flipBits(t *testing.T, bits func(i int) []int) {
 	}
 }
 
-// TestInterruptedStart checks that the remains of a start before run.json has its name do not prevent another start.
+// TestInterruptedStart checks that a start that was interrupted before run.json had its name does not prevent another
+// start.
 func TestInterruptedStart(t *testing.T) {
 	for _, begin := range []func(string, Run) (*Folder, error){Create, Resume} {
 		dir := t.TempDir()
@@ -669,7 +671,7 @@ func TestInterruptedStart(t *testing.T) {
 	}
 }
 
-// TestVanished checks that a run whose results disappear fails.
+// TestVanished checks that a run ends with an error if its results disappear.
 func TestVanished(t *testing.T) {
 	for name, vanish := range map[string]func(dir string) error{
 		"folder deleted":      os.RemoveAll,
@@ -705,8 +707,8 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// FuzzLines checks that accepted input consists of whole lines with correct offsets of their ends, whatever else the
-// file holds.
+// FuzzLines checks that accepted input consists of whole lines with the right end offsets, whatever else the file
+// holds.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"index":3,"label":1,"n":1,"counts":[1,0]}`+"\n"), true)
 	f.Add([]byte("{}\n\n{}\n{"), true)
@@ -734,7 +736,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzRun checks that reading run.json terminates and that accepted input is usable.
+// FuzzRun checks that reading run.json ends, and that accepted input is usable.
 func FuzzRun(f *testing.F) {
 	doc, err := encode(testRun, "  ")
 	if err != nil {
@@ -778,8 +780,8 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that selecting the first examples is not recorded, so that run folders from before the
-// choice can be resumed.
+// TestSelectionRecorded checks that the default choice, the first examples, is not recorded. Run folders from versions
+// without the choice can then be resumed.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
 		doc, err := encode(spec.Conditions{Select: selection}, "")
@@ -789,7 +791,8 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestAddedBytes adds to a finished run's files what readers skip: a resumed run restores the bytes or refuses.
+// TestAddedBytes adds bytes that readers skip to a finished run's files. A resumed run must restore the original bytes
+// or refuse.
 func TestAddedBytes(t *testing.T) {
 	line := func(old, with string, n int) func(string) string { // changes the n-th
 		return func(s string) string {
@@ -800,7 +803,7 @@ func TestAddedBytes(t *testing.T) {
 	for _, tt := range []struct {
 		what, file string
 		add        func(string) string
-		want       string // "": the bytes are restored
+		want       string // "" means that the bytes are restored
 	}{
 		{"a blank line", VotesFile, line("\n", "\n\n", 2), VotesFile + ":4: blanks"},
 		{"a blank first line", VotesFile, func(s string) string { return "\n" + s }, VotesFile + ":2: blanks"},

@@ -19,7 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestHostileFiles checks that files which never end, or never begin, are refused without claiming memory.
+// TestHostileFiles checks that files that never begin or never end are refused without the use of much memory.
 func TestHostileFiles(t *testing.T) {
 	sparse := func(path string) error { // a line of 8 GiB of zeros, which takes no space
 		f, err := os.Create(path)
@@ -60,7 +60,8 @@ func TestHostileFiles(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > len(path)+200 {
 				t.Errorf("error %v, want a short one with %q", err, tt.want)
 			}
-			// A buffer that grows by a quarter each time up to 64 MiB takes 360 MiB in all; resuming and reading have one each.
+			// A buffer that grows by a quarter each time, up to 64 MiB, takes 360 MiB in all. Resuming and reading each
+			// have one such buffer.
 			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 1000 {
 				t.Errorf("took %d MiB of memory", mib)
 			}
@@ -68,20 +69,20 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLinks puts links into a run folder: certify --resume reads and writes nothing outside it, and no command reads
-// there.
+// TestLinks puts links into a run folder. certify --resume must read and write nothing outside the folder, and no
+// command may read there.
 func TestLinks(t *testing.T) {
 	names := []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, ScoresFile + ".part", lockFile}
 	for _, name := range names {
 		for how, link := range map[string]func(string, string) error{"link": os.Symlink, "hard link": os.Link} {
 			if name == lockFile && how == "hard link" {
-				continue // nothing is written to it
+				continue // nothing may be written to this file
 			}
 			for _, without := range []int{0, 3} {
 				t.Run(fmt.Sprintf("%s of %s, %d to do", how, name, without), func(t *testing.T) {
 					dir := sampleShard(t, splitRun, spec.Whole, without)
 					path, outside := filepath.Join(dir, name), filepath.Join(t.TempDir(), "outside")
-					had := os.Rename(path, outside) == nil // evidence of the run itself, so that only the link is wrong
+					had := os.Rename(path, outside) == nil // the run's own evidence, so that only the link is wrong
 					if !had {
 						if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
 							t.Fatal(err)
@@ -109,7 +110,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestLockFollowsNoLink puts a link in the place of the lock just before it is opened.
+// TestLockFollowsNoLink puts a link in the place of the lock just before the lock is opened.
 func TestLockFollowsNoLink(t *testing.T) {
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
 	root, err := os.OpenRoot(dir)
@@ -129,7 +130,8 @@ func TestLockFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestReadsNoLink: commands that only read refuse evidence from elsewhere, by the folder and by the file's own name.
+// TestReadsNoLink checks that commands that only read also refuse evidence outside the run folder, whether the user
+// names the folder or the file.
 func TestReadsNoLink(t *testing.T) {
 	for _, name := range []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile} {
 		dir := sampleShard(t, splitRun, spec.Whole, 0)
@@ -166,7 +168,7 @@ func TestReadsNoLink(t *testing.T) {
 	}
 }
 
-// resumeAndRead resumes a run, which must fail, and returns the error from reading the file.
+// resumeAndRead resumes a run, which must fail. It returns the error from reading the file.
 func resumeAndRead(dir, file string) error {
 	if f, err := Resume(dir, testRun); err == nil {
 		return errors.Join(errors.New("the run can be resumed"), f.Close())
@@ -186,7 +188,7 @@ func resumeAndRead(dir, file string) error {
 	return err
 }
 
-// TestLongLine checks lines around the longest.
+// TestLongLine checks lines of about the maximum length.
 func TestLongLine(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		text := append(bytes.Repeat([]byte("a"), maxLine-1+more), "\nb\n"...)
@@ -208,7 +210,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestManyLines checks that a file of very many short lines is refused before it has taken more memory than an input may.
+// TestManyLines checks that a file of very many short lines is refused before it has taken more memory than an input
+// may take.
 func TestManyLines(t *testing.T) {
 	var text bytes.Buffer
 	const lines = 10_000
@@ -234,7 +237,7 @@ func TestManyLines(t *testing.T) {
 	held := heap() - before
 	runtime.KeepAlive(c)
 
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2)) // an input may take half of it
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(held * 3 / 2)) // an input may take half of the memory
 	_, err = readAll(path, openVotes)
 	var limit *memory.LimitError
 	if !errors.As(err, &limit) || !regexp.MustCompile(`many-votes\.jsonl: line \d+: needs more than `).MatchString(err.Error()) {

@@ -13,10 +13,11 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Bound reports whether every line names its run by its checksum, as since format 3: lines of another run do not pass.
+// Bound reports whether the checksum of every line also identifies the run, as in all formats since format 3. The lines
+// of another run then do not pass.
 func (r Run) Bound() bool { return r.Schema >= 3 }
 
-// Seed is where the checksums of the run's lines start; 0 if they name no run.
+// Seed is the value from which the checksums of the run's lines start. It is 0 if the lines do not identify their run.
 func (r Run) Seed() checksum.Seed {
 	if !r.Bound() {
 		return 0
@@ -25,10 +26,11 @@ func (r Run) Seed() checksum.Seed {
 	return checksum.NewSeed(digest[:])
 }
 
-// identity lists what the run certifies, and by which parameters: "name value" in the order of the names. It leaves out
-// the shard, all paths, and the software and hardware that computed the results, so it is one for all shards, and stays
-// the same after a file is renamed or another version of a library is used. It also leaves out values that are zero or
-// empty: a field that a later version adds changes no earlier run.
+// identity lists what the run certifies, and with which parameters. Each entry has the form "name value"; the entries
+// are sorted by name. The list omits the shard, all paths, and the software and hardware that computed the results. So
+// it is the same for all shards, and does not change if a file is renamed or another version of a library is used. It
+// also omits values that are zero or empty, so a field that a later version adds does not change the identity of
+// earlier runs.
 func (r Run) identity() []string {
 	p := r.Parameters
 	p.Shard = spec.Shard{}
@@ -45,7 +47,7 @@ func (r Run) identity() []string {
 		}
 		text, err := json.Marshal(f.value)
 		if err != nil {
-			panic(err) // run.json holds the same values
+			panic(err) // run.json holds the same values, so they can be encoded
 		}
 		lines = append(lines, fmt.Sprintf("%s %s", f.name, text))
 	}
@@ -59,7 +61,8 @@ type field struct {
 	value any
 }
 
-// fieldsOf lists the fields of a struct, those of embedded structs among them, by their names in JSON behind prefix.
+// fieldsOf lists the fields of a struct, including the fields of embedded structs. Each name is the prefix followed by
+// the field's name in JSON.
 func fieldsOf(prefix string, of any) (all []field) {
 	v := reflect.ValueOf(of)
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -71,8 +74,8 @@ func fieldsOf(prefix string, of any) (all []field) {
 	return all
 }
 
-// otherIdentity describes the difference between two runs of equal Differences that do not share their identity; empty
-// if they do.
+// otherIdentity describes how two runs without Differences differ in their identity. The description is empty if the
+// identities are equal.
 func (r Run) otherIdentity(other Run) string {
 	a, b := r.identity(), other.identity()
 	if slices.Equal(a, b) {
@@ -84,7 +87,7 @@ func (r Run) otherIdentity(other Run) string {
 	return fmt.Sprintf("%s and %s", show(only(a, b)), show(only(b, a)))
 }
 
-// encodeLine returns v as a line with its checksum from the seed.
+// encodeLine returns v as a line of JSON with a checksum that starts from the seed.
 func encodeLine(seed checksum.Seed, v any) ([]byte, error) {
 	text, err := encode(v, "")
 	if err != nil {

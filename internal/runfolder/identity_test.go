@@ -17,7 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestIdentity changes each condition of a run: the seed of its checksums changes with all that determine results.
+// TestIdentity changes each condition of a run. The seed of the run's checksums must change with every condition that
+// determines results.
 func TestIdentity(t *testing.T) {
 	lawtest.Use(t, lawtest.Laplace)
 	p := func(change func(*Parameters)) func(*Run) { return func(r *Run) { change(&r.Parameters) } }
@@ -107,7 +108,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// The identity of a run never changes, whatever fields are added: the checksums of all its lines start from it.
+// The identity of a run must never change, whatever fields are added, because the checksums of all lines start from it.
 func TestIdentityStays(t *testing.T) {
 	want := []string{
 		`alpha 0.001`, `confidence-radii [0,1,2,3]`, `data "` + strings.Repeat("cd", 32) + `"`, `data.examples 4`,
@@ -139,7 +140,7 @@ func ofFormat2(t *testing.T) (dir string, run Run) {
 	return dir, run
 }
 
-// A run of format 2 goes on in its format: its lines name no run.
+// A run of format 2 must continue in format 2, whose lines do not name their run.
 func TestResumeFormat2(t *testing.T) {
 	dir, run := ofFormat2(t)
 	want := contents(t, dir)
@@ -170,7 +171,7 @@ func TestResumeFormat2(t *testing.T) {
 	}
 }
 
-// Files of another run are refused by name in every way to read them, and resuming leaves them as they are.
+// Every function that reads files of a run must refuse files of another run by name. Resuming must not change them.
 func TestExchangedFiles(t *testing.T) {
 	other := testRun
 	other.Model.SHA256 = strings.Repeat("ef", 32)
@@ -215,7 +216,7 @@ func TestExchangedFiles(t *testing.T) {
 	}
 }
 
-// Files without their run are read, and must be of one run.
+// Files without their run can be read, but all lines must belong to one run.
 func TestLinesWithoutTheirRun(t *testing.T) {
 	seal := func(seed checksum.Seed, lines ...string) (text string) {
 		for _, line := range lines {
@@ -255,7 +256,7 @@ func TestLinesWithoutTheirRun(t *testing.T) {
 	}
 }
 
-// Shards of different formats do not merge.
+// Shards of different formats must not merge.
 func TestMergeFormats(t *testing.T) {
 	old := splitRun
 	old.Schema = 2
@@ -271,7 +272,8 @@ func TestMergeFormats(t *testing.T) {
 	checkWhole(t, out, sampleShard(t, old, spec.Whole, 0), old)
 }
 
-// Rows of bounds.csv that contradict their certificates are refused on reading, and sampled again on resuming.
+// Rows of bounds.csv that contradict their certificates must be refused by readers. A resumed run must sample their
+// examples again.
 func TestRowsContradictCertificates(t *testing.T) {
 	for name, change := range map[string]func(fields []string){
 		"label":      func(f []string) { f[labelField], f[correctField] = "0", "1" },

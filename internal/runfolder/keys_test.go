@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// Lines as rscert writes them take the quick way.
+// hasPlainKeys must accept lines as rscert writes them.
 func TestHasPlainKeys(t *testing.T) {
 	for _, v := range []struct {
 		line any
@@ -28,7 +28,7 @@ func TestHasPlainKeys(t *testing.T) {
 	}
 }
 
-// FuzzPlainKeys: what the quick way accepts, checkAnyKeys accepts.
+// FuzzPlainKeys checks that checkAnyKeys accepts everything that hasPlainKeys accepts.
 func FuzzPlainKeys(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"a":1}`, `{"a":1,"a":2}`, `{"a":1,"A":2}`, `{"a":null}`, `{"a":[1,null]}`, `{"a":{"b":1,"b":2}}`, `{"a":{"b":{}},"b":[]}`,

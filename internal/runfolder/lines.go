@@ -16,19 +16,19 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// A line of a file of lines. It is damaged if it has changed since it was written.
+// A line is one line of a file of lines. It is damaged if it has changed since it was written.
 type line struct {
-	number int    // starts at 1
+	number int    // line number, from 1
 	text   []byte // without the end of line
 	end    int64  // offset after its newline
 	torn   bool   // the last line, without a newline
 }
 
-// maxLine is the longest accepted line in bytes, so that a file without newlines cannot use up the memory. Votes
-// among a million classes take less.
+// maxLine is the maximum length of a line in bytes, so that a file without newlines cannot fill the memory. The votes
+// of an example among a million classes fit.
 const maxLine = 64 << 20
 
-// lineScanner reads the lines of a file one at a time, without those that are blank.
+// lineScanner reads the lines of a file one at a time and skips blank lines.
 type lineScanner struct {
 	br   *bufio.Reader
 	data []byte
@@ -37,7 +37,7 @@ type lineScanner struct {
 
 func newLineScanner(r io.Reader) *lineScanner { return &lineScanner{br: bufio.NewReaderSize(r, 1<<16)} }
 
-// next returns the next line, valid until the call after it, or io.EOF behind the last.
+// next returns the next line, which is valid until the following call. After the last line it returns io.EOF.
 func (s *lineScanner) next() (line, error) {
 	for !s.last.torn {
 		s.last.number++
@@ -55,7 +55,7 @@ func (s *lineScanner) next() (line, error) {
 	return line{}, io.EOF
 }
 
-// readLine appends a line with its newline to data. It returns io.EOF if the line has no newline.
+// readLine appends the next line with its newline to data. It returns io.EOF if the line has no newline.
 func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 	for {
 		part, err := br.ReadSlice('\n')
@@ -68,28 +68,30 @@ func readLine(br *bufio.Reader, data []byte) ([]byte, error) {
 	}
 }
 
-// damage is the first line of a file that has changed since it was written.
+// damage describes the first line of a file that has changed since it was written.
 type damage struct {
 	line int
 	err  error
-	// tail: no intact line follows, or the line has the zeros that a power cut leaves in blocks not yet written. A
-	// kill or a power cut during appending looks this way; an edit or a failing disk may not.
+	// tail means that no intact line follows, or that the line has zeros, which a power cut leaves in blocks not yet
+	// written. A kill or a power cut during an append leaves such damage; an edit or a failing disk may leave other
+	// damage.
 	tail bool
 }
 
 // fileFormat describes how to read the lines of a file.
 type fileFormat[T any] struct {
-	// keys must all be in each line; otherwise a missing key would be read as 0
+	// keys lists the keys that each line must have. Otherwise a missing key would count as 0.
 	keys []string
-	// sealed: every line must have a checksum. Otherwise checksums are still checked where present.
+	// sealed means that every line must have a checksum. Otherwise checksums are checked only where they are present.
 	sealed bool
-	// seed starts every checksum; alone: the file is without its run, and its first checksum tells the seed.
+	// seed is the value from which every checksum starts. alone means that the file is read without its run, so the
+	// seed follows from the file's first checksum.
 	seed  checksum.Seed
 	alone bool
-	// own: the file is appended to in its run folder, so its end can be torn.
+	// own means that the file is in its run folder and lines are appended to it, so its last line can be incomplete.
 	own   bool
 	valid func(T) error
-	// size is the memory of a value outside itself, in bytes; nil: as much as its line.
+	// size returns the memory in bytes that a value uses outside itself. If it is nil, the length of the line counts.
 	size func(T) int
 }
 
@@ -98,7 +100,7 @@ func (f fileFormat[T]) open(path string) (*valueReader[T], error) {
 	return openValues(path, f.decoder())
 }
 
-// decoder returns the decode of a valueReader.
+// decoder returns the function by which a valueReader decodes a line.
 func (f fileFormat[T]) decoder() func(line) (v T, held int, err error) {
 	return func(l line) (v T, held int, err error) {
 		f.findSeed(l)
@@ -112,7 +114,7 @@ func (f fileFormat[T]) decoder() func(line) (v T, held int, err error) {
 	}
 }
 
-// findSeed takes the seed of a file without its run from its first checksum.
+// findSeed derives the seed of a file without its run from the file's first checksum.
 func (f *fileFormat[T]) findSeed(l line) {
 	if !f.alone {
 		return
@@ -130,7 +132,7 @@ var (
 	errUnsealed = errors.New("the line has no checksum, and rscert wrote one behind every line of this file")
 )
 
-// decode reads one line and reports whether it had a checksum.
+// decode decodes a line and reports whether the line had a checksum.
 func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
 	if l.torn && f.own {
 		return v, false, tornLine(l.text, sealedJSON)
@@ -163,7 +165,7 @@ var (
 	sealedCSV  = regexp.MustCompile(`,crc32c:[0-9a-f]{8}.`)
 )
 
-// tornLine distinguishes a partly written last line from one whose newline was changed.
+// tornLine tells a last line that was partly written from a last line whose newline was changed.
 func tornLine(text []byte, sealed *regexp.Regexp) error {
 	if sealed.Match(text) {
 		return errChanged
@@ -171,8 +173,8 @@ func tornLine(text []byte, sealed *regexp.Regexp) error {
 	return errTorn
 }
 
-// intact returns the damage as an error, nil if there is none. A torn end is not damage while a run appends, or after
-// a kill.
+// intact returns the damage as an error, or nil if there is none. An incomplete end is not damage in the file of a run,
+// which may be in progress or killed.
 func (d *damage) intact(path string) error {
 	if d == nil || errors.Is(d.err, errTorn) {
 		return nil
@@ -180,9 +182,9 @@ func (d *damage) intact(path string) error {
 	return fmt.Errorf("%s:%d: %w", path, d.line, d.err)
 }
 
-// repairable returns an error unless the damage is the end of a killed run.
+// repairable returns an error unless a kill or a power cut explains the damage.
 func (d *damage) repairable(path string) error {
-	// A power cut cannot remove the checksum of a whole line, nor make it fit another run.
+	// A power cut cannot remove the checksum of a whole line, nor make the checksum fit another run.
 	if d == nil || (d.tail && !errors.Is(d.err, errUnsealed) && !errors.Is(d.err, errForeign)) {
 		return nil
 	}
@@ -191,8 +193,9 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks that a JSON object has all of the keys, no key twice in any case, and no null. encoding/json would
-// take the last of equal keys, read Index for index, and leave 0 for missing ones.
+// checkKeys checks that a JSON object has all of the keys, that no key occurs twice in any mix of cases, and that no
+// value is null. Without this check, encoding/json would use the last of equal keys, accept Index for index, and leave
+// 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {
 		return nil
@@ -200,7 +203,7 @@ func checkKeys(text []byte, keys []string) error {
 	return checkAnyKeys(text, keys)
 }
 
-// checkAnyKeys is checkKeys for keys of any form.
+// checkAnyKeys does the same as checkKeys, for keys of any form.
 func checkAnyKeys(text []byte, keys []string) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	t, err := d.Token()
@@ -225,7 +228,7 @@ func checkAnyKeys(text []byte, keys []string) error {
 	return nil
 }
 
-// objectKeys reads the rest of an object and returns its keys.
+// objectKeys reads the rest of an object and returns the object's keys.
 func objectKeys(d *json.Decoder, depth int) ([]string, error) {
 	var found []string
 	for d.More() {
@@ -246,10 +249,10 @@ func objectKeys(d *json.Decoder, depth int) ([]string, error) {
 	return found, jsonError(err)
 }
 
-// maxDepth is the deepest accepted nesting, far beyond any line of a run.
+// maxDepth is the maximum depth of nesting. It is far beyond the depth of any line of a run.
 const maxDepth = 100
 
-// skipValue reads a value; it rejects null and repeated keys.
+// skipValue moves past a value. It rejects null and repeated keys.
 func skipValue(d *json.Decoder, depth int) error {
 	t, err := d.Token()
 	switch {
@@ -290,5 +293,5 @@ func jsonError(err error) error {
 	return fmt.Errorf("%s", strings.ToValidUTF8(s, "?"))
 }
 
-// missing reports whether err says that a file does not exist.
+// missing reports whether err means that a file does not exist.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

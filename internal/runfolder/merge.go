@@ -19,10 +19,10 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Merge writes the run folder out, which must be empty or missing, with the examples of all shards. Its files
-// equal those of an unsplit run. Progress counts every example of every file. Merge works in a hidden folder
-// beside out until everything is on the disk; another Merge to the same place takes this folder over. Damage found
-// only here is a ShardError.
+// Merge writes the run folder out with the examples of all shards. The folder must be empty or missing. The files equal
+// those of an unsplit run. Progress counts every example of every file. Merge works in a hidden folder beside out until
+// everything is on the disk. Another Merge to the same place takes this folder over. Damage that only Merge finds is a
+// ShardError.
 func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {
 	if err := checkFree(out); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *Shards) Merge(ctx context.Context, out string, progress func(examples i
 		return err
 	}
 	if real, err := filepath.EvalSymlinks(out); err == nil {
-		out = real // an empty folder behind a link
+		out = real // the path may be a link to an empty folder
 	}
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err
@@ -78,15 +78,15 @@ func checkFree(out string) error {
 type merging struct {
 	*Shards
 	ctx      context.Context
-	beside   *os.Root // the folder that holds the run folder and the folder of the work
-	name     string   // of the folder of the work
-	root     *os.Root // the folder of the work
+	beside   *os.Root // the folder that holds the run folder and the work folder
+	name     string   // name of the work folder
+	root     *os.Root // the work folder
 	seed     checksum.Seed
 	progress func(int64)
 }
 
-// lock makes the folder of the work, or takes over what a killed merge left, and locks it. Whoever packed the shards may
-// have put something else in its place: it must be a folder, not a link to one, with nothing but a merge's own files.
+// lock makes and locks the work folder, or takes over the one that a killed merge left. Whoever packed the shards may
+// have put something else in its place. So lock refuses anything but a real folder that holds only files of a merge.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -122,7 +122,7 @@ func (m merging) lock() (*Folder, error) {
 	return lockRoot(root, path, m.run)
 }
 
-// merges reports whether a merge writes a file of this name.
+// merges reports whether a merge writes a file with this name.
 func merges(name string) bool {
 	switch name {
 	case lockFile, RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile, scorefile.Part(ScoresFile), ManifestFile, SignatureFile:
@@ -131,7 +131,7 @@ func merges(name string) bool {
 	return strings.HasPrefix(name, durable.Temporary)
 }
 
-// discard removes the folder of the work, unless it is the run folder already.
+// discard removes the work folder, unless the folder already has the name of the run folder.
 func (m merging) discard() error {
 	if _, err := m.beside.Lstat(m.name); err != nil {
 		return nil
@@ -164,7 +164,7 @@ func (m merging) write() error {
 	return m.run.writeIn(m.root)
 }
 
-// clear removes the remains of an interrupted merge.
+// clear removes the files that an interrupted merge left.
 func (m merging) clear() error {
 	entries, err := fs.ReadDir(m.root.FS(), ".")
 	for _, e := range entries {
@@ -183,7 +183,7 @@ func (m merging) rename(out string) error {
 	if err := m.ctx.Err(); err != nil {
 		return err
 	}
-	if err := m.beside.Remove(out); err != nil && !missing(err) { // removes an empty folder only
+	if err := m.beside.Remove(out); err != nil && !missing(err) { // this removes only an empty folder
 		return err
 	}
 	if err := m.beside.Rename(m.name, out); err != nil {
@@ -192,7 +192,8 @@ func (m merging) rename(out string) error {
 	return durable.SyncRoot(m.beside)
 }
 
-// joinLines writes the file of this name: of each example of the run its lines, one behind the other.
+// joinLines writes the file with this name. For each example of the run, in order, it copies the example's lines from
+// the example's shard.
 func (m merging) joinLines(name string, lines func(p shardFolder, example int) int, convert func([]byte) ([]byte, error)) (err error) {
 	sources, header, err := m.openSources(name)
 	defer closeSources(sources)
@@ -206,9 +207,9 @@ func (m merging) joinLines(name string, lines func(p shardFolder, example int) i
 	defer func() { err = errors.Join(err, file.Close()) }()
 	to := bufio.NewWriterSize(file, 1<<16)
 	if header != nil {
-		_, _ = to.Write(append(header, '\n')) // Flush returns the error
+		_, _ = to.Write(append(header, '\n')) // Flush returns any error of Write
 	}
-	next := make([]int, len(m.parts)) // examples of each part
+	next := make([]int, len(m.parts)) // number of examples copied from each part
 	for _, t := range m.turns {
 		if err := m.ctx.Err(); err != nil {
 			return err
@@ -229,8 +230,8 @@ func (m merging) joinLines(name string, lines func(p shardFolder, example int) i
 	return errors.Join(to.Flush(), file.Sync())
 }
 
-// openSources opens the parts' files of this name, and reads the header if they have one. The caller closes the sources,
-// also after an error.
+// openSources opens the file with this name in each part, and reads the header if the file has one. The caller closes
+// the sources, even after an error.
 func (m merging) openSources(name string) (sources []*lineSource, header []byte, err error) {
 	for i, p := range m.parts {
 		source := newLineSource(&sparing{path: filepath.Join(p.dir, name), was: p.files[name], keep: i < openAtOnce})
@@ -251,7 +252,7 @@ func closeSources(sources []*lineSource) {
 	}
 }
 
-// damaged returns the error of a shard that changed after it was opened, or one of reading it as it is.
+// damaged returns a ShardError if the shard changed after it was opened. An error of the read itself stays unchanged.
 func (m merging) damaged(i int, err error) error {
 	if !isDamage(err) {
 		return err
@@ -259,7 +260,7 @@ func (m merging) damaged(i int, err error) error {
 	return &ShardError{m.parts[i].dir, m.parts[i].run, "repair it", err}
 }
 
-// lineSource reads a file line by line in little memory, because there may be a thousand shards.
+// lineSource reads a file line by line. It needs little memory, because a merge may have a thousand shards.
 type lineSource struct {
 	*sparing
 	br     *bufio.Reader
@@ -271,7 +272,7 @@ func newLineSource(s *sparing) *lineSource {
 	return &lineSource{sparing: s, br: bufio.NewReaderSize(s, 1<<14)}
 }
 
-// next returns the next line that is not blank, without its newline. The line is valid until the next call.
+// next returns the next line that is not blank, without its newline. The line is valid until the following call.
 func (s *lineSource) next() ([]byte, error) {
 	for {
 		s.number++
@@ -295,7 +296,7 @@ func (m merging) copyJSON(line []byte) ([]byte, error) {
 	return line, nil
 }
 
-// copyRow returns a row of bounds.csv with the merged run's number of examples.
+// copyRow returns a row of bounds.csv with the number of examples in the merged run.
 func (m merging) copyRow(row []byte) ([]byte, error) {
 	for _, header := range []string{boundsHeader, certifiedHeader} {
 		text, state := m.seed.VerifyCSV([]byte(header), row)
@@ -315,7 +316,7 @@ func (m merging) joinScores() error {
 	if err != nil {
 		return err
 	}
-	places := make([][]int, len(m.parts)) // index in the run of each part's examples
+	places := make([][]int, len(m.parts)) // index in the merged run of each part's examples
 	for place, t := range m.turns {
 		places[t.part] = append(places[t.part], place)
 	}
@@ -365,7 +366,7 @@ func (m merging) copyScores(p shardFolder, places []int, w *scorefile.Writer) (e
 		}
 		m.progress(1)
 	}
-	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // checks the last example's checksum, and the file's
+	if _, _, err = r.Next(); errors.Is(err, io.EOF) { // also checks the last example and the end of the file
 		return nil
 	}
 	return err

@@ -13,7 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestMergeTakesOverOnlyItsOwn puts something else where a merge works: it is refused and stays as it is.
+// TestMergeTakesOverOnlyItsOwn puts something else in the place of the work folder. Merge must refuse it and leave it
+// unchanged.
 func TestMergeTakesOverOnlyItsOwn(t *testing.T) {
 	s, err := OpenShards([]string{sampleShard(t, votesRun, spec.Whole, 0)})
 	if err != nil {
@@ -62,7 +63,7 @@ func TestMergeTakesOverOnlyItsOwn(t *testing.T) {
 	}
 }
 
-// list returns the names in a folder; none for a file.
+// list returns the names in a folder. For a file it returns none.
 func list(t *testing.T, dir string) (names string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -75,14 +76,14 @@ func list(t *testing.T, dir string) (names string) {
 	return names
 }
 
-// limitFiles lets the process open this many more files until the test ends.
+// limitFiles lets the process open only this number of further files until the test ends.
 func limitFiles(t *testing.T, more int) {
 	t.Helper()
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
-	next, err := os.Open(os.DevNull) // descriptors are given out from the lowest on
+	next, err := os.Open(os.DevNull) // the lowest free descriptor comes first
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func limitFiles(t *testing.T, more int) {
 	})
 }
 
-// TestDiscard removes the folder of the work, but not the run folder that it has become.
+// TestDiscard checks that discard removes the work folder, but not once this folder has become the run folder.
 func TestDiscard(t *testing.T) {
 	for _, renamed := range []bool{false, true} {
 		dir := t.TempDir()
@@ -133,14 +134,14 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestMergeManyShards merges more shards than a process may open files.
+// TestMergeManyShards merges more shards than the number of files that a process may open.
 func TestMergeManyShards(t *testing.T) {
 	const k = 100
 	run := votesRun
 	run.Data.Examples, run.Data.Selected, run.Parameters.Skip, run.Parameters.Max = 2*k, 2*k, 1, 0
 	run.Parameters.ConfidenceRadii = splitRun.Parameters.ConfidenceRadii
 	whole, dirs := sampleShard(t, run, spec.Whole, 0), shardsOf(t, run, k)
-	limitFiles(t, 150) // of a usual 256 and more
+	limitFiles(t, 150) // the usual limit is 256 or more
 	out, err := merge(t, dirs)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +149,7 @@ func TestMergeManyShards(t *testing.T) {
 	checkWhole(t, out, whole, run)
 }
 
-// TestMergeWithoutDescriptors runs out of descriptors at every point: no shard is called damaged.
+// TestMergeWithoutDescriptors runs out of descriptors at every point of a merge. No shard may be called damaged.
 func TestMergeWithoutDescriptors(t *testing.T) {
 	dirs := shardsOf(t, splitRun, 3)
 	failures := 0
@@ -175,7 +176,7 @@ func TestMergeWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestReadErrorIsNoDamage reads a shard's file that cannot be read.
+// TestReadErrorIsNoDamage merges a shard with a file that cannot be read. The error must not call the shard damaged.
 func TestReadErrorIsNoDamage(t *testing.T) {
 	dir := sampleShard(t, votesRun, spec.Whole, 0)
 	s, err := OpenShards([]string{dir})
@@ -202,7 +203,8 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestMergeOfChangedShard writes to a shard after it was checked: a line that is whole, but of another example.
+// TestMergeOfChangedShard swaps two lines of a shard after the shard was checked. Both lines are whole, but each is in
+// the place of another example.
 func TestMergeOfChangedShard(t *testing.T) {
 	dirs := shardsOf(t, splitRun, 2)
 	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile} {

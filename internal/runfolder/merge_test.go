@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// splitRun is a run of 23 examples, in 7 shards 4, 4 and five times 3.
+// splitRun is a run of 23 examples in 7 shards. The first two shards have 4 examples each, the others 3.
 var splitRun = func() Run {
 	r := testRun
 	r.Data.Examples, r.Data.Selected = 70, 23
@@ -31,17 +31,17 @@ var splitRun = func() Run {
 	return r
 }()
 
-// votesRun is splitRun with nothing but votes.
+// votesRun is splitRun without scores and bounds.
 var votesRun = func() Run {
 	r := splitRun
 	r.Parameters.ConfidenceRadii, r.Parameters.SaveScores = nil, false
 	return r
 }()
 
-// quantisationOf is the loss of radius from rounding in an example of sample.
+// quantisationOf returns the loss of radius from rounding in an example of sample.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
-// sample invents the run's results for an example: a function of its index, like the noise.
+// sample makes up the run's results for an example. Like the noise, they depend only on the example's index.
 func sample(t *testing.T, f *Folder, place, index int) {
 	t.Helper()
 	p := f.run.Parameters
@@ -78,7 +78,7 @@ func sampleShard(t *testing.T, run Run, shard spec.Shard, without int) (dir stri
 	run.Parameters.Shard = shard
 	positions := run.positions()
 	run.Data.Selected = len(positions)
-	run.Runtime.Batch = 8 + shard.I // of no consequence
+	run.Runtime.Batch = 8 + shard.I // a setting that changes no result
 	if shard.K > 1 {
 		run.Runtime.GPUs = []string{fmt.Sprint("GPU ", shard.I)}
 		run.Runtime.Resumed = []Resumption{{1, Runtime{GPUs: []string{"another"}}}}
@@ -108,7 +108,7 @@ func shardsOf(t *testing.T, run Run, k int) (dirs []string) {
 	return dirs
 }
 
-// merge merges into a new folder; only errors about shards are expected.
+// merge merges shards into a new folder. Only errors about shards are expected.
 func merge(t *testing.T, dirs []string) (out string, err error) {
 	t.Helper()
 	s, err := OpenShards(dirs)
@@ -141,7 +141,7 @@ func allFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// checkWhole compares a merged folder with the folder of an unsplit run, and resumes it.
+// checkWhole compares a merged folder with the folder of an unsplit run, and resumes the merged run.
 func checkWhole(t *testing.T, out, whole string, run Run) {
 	t.Helper()
 	got, want := allFiles(t, out), allFiles(t, whole)
@@ -211,7 +211,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeGaps merges some shards, and later the rest.
+// TestMergeGaps merges some shards, and later the remaining ones.
 func TestMergeGaps(t *testing.T) {
 	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	dirs := shardsOf(t, splitRun, 7)
@@ -246,7 +246,7 @@ func TestMergeGaps(t *testing.T) {
 		t.Errorf("%d votes of shards %v, %v", len(votes), e.Run.Data.Shards, err)
 	}
 	bounds, err := e.Bounds()
-	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // whoever counts failures counts all that were sampled
+	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // all sampled examples must count
 		t.Errorf("bounds of %d examples, %d unfinished, %v", bounds.Examples, bounds.Unfinished, err)
 	}
 	scores, err := e.Scores()
@@ -306,13 +306,13 @@ func TestMergeGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Of 2/6, 2, 14 and 20 are missing, but not 8: the missing ones are no shards.
+	// Shard 2/6 lacks examples 2, 14 and 20, but not 8, so the missing examples do not form whole shards.
 	if gap := s.Gaps(); gap == nil || gap.Missing != nil || gap.Examples != 13 || !strings.HasPrefix(gap.Error(), "examples are missing: ") {
 		t.Errorf("the gap is %+v", gap)
 	}
 }
 
-// TestMergedRunFile refuses a run.json whose shards overlap.
+// TestMergedRunFile checks that a run.json with overlapping shards is refused.
 func TestMergedRunFile(t *testing.T) {
 	run := votesRun
 	run.Data.Shards = []spec.Shard{{I: 0, K: 2}, {I: 2, K: 4}}
@@ -359,7 +359,8 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeMismatch changes each parameter, and each other condition of results, of one shard.
+// TestMergeMismatch changes one condition of one shard at a time: each parameter, and each other condition that
+// determines results.
 func TestMergeMismatch(t *testing.T) {
 	a := shardFolder{dir: "a", run: splitRun}
 	refuses := func(name string, change func(*Run)) {
@@ -432,7 +433,7 @@ func changeValue(t *testing.T, v reflect.Value) {
 	}
 }
 
-// TestMergeUnfinished rejects incomplete shards and names them.
+// TestMergeUnfinished checks that incomplete shards are rejected by name.
 func TestMergeUnfinished(t *testing.T) {
 	first := sampleShard(t, splitRun, spec.Shard{I: 0, K: 2}, 0)
 	refuses := func(what, dir string) {
@@ -473,7 +474,7 @@ func TestMergeUnfinished(t *testing.T) {
 	}
 }
 
-// TestMergeDamage flips bits of a shard: the merge rejects it, or its result is unchanged.
+// TestMergeDamage flips bits of a shard. The merge must reject the shard, or give the same result.
 func TestMergeDamage(t *testing.T) {
 	first, second := sampleShard(t, splitRun, spec.Shard{I: 0, K: 2}, 0), sampleShard(t, splitRun, spec.Shard{I: 1, K: 2}, 0)
 	whole := allFiles(t, sampleShard(t, splitRun, spec.Whole, 0))
@@ -509,8 +510,8 @@ func TestMergeDamage(t *testing.T) {
 	}
 }
 
-// TestMergeInterrupted ends a merge at every step, by a cancelled context and with the remains of a kill: no folder
-// has the run's name, and another merge completes it.
+// TestMergeInterrupted interrupts a merge at every step, by a cancelled context and by leaving the remains of a kill.
+// No folder may get the run's name, and another merge must complete the work.
 func TestMergeInterrupted(t *testing.T) {
 	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	s, err := OpenShards(shardsOf(t, splitRun, 7))
@@ -558,7 +559,7 @@ func TestMergeInterrupted(t *testing.T) {
 	}
 }
 
-// TestMergeOut replaces nothing, and gives way to another merge to the same place.
+// TestMergeOut checks that Merge replaces nothing, and that it fails if another merge to the same place runs.
 func TestMergeOut(t *testing.T) {
 	s, err := OpenShards([]string{sampleShard(t, votesRun, spec.Whole, 0)})
 	if err != nil {
@@ -577,7 +578,7 @@ func TestMergeOut(t *testing.T) {
 		t.Errorf("a folder is replaced: %v", err)
 	}
 	out := filepath.Join(root, "made", "merged")
-	if err := os.MkdirAll(out, 0o755); err != nil { // an empty folder is no obstacle
+	if err := os.MkdirAll(out, 0o755); err != nil { // an empty folder does not prevent a merge
 		t.Fatal(err)
 	}
 	lock, err := func() (*Folder, error) {
@@ -602,7 +603,7 @@ func TestMergeOut(t *testing.T) {
 	}
 }
 
-// Rows with either header get the merged run's number of examples, in the right column.
+// Rows with either header must get the merged run's number of examples in the right column.
 func TestCopyRow(t *testing.T) {
 	m := merging{Shards: &Shards{run: Run{Data: Data{Selected: 17}}}}
 	for header, tails := range map[string][2]string{boundsHeader: {",4,0,0.001", ",17,0,0.001"}, certifiedHeader: {",4", ",17"}} {
@@ -617,8 +618,8 @@ func TestCopyRow(t *testing.T) {
 	}
 }
 
-// Scores carry each example's loss of radius from rounding: without it, radii from scores of data on no lattice are
-// too large.
+// Scores contain each example's loss of radius from rounding. Without this loss, radii from scores of data on no
+// lattice would be too large.
 func TestScoresHaveTheirQuantisation(t *testing.T) {
 	e, err := Find(sampleShard(t, splitRun, spec.Whole, 0))
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Method is the method by which a run certifies classes, from votes or from scores. The zero value lets the evidence
-// decide.
+// Method is the method by which a run certifies classes, from votes or from scores. With the zero value, the evidence
+// determines the method.
 type Method struct {
 	votes  certify.VoteMethod
 	scores certify.MeanBound
@@ -29,10 +29,10 @@ func (m Method) Scores() (certify.MeanBound, bool) { return m.scores, m.scores !
 
 func (m Method) String() string { return string(m.votes) + string(m.scores) }
 
-// MarshalText returns the method's name; empty for the zero value.
+// MarshalText returns the method's name. The name is empty for the zero value.
 func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// Methods lists all methods, first those from votes, then those from scores.
+// Methods lists all methods: first the methods for votes, then the methods for scores.
 func Methods() choice.List[Method] {
 	var all []Method
 	what := map[Method]string{}
@@ -47,5 +47,5 @@ func Methods() choice.List[Method] {
 	return choice.Of("method", all...).Optional().Describe(func(m Method) string { return what[m] })
 }
 
-// UnmarshalText reads the name of a method for votes or for scores.
+// UnmarshalText parses the name of a method for votes or for scores.
 func (m *Method) UnmarshalText(text []byte) error { return Methods().Unmarshal(text, m) }

@@ -8,17 +8,17 @@ import (
 
 // Noise describes the noise of a run, besides its law, scale σ and seed.
 type Noise struct {
-	// Distribution names the table and its parameters; empty for noise in floats.
+	// Distribution names the table and the table's parameters. It is empty for noise in floats.
 	Distribution string `json:"distribution"`
 	Step         string `json:"step"` // g of the lattice, a fraction
-	// Table is the SHA-256 of the alias table, Entries its size.
+	// Table is the SHA-256 of the alias table. Entries is the table's size.
 	Table   string `json:"table"`
 	Entries int    `json:"entries"`
-	// Eta bounds the effect of finite words: no mass is above 1 + Eta times its ideal.
+	// Eta bounds the effect of finite words: no probability is above 1 + Eta times its ideal value.
 	Eta float64 `json:"eta"`
 	// Inputs describes the lattice of the data.
 	Inputs string `json:"inputs"`
-	// Quantised inputs lie on no lattice: clamping them to [Low, High] and rounding them is part of the classifier.
+	// Quantised inputs do not lie on a lattice. The classifier clamps them to [Low, High] and rounds them.
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
@@ -32,7 +32,7 @@ func (r Run) arithmetic() certify.Arithmetic {
 	return certify.Idealised
 }
 
-// draws returns the largest possible number of words for an example of the run.
+// draws returns the maximum number of words for an example of the run.
 func (r Run) draws() int64 {
 	d := int64(1)
 	for _, n := range r.Data.Shape {
@@ -41,7 +41,7 @@ func (r Run) draws() int64 {
 	return (r.Parameters.N0 + r.Parameters.N) * d
 }
 
-// Target returns the target of each example at alpha, less the part that finite words use.
+// Target returns the target of each example at alpha. It subtracts the part of alpha that finite words use.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
@@ -51,8 +51,8 @@ func (r Run) Target(alpha float64) certify.Target {
 	return t
 }
 
-// Target is the target of certificates with these parameters at alpha, before the noise is known: in idealised
-// arithmetic.
+// Target is the target of certificates with these parameters at alpha, in idealised arithmetic, because the noise is
+// not known yet.
 func (p Parameters) Target(alpha float64) certify.Target {
 	return certify.Target{
 		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz,

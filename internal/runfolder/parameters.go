@@ -9,14 +9,14 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Parameters determine the results of a run of certify, by their names. Their order is the order of run.json.
+// Parameters are the named parameters that determine the results of a run of 'certify'. run.json has the same order.
 type Parameters struct {
 	spec.Smoothing
 	Certification
 	spec.Conditions
 }
 
-// Certification are the parameters of certify itself: what is sampled of each example, and what is certified of it.
+// Certification holds the parameters of 'certify' itself: what it samples for each example, and what it certifies.
 type Certification struct {
 	N               int64                    `json:"n"`
 	N0              int64                    `json:"n0"`
@@ -36,8 +36,8 @@ type Certification struct {
 	Temperature     float64                  `json:"temperature"`
 }
 
-// TangentSamples is the number of the N samples of an example that fix the guess of the bounds on the confidence
-// (certify.ConfidenceParams.TangentSamples).
+// TangentSamples is the number of samples, among the N samples of an example, that determine the tangent of the bounds
+// on the confidence (certify.ConfidenceParams.TangentSamples).
 func (c Certification) TangentSamples() int64 {
 	return certify.ConfidenceParams{Radii: c.ConfidenceRadii, Method: c.Confidence}.TangentSamples(c.N0, c.N)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Keys required in every line.
+// These keys are required in every line.
 var (
 	votesKeys       = []string{"index", "label", "n", "counts"}
 	certificateKeys = []string{"index", "label", "prediction", "correct", "radius", "margin", "method", "alpha", "sigma", "n", "sound"}
@@ -37,7 +37,7 @@ func (r Run) openVotes(path string) (*valueReader[votesLine], error) {
 	return votes, nil
 }
 
-// checkVotes checks that votes belong to the run's next example. Runs of the first format may lack fields that it did
+// checkVotes checks that votes belong to the run's next example. Runs of format 1 may lack fields that this format did
 // not record.
 func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 	p := r.Parameters
@@ -83,7 +83,7 @@ func (r Run) openCertificates(path string) (*valueReader[certify.Certificate], e
 	return certs, err
 }
 
-// DamageError says that a folder's contents are not as its run wrote them. The files could be read: a failing disk
+// DamageError means that a folder's contents are not as the run wrote them. The files could be read: a failed read
 // gives another error.
 type DamageError struct{ err error }
 
@@ -91,7 +91,7 @@ func (e *DamageError) Error() string { return e.err.Error() }
 
 func (e *DamageError) Unwrap() error { return e.err }
 
-// damaged wraps a data error as a DamageError.
+// damaged wraps an error in the data as a DamageError.
 func damaged(err error) error {
 	var failed *fs.PathError
 	var renaming *os.LinkError
@@ -102,8 +102,8 @@ func damaged(err error) error {
 	return &DamageError{err}
 }
 
-// recover finds the examples that are complete in every file and cuts the files back to them. The rest was being
-// written at the interruption, or had not reached the disk.
+// recover finds the examples that are complete in every file, and cuts the files back to these examples. The rest was
+// being written when the run was interrupted, or had not reached the disk.
 func (f *Folder) recover() error {
 	found, err := f.run.readExamples(f.dir, math.MaxInt, nil)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *Folder) recover() error {
 	if found.padded != nil {
 		return damaged(found.padded)
 	}
-	if found.header == certifiedHeader { // appended rows have other columns: start again
+	if found.header == certifiedHeader { // the rows to append have other columns, so the run starts again
 		found.whole, found.ends = 0, sizes{}
 	}
 	if f.run.Parameters.SaveScores {
@@ -130,13 +130,13 @@ func (f *Folder) recover() error {
 	return damaged(f.open(found.ends))
 }
 
-// recoverScores returns the number of the first n examples with unchanged scores. It opens the scores for writing if any
-// are missing.
+// recoverScores returns how many of the first n examples have unchanged scores. It opens the scores for writing if any
+// scores are missing.
 func (f *Folder) recoverScores(n int) (int, error) {
 	path := f.path(ScoresFile)
 	open := scorefile.Create
 	if info, err := os.Lstat(path); err == nil {
-		asWritten := info.Size() == f.run.scoreShape().FileSize() // archives are read even with more bytes behind them
+		asWritten := info.Size() == f.run.scoreShape().FileSize() // the reader accepts extra bytes at the end
 		if asWritten && n == f.run.Data.Selected && f.checkScores(path) == nil {
 			return n, nil
 		}
@@ -164,7 +164,7 @@ func (f *Folder) recoverScores(n int) (int, error) {
 	return n, nil
 }
 
-// openScoreFile opens a file of scores, in a run's folder only the run's own.
+// openScoreFile opens a file of scores. In a run folder it refuses links.
 func openScoreFile(path string) (*scorefile.Reader, error) {
 	if !Owns(path) {
 		return scorefile.Open(path)
@@ -176,7 +176,7 @@ func openScoreFile(path string) (*scorefile.Reader, error) {
 	return scorefile.NewReader(path, file)
 }
 
-// checkScores compares a finished file of scores with the votes' checksums.
+// checkScores compares a finished file of scores with the checksums in the votes.
 func (f *Folder) checkScores(path string) error {
 	votes, err := f.run.openVotes(f.path(VotesFile))
 	if err != nil {

@@ -2,9 +2,9 @@
 // to repeat it.
 //
 //	run.json            model, data and parameters; written first
-//	votes.jsonl         a line an example: class votes
-//	certificates.jsonl  a line an example: certificate
-//	bounds.csv          with confidence radii: a row an example and radius
+//	votes.jsonl         class votes, one line per example
+//	certificates.jsonl  certificates, one line per example
+//	bounds.csv          with confidence radii: one row per example and radius
 //
 // Results are only ever appended. A run killed at any moment resumes where it stopped and ends with the same bytes as
 // one that was never killed.
@@ -30,10 +30,11 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Schema is the format version that this package writes. It refuses newer versions; fields are only ever added.
+// Schema is the format version that this package writes. The package refuses newer versions. A new version only ever
+// adds fields.
 const Schema = 3
 
-// Names of the files in a run folder.
+// These are the names of the files in a run folder.
 const (
 	RunFile          = "run.json"
 	VotesFile        = "votes.jsonl"
@@ -45,13 +46,13 @@ const (
 // Run is the content of run.json: everything needed to repeat a run.
 type Run struct {
 	Schema     int        `json:"schema"`
-	Version    string     `json:"rscert"` // version of the program
+	Version    string     `json:"rscert"` // version of rscert
 	Model      Model      `json:"model"`
 	Data       Data       `json:"data"`
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
-	// TangentSamples is Parameters.TangentSamples, recorded because no parameter states it.
+	// TangentSamples is Parameters.TangentSamples. It is recorded because no parameter states it.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
@@ -62,23 +63,24 @@ type Model struct {
 	Input   string `json:"input"` // name, type and shape
 	Output  string `json:"output"`
 	Classes int    `json:"classes"`
-	// Changes are the graph edits that are part of the classifier, a line each.
+	// Changes are the graph edits that are part of the classifier, one line per edit.
 	Changes []string `json:"changes,omitempty"`
-	// Denoiser is the model before this one: the classifier is the pair.
+	// Denoiser is the model that runs before this one. The classifier consists of both models.
 	Denoiser *Denoiser `json:"denoiser,omitempty"`
 }
 
-// Denoiser identifies the ONNX model before the classifier. The parameters say how they are combined.
+// Denoiser identifies the ONNX model that runs before the classifier. The parameters say how the two models are
+// combined.
 type Denoiser struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"`
-	// For a diffusion model: the timestep used, the number of timesteps, and ᾱ at the one used.
+	// These fields are for a diffusion model: the timestep used, the number of timesteps, and ᾱ at the timestep used.
 	Timestep  int     `json:"timestep,omitempty"`
 	Timesteps int     `json:"timesteps,omitempty"`
 	AlphaBar  float64 `json:"alpha_bar,omitempty"`
 }
 
-// String returns the denoiser's file and, for a diffusion model, the timestep.
+// String returns the name of the denoiser's file and, for a diffusion model, the timestep.
 func (d *Denoiser) String() string {
 	if d.Timesteps == 0 {
 		return d.File
@@ -86,7 +88,7 @@ func (d *Denoiser) String() string {
 	return fmt.Sprintf("%s at timestep %d of %d, ᾱ = %.6g", d.File, d.Timestep, d.Timesteps, d.AlphaBar)
 }
 
-// sum returns the SHA-256 of the denoiser, "" without one.
+// sum returns the SHA-256 of the denoiser, or "" if there is no denoiser.
 func (d *Denoiser) sum() string {
 	if d == nil {
 		return ""
@@ -115,9 +117,9 @@ type Data struct {
 	SHA256   string `json:"sha256"`
 	Format   string `json:"format"`
 	Shape    []int  `json:"shape"`
-	Examples int    `json:"examples"` // in the dataset
-	Selected int    `json:"selected"` // examples in the run, after skip, max, select and shard
-	// Shards lists the merged shards if others are missing: only their examples are present.
+	Examples int    `json:"examples"` // number of examples in the dataset
+	Selected int    `json:"selected"` // number of examples in the run, after skip, max, select and shard
+	// Shards lists the merged shards if other shards are missing. Only the examples of the listed shards are present.
 	Shards []spec.Shard `json:"shards,omitempty"`
 
 	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
@@ -126,48 +128,48 @@ type Data struct {
 	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // of this source file
 }
 
-// Reading describes how the data were read, without paths.
+// Reading describes how rscert interpreted the data file, without paths.
 func (d Data) Reading() string {
 	o := d.Options
 	o.Labels, o.ClassNames = "", ""
 	text, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // options are plain values
+		panic(err) // the options are plain values, so encoding cannot fail
 	}
 	return string(text)
 }
 
-// Runtime describes the software and hardware of a run. Threads and Batch do not change votes; Call may change the
-// last bits of scores.
+// Runtime describes the software and hardware of a run. Threads and Batch do not change votes. Call may change the last
+// bits of scores.
 type Runtime struct {
 	Library string `json:"library"` // ONNX Runtime's version
-	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex; runs of older versions lack it. LibraryUnknown: it
-	// is no published library that the recording rscert knew.
+	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex. Runs of older versions lack it. LibraryUnknown
+	// means that the rscert that recorded the run knew no published library with this SHA-256.
 	LibrarySHA256  string `json:"library_sha256,omitempty"`
 	LibraryUnknown bool   `json:"library_unknown,omitempty"`
 	Provider       string `json:"provider"`
 	Device         string `json:"device"`
 	Batch          int    `json:"batch"`
 	Threads        int    `json:"threads"`
-	// Call is the number of samples in one call of ONNX Runtime; Options are the provider's.
+	// Call is the number of samples in one call of ONNX Runtime. Options are the options of the execution provider.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
-	// Independence says why no output depends on other inputs: "proved" or "one input a call". Runs of rscert 0.1
-	// before the proof lack it; their outputs may depend on the batch.
+	// Independence says why no output depends on other inputs: "proved" or "one input a call". Older runs of rscert 0.1
+	// lack it, because that version had no proof yet; the outputs of such a run may depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
-	// Resumed lists the changes to other kinds of GPUs, and to other libraries of the same version.
+	// Resumed lists the changes to other kinds of GPUs and to other libraries of the same version of ONNX Runtime.
 	Resumed []Resumption `json:"resumed,omitempty"`
-	// NoiseOn says where the run, at its start, made noise and counted votes: on the host or the device. It does not
-	// change votes, but it may change the last bits of scores; so it is a condition of runs with scores
+	// NoiseOn says where the run, at its start, made noise and counted votes: on the host or on the device. The place
+	// does not change votes, but it may change the last bits of scores. So it is a condition of runs with scores
 	// (Differences).
 	NoiseOn string `json:"noise_on,omitempty"`
 	// Shards are the runtimes of a merged run's shards.
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }
 
-// Resumption records the hardware used after a resume, and the number of examples before it.
+// Resumption records the hardware used after a run was resumed, and the number of examples before that.
 type Resumption struct {
 	Examples int `json:"examples"`
 	Runtime
@@ -181,11 +183,11 @@ func (r Runtime) now() Runtime {
 	return r
 }
 
-// kinds returns the names of the GPUs, each once. The number of GPUs of a kind changes no result.
+// kinds returns the names of the GPUs without repetitions. The number of GPUs of a kind changes no result.
 func (r Runtime) kinds() []string { return slices.Compact(slices.Sorted(slices.Values(r.GPUs))) }
 
-// Libraries returns the SHA-256s of all libraries of the run, each once, in the order of their first use. Runs of older
-// versions do not name them.
+// Libraries returns the SHA-256s of all libraries of the run without repetitions, in the order of their first use. Runs
+// of older versions do not name their libraries.
 func (r Runtime) Libraries() (all []string) {
 	add := func(sums ...string) {
 		for _, sum := range sums {
@@ -204,7 +206,8 @@ func (r Runtime) Libraries() (all []string) {
 	return all
 }
 
-// otherLibrary returns the SHA-256 of the library if the other runtime has another of the same version, otherwise "".
+// otherLibrary returns the SHA-256 of r's library if the other runtime has a different library of the same version of
+// ONNX Runtime. Otherwise it returns "".
 func (r Runtime) otherLibrary(other Runtime) string {
 	if other.LibrarySHA256 == "" || r.LibrarySHA256 == other.LibrarySHA256 {
 		return ""
@@ -212,7 +215,8 @@ func (r Runtime) otherLibrary(other Runtime) string {
 	return r.LibrarySHA256
 }
 
-// Kinds returns the names of all GPUs of the run, each once: at its start, after resumes, and in all shards.
+// Kinds returns the names of all GPUs of the run without repetitions: at the start, after each resume, and in all
+// shards.
 func (r Runtime) Kinds() []string {
 	all := r.kinds()
 	for _, on := range r.Resumed {
@@ -225,13 +229,13 @@ func (r Runtime) Kinds() []string {
 	return slices.Compact(all)
 }
 
-// ShardRuntime is the runtime of a shard.
+// ShardRuntime is the Runtime of a shard.
 type ShardRuntime struct {
 	Shard spec.Shard `json:"shard"`
 	Runtime
 }
 
-// Read reads dir's run.json.
+// Read reads run.json in the folder dir.
 func Read(dir string) (Run, error) {
 	path := filepath.Join(dir, RunFile)
 	data, err := readWhole(path)
@@ -259,7 +263,8 @@ func readWhole(path string) ([]byte, error) {
 	return data, err
 }
 
-// decodeRun reads run.json. It checks the version first, because a newer one may differ in everything else.
+// decodeRun decodes run.json. It checks the format version first, because a newer version may differ in everything
+// else.
 func decodeRun(data []byte) (r Run, err error) {
 	var version struct {
 		Schema  int    `json:"schema"`
@@ -292,7 +297,7 @@ type FormatError struct{ error }
 
 func (e *FormatError) Unwrap() error { return e.error }
 
-// dropEmpty removes parameters that are "": format 1 wrote unused ones this way.
+// dropEmpty removes parameters with the value "". Format 1 wrote unused parameters this way.
 func dropEmpty(data []byte) []byte {
 	var doc, parameters map[string]json.RawMessage
 	if json.Unmarshal(data, &doc) != nil || json.Unmarshal(doc["parameters"], &parameters) != nil {
@@ -304,13 +309,13 @@ func dropEmpty(data []byte) []byte {
 	return data
 }
 
-// validate checks fields whose faults would otherwise surface late or never.
+// validate checks fields whose faults would otherwise appear late or never.
 func (r Run) validate() error {
 	p := r.Parameters
 	if r.sealed() && (r.Data.Examples < 1 || r.Data.Selected < 1 || r.Model.Classes < 2 || p.N < 1 || p.N0 < 0 || p.Skip < 1 || p.Max < 0 || p.Shard.K < 1) {
 		return errors.New("its parameters are not those of a run")
 	}
-	// Exact certificates rest on the table: its size and rounding lower the level.
+	// Exact certificates depend on the table, because the table's size and rounding reduce alpha.
 	if r.sealed() && p.Noise == spec.Lattice && (r.Noise.Entries < 1 || r.Noise.Table == "" || !(r.Noise.Eta >= 0)) {
 		return errors.New("it records no table of the lattice noise")
 	}
@@ -320,7 +325,7 @@ func (r Run) validate() error {
 	return nil
 }
 
-// positions returns the positions in the dataset of the finished run's examples, ascending.
+// positions returns the positions in the dataset of the finished run's examples, in ascending order.
 func (r Run) positions() []int {
 	p := r.Parameters
 	if len(r.Data.Shards) == 0 {
@@ -334,7 +339,7 @@ func (r Run) positions() []int {
 	return all
 }
 
-// MismatchError says how a run folder differs from the run that is to resume it.
+// MismatchError says how a run folder differs from the run that should resume it.
 type MismatchError struct {
 	Dir         string
 	Differences []param.Text
@@ -343,7 +348,7 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string { return e.Spell(param.Plain) }
 
-// Spell is Error with the parameters spelled.
+// Spell returns the text of Error, with the parameter names spelled by s.
 func (e *MismatchError) Spell(s param.Spelling) string {
 	all := make([]string, len(e.Differences))
 	for i, d := range e.Differences {
@@ -355,7 +360,7 @@ func (e *MismatchError) Spell(s param.Spelling) string {
 // Hint returns advice for the user.
 func (e *MismatchError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with the parameters spelled.
+// SpellHint returns the text of Hint, with the parameter names spelled by s.
 func (e *MismatchError) SpellHint(s param.Spelling) string {
 	if e.gaps {
 		return "sample the shards that are missing, then merge all of them"
@@ -363,7 +368,7 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless now would give the same results as the run that started the folder.
+// compatible returns a MismatchError unless the run now would give the same results as the run that started the folder.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {
@@ -393,17 +398,18 @@ type Difference struct {
 	Of     Aspect `json:"-"`
 }
 
-// Aspect is the kind of a condition.
+// Aspect is the kind of a condition in which runs differ.
 type Aspect int
 
-// The kinds of conditions.
+// These are the kinds of conditions.
 const (
-	OfResults     Aspect = iota // the subject of the results
-	OfExtent                    // the choice of examples, and the results kept
-	OfComputation               // the software, hardware and precision that compute the same numbers
+	OfResults     Aspect = iota // what the results are about
+	OfExtent                    // the choice of examples, and which results are kept
+	OfComputation               // software, hardware and precision that compute the same numbers
 )
 
-// NoiseOnFlag is the What of a Difference in the place where noise is made, spelled as compare --json always has.
+// NoiseOnFlag is the What of a Difference in the place where noise is made. It has the spelling that compare --json has
+// always written.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.
@@ -417,7 +423,7 @@ func aspect(name param.Name) Aspect {
 	return OfResults
 }
 
-// Differences returns the conditions in which r and other differ and on which results depend.
+// Differences returns the conditions in which r and other differ, of those that determine the results.
 func (r Run) Differences(other Run) (diff []Difference) {
 	differs := func(of Aspect, what string, first, second any) {
 		if !reflect.DeepEqual(first, second) {
@@ -445,9 +451,10 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	differs(OfComputation, "ONNX Runtime", r.Runtime.Library, other.Runtime.Library)
 	differs(OfComputation, "the provider", r.Runtime.Provider, other.Runtime.Provider)
 	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
-		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on it
+		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on this place
 	}
-	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) { // otherwise these explain it
+	// If other results differ, their differences explain a different table.
+	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) {
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}
 	return diff
@@ -462,7 +469,7 @@ func show(v any) string {
 	return "not given"
 }
 
-// ErrExists means that Create found files in its folder.
+// ErrExists means that Create found files in the folder.
 var ErrExists = errors.New("exists already")
 
 // write writes run.json into dir, completely or not at all.
@@ -482,7 +489,8 @@ func (r Run) writeIn(root *os.Root) error {
 	return durable.WriteIn(root, RunFile, checksum.Seal(data), 0o644)
 }
 
-// encode returns JSON with a newline; it keeps radius>=0.5 readable.
+// encode returns v in JSON, with a newline at the end. It does not escape characters for HTML, so radius>=0.5 stays
+// readable.
 func encode(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -18,28 +18,29 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Shards are finished run folders of one run without common examples.
+// Shards holds finished run folders that belong to one run and have no examples in common.
 type Shards struct {
-	run   Run           // merged
-	parts []shardFolder // by their first example
-	turns []turn        // of the merged run's examples, by index
-	key   *signature.SecretKey
+	run   Run                  // run.json of the merged run
+	parts []shardFolder        // in the order of their first examples
+	turns []turn               // the examples of the merged run, by index
+	key   *signature.SecretKey // signs the merged run; nil: no signature
 }
 
-// shardFolder is one shard's folder.
+// shardFolder is the run folder of one shard.
 type shardFolder struct {
 	dir       string
 	run       Run
 	positions []int // positions of its examples in the dataset
-	rows      []int // number of rows in bounds.csv of each example
+	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
 	files     map[string]fs.FileInfo // of its lines, before they were checked
 }
 
-// turn locates an example of the merged run.
+// turn tells in which part an example of the merged run is.
 type turn struct{ index, part int }
 
-// ShardError reports a shard that cannot be merged. Following Advice and then resuming its run repairs it.
+// ShardError reports a shard that cannot be merged. The user can repair the shard by following Advice and then resuming
+// the shard's run.
 type ShardError struct {
 	Dir    string
 	Run    Run
@@ -52,9 +53,9 @@ func (e *ShardError) Unwrap() error { return e.err }
 
 // GapError says that shards are missing.
 type GapError struct {
-	Run      Run          // the shards' run
+	Run      Run          // the run that the shards belong to
 	Missing  []spec.Shard // empty if the missing examples do not form shards of the given size
-	Examples int          // examples in no shard
+	Examples int          // number of examples that no shard has
 	Of       int
 }
 
@@ -69,7 +70,7 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("%s: no shard has %d of the run's %d examples", what, e.Examples, e.Of)
 }
 
-// joinShards lists shards, cut short if there are many.
+// joinShards lists shards. It shortens the list if there are many.
 func joinShards(shards []spec.Shard) string {
 	const most = 12
 	var names []string
@@ -82,9 +83,9 @@ func joinShards(shards []spec.Shard) string {
 	return strings.Join(names, ", ")
 }
 
-// OpenShards opens run folders for merging. They must be finished (otherwise a ShardError) and differ only in the
-// shard. They are locked against other processes until Close; of more than openAtOnce shards only the first ones, and
-// Merge notices if another process has written to the rest.
+// OpenShards opens run folders for merging. They must be finished (otherwise the error is a ShardError) and may differ
+// only in the shard. The folders are locked against other processes until Close. If there are more than openAtOnce
+// folders, only the first ones are locked; Merge then notices if another process writes to the others.
 func OpenShards(dirs []string) (*Shards, error) {
 	s := &Shards{}
 	for _, dir := range dirs {
@@ -154,7 +155,8 @@ func openPart(dir string) (p shardFolder, err error) {
 	return p, nil
 }
 
-// oneFormat returns an error unless the parts have one format: the checksums of their lines start alike.
+// oneFormat returns an error unless all parts have the same format. In another format, the checksums of the lines start
+// from another seed.
 func (p shardFolder) oneFormat(other shardFolder) error {
 	if p.run.Schema == other.run.Schema {
 		return nil
@@ -184,7 +186,7 @@ func (p shardFolder) matches(other shardFolder) error {
 		"shards of one run have the same parameters, one %s among them", param.Seed)
 }
 
-// check reads the shard's lines, all of which must be present and intact.
+// check reads the shard's lines. All lines must be present and intact.
 func (p *shardFolder) check() error {
 	refuse := func(advice string, err error) error {
 		if !isDamage(err) {
@@ -257,7 +259,7 @@ func (s *Shards) arrange() error {
 		a.dir, joinShards(a.shards()), b.dir, joinShards(b.shards()), twice[0].index, len(twice)/2), "leave one of them out")
 }
 
-// shards lists the part's shards: one, or several if it is a merge with missing shards.
+// shards lists the shards in the part: one shard, or several if the part is a merge with missing shards.
 func (p shardFolder) shards() []spec.Shard {
 	if len(p.run.Data.Shards) > 0 {
 		return p.run.Data.Shards
@@ -265,13 +267,13 @@ func (p shardFolder) shards() []spec.Shard {
 	return []spec.Shard{p.run.Parameters.Shard}
 }
 
-// describe sets the run.json of the merged run: the whole run's, except for the runtime.
+// describe sets the run.json of the merged run. It describes the whole run, except for the runtime.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
 	s.run.Parameters.Shard = spec.Whole
 	s.run.Data.Selected = len(s.run.Parameters.Positions(s.run.Data.Examples))
 	s.run.Data.Shards, s.run.Runtime.Shards = nil, nil
-	s.run.Runtime.Resumed = nil // it belongs to the first shard and counts its examples
+	s.run.Runtime.Resumed = nil // this list belongs to the first shard and counts examples of that shard
 	for _, p := range s.parts {
 		if s.Gaps() != nil {
 			s.run.Data.Shards = append(s.run.Data.Shards, p.shards()...)
@@ -325,7 +327,7 @@ func (s *Shards) has(index int) bool {
 	return found
 }
 
-// Close unlocks the shards.
+// Close unlocks and closes the shards.
 func (s *Shards) Close() {
 	for i := range s.parts {
 		s.parts[i].unlock()

@@ -6,20 +6,21 @@ import (
 	"os"
 )
 
-// openAtOnce is the number of shards whose files stay open, and locked, during a merge. A thousand shards would need
-// more descriptors than a process may have (ulimit -n): further files are open only while something reads them.
+// openAtOnce is the maximum number of shards whose files stay open, and locked, during a merge. A thousand shards would
+// need more descriptors than a process may have (ulimit -n). The files of further shards are open only while they are
+// being read.
 const openAtOnce = 64
 
 // sparing reads a file from its start on.
 type sparing struct {
 	path string
-	was  fs.FileInfo // when the shard was checked
-	keep bool        // keeps the file open between reads
+	was  fs.FileInfo // state of the file when the shard was checked
+	keep bool        // the file stays open between reads
 	file *os.File
 	at   int64
 }
 
-// errMoved: another file has the name, or the file was written to.
+// errMoved means that the name now leads to another file, or that the file was written to.
 var errMoved = errors.New("the file was changed after the merge began")
 
 func (s *sparing) Read(b []byte) (int, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// drawn is a run on a lattice whose finite words have a visible cost.
+// drawn returns a run on a lattice for which the finite words have a visible cost.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -32,8 +32,8 @@ func drawn() Run {
 	return r
 }
 
-// Each of the n0+n samples of D values takes D words, and each word may make any event 1+η times as likely.
-// α·(1+η)^(−(n0+n)D) is left; e^(−(n0+n)Dη) gives slightly less.
+// Each of the n0+n samples of D values takes D words, and each word may make any event 1+η times as likely. So the
+// level α·(1+η)^(−(n0+n)D) remains. The value e^(−(n0+n)Dη) is slightly less.
 func TestTargetIsDeflated(t *testing.T) {
 	r := drawn()
 	for _, alpha := range []float64{r.Parameters.Alpha, 0.5, 1e-6} {
@@ -55,13 +55,13 @@ func TestTargetIsDeflated(t *testing.T) {
 	if d := (Run{Parameters: Parameters{Certification: Certification{N0: 1, N: 2}}}).draws(); d != 3 {
 		t.Errorf("an example of one value takes %d words", d)
 	}
-	// A cost above alpha is an error; it does not give all of alpha.
+	// A cost that leaves nothing of alpha must be an error, and must not leave all of alpha.
 	r.Noise.Eta = 1
 	target := r.Target(0.1)
 	if _, err := certify.NewVoteCertifier(certify.VoteParams{Target: target}); err == nil {
 		t.Errorf("%+v is accepted", target)
 	}
-	// The cost of noise in floats is unknown: the certificate says idealised.
+	// The cost of noise in floats is unknown, so the certificate says idealised.
 	for name, change := range map[string]func(*Run){
 		"float":    func(r *Run) { r.Parameters.Noise = spec.Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
@@ -75,7 +75,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	}
 }
 
-// The level left by a table's η agrees with smoothing's own computation.
+// The level that a table's η leaves must agree with the computation in package smoothing.
 func TestTargetOfATable(t *testing.T) {
 	table, err := smoothing.NewLawTable(law.Gaussian, 0.25, big.NewRat(1, 255))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestTargetOfATable(t *testing.T) {
 	}
 }
 
-// boundsContent are rows as if each had ten bytes behind a header of ten.
+// boundsContent returns rows as if each had ten bytes and followed a header of ten bytes.
 func boundsContent(header string, rows ...boundRow) ownBounds {
 	c := ownBounds{header: header}
 	for _, row := range rows {
@@ -131,7 +131,7 @@ func TestBoundRows(t *testing.T) {
 	}
 }
 
-// boundsOf counts the examples whose rows fit their certificates in order.
+// boundsOf must count the examples whose rows fit their certificates in order.
 func TestBoundsOf(t *testing.T) {
 	p := Parameters{Certification: Certification{ConfidenceRadii: []float64{0, 0.5}}}
 	certs := []certify.Certificate{{Index: 4, Prediction: certify.Abstained}, {Index: 5, Radius: 0.7}, {Index: 6, Radius: 0.1}, {Index: 9, Prediction: certify.Abstained}}
@@ -156,11 +156,11 @@ func TestBoundsOf(t *testing.T) {
 			t.Errorf("%s: %d examples up to %d, want %d up to %d", tt.name, n, end, tt.examples, tt.end)
 		}
 	}
-	// The last ones that abstain have no rows: nothing is missing.
+	// The last examples abstain, so they have no rows and nothing is missing.
 	if n, end := p.boundsOf(certs[:1], boundsContent(certifiedHeader)); n != 1 || end != 0 {
 		t.Errorf("an example without rows: %d up to %d", n, end)
 	}
-	// With the rows of the others, every one says whether its class is certified.
+	// With rows for the other examples too, every row states whether the class is certified.
 	four, fourHalf, sixHalf := boundRow{4, 0, false}, boundRow{4, 0.5, false}, boundRow{6, 0.5, false}
 	if n, end := p.boundsOf(certs[:3], boundsContent(boundsHeader, four, fourHalf, five, fiveHalf, six, sixHalf)); n != 3 || end != 70 {
 		t.Errorf("rows of all: %d up to %d", n, end)
@@ -173,7 +173,7 @@ func TestBoundsOf(t *testing.T) {
 	}
 }
 
-// An earlier file has the rows of certified classes alone, and is read by its own header.
+// A file with the earlier header has rows for certified classes only. It must be read by this header.
 func TestEarlierBounds(t *testing.T) {
 	row := func(header, text string) string {
 		return string(checksum.AppendCSV([]byte(header), []byte(text))) + "\n"
@@ -203,8 +203,8 @@ func TestEarlierBounds(t *testing.T) {
 	}
 }
 
-// A last line without its newline is torn. If a whole line's checksum stands before its last bytes, its newline was
-// changed.
+// A last line without its newline is incomplete. If the checksum of a whole line stands before the last bytes, somebody
+// changed the newline.
 func TestTornLines(t *testing.T) {
 	sealed, err := encodeLine(0, map[string]int{"index": 3})
 	if err != nil {
@@ -227,7 +227,7 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// Damage is the tail of a file if no intact line follows, or if it consists of zeros, which a power cut leaves
+// Damage is the tail of a file if no intact line follows it, or if the damaged line has zeros, which a power cut leaves
 // anywhere. Lines after zeros are not read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
@@ -244,9 +244,9 @@ func TestDamage(t *testing.T) {
 	format := fileFormat[index]{keys: []string{"index"}, sealed: true, own: true, valid: func(index) error { return nil }}
 	for _, tt := range []struct {
 		name       string
-		data       string // of lines 1 to 3: A, B, C
+		data       string // lines 1 to 3 are A, B and C
 		values     int
-		line       int // of the damage, 0: none
+		line       int // line of the damage; 0: no damage
 		tail       bool
 		intact     bool
 		repairable bool
@@ -302,7 +302,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A row without a checksum is damage, one with another header's is not this file's.
+// A row without a checksum is damaged. A row whose checksum was computed with another header does not belong to the
+// file.
 func TestRowsNeedTheirChecksum(t *testing.T) {
 	good := string(appendBounds(nil, 0, record(1).Bounds, 4))
 	bare := good[:strings.LastIndex(good, ",")] + "\n"
@@ -371,7 +372,7 @@ func TestCheckKeys(t *testing.T) {
 	}
 }
 
-// Flags may be more careful than the run, never less.
+// Flags may be more careful than the run, but never less.
 func TestSampled(t *testing.T) {
 	some := func(x float64) *float64 { return &x }
 	run, elsewhere := Bounds{Alpha: 0.01, Examples: 100}, Bounds{}
@@ -396,8 +397,8 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// A target certified again has the run's conditions except the given ones and, on a lattice, the level for the given
-// alpha.
+// A target for certifying again must have the run's conditions, except the given ones. On a lattice, it must have the
+// level for the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -436,7 +437,8 @@ func TestGivenConditions(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", tt.name, got, err, tt.want, tt.err)
 		}
 	}
-	// If the run bounds the confidence, the class has half of the run's alpha, but all of a given alpha.
+	// If the run bounds the confidence, the class gets half of the run's alpha. If the user gives alpha, the class gets
+	// all of it.
 	bounded := *own.Run
 	bounded.Parameters.ConfidenceRadii = []float64{0.5}
 	for _, tt := range []struct {
@@ -459,7 +461,8 @@ func TestGivenConditions(t *testing.T) {
 	}
 }
 
-// Resuming a folder whose bounds.csv has the earlier columns starts it again: its rows cannot be continued.
+// If the bounds.csv of a folder has the earlier columns, a resumed run must start this folder again, because rows with
+// these columns cannot be continued.
 func TestResumeEarlierBounds(t *testing.T) {
 	dir := wholeRun(t)
 	want := contents(t, dir)
@@ -499,7 +502,8 @@ func TestResumeEarlierBounds(t *testing.T) {
 	}
 }
 
-// The bounds of a run state its number of examples and of missing ones, and come only from sound certificates.
+// The bounds of a run must state the number of examples and the number of missing examples. All certificates must be
+// sound.
 func TestBoundsOfARun(t *testing.T) {
 	begin := func(change func(*Run), records ...Record) *Evidence {
 		t.Helper()
@@ -572,7 +576,7 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
-// A certificate beside votes of another n or index belongs to another run.
+// A certificate beside votes with another n or index belongs to another run.
 func TestRecordsFitTogether(t *testing.T) {
 	if err := checkPair(record(1).Votes, record(1).Certificate); err != nil {
 		t.Error(err)
@@ -605,7 +609,8 @@ func TestRecordsFitTogether(t *testing.T) {
 	}
 }
 
-// A run that may stop early may have fewer than n votes, never more, and no extra examples.
+// In a run that may stop early, an example may have fewer than n votes, but never more. The run may have no extra
+// examples.
 func TestCheckVotes(t *testing.T) {
 	stop, err := certify.ParseStop("radius>=1")
 	if err != nil {
@@ -632,7 +637,7 @@ func TestCheckVotes(t *testing.T) {
 	}
 }
 
-// Contradictory run.json files are rejected despite a valid checksum.
+// A contradictory run.json must be rejected despite a valid checksum.
 func TestRunsThatAreNone(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"examples": func(r *Run) { r.Data.Examples = 0 }, "selected": func(r *Run) { r.Data.Selected = 0 }, "classes": func(r *Run) { r.Model.Classes = 1 },
@@ -676,7 +681,7 @@ func TestRunsThatAreNone(t *testing.T) {
 	}
 }
 
-// The last bits of scores may depend on where the noise is made and on the samples of a call; votes do not.
+// The last bits of scores may depend on the place of the noise and on the number of samples in a call. Votes do not.
 func TestConditionsOfScores(t *testing.T) {
 	for _, scores := range []bool{false, true} {
 		r := testRun
@@ -696,17 +701,17 @@ func TestConditionsOfScores(t *testing.T) {
 		if diff := r.Differences(device); (len(diff) == 1) != scores || scores && diff[0] != (Difference{"--noise-on", "host", "device", OfComputation}) {
 			t.Errorf("scores %v: %v", scores, diff)
 		}
-		if diff := r.Differences(call); len(diff) != 0 { // no example is in two shards: their bits may differ
+		if diff := r.Differences(call); len(diff) != 0 { // no example is in two shards
 			t.Errorf("scores %v: %v", scores, diff)
 		}
-		device.Runtime.NoiseOn, call.Runtime.Call = "", 0 // of older runs
+		device.Runtime.NoiseOn, call.Runtime.Call = "", 0 // runs of older versions lack this value
 		if err := errors.Join(r.compatible("dir", device), r.compatible("dir", call)); err != nil {
 			t.Errorf("not recorded: %v", err)
 		}
 	}
 }
 
-// A run that is made in memory is held to the rules of one that is read.
+// A run made in memory must meet the same rules as a run that was read from a file.
 func TestCreateValidates(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"no example":  func(r *Run) { r.Data.Selected = 0 },

@@ -15,20 +15,20 @@ import (
 // noValue marks a line without a value.
 const noValue = -1
 
-// valueReader reads the values of a file of lines one at a time, up to the first damaged line.
+// valueReader reads the values of a file of lines, one at a time, up to the first damaged line.
 type valueReader[T any] struct {
 	path   string
 	file   io.Closer
 	lines  *lineScanner
 	decode func(line) (v T, held int, err error) // held: bytes that the value uses outside itself, or noValue
-	check  func(turn int, v T) error             // if not nil, an error of a value ends reading
+	check  func(turn int, v T) error             // if not nil, an error that it returns ends reading
 
 	last   int64   // offset after the last line
-	padded int     // number of the first intact line with more bytes before or in it than rscert writes; 0: none
-	turn   int     // values read
-	number int     // line of the last value
+	padded int     // number of the first intact line with blanks that rscert does not write, in or before it; 0: none
+	turn   int     // number of values read
+	number int     // line number of the last value
 	end    int64   // offset after the last value
-	held   int     // of the last value
+	held   int     // memory in bytes of the last value
 	damage *damage // the first damaged line, once all lines are read; nil: none
 	ended  bool
 }
@@ -48,14 +48,14 @@ func newValueReader[T any](r io.Reader, decode func(line) (v T, held int, err er
 	return &valueReader[T]{lines: newLineScanner(r), decode: decode}
 }
 
-// noValues reads the values of a missing file: none.
+// noValues returns a reader for a missing file. The reader has no values.
 func noValues[T any](path string) *valueReader[T] {
 	r := newValueReader[T](strings.NewReader(""), nil)
 	r.path = path
 	return r
 }
 
-// next returns the next value, and false behind the last.
+// next returns the next value. It returns false after the last value.
 func (r *valueReader[T]) next() (v T, ok bool, err error) {
 	for !r.ended {
 		l, err := r.lines.next()
@@ -86,8 +86,8 @@ func (r *valueReader[T]) next() (v T, ok bool, err error) {
 	return v, false, nil
 }
 
-// endDamaged notes the first damaged line and looks for intact lines after it. Zeros were never written: nothing
-// follows them.
+// endDamaged records the first damaged line and searches for intact lines after it. If the damaged line has zeros, the
+// search is omitted, because a power cut left them.
 func (r *valueReader[T]) endDamaged(first line, cause error) error {
 	r.ended = true
 	r.damage = &damage{line: first.number, err: cause, tail: true}
@@ -108,7 +108,7 @@ func (r *valueReader[T]) endDamaged(first line, cause error) error {
 	}
 }
 
-// measure notes the first intact line with blanks in or before it.
+// measure records the first intact line with blanks in it or before it.
 func (r *valueReader[T]) measure(l line, intact bool) {
 	if written := int64(len(bytes.TrimSpace(l.text))) + 1; r.padded == 0 && intact && l.end != r.last+written {
 		r.padded = l.number
@@ -116,8 +116,9 @@ func (r *valueReader[T]) measure(l line, intact bool) {
 	r.last = l.end
 }
 
-// asWritten returns an error if the lines hold what rscert does not write: blank lines, blanks around a line. Reading
-// skips them, but a run must end with the bytes of an undisturbed one, and a resumed run rewrites no line.
+// asWritten returns an error if the lines hold what rscert does not write: blank lines, or blanks around a line.
+// Readers skip them. But a run must end with the same bytes as an uninterrupted run, and a resumed run does not rewrite
+// lines.
 func (r *valueReader[T]) asWritten() error {
 	if r.padded == 0 {
 		return nil
@@ -126,7 +127,7 @@ func (r *valueReader[T]) asWritten() error {
 		"remove them, or restore the file")
 }
 
-// named adds the path to an error of reading.
+// named adds the path to an error from reading.
 func (r *valueReader[T]) named(err error) error {
 	if r.path == "" {
 		return err
@@ -134,7 +135,7 @@ func (r *valueReader[T]) named(err error) error {
 	return fmt.Errorf("%s: %w", r.path, err)
 }
 
-// drain reads the rest of the values.
+// drain reads the remaining values.
 func (r *valueReader[T]) drain() error {
 	for {
 		if _, ok, err := r.next(); !ok || err != nil {
@@ -149,11 +150,11 @@ func (r *valueReader[T]) close() {
 	}
 }
 
-// content is the values of a file's intact lines.
+// content holds the values of a file's intact lines.
 type content[T any] struct {
 	values []T
-	lines  []int   // their numbers
-	ends   []int64 // offsets after them
+	lines  []int   // line numbers of the values
+	ends   []int64 // offsets after the values
 	*damage
 }
 

@@ -1,5 +1,5 @@
-// Package scratch makes folders for temporary files. A killed process leaves its folder behind; the next Make in the
-// same place removes it. A lock on a file in the folder tells whether its process still runs.
+// Package scratch makes folders for temporary files. A killed process leaves its folder behind, and the next Make in
+// the same place removes that folder. A lock on a file in each folder shows whether the folder's process still runs.
 package scratch
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockFile is the file of a folder that its process locks.
+// lockFile is the name of the file that a process locks in its folder.
 const lockFile = ".lock"
 
 // Folder is a folder for temporary files.
@@ -24,8 +24,8 @@ type Folder struct {
 	lock *flock.Flock
 }
 
-// Make makes a folder in parent ("": the system's folder for temporary files), whose name begins with prefix. It first
-// removes folders with the same prefix of the same user's killed processes.
+// Make makes a folder in parent, whose name begins with prefix. An empty parent stands for the system's folder for
+// temporary files. Make first removes the folders with this prefix that killed processes of the same user left.
 func Make(parent, prefix string) (*Folder, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -45,9 +45,9 @@ func Make(parent, prefix string) (*Folder, error) {
 		got, err := lock.TryLock()
 		switch {
 		case errors.Is(err, fs.ErrNotExist), err == nil && (!got || !names(lock)):
-			continue // another process came between and removes it
+			continue // another process came between and removes this folder
 		case err != nil:
-			lock = nil // a file system without locks: nobody removes it but Remove
+			lock = nil // without locks in the file system, only Remove removes the folder
 		}
 		return &Folder{path, lock}, nil
 	}
@@ -75,10 +75,10 @@ func (f *Folder) Remove() error {
 	return err
 }
 
-// random is what Make puts behind a prefix: no other program's or person's folder is called so.
+// random matches the part that Make adds to a prefix. No folder of another program or person has such a name.
 var random = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
-// clean removes the folders of killed processes. What it cannot remove it leaves.
+// clean removes the folders of killed processes. It leaves folders that it cannot remove.
 func clean(root *os.Root, prefix string) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -91,7 +91,7 @@ func clean(root *os.Root, prefix string) {
 	}
 }
 
-// own reports whether a folder belongs to this user: in a shared folder, others may make any.
+// own reports whether a folder belongs to this user. In a shared folder, other users may make folders with any name.
 func own(e fs.DirEntry) bool {
 	info, err := e.Info()
 	if err != nil {
@@ -101,11 +101,11 @@ func own(e fs.DirEntry) bool {
 	return ok && int(owner.Uid) == os.Geteuid()
 }
 
-// removeDead removes a folder unless its process runs.
+// removeDead removes a folder unless its process still runs.
 func removeDead(root *os.Root, name string) {
 	lock := flock.New(filepath.Join(root.Name(), name, lockFile), flock.SetFlag(os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK))
 	if got, err := lock.TryLock(); err != nil || !got {
-		return // without a lock file it is being made
+		return // without a lock file, a process may be making the folder just now
 	}
 	_ = root.RemoveAll(name)
 	_ = lock.Unlock()

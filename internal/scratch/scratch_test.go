@@ -12,7 +12,8 @@ import (
 
 const prefix = "rscert-[test-" // a pattern for filepath.Glob, and a bad one
 
-// TestKilled kills a process with a folder: the next Make removes it, and keeps what belongs to somebody else.
+// TestKilled kills a process that has a folder. The next Make must remove this folder, and keep all folders and files
+// that belong to others.
 func TestKilled(t *testing.T) {
 	if parent := os.Getenv("SCRATCH_PARENT"); parent != "" {
 		f, err := Make(parent, prefix)
@@ -76,7 +77,7 @@ func TestKilled(t *testing.T) {
 	check("after its end", 0)
 }
 
-// TestAtOnce makes many folders at once: none is removed under its process.
+// TestAtOnce makes many folders at the same time. None may be removed while its process runs.
 func TestAtOnce(t *testing.T) {
 	parent := t.TempDir()
 	var g sync.WaitGroup

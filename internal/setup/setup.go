@@ -119,14 +119,14 @@ func (f fetcher) install(archive string) error {
 	return durable.SyncFolder(f.Folder)
 }
 
-// makeFolder makes the folder in the cache, and a temporary one in it. Libraries from there run inside rscert, so
-// nobody else may write to it.
+// makeFolder makes the build's folder in the cache, and a temporary folder in it. Libraries from there run inside
+// rscert, so nobody except the user may write to the folder.
 func makeFolder(folder string) (temporary *scratch.Folder, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	// Close the folder CACHE/rscert of CACHE/rscert/onnxruntime/VERSION/PLATFORM. An earlier rscert left it open to
-	// others.
+	// Close CACHE/rscert, the folder above CACHE/rscert/onnxruntime/VERSION/PLATFORM, to other users. An earlier rscert
+	// left it open to them.
 	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
 	if err := os.Chmod(own, 0o700); err != nil {
 		return nil, err

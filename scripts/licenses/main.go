@@ -1,6 +1,6 @@
-// Command licenses writes the licences of the modules linked into rscert, and of Go, into one file: 'go run
-// ./scripts/licenses FILE', in the repository's root. It covers all systems that releases are for, and fails if a module
-// has no licence file.
+// Command licenses writes one file with the licences of Go and of the modules linked into rscert. Run 'go run
+// ./scripts/licenses FILE' in the root folder of the repository. The file covers all systems for which programs are
+// released. The command fails if a module has no licence file.
 package main
 
 import (
@@ -17,10 +17,10 @@ import (
 	"strings"
 )
 
-// systems are the values of GOOS whose programs are published; they link different modules.
+// systems lists the values of GOOS for which programs are published. The programs link different modules.
 var systems = []string{"linux", "darwin"}
 
-// licenceFile matches the names of files with licences, and with the notices that licences ask to pass on.
+// licenceFile matches the names of files that contain licences, or notices that must be distributed with the program.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]es?|copying|unlicense|notice|patents)([-._].*)?$`)
 
 func main() {
@@ -45,13 +45,13 @@ func main() {
 	}
 }
 
-// module is a linked module and the folders of its linked packages.
+// module is a linked module, with the folders of the module's linked packages.
 type module struct {
-	name, dir string // name is PATH VERSION
+	name, dir string // name has the form PATH VERSION
 	folders   []string
 }
 
-// linked lists the modules linked into rscert, Go first.
+// linked lists Go and then the modules linked into rscert.
 func linked() ([]module, error) {
 	root, err := goList("linux", "-f", "{{.Root}}", "runtime")
 	if err != nil {
@@ -86,7 +86,8 @@ func goList(system string, args ...string) ([]string, error) {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" }), err
 }
 
-// licences lists the licence files of a module: in its root, in the linked packages and in the folders between.
+// licences lists a module's licence files. They lie in the module's root, in the folders of the linked packages, or in
+// the folders between.
 func (m module) licences() (files []string, err error) {
 	folders := []string{m.dir}
 	for _, folder := range m.folders {

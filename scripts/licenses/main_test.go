@@ -45,7 +45,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestLinked: every module that the compiler links has its licence here.
+// TestLinked checks that the file has the licence of every module that the compiler links.
 func TestLinked(t *testing.T) {
 	t.Chdir("../..")
 	modules, err := linked()

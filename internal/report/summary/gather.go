@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// gathered are the examples of a source, read one at a time.
+// gathered holds the examples of a source, which are read one at a time.
 type gathered struct {
 	rows         []Row
 	first        certify.Certificate
@@ -16,14 +16,14 @@ type gathered struct {
 	quantisation float64
 	stop         string
 
-	seen map[int]bool // indices of the rows; nil while they ascend
+	seen map[int]bool // indices of the rows; nil as long as they ascend
 
-	classes  int   // of the votes, 0 without
-	answers  bool  // every example has a label, votes and no vote for no class
+	classes  int   // number of classes in the votes; 0 without votes
+	answers  bool  // every example has a label and votes, and every vote is for a class
 	unusable error // why the votes are no predictions
 }
 
-// gather collects the examples that the source holds, unless Read has done so. Errors lack the path.
+// gather collects the examples that the source holds, unless Read has already collected them. Its errors lack the path.
 func (s Source) gather() (*gathered, error) {
 	if s.gathered != nil {
 		return s.gathered, nil
@@ -44,12 +44,12 @@ func (s Source) gather() (*gathered, error) {
 	return g, g.check()
 }
 
-// newGathered returns room for a number of examples, which a damaged file may overstate.
+// newGathered returns room for this number of examples. A damaged file may overstate the number.
 func newGathered(examples int) *gathered {
 	return &gathered{rows: make([]Row, 0, min(examples, 1<<20)), answers: true}
 }
 
-// add adds an example. v is nil if it has no votes.
+// add adds an example. If the example has no votes, v is nil.
 func (g *gathered) add(c certify.Certificate, v *certify.Votes) error {
 	if len(g.rows) == 0 {
 		g.first = c
@@ -98,13 +98,13 @@ func (g *gathered) checkIndex(index int) error {
 	return nil
 }
 
-// addVotes sets the fields of a row that follow from its votes.
+// addVotes sets the fields of a row that depend on the example's votes.
 func (g *gathered) addVotes(r *Row, v certify.Votes) {
 	if v.Clean != nil {
 		r.Clean = *v.Clean
 	}
 	class, none := certify.Abstained, v.None
-	for k, n := range v.Counts { // the lowest class wins a tie
+	for k, n := range v.Counts { // in a tie, the lowest class wins
 		if n > none && (class < 0 || n > v.Counts[class]) {
 			class = k
 		}
@@ -126,7 +126,7 @@ func (g *gathered) addVotes(r *Row, v certify.Votes) {
 	}
 }
 
-// check returns an error unless the examples are a sample.
+// check returns an error unless the examples can be summarised together.
 func (g *gathered) check() error {
 	if len(g.rows) == 0 {
 		return errors.New("no certificates")
@@ -137,7 +137,7 @@ func (g *gathered) check() error {
 	return nil
 }
 
-// Largest returns the largest radius of a correct certificate, 0 if there is none. It leaves out radii that stand for
+// Largest returns the largest radius of a correct certificate, or 0 if there is none. It ignores radii that stand for
 // +∞.
 func (s Source) Largest() (float64, error) {
 	g, err := s.gather()
@@ -157,7 +157,7 @@ func (g *gathered) largest() float64 {
 	return largest
 }
 
-// reliability returns the bins of the votes' shares; nil if an example has no label or no answer.
+// reliability returns the bins of the votes' shares. It returns nil if an example has no label or no answer.
 func (g *gathered) reliability(o Options) (*Reliability, error) {
 	if !g.answers {
 		return nil, nil

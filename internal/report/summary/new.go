@@ -26,8 +26,8 @@ type Source struct {
 	Kind   Kind
 	Run    *runfolder.Run // for RunKind
 	Bounds *Bounds        // on confidence under attack; nil if there are none
-	// Certificates and Votes are the examples, in the same order; Votes is nil without a run. Read leaves both empty: it
-	// gathers the examples while it reads them.
+	// Certificates and Votes belong to the examples, in the same order. Votes is nil without a run. Read leaves both
+	// empty, because it gathers the examples as it reads them.
 	Certificates []certify.Certificate
 	Votes        []certify.Votes
 	gathered     *gathered
@@ -205,7 +205,8 @@ func countRows(rows iter.Seq[Row], is func(Row) bool) (n int) {
 	return n
 }
 
-// accuracies returns the accuracy without noise and by the most votes, as certify.Accuracy does; nil if unknown.
+// accuracies returns the accuracy without noise and the accuracy by the most votes, as certify.Accuracy does. A value
+// is nil if it is unknown.
 func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 	share := func(class func(Row) int) *Share {
 		known := func(r Row) bool { return r.Label != certify.UnknownLabel && class(r) != Unknown }
@@ -215,7 +216,8 @@ func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 	return share(func(r Row) int { return r.Clean }), share(func(r Row) int { return r.Smoothed })
 }
 
-// CertifiedAt counts the examples whose certified class is the label and whose radius, as a Decimal, is at least r.
+// CertifiedAt counts the examples whose certified class is the label and whose radius is at least r. The radius counts
+// as a Decimal.
 func (s Summary) CertifiedAt(r *big.Rat) int {
 	return certifiedAt(s.all(), r)
 }

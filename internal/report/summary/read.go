@@ -25,7 +25,7 @@ func Read(ctx context.Context, path string) (Source, error) {
 	return s, err
 }
 
-// ReadAll is Read, and holds the certificates and the votes of all examples.
+// ReadAll does the same as Read, and keeps the certificates and the votes of all examples in memory.
 func ReadAll(ctx context.Context, path string) (Source, error) { return read(ctx, path, holdRun) }
 
 func read(ctx context.Context, path string, readRun func(context.Context, *runfolder.Evidence) (Source, error)) (Source, error) {
@@ -50,7 +50,7 @@ func read(ctx context.Context, path string, readRun func(context.Context, *runfo
 	return s, err
 }
 
-// holdRun reads a run's certificates and votes. The votes must prove the certificates.
+// holdRun reads a run's certificates and votes, and keeps them. The votes must prove the certificates.
 func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run}
 	records, err := e.Records(ctx)
@@ -78,7 +78,7 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 		return s, err
 	}
 	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.gathered.first.Sound { // all are alike
-		return s, nil // without a sound certificate of the class there is no bound on its confidence
+		return s, nil // without a sound certificate for the class, there is no bound on the confidence in it
 	}
 	bounds, err := e.Bounds()
 	if err != nil {

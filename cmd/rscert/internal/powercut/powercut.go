@@ -21,7 +21,8 @@ import (
 // Kind is the kind of an event.
 type Kind int
 
-// Kinds of events. Write and Truncate change a file, the kinds after SyncFolder change the names in a folder.
+// These are the kinds of events. Write and Truncate change a file. The kinds after SyncFolder change the names in a
+// folder.
 const (
 	Write Kind = iota
 	Truncate
@@ -54,7 +55,7 @@ type Recording struct {
 	ids    map[string]int
 }
 
-// Files is the content of every file in a folder by its path, and nil for each folder.
+// Files maps the path of every file in a folder to the file's content, and the path of every folder to nil.
 type Files map[string][]byte
 
 // ReadFiles reads all files and folders below root.
