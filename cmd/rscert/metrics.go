@@ -14,6 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // metricsOptions are the flags of metrics.
@@ -163,6 +164,11 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	p, table, err := readPredictions(ctx, s, path, o)
 	if err != nil {
 		return err
+	}
+	if holdsVotes(path) || runfolder.Owns(path) {
+		if evidence, err := runfolder.Find(path); err == nil {
+			warnUnbound(s, path, evidence.Run)
+		}
 	}
 	r := metricsReport{N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
 		Level: o.Level, Bins: o.Bins, Edge: o.Edge}

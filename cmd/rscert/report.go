@@ -166,7 +166,11 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 			}
 		}
 	}
+	if baseline != nil {
+		warnUnbound(s, baseline.Path, baseline.Run)
+	}
 	for _, run := range runs {
+		warnUnbound(s, run.Path, run.Run)
 		if run.Selected > run.Examples {
 			fmt.Fprintf(s.err, "warning: %s: the run is not finished: it has %d of %d examples\n", quote.Line(run.Path), run.Examples, run.Selected)
 		}

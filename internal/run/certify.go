@@ -61,7 +61,8 @@ func Certify(ctx context.Context, p Plan, console experiment.Console) (Outcome, 
 		err = closeErr
 	}
 	if _, advised := hint.Of(err); err != nil && !advised && (r.certs.Examples() > 0 || errors.Is(err, context.Canceled)) {
-		err = hint.Add(err, "%d of %d examples are in %s; go on with %s", r.certs.Examples(), len(r.positions), p.Out, param.Resume)
+		have := max(r.certs.Examples(), r.folder.Done())
+		err = hint.Add(err, "%d of %d examples are in %s; go on with %s", have, len(r.positions), p.Out, param.Resume)
 	}
 	return outcome, err
 }
@@ -142,7 +143,7 @@ func (r *running) begin(description runfolder.Run) (err error) {
 
 // finish samples the examples that are missing in the folder.
 func (r *running) finish(ctx context.Context) (Outcome, error) {
-	if err := r.takeDone(); err != nil {
+	if err := r.takeDone(ctx); err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", r.plan.Out, err)
 	}
 	if r.certs.Examples() == 0 {

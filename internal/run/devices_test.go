@@ -65,7 +65,7 @@ func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow tim
 		return err
 	}
 	defer func() { err = errors.Join(err, r.folder.Close()) }()
-	if err := r.takeDone(); err != nil {
+	if err := r.takeDone(ctx); err != nil {
 		return err
 	}
 	s := r.sampler()

@@ -200,17 +200,11 @@ func (q SavedScores) split(s scorefile.Shape) (certify.ScoreExample, error) {
 	return e, nil
 }
 
-// certifyExample certifies the current example of r.
-func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, poll *poll, r *runfolder.Scores, e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
-	a, err := certifier.Start(e)
+// certifyExample certifies an example by its saved samples.
+func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, poll *poll, saved runfolder.Samples,
+	e certify.ScoreExample) (cert certify.Certificate, bounds []certify.ConfidenceBound, err error) {
+	a, err := q.accumulate(certifier, poll, saved, e)
 	if err != nil {
-		return cert, nil, err
-	}
-	x := intake{scores: a, poll: poll, saved: q, classes: r.Classes, selection: q.N0}
-	if err := r.Selection(func(probs []float32) error { return x.take(probs, true) }); err != nil {
-		return cert, nil, err
-	}
-	if err := r.Estimation(x.split); err != nil {
 		return cert, nil, err
 	}
 	if poll != nil {
@@ -222,6 +216,20 @@ func (q SavedScores) certifyExample(certifier *certify.ScoreCertifier, poll *pol
 		return cert, nil, err
 	}
 	return cert, a.Confidence(cert), nil
+}
+
+// accumulate reads the saved samples of an example.
+func (q SavedScores) accumulate(certifier *certify.ScoreCertifier, poll *poll, saved runfolder.Samples,
+	e certify.ScoreExample) (*certify.ScoreAccumulator, error) {
+	a, err := certifier.Start(e)
+	if err != nil {
+		return nil, err
+	}
+	x := intake{scores: a, poll: poll, saved: q, classes: e.Classes, selection: q.N0}
+	if err := saved.Selection(func(probs []float32) error { return x.take(probs, true) }); err != nil {
+		return nil, err
+	}
+	return a, saved.Estimation(x.split)
 }
 
 // intake receives the saved probabilities of one example.

@@ -1,8 +1,11 @@
 package run
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,15 +43,23 @@ type running struct {
 	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
 
-// takeDone takes over the records of a resumed folder. It recomputes certificates by votes; the results must match the
-// folder.
-func (r *running) takeDone() error {
-	err := r.folder.EachDone(func(rec runfolder.Record) error {
-		if err := r.checkDone(rec); err != nil {
-			return hint.Add(spec.BadInputf("example %d: %w", rec.Votes.Index, err),
-				"the folder was changed: delete line %d of %s and all after it to have their examples sampled again", r.certs.Examples()+1, runfolder.CertificatesFile)
+// takeDone takes over the examples of a resumed folder. It recomputes what votes and saved scores certify; the results
+// must match the folder.
+func (r *running) takeDone(ctx context.Context) error {
+	err := r.folder.EachDone(func(done runfolder.Done) error {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		r.take(rec)
+		var unread *fs.PathError
+		switch err := r.checkDone(done); {
+		case errors.As(err, &unread):
+			return err
+		case err != nil:
+			return hint.Add(spec.BadInputf("example %d: %w", done.Votes.Index, err),
+				"the folder was changed: delete line %d of %s and all after it to have their examples sampled again",
+				r.certs.Examples()+1, runfolder.CertificatesFile)
+		}
+		r.take(done.Record)
 		return nil
 	})
 	if err != nil {
@@ -63,20 +74,62 @@ func (r *running) takeDone() error {
 	return nil
 }
 
-func (r *running) checkDone(rec runfolder.Record) error {
-	if label := r.experiment.Label(rec.Votes.Index); rec.Votes.Label != label {
-		return fmt.Errorf("label is %d, that of the data %d", rec.Votes.Label, label)
+func (r *running) checkDone(done runfolder.Done) error {
+	if label := r.experiment.Label(done.Votes.Index); done.Votes.Label != label {
+		return fmt.Errorf("label is %d, that of the data %d", done.Votes.Label, label)
 	}
 	if r.Votes == nil {
-		return r.Scores.Agrees(rec.Certificate)
+		if err := r.Scores.Agrees(done.Certificate); err != nil {
+			return err
+		}
+	} else {
+		cert, err := r.Recertify(done.Votes)
+		if err != nil {
+			return err
+		}
+		if err := compareDone(done.Certificate, cert, "votes", runfolder.VotesFile); err != nil {
+			return err
+		}
 	}
-	cert, err := r.Recertify(rec.Votes)
+	return r.checkScores(done)
+}
+
+// compareDone compares an example's certificate with the certificate that its evidence gives.
+func compareDone(done, cert certify.Certificate, evidence, file string) error {
+	if runfolder.EqualCertificates(cert, done) {
+		return nil
+	}
+	return fmt.Errorf("its certificate is not what its %s certify: radius %v in %s, %v from %s",
+		evidence, done.Radius, runfolder.CertificatesFile, cert.Radius, file)
+}
+
+// checkScores compares what the saved scores of an example certify with its rows of bounds.csv, and with its certificate
+// if scores certify the class.
+func (r *running) checkScores(done runfolder.Done) error {
+	if r.Scores == nil || done.Scores == nil {
+		return nil
+	}
+	q := SavedScores{Temperature: 1} // the scores were saved at the run's temperature
+	q.Params.Class = r.plan.Class
+	var p *poll
+	if r.Votes != nil {
+		p = &poll{certifier: r.Votes, votes: done.Votes, given: true}
+	}
+	scores, err := q.accumulate(r.Scores, p, done.Scores, r.scoreExample(done.Votes))
 	if err != nil {
 		return err
 	}
-	if !runfolder.EqualCertificates(cert, rec.Certificate) {
-		return fmt.Errorf("its certificate is not what its votes certify: radius %v in %s, %v from %s",
-			rec.Certificate.Radius, runfolder.CertificatesFile, cert.Radius, runfolder.VotesFile)
+	if r.Votes == nil {
+		cert, err := scores.Certificate()
+		if err != nil {
+			return err
+		}
+		if err := compareDone(done.Certificate, cert, "scores", runfolder.ScoresFile); err != nil {
+			return err
+		}
+	}
+	if !bytes.Equal(r.folder.Rows(scores.Confidence(done.Certificate)), done.Rows) {
+		return fmt.Errorf("its rows of %s are not what its scores give", runfolder.BoundsFile)
 	}
 	return nil
 }
@@ -168,13 +221,19 @@ func (r *running) start(turn int, example experiment.Example) (smoothing.Experim
 	if r.Scores == nil {
 		return e, nil
 	}
-	scores, err := r.Scores.Start(certify.ScoreExample{
-		Index: v.Index, Label: v.Label, Classes: r.experiment.Model().Classes(), N0: r.plan.N0, N: r.plan.N, Quantisation: v.Quantisation,
-	})
+	scores, err := r.Scores.Start(r.scoreExample(*v))
 	if saved := r.folder.Scores(); err == nil && saved != nil {
 		err = saved.WriteExample(turn, v.Index, v.Label)
 	}
 	return &exampleByScores{exampleByVotes: e, scores: scores, selected: make([]int64, r.experiment.Model().Classes())}, err
+}
+
+// scoreExample describes the scores of an example with these votes.
+func (r *running) scoreExample(v certify.Votes) certify.ScoreExample {
+	return certify.ScoreExample{
+		Index: v.Index, Label: v.Label, Classes: r.experiment.Model().Classes(),
+		N0: r.plan.N0, N: r.plan.N, Quantisation: v.Quantisation,
+	}
 }
 
 // exampleByVotes is an example of a run in which votes certify the class. It implements smoothing.Experiment.

@@ -120,6 +120,7 @@ func (r Run) readBounds(path string) (ownBounds, error) {
 type boundsReader struct {
 	*valueReader[ownRow]
 	header string
+	text   []byte // of the last row
 }
 
 // openBounds opens the bounds.csv in a run folder and reads the header.
@@ -128,6 +129,7 @@ func (r Run) openBounds(path string) (*boundsReader, error) {
 	var err error
 	b.valueReader, err = openValues(path, func(l line) (row ownRow, held int, err error) {
 		row, err = decodeBound(l, b.header, seed)
+		b.text = append(b.text[:0], l.text...)
 		return row, 0, err
 	})
 	if err == nil {

@@ -27,14 +27,14 @@ type exampleReader struct {
 	votes  *valueReader[votesLine]
 	certs  *valueReader[certify.Certificate]
 	bounds *boundsReader // nil if the confidence is not bounded
+	rows   []byte        // of bounds.csv, of the last example
 	found  holding
 	apart  error // error of the first votes and certificate that are of different examples
 }
 
 // readExamples reads the files of the run in dir, up to the damage that a kill or a power cut leaves. Other damage is
-// an error. It calls visit, if not nil, with each whole example and the example's number of rows of bounds. It visits
-// at most limit examples.
-func (r Run) readExamples(dir string, limit int, visit func(r Record, rows int) error) (holding, error) {
+// an error. It calls visit, if not nil, with each whole example. It visits at most limit examples.
+func (r Run) readExamples(dir string, limit int, visit func(Done) error) (holding, error) {
 	x := exampleReader{run: r, dir: dir}
 	defer x.close()
 	if err := x.open(); err != nil {
@@ -61,7 +61,7 @@ func (x *exampleReader) open() (err error) {
 	}
 	x.bounds, err = x.run.openBounds(x.path(BoundsFile))
 	if missing(err) {
-		x.bounds, err = &boundsReader{noValues[ownRow](x.path(BoundsFile)), boundsHeader}, nil
+		x.bounds, err = &boundsReader{valueReader: noValues[ownRow](x.path(BoundsFile)), header: boundsHeader}, nil
 	}
 	if err == nil {
 		x.found.header = x.bounds.header
@@ -79,7 +79,7 @@ func (x *exampleReader) close() {
 
 // read reads votes and certificates to the ends of their files. It only counts those that follow the first example that
 // is not whole.
-func (x *exampleReader) read(limit int, visit func(r Record, rows int) error) error {
+func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	for going := true; ; {
 		v, voted, err := x.votes.next()
 		if err != nil {
@@ -96,7 +96,7 @@ func (x *exampleReader) read(limit int, visit func(r Record, rows int) error) er
 		if going = going && pair && x.found.whole < limit; !going {
 			continue
 		}
-		rows, whole, err := x.readBounds(c)
+		whole, err := x.readBounds(c)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,8 @@ func (x *exampleReader) read(limit int, visit func(r Record, rows int) error) er
 		x.found.whole++
 		x.found.ends.votes, x.found.ends.certs = x.votes.end, x.certs.end
 		if visit != nil {
-			if err := visit(Record{Votes: v.Votes, Certificate: c, Scores: v.Scores, Compared: v.Compared}, rows); err != nil {
+			r := Record{Votes: v.Votes, Certificate: c, Scores: v.Scores, Compared: v.Compared}
+			if err := visit(Done{Record: r, Rows: x.rows}); err != nil {
 				return err
 			}
 		}
@@ -135,20 +136,21 @@ func checkPair(v certify.Votes, c certify.Certificate) error {
 }
 
 // readBounds reads the rows that belong to a certificate's example, and reports whether all rows are present.
-func (x *exampleReader) readBounds(c certify.Certificate) (rows int, whole bool, err error) {
+func (x *exampleReader) readBounds(c certify.Certificate) (whole bool, err error) {
 	if x.bounds == nil {
-		return 0, true, nil
+		return true, nil
 	}
-	expected := x.run.Parameters.boundRows(c, x.bounds.header)
-	for _, want := range expected {
+	x.rows = x.rows[:0]
+	for _, want := range x.run.Parameters.boundRows(c, x.bounds.header) {
 		row, ok, err := x.bounds.next()
 		if err != nil || !ok || row.boundRow != want || !row.agrees(c, x.run.Parameters) {
 			x.found.moreBounds = x.found.moreBounds || ok
-			return 0, false, err
+			return false, err
 		}
+		x.rows = append(append(x.rows, x.bounds.text...), '\n')
 	}
 	x.found.ends.bounds = x.bounds.end
-	return len(expected), true, nil
+	return true, nil
 }
 
 // finish reads the remaining bounds. It returns an error for damage that no kill or power cut explains.

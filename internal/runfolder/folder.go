@@ -56,13 +56,27 @@ type Record struct {
 	Votes       certify.Votes
 	Certificate certify.Certificate
 	// Bounds are the bounds on the confidence under attack, one per radius. They are set if Parameters.ConfidenceRadii
-	// is. Resume does not read them.
+	// is. Reading leaves them empty.
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
 	// Compared is the number of the example's samples that were rerun alone and among other inputs, with the same
 	// outputs.
 	Compared int64
+}
+
+// Done is an example that a folder contained when it was opened.
+type Done struct {
+	Record
+	Rows   []byte  // its rows of bounds.csv, as they are written; valid until the next example
+	Scores Samples // its saved scores; nil if they are not kept
+}
+
+// Samples are the saved scores of an example. Each method passes the probabilities [k·m] of the samples of one phase to
+// the function take, a few rows k at a time, and reuses the slice.
+type Samples interface {
+	Selection(take func(probs []float32) error) error
+	Estimation(take func(probs []float32) error) error
 }
 
 // votesLine is a line of votes.jsonl in a run folder.
@@ -294,10 +308,37 @@ func (r Run) scoreShape() scorefile.Shape {
 // Done returns the number of examples that the folder contained when it was opened.
 func (f *Folder) Done() int { return f.done }
 
-// EachDone reads the records that the folder contained when it was opened, and calls visit with each record, in order.
-func (f *Folder) EachDone(visit func(Record) error) error {
-	_, err := f.run.readExamples(f.dir, f.done, func(r Record, _ int) error { return visit(r) })
+// EachDone reads the examples that the folder contained when it was opened, and calls visit with each, in order.
+func (f *Folder) EachDone(visit func(Done) error) (err error) {
+	next := func(int) (Samples, error) { return nil, nil }
+	switch {
+	case f.scores != nil:
+		next = func(turn int) (Samples, error) { return f.scores.Samples(turn) }
+	case f.run.Parameters.SaveScores: // the file is finished
+		r, err := openScoreFile(f.path(ScoresFile))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		next = func(int) (Samples, error) {
+			_, _, err := r.Next()
+			return r, err
+		}
+	}
+	turn := 0
+	_, err = f.run.readExamples(f.dir, f.done, func(d Done) (err error) {
+		if d.Scores, err = next(turn); err != nil {
+			return err
+		}
+		turn++
+		return visit(d)
+	})
 	return err
+}
+
+// Rows returns an example's rows of bounds.csv.
+func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
+	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected)
 }
 
 // Dropped returns the number of examples that an interrupted run left incomplete. They must be sampled again.
@@ -324,7 +365,7 @@ func (f *Folder) Append(r Record) error {
 		return f.failed
 	}
 	if f.bounds != nil {
-		if err := f.bounds.append(appendBounds(nil, f.seed, r.Bounds, f.run.Data.Selected)); err != nil {
+		if err := f.bounds.append(f.Rows(r.Bounds)); err != nil {
 			return err
 		}
 	}

@@ -117,7 +117,8 @@ func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 		return false, nil
 	}
 	weaker := computed
-	weaker.Radius, weaker.Margin, weaker.Bounds, weaker.Unbounded = claimed.Radius, claimed.Margin, claimed.Bounds, claimed.Unbounded
+	weaker.Radius, weaker.Margin = claimed.Radius, claimed.Margin
+	weaker.Bounds, weaker.Unbounded = claimed.Bounds, claimed.Unbounded
 	if claimed.Prediction == certify.Abstained {
 		weaker.Prediction, weaker.Correct = claimed.Prediction, false
 	}
@@ -126,8 +127,10 @@ func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 		return false, fmt.Errorf("radius %v and margin %v are claimed, the evidence gives %v and %v",
 			claimed.Radius, claimed.Margin, computed.Radius, computed.Margin)
 	case !EqualCertificates(claimed, weaker):
-		return false, fmt.Errorf("class %d by %s at alpha %v is claimed (correct: %v), the evidence gives class %d by %s at alpha %v (correct: %v), or another condition differs",
-			claimed.Prediction, claimed.Method, claimed.Alpha, claimed.Correct, computed.Prediction, computed.Method, computed.Alpha, computed.Correct)
+		return false, fmt.Errorf("class %d by %s at alpha %v is claimed (correct: %v), "+
+			"the evidence gives class %d by %s at alpha %v (correct: %v), or another condition differs",
+			claimed.Prediction, claimed.Method, claimed.Alpha, claimed.Correct,
+			computed.Prediction, computed.Method, computed.Alpha, computed.Correct)
 	case claimed.Radius == computed.Radius && claimed.Margin == computed.Margin:
 		return false, errors.New("its bounds differ from the bounds that the evidence gives")
 	}

@@ -1,6 +1,7 @@
 package runfolder
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -203,8 +204,8 @@ func (p *shardFolder) check() error {
 			return err
 		}
 	}
-	found, err := p.run.readExamples(p.dir, math.MaxInt, func(_ Record, rows int) error {
-		p.rows = append(p.rows, rows)
+	found, err := p.run.readExamples(p.dir, math.MaxInt, func(d Done) error {
+		p.rows = append(p.rows, bytes.Count(d.Rows, []byte("\n")))
 		return nil
 	})
 	if err != nil {

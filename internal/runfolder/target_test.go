@@ -602,7 +602,7 @@ func TestRecordsFitTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		visited := 0
-		_, err = testRun.readExamples(dir, 3, func(Record, int) error { visited++; return nil })
+		_, err = testRun.readExamples(dir, 3, func(Done) error { visited++; return nil })
 		if want := filepath.Join(dir, CertificatesFile) + ":2: is of example "; err == nil || !strings.HasPrefix(err.Error(), want) || visited != 1 {
 			t.Errorf("another %s: %v after %d examples, want %s", name, err, visited, want)
 		}

@@ -181,6 +181,49 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// The samples of every example can be read from an unfinished file, a few rows at a time.
+func TestSamples(t *testing.T) {
+	for _, s := range append(shapes, Shape{2, 5, 7, chunk / 2}) {
+		w := create(t, filepath.Join(t.TempDir(), "scores.npz"), s)
+		want := randomExamples(s)
+		write(t, w, s, want, 0, 3)
+		for i, e := range want {
+			samples, err := w.Samples(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := example{index: e.index, label: e.label}
+			into := func(all *[]float32) func([]float32) error {
+				return func(p []float32) error {
+					if len(p) > max(chunk, s.Classes) || len(p)%s.Classes != 0 {
+						t.Errorf("%v: %d numbers at a time", s, len(p))
+					}
+					*all = append(*all, p...)
+					return nil
+				}
+			}
+			if err := errors.Join(samples.Selection(into(&got.scores0)), samples.Estimation(into(&got.scores))); err != nil {
+				t.Fatal(err)
+			}
+			if !same([]example{got}, []example{e}) {
+				t.Errorf("%v: example %d is read differently", s, i)
+			}
+			stop := errors.New("stop")
+			if err := samples.Estimation(func([]float32) error { return stop }); !errors.Is(err, stop) {
+				t.Errorf("%v: the error of take is lost: %v", s, err)
+			}
+		}
+		for _, i := range []int{-1, s.Examples} {
+			if _, err := w.Samples(i); err == nil {
+				t.Errorf("%v: there is an example %d", s, i)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A digest depends on every bit of its example's data, and on no other example.
 func TestDigestCovers(t *testing.T) {
 	s := Shape{2, 2, 3, 2}

@@ -135,8 +135,8 @@ func (w *Writer) member(name string) *member {
 
 // WriteExample writes the index and the label of the i-th example of the file.
 func (w *Writer) WriteExample(i, index, label int) error {
-	if i < 0 || i >= w.shape.Examples {
-		return fmt.Errorf("%s: example %d of %d", w.path, i, w.shape.Examples)
+	if err := w.check(i); err != nil {
+		return err
 	}
 	for _, f := range []struct {
 		name  string
@@ -193,8 +193,8 @@ func appendScores(b []byte, probs []float32) []byte {
 // i-th example, the CRC-32C of its scores in scores0, and the CRC-32C of its scores in scores (uint32). All numbers are
 // little-endian, as in the file.
 func (w *Writer) Digest(i int) (string, error) {
-	if i < 0 || i >= w.shape.Examples {
-		return "", fmt.Errorf("%s: example %d of %d", w.path, i, w.shape.Examples)
+	if err := w.check(i); err != nil {
+		return "", err
 	}
 	var numbers [2]int64
 	for k, name := range []string{"index", "labels"} {
@@ -212,9 +212,8 @@ func (w *Writer) Digest(i int) (string, error) {
 		if a.n == 0 {
 			continue
 		}
-		size := 4 * int64(w.shape.Classes) * a.n
 		h := crc32.New(castagnoli)
-		if _, err := io.Copy(h, io.NewSectionReader(w.file, w.member(a.name).data+int64(i)*size, size)); err != nil {
+		if _, err := io.Copy(h, w.block(a.name, a.n, int64(i))); err != nil {
 			return "", err
 		}
 		blocks[k] = h.Sum32()
