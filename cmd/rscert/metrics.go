@@ -14,7 +14,6 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/reliability"
 	"github.com/rscert/rscert/internal/report"
-	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // metricsOptions are the flags of metrics.
@@ -165,11 +164,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err != nil {
 		return err
 	}
-	if holdsVotes(path) || runfolder.Owns(path) {
-		if evidence, err := runfolder.Find(path); err == nil {
-			warnUnbound(s, path, evidence.Run)
-		}
-	}
+	warnUnboundFile(s, path)
 	r := metricsReport{N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
 		Level: o.Level, Bins: o.Bins, Edge: o.Edge}
 	if o.heldOut != "" {

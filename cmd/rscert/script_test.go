@@ -200,11 +200,11 @@ func reseal(ts *testscript.TestScript, neg bool, args []string) {
 				sealed = append(sealed, line...)
 				continue
 			}
-			body, _ := checksum.VerifyCSV(header, text)
+			body, _ := checksum.Seed(0).VerifyCSV(header, text)
 			sealed = append(append(sealed, seed.AppendCSV(header, body)...), '\n')
 			continue
 		}
-		body, _ := checksum.VerifyJSON([]byte(strings.TrimSuffix(line, "\n")))
+		body, _ := checksum.Seed(0).VerifyJSON([]byte(strings.TrimSuffix(line, "\n")))
 		sealed = append(append(sealed, seed.AppendJSON(body)...), '\n')
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), sealed, 0o644))

@@ -14,3 +14,13 @@ func warnUnbound(s streams, path string, run *runfolder.Run) {
 			quote.Line(path), run.Schema)
 	}
 }
+
+// warnUnboundFile is warnUnbound for a run or a file that may belong to one.
+func warnUnboundFile(s streams, path string) {
+	if !holdsVotes(path) && !runfolder.Owns(path) {
+		return
+	}
+	if evidence, err := runfolder.Find(path); err == nil {
+		warnUnbound(s, path, evidence.Run)
+	}
+}

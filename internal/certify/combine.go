@@ -10,12 +10,12 @@ import (
 type Combine string
 
 const (
-	// The method Directed bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the selection samples, then
-	// minimises the margin over all means that satisfy this bound.
+	// Directed is the method that bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the selection samples.
+	// Then it minimises the margin over all means that satisfy this bound.
 	Directed Combine = "directed"
 	// Projected is Directed with r = 1.
 	Projected Combine = "projected"
-	// The method BonferroniScores bounds the mean of A and the means of the rivals separately, each at α/2.
+	// BonferroniScores is the method that bounds the mean of A and the means of the rivals separately, each at α/2.
 	BonferroniScores Combine = "bonferroni"
 	// Taylor is not sound; see taylor.go.
 	Taylor Combine = "taylor"

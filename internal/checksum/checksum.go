@@ -66,19 +66,11 @@ var (
 	documentForm = form{",\n  \"check\": \"", "\"\n}\n", "\n}\n"}
 )
 
-// AppendJSON returns line with "check" added as its last key: the CRC of all text before ,"check". line is a JSON
-// object with at least one key, without its newline.
-func AppendJSON(line []byte) []byte { return lineForm.add(0, line) }
-
-// VerifyJSON undoes AppendJSON. It returns line itself if there is no checksum, and also cuts a bad checksum off where
-// it can be recognised.
-func VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(0, line) }
-
-// Seal is AppendJSON for a document in the form of json.MarshalIndent, indented by two spaces, with a newline at its
+// Seal does what Seed.AppendJSON does, from the zero Seed, for a document in the form of json.MarshalIndent, indented by two spaces, with a newline at its
 // end.
 func Seal(doc []byte) []byte { return documentForm.add(0, doc) }
 
-// VerifySealed is VerifyJSON for a document of Seal.
+// VerifySealed does what Seed.VerifyJSON does for a document of Seal.
 func VerifySealed(doc []byte) (body []byte, state State) { return documentForm.verify(0, doc) }
 
 func (f form) add(s Seed, text []byte) []byte {
@@ -120,18 +112,10 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	return at, cell[:cellLen], true
 }
 
-// AppendCSV returns row with a last cell added: the CRC of the header, a newline and the row. header is the first line
-// of the file and already ends with Column. Neither argument ends with a newline.
-func AppendCSV(header, row []byte) []byte {
-	return Seed(0).AppendCSV(header, row)
-}
-
 // VerifyCSV undoes AppendCSV, or returns row itself if it has no checksum. The state is Bad if the checksum is wrong,
 // if the last cell is a checksum but the header's last column is not Column, if the last cell only resembles a
-// checksum, or if a checksum follows a tab or is alone on its line.
-func VerifyCSV(header, row []byte) (body []byte, state State) { return Seed(0).VerifyCSV(header, row) }
-
-// VerifyCSV is the function VerifyCSV, from this Seed.
+// checksum, or if a checksum follows a tab or is alone on its line. It is Foreign if the checksum is right from another
+// Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)

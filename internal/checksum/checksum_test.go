@@ -26,13 +26,13 @@ func TestForms(t *testing.T) {
 		t.Fatalf("%x", got)
 	}
 	cell := func(text string) string { return string(appendCell(nil, castagnoli(text))) }
-	if got, want := string(AppendJSON([]byte(`{"a":1}`))), `{"a":1,"check":"`+cell(`{"a":1`)+`"}`; got != want {
+	if got, want := string(Seed(0).AppendJSON([]byte(`{"a":1}`))), `{"a":1,"check":"`+cell(`{"a":1`)+`"}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got, want := string(Seal([]byte("{\n  \"a\": 1\n}\n"))), "{\n  \"a\": 1,\n  \"check\": \""+cell("{\n  \"a\": 1")+"\"\n}\n"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := string(AppendCSV([]byte("a,check"), []byte("1"))), "1,"+cell("a,check\n1"); got != want {
+	if got, want := string(Seed(0).AppendCSV([]byte("a,check"), []byte("1"))), "1,"+cell("a,check\n1"); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -47,8 +47,8 @@ var bodies = []string{
 
 func TestRoundTrip(t *testing.T) {
 	for _, body := range bodies {
-		line := AppendJSON([]byte(body))
-		if got, state := VerifyJSON(line); state != Good || string(got) != body {
+		line := Seed(0).AppendJSON([]byte(body))
+		if got, state := Seed(0).VerifyJSON(line); state != Good || string(got) != body {
 			t.Errorf("%s: %v %s", line, state, got)
 		}
 		if !json.Valid(line) {
@@ -64,8 +64,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	header := []byte("index,lower,check")
-	row := AppendCSV(header, []byte("1,0.25"))
-	if got, state := VerifyCSV(header, row); state != Good || string(got) != "1,0.25" {
+	row := Seed(0).AppendCSV(header, []byte("1,0.25"))
+	if got, state := Seed(0).VerifyCSV(header, row); state != Good || string(got) != "1,0.25" {
 		t.Errorf("%s: %v %s", row, state, got)
 	}
 	if cells, err := csv.NewReader(bytes.NewReader(row)).Read(); err != nil || len(cells) != 3 {
@@ -76,7 +76,7 @@ func TestRoundTrip(t *testing.T) {
 // Lines from elsewhere have no checksum, and verifying must return them unchanged.
 func TestAbsent(t *testing.T) {
 	for _, line := range []string{``, `{}`, `{"a":1}`, `{"checked":true}`, `{"crc32c":"12345678"}`, "}", `{"check":1,` + strings.Repeat(" ", 80) + `"a":2}`} {
-		if got, state := VerifyJSON([]byte(line)); state != Absent || string(got) != line {
+		if got, state := Seed(0).VerifyJSON([]byte(line)); state != Absent || string(got) != line {
 			t.Errorf("%s: %v %s", line, state, got)
 		}
 		if got, state := VerifySealed([]byte(line)); state != Absent || string(got) != line {
@@ -84,7 +84,7 @@ func TestAbsent(t *testing.T) {
 		}
 	}
 	for _, c := range [][2]string{{"", ""}, {"a,b", "1,2"}, {"check", "1"}, {"a,check", "1,0"}, {"a,check", "1,"}, {"a,b", "1,crc"}, {"check,a", "crc32c:12345678,1"}} {
-		if got, state := VerifyCSV([]byte(c[0]), []byte(c[1])); state != Absent || string(got) != c[1] {
+		if got, state := Seed(0).VerifyCSV([]byte(c[0]), []byte(c[1])); state != Absent || string(got) != c[1] {
 			t.Errorf("%q: %v %s", c, state, got)
 		}
 	}
@@ -107,8 +107,8 @@ func flips(text []byte, check func(flipped []byte, at int)) (n int) {
 func TestEveryFlipIsBad(t *testing.T) {
 	n := 0
 	for _, body := range bodies {
-		n += flips(AppendJSON([]byte(body)), func(line []byte, at int) {
-			if _, state := VerifyJSON(line); state != Bad {
+		n += flips(Seed(0).AppendJSON([]byte(body)), func(line []byte, at int) {
+			if _, state := Seed(0).VerifyJSON(line); state != Bad {
 				t.Errorf("byte %d: %v: %q", at, state, line)
 			}
 		})
@@ -120,14 +120,14 @@ func TestEveryFlipIsBad(t *testing.T) {
 	}
 	for _, row := range []string{"", "1", "1,0.25,0.75", `"a,b",0`, "b0b,bbb"} {
 		header := []byte("index,lower,check")
-		whole := AppendCSV(header, []byte(row))
+		whole := Seed(0).AppendCSV(header, []byte(row))
 		n += flips(whole, func(flipped []byte, at int) {
-			if _, state := VerifyCSV(header, flipped); state != Bad {
+			if _, state := Seed(0).VerifyCSV(header, flipped); state != Bad {
 				t.Errorf("byte %d: %v: %q", at, state, flipped)
 			}
 		})
 		n += flips(header, func(flipped []byte, at int) {
-			if _, state := VerifyCSV(flipped, whole); state != Bad {
+			if _, state := Seed(0).VerifyCSV(flipped, whole); state != Bad {
 				t.Errorf("header's byte %d: %v: %q", at, state, flipped)
 			}
 		})
@@ -140,25 +140,25 @@ func TestSeparator(t *testing.T) {
 	header := []byte("a,check")
 	cell := appendCell(nil, Seed(0).rowSum(header, nil))
 	for _, row := range []string{"\t" + string(cell), string(cell)} {
-		if _, state := VerifyCSV(header, []byte(row)); state != Bad {
+		if _, state := Seed(0).VerifyCSV(header, []byte(row)); state != Bad {
 			t.Errorf("%q: %v", row, state)
 		}
 	}
-	if _, state := VerifyCSV(header, []byte(","+string(cell))); state != Good {
+	if _, state := Seed(0).VerifyCSV(header, []byte(","+string(cell))); state != Good {
 		t.Error(state)
 	}
 }
 
 // A line that lost or gained bytes at either end must be bad if its mark remains.
 func TestCut(t *testing.T) {
-	line := AppendJSON([]byte(bodies[1]))
+	line := Seed(0).AppendJSON([]byte(bodies[1]))
 	for cut := 1; cut <= cellLen; cut++ {
-		if _, state := VerifyJSON(line[:len(line)-cut]); state != Bad {
+		if _, state := Seed(0).VerifyJSON(line[:len(line)-cut]); state != Bad {
 			t.Errorf("cut by %d: %v", cut, state)
 		}
 	}
 	for _, other := range [][]byte{line[1:], append([]byte{' '}, line...), append(bytes.Clone(line), ' '), append(bytes.Clone(line), line...)} {
-		if _, state := VerifyJSON(other); state != Bad {
+		if _, state := Seed(0).VerifyJSON(other); state != Bad {
 			t.Errorf("%s: %v", other, state)
 		}
 	}
@@ -172,7 +172,7 @@ func TestNoObject(t *testing.T) {
 					t.Errorf("%q was given a checksum", text)
 				}
 			}()
-			AppendJSON([]byte(text))
+			Seed(0).AppendJSON([]byte(text))
 		}()
 	}
 }
@@ -181,18 +181,21 @@ func TestNoObject(t *testing.T) {
 // the original.
 func FuzzVerify(f *testing.F) {
 	for _, body := range bodies {
-		f.Add([]byte("a,check"), AppendJSON([]byte(body)))
+		f.Add([]byte("a,check"), Seed(0).AppendJSON([]byte(body)))
 		f.Add([]byte("a,check"), Seal([]byte(strings.TrimSuffix(body, "}")+"\n}\n")))
 	}
-	f.Add([]byte("a,check"), AppendCSV([]byte("a,check"), []byte("1")))
+	f.Add([]byte("a,check"), Seed(0).AppendCSV([]byte("a,check"), []byte("1")))
 	f.Add([]byte("a\tcheck"), []byte("1\tcrc32c:00000000"))
 	f.Fuzz(func(t *testing.T, header, text []byte) {
 		for name, again := range map[string]func() ([]byte, State, func([]byte) []byte){
-			"JSON":   func() ([]byte, State, func([]byte) []byte) { b, s := VerifyJSON(text); return b, s, AppendJSON },
+			"JSON": func() ([]byte, State, func([]byte) []byte) {
+				b, s := Seed(0).VerifyJSON(text)
+				return b, s, Seed(0).AppendJSON
+			},
 			"sealed": func() ([]byte, State, func([]byte) []byte) { b, s := VerifySealed(text); return b, s, Seal },
 			"CSV": func() ([]byte, State, func([]byte) []byte) {
-				b, s := VerifyCSV(header, text)
-				return b, s, func(row []byte) []byte { return AppendCSV(header, row) }
+				b, s := Seed(0).VerifyCSV(header, text)
+				return b, s, func(row []byte) []byte { return Seed(0).AppendCSV(header, row) }
 			},
 		} {
 			body, state, add := again()

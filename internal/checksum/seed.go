@@ -32,13 +32,16 @@ func seed(first uint16) Seed {
 
 func (s Seed) valid() bool { return s == seed(uint16(s>>16)) }
 
-// AppendJSON is the function AppendJSON with this Seed as the start.
+// AppendJSON returns line with "check" added as its last key. The value is the CRC of all text before ,"check", started
+// from s. The argument line is a JSON object with at least one key, without its newline.
 func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 
-// VerifyJSON is the function VerifyJSON with this Seed as the start.
+// VerifyJSON undoes AppendJSON. If there is no checksum, it returns line itself. It also removes a bad checksum if it
+// can recognise it.
 func (s Seed) VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(s, line) }
 
-// AppendCSV is the function AppendCSV with this Seed as the start.
+// AppendCSV returns row with an added last cell: the CRC of the header, a newline and the row, started from s. The
+// header is the first line of the file and already ends with Column. Neither argument ends with a newline.
 func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))
 }

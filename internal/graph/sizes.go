@@ -146,17 +146,8 @@ func (c *sizeCheck) graph(g *onnxpb.GraphProto, outer *sizeScope) error {
 
 func (c *sizeCheck) nodes(nodes []*onnxpb.NodeProto, s *sizeScope) error {
 	for _, n := range nodes {
-		if v, ok := sizeNode(n, s); ok {
-			if v.whole {
-				c.left -= min(v.bytes(), c.limit+1)
-			}
-			if v.bytes() > c.limit || c.left < 0 {
-				return refuse(fmt.Sprintf("the model makes constants of more than %d MiB, one of shape %s", c.limit>>20, sizesText(v.dims)),
-					&scope{function: s.function}, n, sizeHint)
-			}
-			if len(n.Output) > 0 {
-				s.values[n.Output[0]] = v
-			}
+		if err := c.node(n, s); err != nil {
+			return err
 		}
 		for _, a := range n.Attribute {
 			for _, g := range subgraphs(a) {
@@ -165,6 +156,25 @@ func (c *sizeCheck) nodes(nodes []*onnxpb.NodeProto, s *sizeScope) error {
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// node follows one node, without its subgraphs.
+func (c *sizeCheck) node(n *onnxpb.NodeProto, s *sizeScope) error {
+	v, ok := sizeNode(n, s)
+	if !ok {
+		return nil
+	}
+	if v.whole {
+		c.left -= min(v.bytes(), c.limit+1)
+	}
+	if v.bytes() > c.limit || c.left < 0 {
+		return refuse(fmt.Sprintf("the model makes constants of more than %d MiB, one of shape %s", c.limit>>20, sizesText(v.dims)),
+			&scope{function: s.function}, n, sizeHint)
+	}
+	if len(n.Output) > 0 {
+		s.values[n.Output[0]] = v
 	}
 	return nil
 }

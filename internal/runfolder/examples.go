@@ -2,7 +2,9 @@ package runfolder
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -81,32 +83,25 @@ func (x *exampleReader) close() {
 // is not whole.
 func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	for going := true; ; {
-		v, voted, err := x.votes.next()
-		if err != nil {
-			return err
-		}
-		c, certified, err := x.certs.next()
-		if err != nil {
-			return err
-		}
-		if !voted && !certified {
+		r, paired, err := x.next()
+		if errors.Is(err, io.EOF) {
 			break
 		}
-		pair := voted && certified && x.pair(v.Votes, c)
-		if going = going && pair && x.found.whole < limit; !going {
-			continue
-		}
-		whole, err := x.readBounds(c)
 		if err != nil {
 			return err
 		}
-		if going = whole; !going {
+		if going = going && paired && x.found.whole < limit; !going {
+			continue
+		}
+		if going, err = x.readBounds(r.Certificate); err != nil {
+			return err
+		}
+		if !going {
 			continue
 		}
 		x.found.whole++
 		x.found.ends.votes, x.found.ends.certs = x.votes.end, x.certs.end
 		if visit != nil {
-			r := Record{Votes: v.Votes, Certificate: c, Scores: v.Scores, Compared: v.Compared}
 			if err := visit(Done{Record: r, Rows: x.rows}); err != nil {
 				return err
 			}
@@ -114,6 +109,24 @@ func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	}
 	x.found.votes, x.found.certs = x.votes.turn, x.certs.turn
 	return nil
+}
+
+// next reads the next votes and certificate, and reports whether both are there and belong to the same example. It
+// returns io.EOF behind the last line of both files.
+func (x *exampleReader) next() (r Record, paired bool, err error) {
+	v, voted, err := x.votes.next()
+	if err != nil {
+		return r, false, err
+	}
+	c, certified, err := x.certs.next()
+	if err == nil && !voted && !certified {
+		err = io.EOF
+	}
+	if err != nil {
+		return r, false, err
+	}
+	r = Record{Votes: v.Votes, Certificate: c, Scores: v.Scores, Compared: v.Compared}
+	return r, voted && certified && x.pair(v.Votes, c), nil
 }
 
 // pair reports whether votes and a certificate belong to the same example. It keeps the first error.

@@ -176,7 +176,7 @@ func TestBoundsOf(t *testing.T) {
 // A file with the earlier header has rows for certified classes only. It must be read by this header.
 func TestEarlierBounds(t *testing.T) {
 	row := func(header, text string) string {
-		return string(checksum.AppendCSV([]byte(header), []byte(text))) + "\n"
+		return string(checksum.Seed(0).AppendCSV([]byte(header), []byte(text))) + "\n"
 	}
 	const text = "5,1,1,1,0.9,0.5,0.8,0.95,4"
 	for name, tt := range map[string]struct {
@@ -211,7 +211,7 @@ func TestTornLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := string(bytes.TrimSpace(sealed))
-	row := string(checksum.AppendCSV([]byte(boundsHeader), []byte("1,2,3")))
+	row := string(checksum.Seed(0).AppendCSV([]byte(boundsHeader), []byte("1,2,3")))
 	for _, tt := range []struct {
 		text   string
 		sealed *regexp.Regexp
@@ -307,11 +307,11 @@ func TestDamage(t *testing.T) {
 func TestRowsNeedTheirChecksum(t *testing.T) {
 	good := string(appendBounds(nil, 0, record(1).Bounds, 4))
 	bare := good[:strings.LastIndex(good, ",")] + "\n"
-	other := string(checksum.AppendCSV([]byte("a,b"), boundsRow(record(1).Bounds[0], 4))) + "\n"
+	other := string(checksum.Seed(0).AppendCSV([]byte("a,b"), boundsRow(record(1).Bounds[0], 4))) + "\n"
 	for data, want := range map[string]error{
 		boundsHeader + "\n" + good: nil, boundsHeader + "\n" + bare: errUnsealed, boundsHeader + "\n" + other: errChanged,
-		boundsHeader + "\n" + good[:len(good)-1]:                                                           errTorn,
-		boundsHeader + "\n" + string(checksum.AppendCSV([]byte(boundsHeader), []byte("1,2,3,4,5"))) + "\n": errChanged,
+		boundsHeader + "\n" + good[:len(good)-1]: errTorn,
+		boundsHeader + "\n" + string(checksum.Seed(0).AppendCSV([]byte(boundsHeader), []byte("1,2,3,4,5"))) + "\n": errChanged,
 	} {
 		path := filepath.Join(t.TempDir(), BoundsFile)
 		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {

@@ -301,7 +301,7 @@ func checkedCSV() string {
 	text := header + "\n"
 	for i := range 4 {
 		row := fmt.Sprintf("%d,0.%d25,0.9", i, i)
-		text += string(checksum.AppendCSV([]byte(header), []byte(row))) + "\n"
+		text += string(checksum.Seed(0).AppendCSV([]byte(header), []byte(row))) + "\n"
 	}
 	return text
 }
@@ -310,7 +310,7 @@ func checkedJSON() string {
 	text := ""
 	for i := range 4 {
 		line := fmt.Sprintf(`{"index":%d,"lower":0.%d25,"method":"betting","upper":0.9}`, i, i)
-		text += string(checksum.AppendJSON([]byte(line))) + "\n"
+		text += string(checksum.Seed(0).AppendJSON([]byte(line))) + "\n"
 	}
 	return text
 }
@@ -341,7 +341,7 @@ func TestChecked(t *testing.T) {
 	// The header must survive the reuse of its buffer.
 	long, header := "lower,upper,check\n", []byte("lower,upper,check")
 	for i := range 30_000 {
-		long += string(checksum.AppendCSV(header, fmt.Appendf(nil, "0.%05d,1", i))) + "\n"
+		long += string(checksum.Seed(0).AppendCSV(header, fmt.Appendf(nil, "0.%05d,1", i))) + "\n"
 	}
 	if tab, err := readString(long, boundsOptions); err != nil || !tab.Checked() || len(long) < 2*bufferSize {
 		t.Errorf("%d bytes: %v", len(long), err)
@@ -375,7 +375,7 @@ func TestChecked(t *testing.T) {
 // Every flipped bit of a file with checksums is an error, even in the header and in newlines.
 func TestFlips(t *testing.T) {
 	for name, text := range map[string]string{"csv": checkedCSV(), "json": checkedJSON(),
-		"one row": "lower,upper,check\n" + string(checksum.AppendCSV([]byte("lower,upper,check"), []byte("0,1"))) + "\n"} {
+		"one row": "lower,upper,check\n" + string(checksum.Seed(0).AppendCSV([]byte("lower,upper,check"), []byte("0,1"))) + "\n"} {
 		for _, opt := range []Options{boundsOptions, {Optional: []string{"index", "lower", "upper"}}} {
 			n := 0
 			for i := range len(text) * 8 {

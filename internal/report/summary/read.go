@@ -57,6 +57,10 @@ func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	for _, r := range records {
 		s.Certificates, s.Votes = append(s.Certificates, r.Certificate), append(s.Votes, r.Votes)
 	}
+	if err != nil || len(records) == 0 {
+		return s, err
+	}
+	s.Bounds, err = readBounds(ctx, e, records[0].Certificate)
 	return s, err
 }
 
@@ -77,19 +81,25 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	if err != nil {
 		return s, err
 	}
-	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !s.gathered.first.Sound { // all are alike
-		return s, nil // without a sound certificate for the class, there is no bound on the confidence in it
+	s.Bounds, err = readBounds(ctx, e, s.gathered.first)
+	return s, err
+}
+
+// readBounds reads the bounds of a run. Without them, and without sound certificates for the classes, it returns nil.
+// The certificates have the conditions of the first.
+func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certificate) (*Bounds, error) {
+	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !first.Sound {
+		return nil, nil
 	}
 	bounds, err := e.Bounds()
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	table, err := table.Read(ctx, bounds.File, acce.Columns())
 	if err != nil {
-		return s, err
+		return nil, err
 	}
-	s.Bounds = &Bounds{table, bounds}
-	return s, nil
+	return &Bounds{table, bounds}, nil
 }
 
 // isLog reports whether a file starts like a table, not like JSON.
