@@ -94,7 +94,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; default: drawn from the system and recorded")
 	integerVar(f, &e.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "take at most this many examples; 0 = all")
-	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "examples that --max takes: first or spread (over all); default: spread if the data are sorted by class")
+	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max takes: first, or spread over all examples; if not given, spread for data that are sorted by class")
 	e.Shard = spec.Whole
 	group(cmd, "Examples")
 	var tf32 bool

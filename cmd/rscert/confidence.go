@@ -70,7 +70,7 @@ Choose --method from these:
   tangent   (default) replaces the sum in 'cdf' by its tangent at the distribution of
             the selection samples. The tangent is a mean, so it needs no band. Without
             selection samples (--class label), the first twentieth of the samples
-            determines the tangent, and the other samples form the mean
+            determines the tangent, and the bound uses the other samples
 
 --out writes bounds.csv, the input of 'rscert acce'.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run

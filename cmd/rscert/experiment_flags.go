@@ -71,7 +71,7 @@ func addExampleFlags(cmd *cobra.Command, s *spec.Spec) {
 	integerVar(f, &s.Seed, "seed", 0, "seed of the noise, to repeat a run; by default the system draws a seed, and the run records it")
 	integerVar(f, &s.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	integerVar(f, &s.Max, "max", 0, "take at most this many examples; 0 = all")
-	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max takes: first, or spread over all examples; default: spread if the data are sorted by class")
+	choiceVar(f, &s.Select, "select", spec.First, spec.Selections, "which examples --max takes: first, or spread over all examples; if not given, spread for data that are sorted by class")
 	s.Shard = spec.Whole
 	f.Var(shardFlag{&s.Shard}, "shard", "run shard `i/k`, i = 0…k−1: every k-th example, starting at example i; auto: the shard of this task in a Slurm array or Indexed Job")
 	group(cmd, "Noise and examples")

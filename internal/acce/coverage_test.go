@@ -23,7 +23,7 @@ type row struct {
 	low, high float64
 }
 
-// The method worst answers two questions. Can an attack make the row a wrong answer with confidence ≥ τ? Does the row
+// worst answers two questions. Can an attack make the row a wrong answer with confidence ≥ τ? Does the row
 // stay a right answer with confidence ≥ τ under every attack?
 func (r row) worst(shift, tau float64) (wrong, right bool) {
 	moved := func(by float64) (share, score float64) {

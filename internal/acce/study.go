@@ -192,7 +192,7 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 	return r, nil
 }
 
-// The method search runs the solvers. It takes the attack of the exact solver if that ran, otherwise the attack with
+// search runs the solvers. It takes the attack of the exact solver if that ran, otherwise the attack with
 // the largest value.
 func (s *Study) search(ctx context.Context, g group, r *Result) error {
 	p := problem{group: g, options: &s.options, bins: s.bins, watch: s.watch, trace: s.trace}

@@ -24,7 +24,7 @@ type trace struct {
 	steps  [][]admm.Residuals // steps by run
 }
 
-// The method trace begins the trace of a search if the options request one.
+// trace begins the trace of a search if the options request one.
 func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 	if s.options.TraceEvery == 0 {
 		return admm.Watch{}

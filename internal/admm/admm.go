@@ -41,7 +41,7 @@ func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Pro
 	return &Problem{samples, clean, bins}, nil
 }
 
-// The method start returns confidences in the intervals.
+// start returns confidences in the intervals.
 func (p *Problem) start(s Start) []float64 {
 	z := make([]float64, len(p.samples))
 	for n, v := range p.samples {

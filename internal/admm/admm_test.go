@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// The function certified draws n predictions that resemble those of a certified classifier. They are confident where
+// certified draws n predictions that resemble those of a certified classifier. They are confident where
 // they are right, and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []calib.Bounded, clean []float64) {
 	samples, clean = make([]calib.Bounded, n), make([]float64, n)

@@ -14,7 +14,7 @@ type Watch struct {
 	Trace    func(run int, r Residuals)   // runs count from 0; the steps of a run come in order
 }
 
-// The method step reports one step of a run.
+// step reports one step of a run.
 func (w Watch) step(run int, r Residuals) {
 	if w.Progress != nil {
 		w.Progress(1, r.ProjectedECE)
@@ -26,7 +26,7 @@ func (w Watch) step(run int, r Residuals) {
 
 func (w Watch) traces(step int) bool { return w.Trace != nil && w.Every > 0 && step%w.Every == 0 }
 
-// The method every returns Every, or 0 without a Trace.
+// every returns Every, or 0 without a Trace.
 func (w Watch) every() int {
 	if w.Trace == nil {
 		return 0

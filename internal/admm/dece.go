@@ -126,7 +126,7 @@ func (s *softBins) assign(n int, x, tau float64) []float64 {
 	return w[first:end]
 }
 
-// The method gaps sets the soft assignments and returns N·dECE.
+// gaps sets the soft assignments and returns N·dECE.
 func (s *softBins) gaps(z []float64, tau float64) float64 {
 	clear(s.gap)
 	for n, x := range z {

@@ -111,7 +111,7 @@ func (NoStartError) Error() string {
 	return "the clean confidences are not known, and there is no other start"
 }
 
-// The function known removes FromClean if haveClean is false.
+// known removes FromClean if haveClean is false.
 func known(starts []Start, haveClean bool) []Start {
 	var out []Start
 	for _, s := range starts {

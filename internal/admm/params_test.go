@@ -112,7 +112,7 @@ func TestDECEHasItsSettings(t *testing.T) {
 	}
 }
 
-// The function partly takes only the first steps of a longer schedule.
+// partly takes only the first steps of a longer schedule.
 func partly(p *Problem, z []float64, first, steps int, rate float64) {
 	s := newSoftBins(p)
 	for step := range first {

@@ -61,7 +61,7 @@ func pairLaws() []pairLaw {
 	}
 }
 
-// The method misses counts, for each statement, how many samples of n pairs make it false.
+// misses counts, for each statement, how many samples of n pairs make it false.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
 	missed := map[string]int{}

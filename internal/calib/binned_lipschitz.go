@@ -79,7 +79,7 @@ func (b *bin) constantRemainder(b1 float64) float64 {
 	return min(0.5, b1*2*max(0, b.pairs)/(b.n*b.n), b1*math.Sqrt(b.m2/b.n))
 }
 
-// The method narrow reports whether the bin is too narrow for a slope.
+// narrow reports whether the bin is too narrow for a slope.
 func (b *bin) narrow() bool { return b.m2 < b.n*0x1p-40 }
 
 // lineRemainder returns a bound on the mean of |η_i − (Pη)_i| in the bin.

@@ -124,7 +124,7 @@ func correctness(intervals []Bounded) func(int) bool {
 	return func(n int) bool { return intervals[n].Correct }
 }
 
-// The function certified draws n predictions that resemble those of a certified classifier. They are confident where
+// certified draws n predictions that resemble those of a certified classifier. They are confident where
 // they are right, and their intervals have the shape of the standard certificate, Φ(Φ⁻¹(z) ± r).
 func certified(r *rand.Rand, n int) (samples []Bounded, clean []float64) {
 	samples, clean = make([]Bounded, n), make([]float64, n)

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// The function perturbed draws n scores and perturbs each with a sech kernel of bandwidth 1/8. The label is 1 with the
+// perturbed draws n scores and perturbs each with a sech kernel of bandwidth 1/8. The label is 1 with the
 // probability that the unperturbed score stated.
 func perturbed(n int) *calib.Sample {
 	random := rand.New(rand.NewPCG(1, 2))

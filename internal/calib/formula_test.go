@@ -13,7 +13,7 @@ import (
 // numbers and the taut string with the package (the taut string has its own oracles). Coverage tests would miss a wrong
 // constant, because the bounds are slack.
 
-// The function same compares two numbers with a relative tolerance.
+// same compares two numbers with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance*math.Abs(want)) {

@@ -206,7 +206,7 @@ func (a *accumulator) addTo(w *window, z float64, below bool) {
 	m.addTo(w, z, below)
 }
 
-// The method each calls f with the window of every point. The points ascend.
+// each calls f with the window of every point. The points ascend.
 //
 // The axis is cut into cells as wide as h′. The window of a point in cell j consists of the end of cell j−1, all of
 // cell j, and the start of cell j+1. So running sums from either end of a cell give the window in O(1), without

@@ -77,7 +77,7 @@ func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 // A step holds the weight of the right examples and the weight of the wrong examples at one confidence.
 type step struct{ confidence, right, wrong float64 }
 
-// The method steps calls f for each confidence in ascending order.
+// steps calls f for each confidence in ascending order.
 func (r *Ranked) steps(f func(step)) {
 	var s step
 	for k := range r.p.N() {

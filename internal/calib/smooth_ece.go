@@ -81,7 +81,7 @@ func newGridSmoother(p *Predictions) *gridSmoother {
 	return s
 }
 
-// The method smooth fills dst with the values at the nodes, after smoothing with σ.
+// smooth fills dst with the values at the nodes, after smoothing with σ.
 func (s *gridSmoother) smooth(dst, transform []float64, sigma float64) {
 	for k, x := range transform {
 		f := math.Pi * float64(k) * sigma

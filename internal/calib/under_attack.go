@@ -130,7 +130,7 @@ func (b BoundRows) radius(i int) float64 {
 	return b.Radius[i] + 0 // turns −0 into 0
 }
 
-// The method row checks row i and returns its bounds.
+// row checks row i and returns its bounds.
 func (b BoundRows) row(i int) (Bounded, error) {
 	v := Bounded{Lower: b.Lower[i], Upper: b.Upper[i], Correct: b.Correct[i] == 1}
 	if err := v.Check(); err != nil {

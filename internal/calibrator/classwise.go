@@ -15,7 +15,7 @@ type binary struct {
 	is    []bool
 }
 
-// The method ordered returns predictions with a confidence in [0, 1] that ascends with the variable of StepCurve.
+// ordered returns predictions with a confidence in [0, 1] that ascends with the variable of StepCurve.
 func (b binary) ordered() *calib.Predictions {
 	p := &calib.Predictions{Confidence: b.s, Correct: b.is}
 	if b.input == Logits {

@@ -145,7 +145,7 @@ func (g *behind) odds(k int) (s, d string) {
 	return "", clip(d)
 }
 
-// The method curve adds the nodes of Map.curve for curve number i, which belongs to class k.
+// curve adds the nodes of Map.curve for curve number i, which belongs to class k.
 func (g *behind) curve(i, k int) string {
 	s, d := g.odds(k)
 	switch {

@@ -116,7 +116,7 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// The method hopeless reports whether the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or
+// hopeless reports whether the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or
 // cannot reach the target even with the best remaining samples.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
@@ -210,7 +210,7 @@ func (c *capital) add(x float64) {
 	}
 }
 
-// The method settle applies a block of samples and compares the capitals with the target.
+// settle applies a block of samples and compares the capitals with the target.
 func (c *capital) settle() {
 	x, bet := c.x[:c.pending], c.bet[:c.pending]
 	left := c.n - c.count // samples after the block
@@ -266,7 +266,7 @@ func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
 	w.left.f, w.right.f = l, r
 }
 
-// The method share returns the part of the interval that the chord of ln K rejects.
+// share returns the part of the interval that the chord of ln K rejects.
 func (c *capital) share(w wager) float64 {
 	if float64(w.left.e)*math.Ln2 < c.logTarget {
 		return 0

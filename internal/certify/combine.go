@@ -84,7 +84,7 @@ func directedMargin(l law.Law, y, r float64) float64 {
 // other noise are reduced to maxMargin, and so remain lower bounds.
 const maxMargin = 80.0
 
-// The function weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest
+// weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest
 // margin that n estimation samples would give if the weighted scores kept the mean y and the variance v of the
 // selection. For that margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound.
 // Any choice is sound. r < 1 never pays, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of the

@@ -52,7 +52,7 @@ func (s stepModel) score(u float64) float64 {
 	return level
 }
 
-// The method smoothed returns z(δ) at u = 0.
+// smoothed returns z(δ) at u = 0.
 func (s stepModel) smoothed(delta, sigma float64) float64 {
 	z := s.levels[0]
 	for k, e := range s.edges {
@@ -64,7 +64,7 @@ func (s stepModel) smoothed(delta, sigma float64) float64 {
 
 var confidenceRadii = []float64{0, 0.1, 0.25, 0.5}
 
-// The method bounds samples the model and returns the bounds at all radii, certified or not.
+// bounds samples the model and returns the bounds at all radii, certified or not.
 func (s stepModel) bounds(t testing.TB, c *ScoreCertifier, r *rand.Rand, n0, n int) []ConfidenceBound {
 	t.Helper()
 	sigma := c.params.Sigma

@@ -218,7 +218,7 @@ func (s *search) value(f frontier, u float64) float64 {
 	return s.logP(q1, q2)
 }
 
-// The method last returns the y of the end of the frontier, or slightly less.
+// last returns the y of the end of the frontier, or slightly less.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)

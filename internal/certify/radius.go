@@ -23,7 +23,7 @@ func (t Target) Radius(margin float64) float64 {
 	return roundDownFinite(nudgeDown(t.about(margin)))
 }
 
-// The method about returns the unrounded radius of a margin > 0. For the first margin, a known Lipschitz constant L of
+// about returns the unrounded radius of a margin > 0. For the first margin, a known Lipschitz constant L of
 // the vector of smoothed probabilities, from the law's norm to L2, also gives margin/(√2·L) (Tsuzuku et al. 2018,
 // Proposition 1: e_A − e_j has length √2). The choice between the two radii does not depend on the samples, so the
 // larger one is valid.

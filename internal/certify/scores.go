@@ -236,7 +236,7 @@ func (a *ScoreAccumulator) chooseByScores() error {
 	return a.settle(class)
 }
 
-// The method settle ends the selection: it fixes the class and its rivals.
+// settle ends the selection: it fixes the class and its rivals.
 func (a *ScoreAccumulator) settle(class int) error {
 	if a.seen0 != a.example.N0 {
 		return fmt.Errorf("%d of n0 = %d selection samples", a.seen0, a.example.N0)

@@ -252,7 +252,7 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 	return 0, fmt.Errorf("sampling ended at n = %d, which is no checkpoint of %s", n, s.rule)
 }
 
-// The method enough reports whether sampling ends with this certificate. The end of sampling claims nothing: the
+// enough reports whether sampling ends with this certificate. The end of sampling claims nothing: the
 // certificate holds wherever sampling ends.
 func (s *Stopping) enough(cert Certificate, o observation) bool {
 	lower := cert.Radius

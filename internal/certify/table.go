@@ -54,7 +54,7 @@ func (t *table[M, F]) find(name M) (entry[M, F], error) {
 	return entry[M, F]{}, t.list().Unmarshal([]byte(name), new(M))
 }
 
-// The method do returns the function for a checked name.
+// do returns the function for a checked name.
 func (t *table[M, F]) do(name M) F {
 	e, err := t.find(name)
 	if err != nil {
@@ -84,7 +84,7 @@ func (t *table[M, F]) complete(name *M) error {
 	return err
 }
 
-// The method sound reports whether name is known and sound.
+// sound reports whether name is known and sound.
 func (t *table[M, F]) sound(name M) bool {
 	e, err := t.find(name)
 	return err == nil && e.sound

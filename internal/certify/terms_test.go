@@ -16,7 +16,7 @@ import (
 
 var phi, phiInv = distuv.UnitNormal.CDF, distuv.UnitNormal.Quantile
 
-// The function near reports whether got is within a relative 1e-6 of want.
+// near reports whether got is within a relative 1e-6 of want.
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want)+1e-9 }
 
 // clopperPearsonLow returns BetaInv(α; x, n−x+1).

@@ -100,7 +100,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 // tooSmall is the logarithm below which terms are bounded instead of computed.
 const tooSmall = -600
 
-// The method last returns the largest x2 of the summation.
+// last returns the largest x2 of the summation.
 func (e *event) last(q2 float64) int64 {
 	n := e.order.n
 	mean := float64(n) * q2
@@ -113,7 +113,7 @@ func (e *event) last(q2 float64) int64 {
 	return top
 }
 
-// The method first returns the largest x2 up to top whose term of S at t(x2) does not underflow, together with t(x2),
+// first returns the largest x2 up to top whose term of S at t(x2) does not underflow, together with t(x2),
 // the log of this term and the error of that log. x2 is −1 if there is none. All larger x2 underflow or have t(x2) >
 // n−x2, because t rises. The parameter near is a guess of t.
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {

@@ -213,8 +213,8 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 	return mode
 }
 
-// The published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) is compared with votes of the same network on the
-// same images by Jia et al. Their noise differs, so the radii differ by sampling error. Where both certify, the two
+// The published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) is compared with the votes that Jia et al. got
+// from the same network on the same images. Their noise differs, so the radii differ by sampling error. Where both certify, the two
 // estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ) and, from it, the number of votes that Cohen et
 // al. saw, up to the rounding of the log's three digits. The two-sample test of equal probabilities (normal
 // approximation) is at level 0.05 for all 500 images together, z = 4.06 two-sided. An allowance of 3 votes covers the

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The function castagnoli is an independent implementation. It computes CRC-32C bit by bit, from the reflected
+// castagnoli is an independent implementation. It computes CRC-32C bit by bit, from the reflected
 // polynomial.
 func castagnoli(text string) uint32 {
 	sum := ^uint32(0)

@@ -64,7 +64,7 @@ func (a *Array) Parts() []string {
 // Script returns the path of the script for sbatch.
 func (a *Array) Script() string { return filepath.Join(a.Folder(), "array.sh") }
 
-// The method log returns the path of a task's log.
+// log returns the path of a task's log.
 func (a *Array) log(job, task string) string {
 	return filepath.Join(a.Folder(), "log", job+"_"+task+".txt")
 }
@@ -195,7 +195,7 @@ func (a *Array) Text() string {
 	return b.String()
 }
 
-// The method tasks returns the value of sbatch's --array: the given shards, or all shards if nil.
+// tasks returns the value of sbatch's --array: the given shards, or all shards if nil.
 func (a *Array) tasks(shards []int) string {
 	list := fmt.Sprintf("0-%d", a.Shards-1)
 	if len(shards) > 0 {
@@ -207,7 +207,7 @@ func (a *Array) tasks(shards []int) string {
 	return list
 }
 
-// The function ranges formats numbers as in 0-3,5.
+// ranges formats numbers as in 0-3,5.
 func ranges(numbers []int) string {
 	sorted := slices.Clone(numbers)
 	slices.Sort(sorted)

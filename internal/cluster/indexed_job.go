@@ -167,7 +167,7 @@ func (j IndexedJob) Merge() Manifest {
 	return m
 }
 
-// The method part returns the run folder of a shard, without the shard's number.
+// part returns the run folder of a shard, without the shard's number.
 func (j IndexedJob) part() string { return path.Clean(j.Out) + ".shards/part" }
 
 func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
@@ -194,5 +194,5 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 }
 
-// The function literal escapes a word so that Kubernetes expands no $(VARIABLE) in it.
+// literal escapes a word so that Kubernetes expands no $(VARIABLE) in it.
 func literal(word string) string { return strings.ReplaceAll(word, "$", "$$") }

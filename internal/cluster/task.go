@@ -53,7 +53,7 @@ func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 	return s, e.err
 }
 
-// The type environment parses numbers from variables. Its field err is the first error.
+// environment parses numbers from variables. Its field err is the first error.
 type environment struct {
 	lookup func(string) (string, bool)
 	err    error

@@ -69,7 +69,7 @@ func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 	return left, nil
 }
 
-// The method tasks returns each shard's latest task.
+// tasks returns each shard's latest task.
 func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, error) {
 	last := make([]int, a.Shards) // latest job of each shard, counted from 1
 	for j, job := range jobs {
@@ -95,7 +95,7 @@ func (w *Watch) tasks(ctx context.Context, a *Array, jobs []Job) (map[int]Task, 
 	return latest, nil
 }
 
-// The type watched is the state of a shard.
+// watched is the state of a shard.
 type watched struct {
 	extent  runfolder.Extent
 	task    Task
@@ -134,7 +134,7 @@ func (w *Watch) Run(ctx context.Context, a *Array) error {
 	}
 }
 
-// The method step updates the shards from the queue and the folders, and resubmits failed shards.
+// step updates the shards from the queue and the folders, and resubmits failed shards.
 func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[int]Task) (over bool, err error) {
 	var again []int
 	over = true
@@ -170,7 +170,7 @@ func (w *Watch) step(ctx context.Context, a *Array, shards []watched, tasks map[
 	return false, err
 }
 
-// The method show reports the progress of all shards.
+// show reports the progress of all shards.
 func (w *Watch) show(shards []watched) {
 	var done, total, running, waiting int
 	reason := ""
@@ -192,7 +192,7 @@ func (w *Watch) show(shards []watched) {
 	w.Show(done, total, note)
 }
 
-// The method verdict returns an error if any shard failed. All shards must be over.
+// verdict returns an error if any shard failed. All shards must be over.
 func (w *Watch) verdict(a *Array, shards []watched) error {
 	var failed []int
 	for i, s := range shards {

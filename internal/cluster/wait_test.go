@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// The type scripted is a queue whose tasks have given states. There is one state per query.
+// scripted is a queue whose tasks have given states. There is one state per query.
 type scripted struct {
 	states    map[int][][]Task // states of a shard for each submission
 	attempt   map[int]int      // number of submissions of a shard
@@ -55,7 +55,7 @@ var (
 	gone     = Task{}
 )
 
-// The function watching makes a Watch over an array of shards with these states. The folder of a shard holds
+// watching makes a Watch over an array of shards with these states. The folder of a shard holds
 // done(shard) of the shard's 2 examples.
 func watching(t *testing.T, retries int, done func(shard int) int, states map[int][][]Task) (*Watch, *scripted, *Array, *[]string) {
 	q := &scripted{states: states, attempt: map[int]int{}, asked: map[string]int{}}

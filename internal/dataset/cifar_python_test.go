@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The function pickled returns a file of testdata/pickle, which a real Python wrote.
+// pickled returns a file of testdata/pickle, which a real Python wrote.
 func pickled(t testing.TB, name string) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(testFile(t, "pickle/"+name+".gz")))

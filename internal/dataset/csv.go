@@ -295,7 +295,7 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 	return columns
 }
 
-// The method scaled reports whether all values are bytes and at least one is above 1. It also checks that the values
+// scaled reports whether all values are bytes and at least one is above 1. It also checks that the values
 // are finite in watched columns that turned out to hold values.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)

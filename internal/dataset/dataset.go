@@ -109,7 +109,7 @@ func checkExample(shape []int) error {
 	return memory.Check(bytes * size)
 }
 
-// The method read reads all examples, so that errors appear before the work starts. It also sets the digest.
+// read reads all examples, so that errors appear before the work starts. It also sets the digest.
 func (d *Dataset) read(ctx context.Context) error {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "rscert data 1\n%d %v\n", len(d.labels), d.shape)
@@ -179,7 +179,7 @@ func (d *Dataset) Note() string { return quote.Line(d.note) }
 // For images, which Open does not all decode, it covers the labels and the image files.
 func (d *Dataset) SHA256() string { return d.sum }
 
-// The method settle applies the options that all formats share.
+// settle applies the options that all formats share.
 func (d *Dataset) settle(opt Options) (err error) {
 	if opt.LabelColumn != "" && !d.table {
 		return param.Errorf("%s %s: %s data have no columns", param.LabelColumn, quote.Name(opt.LabelColumn), d.format)

@@ -130,7 +130,7 @@ func (c *checkedFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// The method load reads block k into data.
+// load reads block k into data.
 func (c *checkedFile) load(k int64) error {
 	if c.in == k {
 		return nil

@@ -87,7 +87,7 @@ func (s source) write(t *testing.T) (open, inputs string) {
 	return filepath.Join(dir, s.open), filepath.Join(dir, s.inputs)
 }
 
-// The function examples reads all examples. It also returns the errors of the examples that cannot be read.
+// examples reads all examples. It also returns the errors of the examples that cannot be read.
 func examples(d *Dataset) (values [][]float32, errs []error) {
 	for i := range d.Len() {
 		e, err := d.Example(i)
@@ -296,7 +296,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// The function zeros compresses head and n zero bytes. The ratio is about 1000 to 1.
+// zeros compresses head and n zero bytes. The ratio is about 1000 to 1.
 func zeros(t testing.TB, head []byte, n int64) []byte {
 	t.Helper()
 	var b bytes.Buffer

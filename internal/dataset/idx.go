@@ -180,7 +180,7 @@ func openIDXFile(ctx context.Context, path string) (*idxFile, error) {
 	return &idxFile{data, h, path}, nil
 }
 
-// The method read reads len(dst) bytes of the data, beginning at offset. Offset 0 is the first byte after the header.
+// read reads len(dst) bytes of the data, beginning at offset. Offset 0 is the first byte after the header.
 func (f *idxFile) read(dst []byte, offset int64) error {
 	if _, err := f.ReadAt(dst, f.header+offset); err != nil {
 		return fmt.Errorf("%s: byte %d: %w", f.path, f.header+offset, err)
@@ -228,7 +228,7 @@ func endsWithinIDX(at int, err error) error {
 	return fmt.Errorf("byte %d: %w", at, err)
 }
 
-// The method end returns the length of the whole file according to the header, or math.MaxInt64 if that overflows.
+// end returns the length of the whole file according to the header, or math.MaxInt64 if that overflows.
 func (h idxHeader) end() int64 {
 	n := int64(1)
 	for _, d := range h.dims {

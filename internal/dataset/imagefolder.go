@@ -370,7 +370,7 @@ func twoColumns(file int, record []string, chosen string) error {
 	return nil
 }
 
-// The method match returns the images that a table names, with or without suffix, in the order of the table.
+// match returns the images that a table names, with or without suffix, in the order of the table.
 func (l imageLabels) match(root string, files []string) ([]encoded, error) {
 	byName := map[string]string{}
 	for _, path := range files {

@@ -385,7 +385,7 @@ func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
 	return labels, nil
 }
 
-// The function hot returns the position of the only 1 among n values. It returns an error unless all other values are
+// hot returns the position of the only 1 among n values. It returns an error unless all other values are
 // 0.
 func hot(n int, value func(int) float64) (int, error) {
 	one := -1

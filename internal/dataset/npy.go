@@ -168,7 +168,7 @@ func (x *array) examples() (e *arrayExamples, channelsLast bool) {
 	return e, channelsLast
 }
 
-// The method values fills dst with example i.
+// values fills dst with example i.
 func (e *arrayExamples) values(i int, dst []float32) error {
 	data, err := e.example(i)
 	if err != nil {
@@ -177,7 +177,7 @@ func (e *arrayExamples) values(i int, dst []float32) error {
 	return e.convert(dst, data, i*e.stride)
 }
 
-// The method roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the
+// roundings fills dst with |x − float32(x)| for each float64 element x of example i, in the order of the
 // file. The result named reports whether every x is a usual spelling of its float32 (isNamed).
 func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) {
 	data, err := e.example(i)
@@ -264,7 +264,7 @@ func readArray(ctx context.Context, path string) (_ *array, _ contents, err erro
 	return a, f, nil
 }
 
-// The function hold reads at most length bytes of r into memory.
+// hold reads at most length bytes of r into memory.
 func hold(r io.Reader, length int64) (pieces, error) {
 	if err := memory.Check(length); err != nil {
 		return nil, fmt.Errorf("%w; numpy.savez and numpy.save keep it on the disk, uncompressed and in C order", err)

@@ -214,7 +214,7 @@ func (t *parquetTable) classLabel(column string) []string {
 	return feature.Names
 }
 
-// The method read reads all rows once.
+// read reads all rows once.
 func (t *parquetTable) read() error {
 	for g := range t.file.RowGroups() {
 		rows := len(t.images)

@@ -29,7 +29,7 @@ func (o Options) resizing() string {
 	return text
 }
 
-// The method resized returns the size after Resize. If Resize is one number, this number is the shorter side, and the
+// resized returns the size after Resize. If Resize is one number, this number is the shorter side, and the
 // longer side follows in proportion, rounded down.
 func (o Options) resized(h, w int) (int, int) {
 	switch r := o.Resize; {

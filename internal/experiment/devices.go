@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The method models returns the copy of the model on each device, or none before loading.
+// models returns the copy of the model on each device, or none before loading.
 func (e *Experiment) models() []*onnx.Model {
 	if e.model == nil {
 		return nil
@@ -30,7 +30,7 @@ func (e *Experiment) GPUs() (names []string) {
 	return names
 }
 
-// The method parallel estimates how many batches run simultaneously. On the CPU this is one per thread, otherwise one
+// parallel estimates how many batches run simultaneously. On the CPU this is one per thread, otherwise one
 // per device.
 func (e *Experiment) parallel() int {
 	if e.model.Device() == onnx.CPU {

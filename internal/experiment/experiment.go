@@ -75,7 +75,7 @@ func Open(ctx context.Context, s spec.Spec, console Console) (*Experiment, error
 	return e, nil
 }
 
-// The method open loads the model and the data, and matches them to each other and to the noise.
+// open loads the model and the data, and matches them to each other and to the noise.
 func (e *Experiment) open(ctx context.Context) error {
 	err := e.readModels()
 	if err != nil {
@@ -113,7 +113,7 @@ func (e *Experiment) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// The method report tells the console how the experiment was opened, and warns of likely mistakes.
+// report tells the console how the experiment was opened, and warns of likely mistakes.
 func (e *Experiment) report() {
 	if note := e.data.Note(); note != "" {
 		e.console.Notef("data: %s", note)

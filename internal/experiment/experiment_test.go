@@ -55,7 +55,7 @@ func manyImages(t *testing.T) string {
 	return writeImages(t, images...)
 }
 
-// The function quick returns the spec of an experiment that opens quickly.
+// quick returns the spec of an experiment that opens quickly.
 func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	seed := uint64(5)
 	s := spec.Spec{
@@ -68,7 +68,7 @@ func quick(data string, changes ...func(*spec.Spec)) spec.Spec {
 	return s
 }
 
-// The type said records the messages to the user.
+// said records the messages to the user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() Console {

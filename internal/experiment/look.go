@@ -100,7 +100,7 @@ func (e *Experiment) lookInputs() (labels []int, inputs []smoothing.Input, err e
 	return labels, inputs, nil
 }
 
-// The function classify returns the votes for n inputs [d]. If time runs out, it returns the votes for the first
+// classify returns the votes for n inputs [d]. If time runs out, it returns the votes for the first
 // inputs.
 func classify(ctx context.Context, model *onnx.Model, n, d int, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()

@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The type noise makes the noisy inputs of examples, normalised and arranged for the model.
+// noise makes the noisy inputs of examples, normalised and arranged for the model.
 type noise struct {
 	graph.Arrangement
 	law     law.Law
@@ -76,7 +76,7 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	return n, spec.BadInput(n.prepare(p.Law.Law(), p.Sigma, mean, std))
 }
 
-// The method prepare makes the lattice, the table and the values.
+// prepare makes the lattice, the table and the values.
 func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err error) {
 	n.law = l
 	var lattice smoothing.Lattice
@@ -102,7 +102,7 @@ func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err erro
 	return nil
 }
 
-// The method input returns an example with its noise. It also returns the amount by which rounding reduces every
+// input returns an example with its noise. It also returns the amount by which rounding reduces every
 // radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.lattice == nil {
@@ -115,7 +115,7 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
-// The method reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at
+// reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at
 // an example. This amount is the distance between the example's values and the values in the file, plus the largest
 // such distance for any perturbed example. Data on a lattice are known exactly.
 func (n *noise) reading(example dataset.Example) float64 {
@@ -125,7 +125,7 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return example.Rounding + n.data.ReadingRounding(len(example.Values))
 }
 
-// The method integers rounds values to lattice points, and returns the amount by which this reduces every radius.
+// integers rounds values to lattice points, and returns the amount by which this reduces every radius.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -137,7 +137,7 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 	return integers, 0
 }
 
-// The method largest returns the largest magnitude at the model's input without noise.
+// largest returns the largest magnitude at the model's input without noise.
 func (n *noise) largest(p spec.Spec) float64 {
 	mean, std := p.Mean, p.Std
 	if n.bytes {
@@ -159,7 +159,7 @@ func (n *noise) largest(p spec.Spec) float64 {
 	return most
 }
 
-// The method describe returns the noise's entry in run.json.
+// describe returns the noise's entry in run.json.
 func (n *noise) describe() runfolder.Noise {
 	if n.lattice == nil {
 		return runfolder.Noise{}
@@ -187,7 +187,7 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// The function channels checks the values of mean or std. There must be one value, or one value per channel.
+// channels checks the values of mean or std. There must be one value, or one value per channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil
@@ -198,7 +198,7 @@ func channels(of param.Name, values []float64, absent float64, a graph.Arrangeme
 	return values, spec.CheckChannelValues(of, values)
 }
 
-// The function repeat returns a value for each of n channels. It repeats a single value.
+// repeat returns a value for each of n channels. It repeats a single value.
 func repeat(values []float64, n int) []float64 {
 	values = slices.Clone(values)
 	for len(values) < n {

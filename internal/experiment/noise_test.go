@@ -17,7 +17,7 @@ import (
 // The arrangement channelsLast has two channels whose values alternate. It puts the example's values in channel order.
 var channelsLast = graph.Arrangement{Perm: []int{0, 2, 4, 1, 3, 5}, Channels: 2, Layout: graph.HWC}
 
-// The function arranged returns a model's input [d] whose value at d is the example's value at perm[d].
+// arranged returns a model's input [d] whose value at d is the example's value at perm[d].
 func arranged(example []float32) []float32 {
 	in := make([]float32, len(example))
 	channelsLast.Arrange(in, example)

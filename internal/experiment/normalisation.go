@@ -12,7 +12,7 @@ import (
 // If the noise's standard deviation is outside these limits, float32 loses the noise, or the noise is infinite.
 const minScale, maxScale = 1e-30, 1e30
 
-// The type normalisation computes (x − mean)/std for each value of the model's input, for noise in floats. Noise on a
+// normalisation computes (x − mean)/std for each value of the model's input, for noise in floats. Noise on a
 // lattice uses a table of values instead.
 type normalisation struct {
 	graph.Arrangement
@@ -35,7 +35,7 @@ func newNormalisation(p spec.Spec, a graph.Arrangement, inputLen int) (n normali
 	return n, nil
 }
 
-// The function spread expands a parameter from channels to all values of the model's input.
+// spread expands a parameter from channels to all values of the model's input.
 func spread(of param.Name, values []float64, absent float64, a graph.Arrangement, inputLen int) ([]float32, error) {
 	values, err := channels(of, values, absent, a)
 	if err != nil {
@@ -52,7 +52,7 @@ func spread(of param.Name, values []float64, absent float64, a graph.Arrangement
 	return to, nil
 }
 
-// The method clean returns the model's input for an example without noise.
+// clean returns the model's input for an example without noise.
 func (n normalisation) clean(example []float32) []float32 {
 	in := make([]float32, len(n.mean))
 	n.feed(in, example)

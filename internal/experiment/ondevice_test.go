@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The function placed loads one model per device into an experiment that has not chosen where noise is made.
+// placed loads one model per device into an experiment that has not chosen where noise is made.
 func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	t.Helper()
 	in, err := Open(t.Context(), p, new(said).console())

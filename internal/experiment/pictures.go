@@ -79,7 +79,7 @@ func (p *Pictures) Draw(index int) (input, noisy image.Image, err error) {
 // Close closes the data set.
 func (p *Pictures) Close() error { return p.data.Close() }
 
-// The function drawable reports whether values of this shape are an image.
+// drawable reports whether values of this shape are an image.
 func drawable(shape []int) bool { return len(shape) == 3 && (shape[0] == 1 || shape[0] == 3) }
 
 // drawRGB converts values [C,H,W] to an image. It clips the values to [0,1].
@@ -95,13 +95,13 @@ func drawRGB(values []float32, shape []int) image.Image {
 	return picture
 }
 
-// The method plain prepares noise in the units of the data, without normalisation.
+// plain prepares noise in the units of the data, without normalisation.
 func (n *noise) plain(l law.Law, sigma float64) error {
 	n.channel = func(int) int { return 0 }
 	return n.prepare(l, sigma, []float64{0}, []float64{1})
 }
 
-// The method perturb sets dst to an example with noise, in the data's own order and units.
+// perturb sets dst to an example with noise, in the data's own order and units.
 func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Stream) error {
 	if n.data.Kind == dataset.NoLattice && n.lattice == nil {
 		scale := make([]float32, len(example))

@@ -20,7 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// The type timed is a Classifier that adds up the time spent in its calls.
+// timed is a Classifier that adds up the time spent in its calls.
 type timed struct {
 	smoothing.Classifier
 	inside *atomic.Int64 // nanoseconds, summed over workers
@@ -33,7 +33,7 @@ func (t timed) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// The type counting is an experiment that draws n samples of an input.
+// counting is an experiment that draws n samples of an input.
 type counting struct {
 	input smoothing.Input
 	n     int64
@@ -44,7 +44,7 @@ func (c counting) Goal(smoothing.Votes) (int64, error) { return c.n, nil }
 func (counting) Finish(smoothing.Votes) error          { return nil }
 func (counting) Emit() error                           { return nil }
 
-// The function draw draws n samples of an input.
+// draw draws n samples of an input.
 func draw(ctx context.Context, c smoothing.Classifier, input smoothing.Input, workers int, n int64) error {
 	sampler := smoothing.Sampler{Classifier: c, Seed: 1, Workers: workers}
 	queue := []smoothing.Experiment{counting{input, n}}
@@ -101,7 +101,7 @@ func benchModels() []benchModel {
 	}
 }
 
-// The method open loads the model and puts bytes on the lattice for it. It skips the benchmark if the model is missing.
+// open loads the model and puts bytes on the lattice for it. It skips the benchmark if the model is missing.
 func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Input) {
 	bytes, err := os.ReadFile(m.file)
 	if errors.Is(err, fs.ErrNotExist) {

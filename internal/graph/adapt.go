@@ -32,7 +32,7 @@ type Adaptation struct {
 	Notes   []string // notes for the user
 }
 
-// The function adapt edits the model's graph. It replaces the sequence of maps behind ZipMap by the tensor in front of
+// adapt edits the model's graph. It replaces the sequence of maps behind ZipMap by the tensor in front of
 // ZipMap, joins one-column inputs, and rounds values for integer inputs. The argument info describes the file. The
 // argument columns names the columns of the data; it is nil if they are unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
@@ -105,7 +105,7 @@ func (a *Adaptation) Change(format string, args ...any) {
 	a.Changes = append(a.Changes, fmt.Sprintf(format, args...))
 }
 
-// The function editable returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs,
+// editable returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs,
 // but the copy shares nodes and tensors with the model.
 func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{

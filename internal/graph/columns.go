@@ -130,7 +130,7 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; of a file without a header line they are taken in this order", List(inputs)))
 }
 
-// The function match finds, for every column, the only input whose name equals the column's name by the function same.
+// match finds, for every column, the only input whose name equals the column's name by the function same.
 func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) ([]int, bool) {
 	var order []int
 	for _, c := range columns {

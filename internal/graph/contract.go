@@ -147,7 +147,7 @@ func scoresLike(o TensorInfo) bool {
 	return o.Unknown || len(o.Shape) >= 1 && len(WithoutOnes(rowOf(o))) <= 1
 }
 
-// The function lone reports whether the output is known to hold one number per sample.
+// lone reports whether the output is known to hold one number per sample.
 func lone(o TensorInfo) bool {
 	return !o.Unknown && (len(o.Shape) == 1 && o.Shape[0].Size < 0 || len(WithoutOnes(rowOf(o))) == 0)
 }

@@ -131,7 +131,7 @@ func imageLike(in TensorInfo) bool {
 	return in.Kind == "tensor" && !in.Unknown && len(in.Shape) >= 2 && in.Type.IsFloat()
 }
 
-// The method read finds the denoiser's inputs and its output, and checks them against the classifier's input.
+// read finds the denoiser's inputs and its output, and checks them against the classifier's input.
 func (j *join) read(m *onnxpb.ModelProto) error {
 	info, err := describe(m)
 	if err != nil {
@@ -188,7 +188,7 @@ func isStep(in TensorInfo) bool {
 	return false
 }
 
-// The function agree reports whether each pair of sizes is equal or free on one side. The second dimension of b must be
+// agree reports whether each pair of sizes is equal or free on one side. The second dimension of b must be
 // channels times the second dimension of a.
 func agree(a, b []Dim, channels int) bool {
 	if len(a) != len(b) {
@@ -213,10 +213,10 @@ func (j *join) learnsVariance(out TensorInfo) bool {
 		agree(out.Shape, j.input.Shape, 2)
 }
 
-// The method channels returns the size of the images' second dimension, or −1 if neither model fixes it.
+// channels returns the size of the images' second dimension, or −1 if neither model fixes it.
 func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[1].Size) }
 
-// The method rename adds a prefix to all names of the denoiser; the classifier does not use this prefix. It also
+// rename adds a prefix to all names of the denoiser; the classifier does not use this prefix. It also
 // chooses another prefix for new names.
 func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	dots := "."
@@ -285,7 +285,7 @@ func EachName(g *onnxpb.GraphProto, visit func(string) string) {
 	}
 }
 
-// The method bridge adds the nodes before the denoiser and the nodes between denoiser and classifier.
+// bridge adds the nodes before the denoiser and the nodes between denoiser and classifier.
 func (j *join) bridge() error {
 	signal, noise := 1.0, 0.0 // √ᾱ and √(1−ᾱ)
 	if j.Kind.Diffusion() {
@@ -354,7 +354,7 @@ func (j *join) addStep(noisy string) {
 	out.Add(Node("Expand", []string{step, batch}, j.step.Name))
 }
 
-// The method normalise adds the computation of (value − Mean)/Std, by channel.
+// normalise adds the computation of (value − Mean)/Std, by channel.
 func (j *join) normalise(out *Builder, value string) (string, error) {
 	sizes := SizesOf(j.noisyDims())
 	channels, layout := 1, CHW
@@ -402,7 +402,7 @@ func (j *join) noisyDims() []Dim {
 	return dims
 }
 
-// The method affine adds the computation of scale·value + shift. It omits operations that have no effect.
+// affine adds the computation of scale·value + shift. It omits operations that have no effect.
 func (j *join) affine(out *Builder, value string, scale, shift float64) string {
 	if scale != 1 {
 		value = out.Node("Mul", []string{value, out.Floats(nil, float32(scale))})

@@ -99,7 +99,7 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// The method finish inserts the added nodes in front. They depend only on the graph's input and on constants, so finish
+// finish inserts the added nodes in front. They depend only on the graph's input and on constants, so finish
 // also moves those constants ahead of them.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
@@ -114,7 +114,7 @@ func (e *editor) finish() {
 	e.Nodes = nil
 }
 
-// The method unused returns a value name that the graph does not use.
+// unused returns a value name that the graph does not use.
 func (e *editor) unused(what string) string {
 	for {
 		name := fmt.Sprintf("rscert_%s_%d", what, e.names)
@@ -125,7 +125,7 @@ func (e *editor) unused(what string) string {
 	}
 }
 
-// The method uses reports whether the graph has a value with this name.
+// uses reports whether the graph has a value with this name.
 func (e *editor) uses(name string) bool {
 	_, constant := e.constants[name]
 	return constant || e.producers[name] != nil ||

@@ -130,7 +130,7 @@ func layoutOf(sizes []int) Layout {
 	return CHW
 }
 
-// The function channels returns the number of colour channels of an image.
+// channels returns the number of colour channels of an image.
 func channels(sizes []int, l Layout) int {
 	if l == HWC {
 		return sizes[2]
@@ -138,7 +138,7 @@ func channels(sizes []int, l Layout) int {
 	return sizes[0]
 }
 
-// The function reorder returns the permutation from one layout to the other, for n pixels of c channels. It returns nil
+// reorder returns the permutation from one layout to the other, for n pixels of c channels. It returns nil
 // if the order is the same.
 func reorder(from, to Layout, c, n int) []int {
 	if from == to || c == 1 {
@@ -156,7 +156,7 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// The function fill assigns sizes to the dimensions. It fails if a fixed dimension has another size.
+// fill assigns sizes to the dimensions. It fails if a fixed dimension has another size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false

@@ -85,7 +85,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// The function sizes parses a shape such as [3,2,4], with −1 for a free size.
+// sizes parses a shape such as [3,2,4], with −1 for a free size.
 func sizes(shape string) []int {
 	var all []int
 	for _, d := range dims(shape) {

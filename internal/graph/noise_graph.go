@@ -102,7 +102,7 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	return names
 }
 
-// The method words computes the words [T, d] of smoothing.Stream.Words (Squares with five rounds). Its arguments are
+// words computes the words [T, d] of smoothing.Stream.Words (Squares with five rounds). Its arguments are
 // the keys [T, 1] of the streams and, for each row, the product [T, 1] of the key and the first counter.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
@@ -123,7 +123,7 @@ func (e *editor) words(key, start string, d int) string {
 	return e.Op("Add", t, e.Op("Div", square(x, y), half))
 }
 
-// The method modulo computes x mod n. Operator sets without Mod use x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
+// modulo computes x mod n. Operator sets without Mod use x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
 		return e.Op("Mod", x, e.uint64s(scalar, n))

@@ -92,7 +92,7 @@ type Facts struct {
 	Ints   map[string][]int64 // of vectors that are parameters of nodes
 }
 
-// The function rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch
+// rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch
 // dimension, which is the first dimension of the input. The argument known comes from a run with a batch of n. The
 // error names the node where the proof fails.
 func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (Edits, error) {
@@ -152,7 +152,7 @@ func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	return "", true
 }
 
-// The function dependencies returns, for each value by name, the nodes that use it. For each node it returns the number
+// dependencies returns, for each value by name, the nodes that use it. For each node it returns the number
 // of inputs that other nodes compute.
 func dependencies(g *onnxpb.GraphProto) (users map[string][]int, missing []int) {
 	makers := make(map[string]bool)
@@ -239,7 +239,7 @@ func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	return first
 }
 
-// The method follow tracks the batch through the nodes from index i on.
+// follow tracks the batch through the nodes from index i on.
 func (r *rebatching) follow(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
@@ -263,7 +263,7 @@ func (r *rebatching) follow(i int) bool {
 	return ok && at == position{0, 1, 1} && r.fits(r.output, at)
 }
 
-// The method forget records that the node's results are the same for every input.
+// forget records that the node's results are the same for every input.
 func (r *rebatching) forget(n *onnxpb.NodeProto) {
 	for _, v := range n.Output {
 		delete(r.places, v)
@@ -296,7 +296,7 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// The method choose tries the options of the node's rule in turn.
+// choose tries the options of the node's rule in turn.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {
@@ -317,7 +317,7 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// The method known reports whether a rule can apply. The node must be an ONNX operator instead of a function that the
+// known reports whether a rule can apply. The node must be an ONNX operator instead of a function that the
 // model defines, it must have no subgraphs, and the shapes of its inputs must be known.
 func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
@@ -333,7 +333,7 @@ type option struct {
 	edit   *edit
 }
 
-// The method place records the positions of the batch in the node's results. It returns false if the sizes of the
+// place records the positions of the batch in the node's results. It returns false if the sizes of the
 // results do not fit.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
@@ -354,16 +354,15 @@ func (r *rebatching) fits(v string, at position) bool {
 	return known && at.dim >= 0 && at.dim < len(sizes) && sizes[at.dim] == at.outer*r.batch*at.inner
 }
 
-// The method depends reports whether the node uses a value that depends on the model's input.
+// depends reports whether the node uses a value that depends on the model's input.
 func (r *rebatching) depends(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(inputsOf(n), r.fed)
 }
 
-// The method fed reports whether the value depends on the model's input.
+// fed reports whether the value depends on the model's input.
 func (r *rebatching) fed(v string) bool { _, fed := r.places[v]; return fed }
 
-// The method position returns the position of the batch in input k of the node, if this value depends on the model's
-// input.
+// position returns the position of the batch in input k of the node, if input k depends on the model's input.
 func (r *rebatching) position(n *onnxpb.NodeProto, k int) (position, bool) {
 	if k >= len(n.Input) {
 		return position{}, false
@@ -392,7 +391,7 @@ func (r *rebatching) rank(n *onnxpb.NodeProto, k int) int { return len(r.shape(n
 
 func (r *rebatching) result(n *onnxpb.NodeProto) []int64 { return r.shapes[n.Output[0]] }
 
-// The method constant returns the integer vector in input k, if this vector does not depend on the model's input.
+// constant returns the integer vector in input k, if this vector does not depend on the model's input.
 func (r *rebatching) constant(n *onnxpb.NodeProto, k int) ([]int64, bool) {
 	if k >= len(n.Input) || n.Input[k] == "" {
 		return nil, false

@@ -63,10 +63,10 @@ func init() { // in init, because the rules of Reshape and other operators would
 
 func to(at position) []option { return []option{{places: []position{at}}} }
 
-// The method moved returns the position, moved to another dimension.
+// moved returns the position, moved to another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// The method own reports whether the batch has a dimension of its own.
+// own reports whether the batch has a dimension of its own.
 func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
 
 // axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. Negative values of the attribute count
@@ -177,7 +177,7 @@ func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	return true
 }
 
-// The method product applies the rule for a matrix product of inputs i and j.
+// product applies the rule for a matrix product of inputs i and j.
 func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
 	ra, rb, rank := r.rank(n, i), r.rank(n, j), len(r.result(n))
 	if ra < 2 || rb < 2 {
@@ -255,7 +255,7 @@ func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// The function before returns the number of index combinations that run slower than the batch's index in the row of
+// before returns the number of index combinations that run slower than the batch's index in the row of
 // values.
 func before(sizes []int64, at position) int64 {
 	p := at.outer
@@ -342,7 +342,7 @@ func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
 	return axes, ok
 }
 
-// The method without returns the position after the axes are removed.
+// without returns the position after the axes are removed.
 func (p position) without(axes []int) position {
 	dim := p.dim
 	for _, a := range axes {
@@ -447,7 +447,7 @@ func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// The method sliced returns the axes of a Slice node. For each axis it reports whether the node takes the whole axis,
+// sliced returns the axes of a Slice node. For each axis it reports whether the node takes the whole axis,
 // whatever the size of the axis.
 func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok bool) {
 	starts, ok1 := r.parameter(n, 1, "starts")
@@ -473,10 +473,10 @@ func (r *rebatching) sliced(n *onnxpb.NodeProto) (axes []int, whole []bool, ok b
 	return axes, whole, true
 }
 
-// The function present reports whether the node has an input k.
+// present reports whether the node has an input k.
 func present(n *onnxpb.NodeProto, k int) bool { return k < len(n.Input) && n.Input[k] != "" }
 
-// The method parameter returns the value of a node's attribute. In later operator versions the value is in input k.
+// parameter returns the value of a node's attribute. In later operator versions the value is in input k.
 func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64, bool) {
 	if a := attribute(n, name); a != nil {
 		return a.Ints, true
@@ -548,7 +548,7 @@ func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
 	return to(at.reduced(n, []int{axis}))
 }
 
-// The method reduced returns the position after the axes are reduced.
+// reduced returns the position after the axes are reduced.
 func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
 		return p

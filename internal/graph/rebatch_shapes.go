@@ -66,7 +66,7 @@ var parameters = map[string][]int{
 	"ReduceL1": {1}, "ReduceL2": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1},
 }
 
-// The function unknowns returns what is known only at run time: the values whose shapes are missing, and the node
+// unknowns returns what is known only at run time: the values whose shapes are missing, and the node
 // parameters whose values are missing.
 func unknowns(g *onnxpb.GraphProto, output string, parameters map[string][]int, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
 	needed := neededFor(g, output)

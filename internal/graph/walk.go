@@ -20,7 +20,7 @@ type scope struct {
 	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
 }
 
-// The method constant returns the constant with this name that is visible to a node of the scope.
+// constant returns the constant with this name that is visible to a node of the scope.
 func (s *scope) constant(name string) *onnxpb.TensorProto {
 	for ; s != nil; s = s.outer {
 		if t := s.constants[name]; t != nil {

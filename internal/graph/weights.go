@@ -91,13 +91,13 @@ func weightOf(weights Weights, t *onnxpb.TensorProto) (w weight, ok bool) {
 	return w, ok
 }
 
-// The function point turns t into an external tensor with the given key.
+// point turns t into an external tensor with the given key.
 func point(t *onnxpb.TensorProto, key string) {
 	t.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
 	t.ExternalData = []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String(key)}}
 }
 
-// The function embed stores data in t.
+// embed stores data in t.
 func embed(t *onnxpb.TensorProto, data []byte) {
 	t.DataLocation, t.ExternalData, t.RawData = nil, nil, data
 }

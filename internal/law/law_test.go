@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// The function all returns the laws and an additional law for tests.
+// all returns the laws and an additional law for tests.
 func all() []law.Law { return append([]law.Law{lawtest.Laplace}, law.Laws...) }
 
 func cdf(l law.Law, z float64) float64 {

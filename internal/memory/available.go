@@ -14,7 +14,7 @@ import (
 // system does not provide this information.
 func Available() (bytes uint64, ok bool) { return available(os.DirFS("/")) }
 
-// The function available computes Available for a system with the files of root.
+// available computes Available for a system with the files of root.
 func available(root fs.FS) (bytes uint64, ok bool) {
 	kib, ok := field(root, "proc/meminfo", "MemAvailable:")
 	if !ok || kib > 1<<53 {
@@ -41,7 +41,7 @@ var hierarchies = []hierarchy{
 	{"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 }
 
-// The method groups returns the folders of the process's group and of the group's ancestors. Each group has its own
+// groups returns the folders of the process's group and of the group's ancestors. Each group has its own
 // limit. In a container there is only one group, at the mount itself.
 func (h hierarchy) groups(root fs.FS) []string {
 	folders := []string{h.mount}
@@ -61,7 +61,7 @@ func (h hierarchy) groups(root fs.FS) []string {
 	return folders
 }
 
-// The method room returns the memory that a group may still take. Without a limit it returns the largest uint64.
+// room returns the memory that a group may still take. Without a limit it returns the largest uint64.
 func (h hierarchy) room(root fs.FS, group string) uint64 {
 	limit, limited := number(root, path.Join(group, h.limit))
 	if !limited {
@@ -73,7 +73,7 @@ func (h hierarchy) room(root fs.FS, group string) uint64 {
 	return limit - min(used, limit)
 }
 
-// The function number parses a file that holds one number. The result ok is false for "max".
+// number parses a file that holds one number. The result ok is false for "max".
 func number(root fs.FS, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -83,7 +83,7 @@ func number(root fs.FS, name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// The function field returns the number after name in a file of lines "name number".
+// field returns the number after name in a file of lines "name number".
 func field(root fs.FS, file, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {

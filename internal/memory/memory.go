@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 )
 
-// This limit applies if nothing is known about the machine. Data sets that do not stay on disk need less memory. A user
-// with a larger data set sets GOMEMLIMIT.
+// This limit applies if nothing is known about the machine. Almost every data set that rscert must hold in
+// memory is smaller. A user with a larger data set sets GOMEMLIMIT.
 const most = 2 << 30
 
 // Limit returns the number of bytes that an input may take. If GOMEMLIMIT is set, this is half of GOMEMLIMIT. Otherwise
@@ -22,7 +22,7 @@ func Limit() int64 {
 	return limit(Available())
 }
 
-// The function limit computes Limit for the given available memory.
+// limit computes Limit for the given available memory.
 func limit(bytes uint64, known bool) int64 {
 	if !known {
 		return most

@@ -221,7 +221,7 @@ func TestDecodeHalf(t *testing.T) {
 	}
 }
 
-// The function open opens the only member of an archive. The arguments change are alternately old bytes and new bytes
+// open opens the only member of an archive. The arguments change are alternately old bytes and new bytes
 // that replace them in the data. The checksum stays.
 func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	t.Helper()

@@ -186,7 +186,7 @@ func TestLone(t *testing.T) {
 	}
 }
 
-// The method shapeless adds an output without a declared shape.
+// shapeless adds an output without a declared shape.
 func (b *modelBuilder) shapeless(name string, t graph.ElemType) *modelBuilder {
 	b.output(name, t)
 	b.Graph.Output[len(b.Graph.Output)-1].GetType().GetTensorType().Shape = nil

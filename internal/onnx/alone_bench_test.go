@@ -77,7 +77,7 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
-// The function repeat makes b.N calls in total, shared by all callers.
+// repeat makes b.N calls in total, shared by all callers.
 func repeat(b *testing.B, calls []func() error) {
 	var made atomic.Int64
 	failed := make(chan error, len(calls))
@@ -99,7 +99,7 @@ func repeat(b *testing.B, calls []func() error) {
 	b.StopTimer()
 }
 
-// The type alone is a model's file opened in ONNX Runtime.
+// alone is a model's file opened in ONNX Runtime.
 type alone struct {
 	session         *ort.DynamicAdvancedSession
 	input, output   string
@@ -128,7 +128,7 @@ func openAlone(file string, d Device, batch int64) (*alone, error) {
 	return a, err
 }
 
-// The method tensors returns an input and memory for its output, both on the host.
+// tensors returns an input and memory for its output, both on the host.
 func (a *alone) tensors() (in, out *ort.Tensor[float32], err error) {
 	x := make([]float32, a.inSize.FlattenedSize())
 	for i := range x {
@@ -145,7 +145,7 @@ func (a *alone) sent(in, out *ort.Tensor[float32]) (call, end func() error, err 
 	return func() error { return a.session.Run([]ort.Value{in}, []ort.Value{out}) }, func() error { return nil }, nil
 }
 
-// The method bound binds the output and the input. A device with memory of its own copies the input once.
+// bound binds the output and the input. A device with memory of its own copies the input once.
 func (a *alone) bound(in, out *ort.Tensor[float32]) (call, end func() error, err error) {
 	binding, err := a.session.CreateIoBinding()
 	if err != nil {

@@ -127,7 +127,7 @@ const (
 // apiBase belongs to the library that the function ask opened last.
 var apiBase *C.ApiBase
 
-// The function ask opens the library at path. It returns the library's version and the execution providers built into
+// ask opens the library at path. It returns the library's version and the execution providers built into
 // it. The library stays loaded until the process ends, because ONNX Runtime keeps thread-local state that does not
 // survive unloading.
 func ask(path string) (version string, providers []string, err error) {
@@ -256,12 +256,12 @@ func newBinding(s *ort.DynamicAdvancedSession) (b binding, err error) {
 	return b, err
 }
 
-// The method bind gives an input its value. A device with memory of its own copies the current contents.
+// bind gives an input its value. A device with memory of its own copies the current contents.
 func (b binding) bind(v boundValue) error {
 	return apiError(C.api_bind_input(apiBase, b.binding, v.name, v.value))
 }
 
-// The method run runs the session on the bound values.
+// run runs the session on the bound values.
 func (b binding) run(options *ort.RunOptions) error {
 	o, err := pointerIn(options, "o")
 	if err != nil {

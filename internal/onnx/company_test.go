@@ -146,13 +146,13 @@ func (b *modelBuilder) clipped() *modelBuilder {
 	return b.floats("zero", 0).floats("unit", 1).node("Squeeze", "zero", "low").node("Squeeze", "unit", "high").node("Clip", "x low high", "clipped")
 }
 
-// The method on adds a constant true.
+// on adds a constant true.
 func (b *modelBuilder) on(name string) *modelBuilder {
 	b.Graph.Initializer = append(b.Graph.Initializer, truth(name, 1))
 	return b
 }
 
-// The method subgraph adds a node that contains graphs. The graphs of a Loop compute x divided by its largest value,
+// subgraph adds a node that contains graphs. The graphs of a Loop compute x divided by its largest value,
 // and the graphs of an If compute this largest value.
 func (b *modelBuilder) subgraph(op, in, out string) *modelBuilder {
 	largest := graph.Node("ReduceMax", []string{"x"}, out+"_max", graph.IntAttribute("keepdims", 1))
@@ -186,7 +186,7 @@ func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 		output("y", graph.Float32, "N", 4)
 }
 
-// The function unlike returns images that differ strongly. Every other image is dark, and some are flat, sparse or
+// unlike returns images that differ strongly. Every other image is dark, and some are flat, sparse or
 // extreme.
 func unlike(n int) [][]float32 {
 	all := images(n)
@@ -382,7 +382,7 @@ func freeGraph(next func(n int) int) []byte {
 	return model
 }
 
-// The method mixer adds nodes that compute y from v. The values v and y have the shape [N,2,3,2], and there are 16
+// mixer adds nodes that compute y from v. The values v and y have the shape [N,2,3,2], and there are 16
 // kinds of nodes.
 func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	axis := int64(next(4))

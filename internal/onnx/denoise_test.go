@@ -29,7 +29,7 @@ func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 }
 
-// The function apply runs a model with one image input on 16 samples. If the model has a timestep, the timestep becomes
+// apply runs a model with one image input on 16 samples. If the model has a timestep, the timestep becomes
 // a constant.
 func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []float32 {
 	t.Helper()
@@ -63,7 +63,7 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 	return out
 }
 
-// The function expected computes the pair's scores for 16 samples by the formulas in the documentation of Denoise. It
+// expected computes the pair's scores for 16 samples by the formulas in the documentation of Denoise. It
 // runs each of the two models alone.
 func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser, x []float32) []float32 {
 	t.Helper()
@@ -257,7 +257,7 @@ func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	return append(file, "\x22\x01a\x2a\x01b"...) // input a and output b, in fields 4 and 5
 }
 
-// The function rename replaces the names of all values of a graph without subgraphs.
+// rename replaces the names of all values of a graph without subgraphs.
 func rename(g *onnxpb.GraphProto, replace func(string) string) {
 	for _, t := range g.Initializer {
 		t.Name = proto.String(replace(t.GetName()))

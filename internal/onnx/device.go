@@ -62,7 +62,7 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// The method each returns the single devices that d may name. It also reports whether d asks for all of them by index.
+// each returns the single devices that d may name. It also reports whether d asks for all of them by index.
 func (d Device) each() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {

@@ -46,7 +46,7 @@ func goldens(t testing.TB) (all []golden) {
 	return all
 }
 
-// The function irises returns the names and the rows of exports/iris.csv.
+// irises returns the names and the rows of exports/iris.csv.
 func irises(t testing.TB) (columns []string, rows [][]float32) {
 	t.Helper()
 	f, err := os.Open("testdata/exports/iris.csv")

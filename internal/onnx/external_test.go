@@ -28,7 +28,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// The function wide returns a model with weights of various sizes. One is the target of a reshape, for a batch fixed at
+// wide returns a model with weights of various sizes. One is the target of a reshape, for a batch fixed at
 // 1. Another is w_add, a weight that no kernel rearranges.
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
@@ -61,7 +61,7 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	_ = protorange.Options{Stable: true}.Range(m.ProtoReflect(), visit, nil)
 }
 
-// The function moved moves all tensors of the model to a file of the given name, each at a multiple of align. It
+// moved moves all tensors of the model to a file of the given name, each at a multiple of align. It
 // returns that file.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
@@ -191,7 +191,7 @@ func TestOpenVINOExternal(t *testing.T) {
 	})
 }
 
-// The function hostile returns a model whose first weight has these entries of external data.
+// hostile returns a model whose first weight has these entries of external data.
 func hostile(pairs ...string) *modelBuilder {
 	b := wide()
 	w := b.Graph.Initializer[0]

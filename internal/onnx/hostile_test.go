@@ -41,7 +41,7 @@ func truth(name string, on byte) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(boolean)), RawData: []byte{on}}
 }
 
-// The function net returns the convolutional net with scores s and the constants for later nodes. A test adds a node
+// net returns the convolutional net with scores s and the constants for later nodes. A test adds a node
 // that computes y.
 func net() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).floats("half", 0.5)
@@ -51,20 +51,20 @@ func net() *modelBuilder {
 	return b.output("y", graph.Float32, "N", 4)
 }
 
-// The method add appends a node with the given domain and name.
+// add appends a node with the given domain and name.
 func (b *modelBuilder) add(n *onnxpb.NodeProto, domain, name string) *modelBuilder {
 	n.Domain, n.Name = proto.String(domain), proto.String(name)
 	b.Graph.Node = append(b.Graph.Node, n)
 	return b
 }
 
-// The function body returns a graph without inputs that computes z from the scores.
+// body returns a graph without inputs that computes z from the scores.
 func body(n *onnxpb.NodeProto) *onnxpb.GraphProto {
 	return &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{n},
 		Output: []*onnxpb.ValueInfoProto{value(n.Output[0], graph.Float32, "N", 4)}}
 }
 
-// The function calling returns the net with a function of its own that contains node n.
+// calling returns the net with a function of its own that contains node n.
 func calling(n *onnxpb.NodeProto) *modelBuilder {
 	b := net().add(graph.Node("Tail", []string{"s"}, "y"), "own", "tail")
 	f := &onnxpb.FunctionProto{Name: proto.String("Tail"), Domain: proto.String("own"), Node: []*onnxpb.NodeProto{n}}
@@ -185,7 +185,7 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// The function endless returns a model with a never-ending loop, with or without nodes in the loop's body.
+// endless returns a model with a never-ending loop, with or without nodes in the loop's body.
 func endless(nodes ...*onnxpb.NodeProto) *modelBuilder {
 	out, more := "v", "go"
 	if len(nodes) > 0 {

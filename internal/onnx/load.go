@@ -93,7 +93,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 	return nil, l.explainRun(err)
 }
 
-// The method place returns the words for the device inside a sentence.
+// place returns the words for the device inside a sentence.
 func (d Device) place() string {
 	if d == CPU {
 		return "the CPU"
@@ -101,7 +101,7 @@ func (d Device) place() string {
 	return describeDevice(d)
 }
 
-// The method devices returns the devices to try, in order.
+// devices returns the devices to try, in order.
 func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	if d := opt.Device; d.provider != nil {
 		if err := d.Check(opt.Precision, opt.Tuning); err != nil {
@@ -141,7 +141,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	return devices, nil
 }
 
-// The method broken explains why a device does not work and how to fix the problem.
+// broken explains why a device does not work and how to fix the problem.
 func (d Device) broken(err error) error {
 	err = fmt.Errorf("device %s: %w", d, err)
 	if _, advised := hint.Of(err); advised {
@@ -234,7 +234,7 @@ func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	return err
 }
 
-// The method reference returns the provider's reference size, or a smaller size if the device has too little memory.
+// reference returns the provider's reference size, or a smaller size if the device has too little memory.
 func (l *loader) reference() int { return l.device.provider.reference >> l.halved }
 
 // closeSessions closes all sessions except the model's session.
@@ -255,7 +255,7 @@ type sessionKey struct {
 	fixed  int  // size at which the free batch dimension is fixed; 0 if it is free
 }
 
-// The method session opens the graph for calls of tile samples.
+// session opens the graph for calls of tile samples.
 func (l *loader) session(proved bool, tile int) (*session, error) {
 	key := sessionKey{proved: proved}
 	if l.device.provider.fixSizes && (proved || l.contract.Batch == graph.FreeSize) {
@@ -276,7 +276,7 @@ func (l *loader) session(proved bool, tile int) (*session, error) {
 	return s, nil
 }
 
-// The method edited returns a copy of the model, edited for a session.
+// edited returns a copy of the model, edited for a session.
 func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	edited := proto.CloneOf(m.model)
 	input, output := m.contract.Input.Name, m.contract.Output.Name
@@ -290,7 +290,7 @@ func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	return edited
 }
 
-// The method build edits the model and makes it ready for opening.
+// build edits the model and makes it ready for opening.
 func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	in, out := graph.FeedFloat32(edited.Graph, m.contract.Input.Name, m.contract.Output.Name)
 	g = program{inputs: []string{in}, outputs: []string{out}, loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph)}
@@ -298,7 +298,7 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// The method shapes returns the shapes of a call of tile samples.
+// shapes returns the shapes of a call of tile samples.
 func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	if l.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
@@ -330,10 +330,10 @@ func randomSamples(size int) [][]float32 {
 	return pool
 }
 
-// The constant dark is the index of the dark sample among the companions.
+// dark is the index of the dark sample among the companions.
 const dark = 4
 
-// The method companions returns samples that are unlike the random ones and stand beside them in a batch: dark, bright,
+// companions returns samples that are unlike the random ones and stand beside them in a batch: dark, bright,
 // flat, extreme, sparse. Some models let companions change a sample's scores, for example by scaling their inputs by
 // the brightest input of a batch.
 func (m *Model) companions() [][]float32 {
@@ -360,7 +360,7 @@ func (m *Model) companions() [][]float32 {
 	return all
 }
 
-// The method load finds out how the model can run and what kind of scores it has.
+// load finds out how the model can run and what kind of scores it has.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
 	native := max(l.contract.Batch, 1) // number of samples per call that the file declares
@@ -463,7 +463,7 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// The method use makes the model run the session in tiles. Each batch has want samples or a few more.
+// use makes the model run the session in tiles. Each batch has want samples or a few more.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -514,7 +514,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// The method batchable returns a session that runs the model in batches of the reference size. The session gives each
+// batchable returns a session that runs the model in batches of the reference size. The session gives each
 // sample the scores that it has alone, up to rounding. The method also returns these scores for the pool. The error
 // says why no such session exists.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
@@ -590,7 +590,7 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	return nil
 }
 
-// The method alone runs one sample, copied to every row of the model's own batch.
+// alone runs one sample, copied to every row of the model's own batch.
 func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	rows, err := l.rows(s, make([]int, native), [][]float32{x})
 	if err != nil {
@@ -599,7 +599,7 @@ func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	return rows[0], nil
 }
 
-// The method rows makes one call, in which row i is sample rows[i] of the pool.
+// rows makes one call, in which row i is sample rows[i] of the pool.
 func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, error) {
 	x := make([]float32, 0, len(rows)*l.sampleLen)
 	for _, sample := range rows {
@@ -616,7 +616,7 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// The method canonical returns the scores of the pool's samples in calls of tile samples. It returns an error if a
+// canonical returns the scores of the pool's samples in calls of tile samples. It returns an error if a
 // sample's scores depend on the sample's place or on its neighbours.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
@@ -638,7 +638,7 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// The function placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are
+// placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are
 // the pool and, after it, the companions. Each sample of the pool runs in several places, with changing neighbours, and
 // among very different companions.
 func placements(tile, n int) (calls [][]int) {
@@ -677,7 +677,7 @@ func placements(tile, n int) (calls [][]int) {
 	return calls
 }
 
-// The method compare checks the scores of samples in a batch against the scores of the same samples alone. A matrix
+// compare checks the scores of samples in a batch against the scores of the same samples alone. A matrix
 // product uses another order of summation for a single row. So rounding differs by some tens of units in the last place
 // of the largest scores. A wrongly assembled batch gives a sample the scores of other samples. Its error is then as
 // large as the differences between samples. The tolerance lies between these two errors. It is a hundredth of the

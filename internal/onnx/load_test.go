@@ -35,7 +35,7 @@ func openRuntime(t testing.TB) *Runtime {
 	return r
 }
 
-// The function load loads a test model and closes it when the test ends.
+// load loads a test model and closes it when the test ends.
 func load(t testing.TB, model []byte, opt LoadOptions) *Model {
 	t.Helper()
 	m, err := openRuntime(t).Load(model, opt)
@@ -46,7 +46,7 @@ func load(t testing.TB, model []byte, opt LoadOptions) *Model {
 	return m
 }
 
-// The function scores runs all samples in batches. Copies of the last sample fill up the last batch.
+// scores runs all samples in batches. Copies of the last sample fill up the last batch.
 func scores(t testing.TB, m *Model, samples [][]float32) [][]float32 {
 	t.Helper()
 	var all [][]float32
@@ -65,7 +65,7 @@ func scores(t testing.TB, m *Model, samples [][]float32) [][]float32 {
 	return all
 }
 
-// The function images returns random samples [3,4,4].
+// images returns random samples [3,4,4].
 func images(n int) [][]float32 {
 	rng := rand.New(rand.NewPCG(5, 6))
 	all := make([][]float32, n)
@@ -480,7 +480,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// The function device returns the device with that name.
+// device returns the device with that name.
 func device(t testing.TB, name string) Device {
 	t.Helper()
 	d, err := ParseDevice(name)

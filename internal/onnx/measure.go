@@ -42,14 +42,14 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	return best
 }
 
-// The method measure lets all workers run calls of tile samples concurrently. It returns the number of samples per
+// measure lets all workers run calls of tile samples concurrently. It returns the number of samples per
 // second and the time of a call.
 func (l *loader) measure(s *session, tile int, pool [][]float32) (rate float64, call time.Duration, err error) {
 	in, out := l.shapes(tile)
 	return s.measure(l.ctx, l.settings.workers, in, out, pool)
 }
 
-// The method measure times calls of the given shapes in the same way as loader.measure. The batch is the first
+// measure times calls of the given shapes in the same way as loader.measure. The batch is the first
 // dimension.
 func (s *session) measure(ctx context.Context, workers int, in, out ort.Shape, pool [][]float32) (float64, time.Duration, error) {
 	var (

@@ -265,7 +265,7 @@ func newModel(input string, t graph.ElemType, dims ...any) *modelBuilder {
 	}
 }
 
-// The method convnet adds nodes that compute scores y [N,4] from images x [N,3,4,4].
+// convnet adds nodes that compute scores y [N,4] from images x [N,3,4,4].
 func (b *modelBuilder) convnet(x, y string, t graph.ElemType) *modelBuilder {
 	return b.conv(x, "c", t).node("Flatten", "c", "f").gemm("f", y, t)
 }
@@ -313,7 +313,7 @@ func (b *modelBuilder) floats(name string, v ...float32) *modelBuilder {
 	return b
 }
 
-// The method weights adds normal weights, scaled so that scores stay of order 1.
+// weights adds normal weights, scaled so that scores stay of order 1.
 func (b *modelBuilder) weights(name string, t graph.ElemType, dims ...int64) *modelBuilder {
 	size := 1
 	for _, d := range dims {
@@ -343,7 +343,7 @@ func (b *modelBuilder) bytes(t testing.TB) []byte {
 	return model
 }
 
-// The method file returns the model as if it was parsed from a file.
+// file returns the model as if it was parsed from a file.
 func (b *modelBuilder) file(t testing.TB) *graph.File {
 	t.Helper()
 	file, err := graph.Parse(b.bytes(t), "", "")
@@ -353,7 +353,7 @@ func (b *modelBuilder) file(t testing.TB) *graph.File {
 	return file
 }
 
-// The function value returns an input or output. Integers in dims are fixed sizes, and names are free dimensions.
+// value returns an input or output. Integers in dims are fixed sizes, and names are free dimensions.
 func value(name string, t graph.ElemType, dims ...any) *onnxpb.ValueInfoProto {
 	shape := new(onnxpb.TensorShapeProto)
 	for _, d := range dims {

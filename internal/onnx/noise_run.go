@@ -19,7 +19,7 @@ import (
 // device. It also sends places if the batch's examples changed. The device returns 4 bytes per row. Counts per segment
 // would take fewer bytes only for few classes, and the graph would have to know the segments.
 
-// The type noisy is a session whose graph itself makes the noise.
+// noisy is a session whose graph itself makes the noise.
 type noisy struct {
 	*session
 	noise  *smoothing.LatticeNoise
@@ -85,7 +85,7 @@ type noisyCall struct {
 	byCount  map[int]boundValue // places, by the number of examples
 }
 
-// The type tensors holds tensors in Go's memory, pinned for their lifetime.
+// tensors holds tensors in Go's memory, pinned for their lifetime.
 type tensors struct {
 	pin runtime.Pinner
 	all []boundValue

@@ -60,7 +60,7 @@ func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel f
 	return inputs
 }
 
-// The function echo returns a model with the given sizes that returns its input as scores.
+// echo returns a model with the given sizes that returns its input as scores.
 func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	d := 1
 	for _, n := range sizes {
@@ -94,7 +94,7 @@ func (d *drawing) noisy(i int, in smoothing.LatticeInput, s smoothing.Stream, sa
 	in.Perturb(d.row(i), s, sample)
 }
 
-// The method compare runs both batches, checks that their scores and votes are equal, and returns the scores.
+// compare runs both batches, checks that their scores and votes are equal, and returns the scores.
 func (d *drawing) compare(t testing.TB) []float32 {
 	t.Helper()
 	b, m := d.Batch(), d.Classes()

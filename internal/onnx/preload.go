@@ -32,7 +32,7 @@ type preloader struct {
 	checked map[string]error // results for folders of the cache
 }
 
-// The method open loads a library for the whole process, by its name or, if that fails, from a file in a folder.
+// open loads a library for the whole process, by its name or, if that fails, from a file in a folder.
 func (p *preloader) open(name string) error {
 	if dlopen(name) == nil {
 		return nil
@@ -59,7 +59,7 @@ func (p *preloader) open(name string) error {
 	return nil
 }
 
-// The method check verifies the folder of a file once, if the folder is in the cache.
+// check verifies the folder of a file once, if the folder is in the cache.
 func (p *preloader) check(folder, path string) error {
 	err, done := p.checked[folder]
 	if !done {
@@ -72,7 +72,7 @@ func (p *preloader) check(folder, path string) error {
 	return err
 }
 
-// The function dlopen loads a library and keeps it loaded.
+// dlopen loads a library and keeps it loaded.
 func dlopen(path string) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -84,7 +84,7 @@ func dlopen(path string) error {
 	return nil
 }
 
-// The method load loads all libraries that a provider's file needs.
+// load loads all libraries that a provider's file needs.
 func (p *preloader) load(provider string) error {
 	needed, optional, err := ortlib.CUDANeeds(provider)
 	if err != nil {

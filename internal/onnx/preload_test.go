@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// The function link builds a shared library from C source with Go's C compiler. It links the library with other
+// link builds a shared library from C source with Go's C compiler. It links the library with other
 // libraries of its folder by name. Without a compiler it skips the test.
 func link(t *testing.T, folder, name, source string, needs ...string) {
 	t.Helper()
@@ -42,7 +42,7 @@ func link(t *testing.T, folder, name, source string, needs ...string) {
 	}
 }
 
-// The function noting returns the source of a library that writes its name to a file when it is loaded.
+// noting returns the source of a library that writes its name to a file when it is loaded.
 func noting(file, name string) string {
 	return fmt.Sprintf(`#include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)

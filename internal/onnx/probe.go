@@ -31,7 +31,7 @@ const (
 	probeBatch, probeWidth, probeSide, probeClasses = 16, 64, 32, 10
 )
 
-// The function probe builds the net for calls of batch samples. Its weights keep the values of order 1.
+// probe builds the net for calls of batch samples. Its weights keep the values of order 1.
 func probe(batch int) (program, error) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	b := graph.NewInitializing(graph.Numbered("v"))
@@ -216,7 +216,7 @@ func (l *loader) nameNodes(g program, tile int, err error) error {
 	return hint.Add(fmt.Errorf("%s cannot run all of the model: not %s", l.device, strings.Join(nodes, ", ")), "run it with %s cpu", param.Device)
 }
 
-// The method profile returns the nodes that run on ONNX Runtime's CPU provider.
+// profile returns the nodes that run on ONNX Runtime's CPU provider.
 func (l *loader) profile(g program, tile int) ([]string, error) {
 	folder, err := scratch.Make("", "rscert-profile-")
 	if err != nil {

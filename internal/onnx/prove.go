@@ -5,7 +5,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// The method prove proves, once for all devices, that the model treats the inputs of a batch independently. It runs the
+// prove proves, once for all devices, that the model treats the inputs of a batch independently. It runs the
 // model on ONNX Runtime's CPU provider to learn the shapes.
 func (l *loader) prove() error {
 	if !l.tried {

@@ -84,7 +84,7 @@ func (p *provider) runOnThread(f func()) {
 	<-done
 }
 
-// The type settings says how a provider runs the sessions of one model.
+// settings says how a provider runs the sessions of one model.
 type settings struct {
 	unit      string // of the device
 	precision Precision
@@ -92,7 +92,7 @@ type settings struct {
 	tuning    Tuning
 }
 
-// The function providers returns all providers. Candidates for --device auto come in order of preference.
+// providers returns all providers. Candidates for --device auto come in order of preference.
 func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }
@@ -139,7 +139,7 @@ func (p *provider) checkPrecision(precision Precision) error {
 	return hint.Add(fmt.Errorf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), "%s", advice)
 }
 
-// The method works returns nil if the library can run models on the device, or the reason why it cannot. The library's
+// works returns nil if the library can run models on the device, or the reason why it cannot. The library's
 // list of providers does not answer this question. CUDA and OpenVINO are separate libraries, which need other libraries
 // and a driver. They are loaded only when the provider is added to options.
 func (r *Runtime) works(d Device) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// The function prover returns a loader of the model that stops after the search for the model's batch.
+// prover returns a loader of the model that stops after the search for the model's batch.
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)
@@ -386,21 +386,21 @@ func counting(n int64) (v []int64) {
 	return v
 }
 
-// The method second adds an output to the last node.
+// second adds an output to the last node.
 func (b *modelBuilder) second(name string) *modelBuilder {
 	n := b.Graph.Node[len(b.Graph.Node)-1]
 	n.Output = append(n.Output, name)
 	return b
 }
 
-// The method optional adds a node with optional inputs (""). The last name is the name of the output.
+// optional adds a node with optional inputs (""). The last name is the name of the output.
 func (b *modelBuilder) optional(op string, names ...string) *modelBuilder {
 	last := len(names) - 1
 	b.Graph.Node = append(b.Graph.Node, graph.Node(op, names[:last], names[last]))
 	return b
 }
 
-// The method normalised adds scikit-learn's normalisation of each row.
+// normalised adds scikit-learn's normalisation of each row.
 func (b *modelBuilder) normalised(x, y string) *modelBuilder {
 	b.node("Normalizer", x, y, text("norm", "L2"))
 	b.Graph.Node[len(b.Graph.Node)-1].Domain = proto.String("ai.onnx.ml")
@@ -408,12 +408,12 @@ func (b *modelBuilder) normalised(x, y string) *modelBuilder {
 	return b
 }
 
-// The method sequence computes z, [time, batch, 4], from images.
+// sequence computes z, [time, batch, 4], from images.
 func (b *modelBuilder) sequence(x string) *modelBuilder {
 	return b.reshape(x, "rows", 1, 6, 4).node("Transpose", "rows", "z", ints("perm", 1, 0, 2))
 }
 
-// The method hidden sets the size of the last node's states, for one direction or two.
+// hidden sets the size of the last node's states, for one direction or two.
 func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	direction := "forward"
 	if directions == 2 {
@@ -422,7 +422,7 @@ func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	return b.attributes(integer("hidden_size", size), text("direction", direction))
 }
 
-// The method attributes adds attributes to the last node.
+// attributes adds attributes to the last node.
 func (b *modelBuilder) attributes(a ...*onnxpb.AttributeProto) *modelBuilder {
 	n := b.Graph.Node[len(b.Graph.Node)-1]
 	n.Attribute = append(n.Attribute, a...)
@@ -503,7 +503,7 @@ func randomGraph(next func(n int) int) []byte {
 	return model
 }
 
-// The function regrouped divides the same number of values into other sizes. It joins neighbouring sizes, and it adds
+// regrouped divides the same number of values into other sizes. It joins neighbouring sizes, and it adds
 // and removes sizes of 1.
 func regrouped(shape []int64, next func(int) int) []int64 {
 	var sizes []int64

@@ -106,7 +106,7 @@ func openHere(g program, p *provider, s settings, strict bool, profile string) (
 	return ready, nil
 }
 
-// The function plain removes source positions and codes from an error of ONNX Runtime and keeps the first line of the
+// plain removes source positions and codes from an error of ONNX Runtime and keeps the first line of the
 // error.
 func plain(err error) error {
 	if err == nil {
@@ -127,7 +127,7 @@ func plain(err error) error {
 	return errors.New(printableText(strings.TrimSpace(text)))
 }
 
-// The method scores runs the graph once. It uses the slice in as the first input, and writes the first output to out.
+// scores runs the graph once. It uses the slice in as the first input, and writes the first output to out.
 func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
 	one := &struct { // one allocation, because a call of a tiny model takes only microseconds
 		in, out held[float32]
@@ -137,7 +137,7 @@ func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, o
 	return s.run(ctx, one.tensors[:1], one.tensors[1:])
 }
 
-// The method run runs the graph once. The argument in holds all inputs. The argument out holds the requested outputs in
+// run runs the graph once. The argument in holds all inputs. The argument out holds the requested outputs in
 // any order.
 func (s *session) run(ctx context.Context, in, out []tensor) error {
 	if len(in) != len(s.inputs) {
@@ -167,7 +167,7 @@ func (s *session) run(ctx context.Context, in, out []tensor) error {
 	})
 }
 
-// The method call runs the graph by calling f. If ctx is cancelled, the run stops between two nodes.
+// call runs the graph by calling f. If ctx is cancelled, the run stops between two nodes.
 func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error {
 	if s.slots != nil {
 		select {
@@ -204,7 +204,7 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 // patience is how long a cancelled run of a model with loops may take to stop. The program ends 4 s after a signal.
 const patience = 3 * time.Second
 
-// The variable abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its
+// abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its
 // threads works until the process ends.
 var abandoned atomic.Bool
 
@@ -239,7 +239,7 @@ func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(
 	return ctx.Err()
 }
 
-// The method keep saves the options of a run that was not cancelled for another run.
+// keep saves the options of a run that was not cancelled for another run.
 func (s *session) keep(options *ort.RunOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,7 +53,7 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// The method adopt adds those warnings of the model on another device that this model lacks. An example is a warning
+// adopt adds those warnings of the model on another device that this model lacks. An example is a warning
 // about smaller calls on that device.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
@@ -63,7 +63,7 @@ func (m *Model) adopt(other *Model) {
 	}
 }
 
-// The method others returns the devices besides the first model's device. It also reports whether the user gave the
+// others returns the devices besides the first model's device. It also reports whether the user gave the
 // indices of the devices.
 func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 	if asked.provider == nil {

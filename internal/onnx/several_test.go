@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// The function units returns a test provider. It is ONNX Runtime's CPU provider, which poses as several named devices.
+// units returns a test provider. It is ONNX Runtime's CPU provider, which poses as several named devices.
 // Some of them do not work.
 func units(names []string, open func(unit string) error) *provider {
 	p := cpuProvider

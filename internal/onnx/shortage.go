@@ -39,7 +39,7 @@ func (m *Model) explainRun(err error) error {
 	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)
 }
 
-// The constant printed limits, in bytes, how much of an ONNX Runtime error is printed. Such an error may hold names
+// printed limits, in bytes, how much of an ONNX Runtime error is printed. Such an error may hold names
 // from the model.
 const printed = 400
 

@@ -20,7 +20,7 @@ type tensor interface {
 	take(ort.Value) error
 }
 
-// The type held is a tensor in Go's memory, which ONNX Runtime uses in place.
+// held is a tensor in Go's memory, which ONNX Runtime uses in place.
 type held[T ort.TensorData] struct {
 	name  string
 	shape ort.Shape
@@ -40,7 +40,7 @@ func (t *held[T]) open(pin *runtime.Pinner) (ort.Value, error) {
 
 func (t *held[T]) take(ort.Value) error { return nil }
 
-// The type result is an output whose shape is known only after the run.
+// result is an output whose shape is known only after the run.
 type result[T ort.TensorData] struct {
 	name  string
 	shape ort.Shape

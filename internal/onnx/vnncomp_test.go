@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// The function shared loads a file from ../shared/data.
+// shared loads a file from ../shared/data.
 func shared(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../../shared/data", path))
@@ -22,7 +22,7 @@ func shared(t testing.TB, path string) []byte {
 	return data
 }
 
-// The function eran loads labels and images, scaled to [0,1], from a file in shared/data/eran.
+// eran loads labels and images, scaled to [0,1], from a file in shared/data/eran.
 func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(string(shared(t, "eran/"+file)))).ReadAll()

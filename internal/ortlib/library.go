@@ -58,7 +58,7 @@ func (e *NotFoundError) Spell(s param.Spelling) string {
 	return "no ONNX Runtime library found; looked in " + strings.Join(dirs, ", ")
 }
 
-// The method named reports whether the user named the file. In that case no other place is searched.
+// named reports whether the user named the file. In that case no other place is searched.
 func (e *NotFoundError) named() bool {
 	return e.Looked[0].Source == sourceParameter || e.Looked[0].Source == sourceEnv
 }

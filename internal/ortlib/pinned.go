@@ -22,7 +22,7 @@ import (
 //go:embed libraries.sha256
 var pinnedList string
 
-// The function pinned returns the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM, by file
+// pinned returns the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM, by file
 // name.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 

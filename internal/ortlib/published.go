@@ -37,7 +37,7 @@ func (f Build) setupCommand() param.Text {
 	return param.Textf("rscert setup %s %s", param.Device, f.device)
 }
 
-// The method chosen returns the build itself. For the zero Build, whose device is still open, it chooses a build that
+// chosen returns the build itself. For the zero Build, whose device is still open, it chooses a build that
 // is present. The CUDA build is many times larger than the plain one, so it is chosen only if it is in the cache and
 // there is a GPU.
 func (f Build) chosen() Build {

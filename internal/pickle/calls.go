@@ -75,7 +75,7 @@ func (m *machine) reduce(call []any) {
 	m.push(v)
 }
 
-// The method encoded returns the value of codecs.encode(text, "latin1"), or nil for other arguments.
+// encoded returns the value of codecs.encode(text, "latin1"), or nil for other arguments.
 func (m *machine) encoded(args Tuple) any {
 	t, ok := args[0].(Text)
 	if name := strings.ReplaceAll(m.text(args[1]), "-", ""); !ok || !t.UTF8 || name != "latin1" {

@@ -128,7 +128,7 @@ func (m *machine) step(code byte) {
 	}
 }
 
-// The method end returns the value of the pickle: the only value left on the stack.
+// end returns the value of the pickle: the only value left on the stack.
 func (m *machine) end() (any, error) {
 	switch {
 	case len(m.stack) != 1 || len(m.marks) > 0:
@@ -141,14 +141,14 @@ func (m *machine) end() (any, error) {
 	return nil, fmt.Errorf("byte %d: %w", m.op, m.err)
 }
 
-// The method fail records the first failure.
+// fail records the first failure.
 func (m *machine) fail(format string, args ...any) {
 	if m.err == nil {
 		m.err = fmt.Errorf(format, args...)
 	}
 }
 
-// The method other records a failure with ErrOther.
+// other records a failure with ErrOther.
 func (m *machine) other(format string, args ...any) {
 	m.fail("%w", otherError{fmt.Errorf(format, args...)})
 }
@@ -164,7 +164,7 @@ func (m *machine) skip(n uint64) (at int64) {
 	return at
 }
 
-// The method read returns n ≤ maxKey + 1 bytes at an offset. They are valid until the next call.
+// read returns n ≤ maxKey + 1 bytes at an offset. They are valid until the next call.
 func (m *machine) read(at int64, n int) []byte {
 	b := m.buffer[:n]
 	if m.err == nil {
@@ -185,7 +185,7 @@ func (m *machine) uint(n int) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// The method line reads up to the next newline. The line is a module or a name.
+// line reads up to the next newline. The line is a module or a name.
 func (m *machine) line() string {
 	b := m.read(m.at, int(min(maxKey+1, m.size-m.at)))
 	line, _, found := strings.Cut(string(b), "\n")
@@ -229,7 +229,7 @@ func (m *machine) popMark() []any {
 	return values
 }
 
-// The method top returns the last value.
+// top returns the last value.
 func (m *machine) top() any {
 	v := m.pop(1)[0]
 	m.push(v)

@@ -303,7 +303,7 @@ func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
 	return pair(clean, confidence, right), nil
 }
 
-// The function pair joins the answers on clean examples with the answers on attacked examples.
+// pair joins the answers on clean examples with the answers on attacked examples.
 func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.Attacked {
 	cleanConfidence, cleanRight := clean.Answers()
 	attacked := make([]calib.Attacked, len(confidence))

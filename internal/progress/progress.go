@@ -84,7 +84,7 @@ func (b *Bar) Add(n int64, note string) {
 	fmt.Fprintln(b.opt.Writer, b.line(now))
 }
 
-// The method line returns the text of a plain line.
+// line returns the text of a plain line.
 func (b *Bar) line(now time.Time) string {
 	s := fmt.Sprintf("%s: %d", b.label, b.done)
 	if b.total > 0 {
@@ -93,7 +93,7 @@ func (b *Bar) line(now time.Time) string {
 	return s + b.remarks(now)
 }
 
-// The method remarks returns the note and the remaining time.
+// remarks returns the note and the remaining time.
 func (b *Bar) remarks(now time.Time) string {
 	var s string
 	if b.note != "" {

@@ -72,7 +72,7 @@ func Field[T string | []byte](s T) string {
 	return disarm(strconv.Quote(text)) + more
 }
 
-// The function cut returns the beginning of s. It also returns an ellipsis if it removed anything.
+// cut returns the beginning of s. It also returns an ellipsis if it removed anything.
 func cut(s string) (text, more string) {
 	if len(s) <= show {
 		return s, ""

@@ -165,7 +165,7 @@ func (a Attack) byRadius() *plot.Plot {
 	return p
 }
 
-// The function hollow returns the unfilled glyph of a Brier score or of a calibration error.
+// hollow returns the unfilled glyph of a Brier score or of a calibration error.
 func hollow(brier bool) draw.GlyphDrawer {
 	if brier {
 		return draw.RingGlyph{}

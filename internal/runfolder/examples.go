@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// holding holds the number of examples for which a run's files agree, and what follows these examples.
+// holding records for how many examples the files of a run agree, and which lines follow these examples.
 type holding struct {
 	votes, certs int   // number of intact lines
 	whole        int   // number of first examples that have votes, a certificate and all rows of bounds

@@ -79,7 +79,7 @@ func (c Certifiers) checkShare(v certify.Votes) error {
 	return nil
 }
 
-// Check returns an error if a certificate claims more than its votes prove, or under other conditions than the run's. Of
+// Check returns an error if a certificate claims more than its votes prove, or if its conditions are not the run's. Of
 // a certificate by scores it checks the conditions alone.
 func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
 	if c.Votes == nil {

@@ -166,7 +166,7 @@ func check(h *npy.Header, size uint64, dims int, float bool) error {
 	return h.Check(int64(min(size, math.MaxInt64)))
 }
 
-// The function read fills dst with the next numbers.
+// read fills dst with the next numbers.
 func read[T npy.Number](a *array, dst []T) error {
 	if _, err := npy.Read(a.Reader, dst); err != nil {
 		return fmt.Errorf("%s: %w", a.name, err)

@@ -37,7 +37,7 @@ func randomExamples(s Shape) []example {
 	return examples
 }
 
-// The function write writes the examples in pieces of some rows, in an order that it chooses.
+// write writes the examples in pieces of some rows, in an order that it chooses.
 func write(t *testing.T, w *Writer, s Shape, examples []example, from int, piece int64) {
 	t.Helper()
 	m := int64(s.Classes)
@@ -240,7 +240,7 @@ func numpyFile(t testing.TB, method uint16, members ...[2]string) string {
 	return closed(t, z, &b)
 }
 
-// The function closed ends an archive and returns a file with its content.
+// closed ends an archive and returns a file with its content.
 func closed(t testing.TB, z *zip.Writer, b *bytes.Buffer) string {
 	t.Helper()
 	if err := z.Close(); err != nil {

@@ -30,7 +30,7 @@ const (
 // releases is the address of ONNX Runtime's own archives.
 const releases = "https://github.com/microsoft/onnxruntime/releases/download"
 
-// The method download fetches the release. If this fails, it fetches a package from the configured registry of npm or
+// download fetches the release. If this fails, it fetches a package from the configured registry of npm or
 // pip.
 func (f fetcher) download(ctx context.Context) (string, error) {
 	addresses := f.addresses()
@@ -54,7 +54,7 @@ func (f fetcher) download(ctx context.Context) (string, error) {
 	return "", errors.Join(problems...)
 }
 
-// The method addresses returns the possible addresses of the build. An address that ends with "/" is an index's page of
+// addresses returns the possible addresses of the build. An address that ends with "/" is an index's page of
 // the project (PEP 503).
 func (f fetcher) addresses() (all []string) {
 	p := f.packages()
@@ -70,7 +70,7 @@ func (f fetcher) addresses() (all []string) {
 	return all
 }
 
-// The method releases returns the address of the releases or of a mirror.
+// releases returns the address of the releases or of a mirror.
 func (f fetcher) releases() string {
 	if mirror := os.Getenv("RSCERT_ONNXRUNTIME_RELEASES"); mirror != "" {
 		return strings.TrimSuffix(mirror, "/")
@@ -105,7 +105,7 @@ func (f fetcher) findWheel(ctx context.Context, page string) (string, error) {
 	return target.String(), nil
 }
 
-// The method copy fetches an address into f.dir, or copies a file into it.
+// copy fetches an address into f.dir, or copies a file into it.
 func (f fetcher) copy(ctx context.Context, from string) (path string, err error) {
 	f.console.notef("fetching %s", from)
 	body, size, err := open(ctx, from)
@@ -129,7 +129,7 @@ func (f fetcher) copy(ctx context.Context, from string) (path string, err error)
 	return file.Name(), nil
 }
 
-// The type metered shows the megabytes read so far.
+// metered shows the megabytes read so far.
 type metered struct {
 	io.Reader
 	bar  *progress.Bar
@@ -144,7 +144,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The function open opens an address (http, https, file) or a path. The size is −1 if it is unknown.
+// open opens an address (http, https, file) or a path. The size is −1 if it is unknown.
 func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err error) {
 	path, isFile := strings.CutPrefix(from, "file://")
 	if isFile || !strings.Contains(from, "://") {
@@ -196,7 +196,7 @@ func pipIndex() string {
 	return strings.TrimSuffix(index, "/")
 }
 
-// The function setting returns the last value of a key in a file of lines "key = value", or "" if there is none.
+// setting returns the last value of a key in a file of lines "key = value", or "" if there is none.
 func setting(file, key string) (value string) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -103,7 +103,7 @@ type fetcher struct {
 	dir     string // temporary folder for downloads
 }
 
-// The method install moves the libraries of an archive to the cache. The main library comes last.
+// install moves the libraries of an archive to the cache. The main library comes last.
 func (f fetcher) install(archive string) error {
 	found, err := unpack(archive, f.Files, filepath.Base(f.Library), f.dir)
 	if err != nil {
@@ -139,7 +139,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// The function musl reports whether the system's C library is musl. No library is published for musl.
+// musl reports whether the system's C library is musl. No library is published for musl.
 func musl() bool {
 	if runtime.GOOS != "linux" {
 		return false

@@ -26,7 +26,7 @@ import (
 // The map content holds the libraries of these tests' builds, by name.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
-// The function build returns a build of those libraries in a fresh cache.
+// build returns a build of those libraries in a fresh cache.
 func build(t *testing.T) ortlib.Published {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "cache[1/rscert/onnxruntime/1.2.3/linux-amd64")
@@ -83,7 +83,7 @@ func tgz(t *testing.T, members ...member) []byte {
 	return b.Bytes()
 }
 
-// The function whole returns both libraries, and other files with the same names.
+// whole returns both libraries, and other files with the same names.
 func whole() []member {
 	return []member{
 		{"../../etc/libonnxruntime.so", "of another platform"},
@@ -105,7 +105,7 @@ func write(t *testing.T, path string, data []byte, mode fs.FileMode) string {
 	return path
 }
 
-// The function fetch calls Fetch with only the test's servers as network. It also returns the notes.
+// fetch calls Fetch with only the test's servers as network. It also returns the notes.
 func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes string, err error) {
 	t.Helper()
 	var b strings.Builder
@@ -113,7 +113,7 @@ func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes str
 	return fetched, b.String(), err
 }
 
-// The function isolate removes all programs and settings that could fetch anything.
+// isolate removes all programs and settings that could fetch anything.
 func isolate(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
@@ -126,7 +126,7 @@ func isolate(t *testing.T) (home string) {
 	return home
 }
 
-// The function installed checks that the cache holds only the build, and that nobody else can write to the cache.
+// installed checks that the cache holds only the build, and that nobody else can write to the cache.
 func installed(t *testing.T, p ortlib.Published) {
 	t.Helper()
 	for name, text := range content {
@@ -213,7 +213,7 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
-// The function serve serves files by path and logs the requests.
+// serve serves files by path and logs the requests.
 func serve(t *testing.T, files map[string][]byte) (address string, asked *[]string) {
 	t.Helper()
 	asked = new([]string)
@@ -270,7 +270,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// The function program puts a shell script on the PATH in place of a program.
+// program puts a shell script on the PATH in place of a program.
 func program(t *testing.T, home, name, script string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {

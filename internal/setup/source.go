@@ -33,7 +33,7 @@ func (s Source) String() string { return sourceNames[s] }
 // Sources lists the sources that a user can choose. The text "" stands for all of them in turn.
 var Sources = choice.Of("source", FromPip, FromDownload, FromNPM).Optional()
 
-// The method get fetches a file that contains the build.
+// get fetches a file that contains the build.
 func (f fetcher) get(ctx context.Context, s Source, url string) (string, error) {
 	switch s {
 	case FromPip:
@@ -46,7 +46,7 @@ func (f fetcher) get(ctx context.Context, s Source, url string) (string, error) 
 	return f.download(ctx)
 }
 
-// The type packages holds the names of a build in the registries.
+// packages holds the names of a build in the registries.
 type packages struct {
 	wheel string // name of the project on PyPI
 	npm   string // "" if not on npm
@@ -84,7 +84,7 @@ func (f fetcher) wheelFile() string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s.whl", project, f.Version, python, python, wheelTags[f.Platform])
 }
 
-// The method pip downloads the wheel with pip. Platform and Python version are fixed, whichever Python runs pip.
+// pip downloads the wheel with pip. Platform and Python version are fixed, whichever Python runs pip.
 func (f fetcher) pip(ctx context.Context) (string, error) {
 	var pip []string
 	for _, command := range [][]string{{"pip3"}, {"pip"}, {"python3", "-I", "-m", "pip"}, {"python", "-I", "-m", "pip"}} {
@@ -106,7 +106,7 @@ func (f fetcher) pip(ctx context.Context) (string, error) {
 	return f.command(ctx, append(args, "--dest", f.dir, f.packages().wheel+"=="+f.Version), "*.whl")
 }
 
-// The method npm downloads the package with 'npm pack', which does not run the package's install script.
+// npm downloads the package with 'npm pack', which does not run the package's install script.
 func (f fetcher) npm(ctx context.Context) (string, error) {
 	name := f.packages().npm
 	if _, err := programs.Find("npm"); err != nil || name == "" {
@@ -116,7 +116,7 @@ func (f fetcher) npm(ctx context.Context) (string, error) {
 	return f.command(ctx, []string{"npm", "pack", name + "@" + f.Version, "--silent", "--ignore-scripts", "--cache", filepath.Join(f.dir, "npm")}, "*.tgz")
 }
 
-// The method command runs a program in f.dir and returns the file that the program writes there.
+// command runs a program in f.dir and returns the file that the program writes there.
 func (f fetcher) command(ctx context.Context, args []string, pattern string) (string, error) {
 	cmd := programs.Command(ctx, args[0], args[1:]...)
 	cmd.Dir = f.dir

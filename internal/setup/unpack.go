@@ -20,7 +20,7 @@ import (
 // maxLibrary limits the unpacked size of a member. The largest library has 284 MB.
 const maxLibrary = 1 << 30
 
-// The type unpacking extracts the files that have a wanted SHA-256 from an archive. The files may be in any folder.
+// unpacking extracts the files that have a wanted SHA-256 from an archive. The files may be in any folder.
 type unpacking struct {
 	want    map[string][]string // wanted SHA-256s by file name
 	library string              // one of the names; a version may follow it in the archive
@@ -29,7 +29,7 @@ type unpacking struct {
 	refused string            // last file that had a wanted name but a wrong hash
 }
 
-// The function unpack extracts the wanted files from a wheel, an npm package or a release archive into dir. It
+// unpack extracts the wanted files from a wheel, an npm package or a release archive into dir. It
 // recognises archives by their first bytes. Any other file counts as the library itself. The function returns the paths
 // of the files by name, or an error if a file is missing.
 func unpack(archive string, want map[string][]string, library, dir string) (map[string]string, error) {
@@ -115,7 +115,7 @@ func (u *unpacking) tar(file io.Reader) error {
 	}
 }
 
-// The method name returns the wanted name of a member, or "" if the member is not wanted. Packages hold the libraries
+// name returns the wanted name of a member, or "" if the member is not wanted. Packages hold the libraries
 // of several platforms under one name, but with different hashes.
 func (u *unpacking) name(member string) string {
 	base := path.Base(member)
@@ -128,7 +128,7 @@ func (u *unpacking) name(member string) string {
 	return ""
 }
 
-// The method take keeps a member if the member's hash is wanted.
+// take keeps a member if the member's hash is wanted.
 func (u *unpacking) take(member string, content io.Reader) error {
 	name := u.name(member)
 	if u.found[name] != "" {

@@ -65,7 +65,7 @@ type buffer struct {
 	gaussians [block]float32
 }
 
-// The method gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets one
+// gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets one
 // more.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
@@ -100,7 +100,7 @@ func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
 	}
 }
 
-// The method words sets dst[w] to the word for counter + w. The length of dst is even.
+// words sets dst[w] to the word for counter + w. The length of dst is even.
 func (s Stream) words(dst []uint32, counter uint64) {
 	y0 := counter * s.key
 	for w := 0; w+1 < len(dst); w += 2 {
@@ -120,7 +120,7 @@ func squares(y, z uint64) uint32 {
 	return uint32((x*x + z) >> 32)
 }
 
-// The function boxMuller sets dst to the Gaussians of the words, pair by pair.
+// boxMuller sets dst to the Gaussians of the words, pair by pair.
 //
 // Radius. Let k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2. Write m = c·(1+t), where c is the multiple of 1/128 nearest to m, so
 // |t| ≤ 2⁻⁸. Then −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³, up to t⁴/2 ≤ 1.2e-10. Near u = 1, where r is small,
@@ -176,7 +176,7 @@ func init() {
 	}
 }
 
-// The function logarithm returns ln c for 1 ≤ c ≤ 2 as 2 artanh((c−1)/(c+1)). The argument of artanh is at most ⅓, so
+// logarithm returns ln c for 1 ≤ c ≤ 2 as 2 artanh((c−1)/(c+1)). The argument of artanh is at most ⅓, so
 // the terms after the first 18 sum to less than 3⁻³⁶ = 7e-18.
 func logarithm(c float64) float64 {
 	z := (c - 1) / (c + 1)

@@ -38,7 +38,7 @@ func attackPoints() [2][]float32 {
 	return points
 }
 
-// The function placed returns an input of one channel.
+// placed returns an input of one channel.
 func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	t.Helper()
 	input, err := n.Input(integers, func(int) int { return 0 })

@@ -69,7 +69,7 @@ func (s Sampler) checkReplicas() error {
 	return nil
 }
 
-// The method workers returns the number of workers in all lanes.
+// workers returns the number of workers in all lanes.
 func (c *scheduler) workers() (n int) {
 	for _, l := range c.lanes {
 		n += l.workers
@@ -77,13 +77,13 @@ func (c *scheduler) workers() (n int) {
 	return n
 }
 
-// The method takes reports whether the lane may draw samples of the example.
+// takes reports whether the lane may draw samples of the example.
 func (l *lane) takes(a *active) bool { return a.lane == nil || a.lane == l }
 
-// The method complete reports whether all samples up to the goal are done. The experiment can then decide.
+// complete reports whether all samples up to the goal are done. The experiment can then decide.
 func (a *active) complete(n0 int64) bool { return a.counted == n0+a.goal+1 }
 
-// The method fail records that a worker of the lane failed at a task. If other devices can continue, it blames this
+// fail records that a worker of the lane failed at a task. If other devices can continue, it blames this
 // device and returns nil. If an example fails on a second device, the example itself is at fault.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
 	var device *deviceError
@@ -113,7 +113,7 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 	return nil
 }
 
-// The method blame marks the examples of a batch that failed on the lane. It returns the examples that have already
+// blame marks the examples of a batch that failed on the lane. It returns the examples that have already
 // failed on another lane. One of these examples is at fault instead of the devices.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
@@ -137,13 +137,13 @@ func (c *scheduler) unfinished(l *lane) (n int) {
 	return n
 }
 
-// The method leave removes a worker from a lane whose device failed.
+// leave removes a worker from a lane whose device failed.
 func (c *scheduler) leave(l *lane) error {
 	l.workers--
 	return c.redo(l)
 }
 
-// The method redo restarts the examples of a failed device, once all workers of the device have stopped. It excludes
+// redo restarts the examples of a failed device, once all workers of the device have stopped. It excludes
 // examples that have all samples up to their goal. They are finished, or they wait for a decision that may finish them.
 func (c *scheduler) redo(l *lane) error {
 	if l.err == nil || l.workers > 0 {

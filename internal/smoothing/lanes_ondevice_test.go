@@ -46,7 +46,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 	return nil
 }
 
-// The type blind wraps a restartable and sees no outputs.
+// blind wraps a restartable and sees no outputs.
 type blind struct{ r *restartable }
 
 func (b blind) Input() (int, Input)         { return b.r.Input() }

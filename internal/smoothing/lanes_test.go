@@ -57,7 +57,7 @@ func newDevices(k, batch int, failFrom int64) []*device {
 	return devices
 }
 
-// The method over returns s with the devices as its classifiers.
+// over returns s with the devices as its classifiers.
 func (s Sampler) over(devices []*device) Sampler {
 	s.Classifier = devices[0]
 	for _, d := range devices[1:] {
@@ -101,7 +101,7 @@ func (r *restartable) Observe(phase Phase, outputs []float32) error {
 	return r.observed.Observe(phase, outputs)
 }
 
-// The function restartables returns n examples that can start again, and a source of these examples.
+// restartables returns n examples that can start again, and a source of these examples.
 func restartables(n int, goals []int64, log *[]string) ([]*restartable, func() (Experiment, error)) {
 	all := make([]*restartable, n)
 	for i, e := range examples(n, goals, log) {
@@ -117,7 +117,7 @@ func restartables(n int, goals []int64, log *[]string) ([]*restartable, func() (
 	}
 }
 
-// The function unmark removes the marks from the outputs of one example. It returns the mark of the example's device,
+// unmark removes the marks from the outputs of one example. It returns the mark of the example's device,
 // or an error if there are several marks.
 func unmark(e *observed) (mark uint32, err error) {
 	for phase := range e.outputs {
@@ -260,7 +260,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 	}
 }
 
-// The type together is a device that fails in its first call, once every device is in its first call.
+// together is a device that fails in its first call, once every device is in its first call.
 type together struct {
 	*device
 	in *sync.WaitGroup
@@ -307,7 +307,7 @@ func TestAllFailAtOnce(t *testing.T) {
 	}
 }
 
-// The type stuck is a device that fails in its first call while its second call is running. The second call would never
+// stuck is a device that fails in its first call while its second call is running. The second call would never
 // end.
 type stuck struct {
 	*device

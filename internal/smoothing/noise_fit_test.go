@@ -22,7 +22,7 @@ func (f *fit) add(p float64, format string, args ...any) {
 	f.ps = append(f.ps, p)
 }
 
-// The method normal adds the two-sided test of a statistic that follows N(0, 1).
+// normal adds the two-sided test of a statistic that follows N(0, 1).
 func (f *fit) normal(z float64, format string, args ...any) {
 	f.add(math.Erfc(math.Abs(z)/math.Sqrt2), format+fmt.Sprintf(": z = %.2f", z), args...)
 }
@@ -41,7 +41,7 @@ func (f *fit) judge(t *testing.T) {
 	t.Logf("%d tests, the least p-value is %.3g: %s", len(f.ps), f.ps[least], f.names[least])
 }
 
-// The method distribution tests that the numbers x are independent and follow N(0, 1). It sorts x.
+// distribution tests that the numbers x are independent and follow N(0, 1). It sorts x.
 func (f *fit) distribution(x []float32, name string) {
 	n := float64(len(x))
 	// Moments: x^k has mean E[x^k] and variance E[x^2k] − E[x^k]².
@@ -80,7 +80,7 @@ func (f *fit) distribution(x []float32, name string) {
 	}
 }
 
-// The function kolmogorov returns P(√n·D > x) for large n.
+// kolmogorov returns P(√n·D > x) for large n.
 func kolmogorov(x float64) float64 {
 	if x < 0.3 {
 		return 1 // the value is 1 − 1e-5, but the series converges slowly here
@@ -93,7 +93,7 @@ func kolmogorov(x float64) float64 {
 	return sum
 }
 
-// The method uncorrelated tests that the pairs (x[i], y[i]) are independent. It uses the products xy, (x²−1)(y²−1),
+// uncorrelated is a test of the hypothesis that x[i] and y[i] are independent. It uses the products xy, (x²−1)(y²−1),
 // x(y²−1) and (x²−1)y. For independent pairs these products have mean 0 and variances 1, 4, 2 and 2.
 func (f *fit) uncorrelated(x, y []float32, name string) {
 	var xy, qq, xq, qy float64
@@ -112,7 +112,7 @@ func (f *fit) uncorrelated(x, y []float32, name string) {
 	f.normal(qy/(math.Sqrt2*n), "%s: correlation of the squares with the values", name)
 }
 
-// The method uniform tests that cells are equally likely.
+// uniform tests that cells are equally likely.
 func (f *fit) uniform(counts []int, name string) {
 	n := 0
 	for _, c := range counts {

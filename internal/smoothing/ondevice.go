@@ -50,7 +50,7 @@ func (r *Rows) Reset() {
 	clear(r.Start)
 }
 
-// The method example returns the number of an input's example. If the example is new, the method adds it.
+// example returns the number of an input's example. If the example is new, the method adds it.
 func (r *Rows) example(in LatticeInput) int32 {
 	last := len(r.Places) - 1
 	if last < 0 || &r.Places[last][0] != &in.places[0] {
@@ -184,7 +184,7 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// The method trial sets row i to trial number k of an example. It sets row, the host's copy, to the same trial.
+// trial sets row i to trial number k of an example. It sets row, the host's copy, to the same trial.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)
@@ -214,7 +214,7 @@ func sameResults(here, there []float32, votes []int32) error {
 	return nil
 }
 
-// The method trials returns examples for the comparison of noise.
+// trials returns examples for the comparison of noise.
 func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]LatticeInput, err error) {
 	span := n.lattice.High - n.lattice.Low + 1
 	for e := range inputs {
@@ -229,7 +229,7 @@ func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]Lattice
 	return inputs, nil
 }
 
-// The method maker returns the classifier if it can make the noise of all examples of a batch, and nil otherwise.
+// maker returns the classifier if it can make the noise of all examples of a batch, and nil otherwise.
 func (w *worker) maker(batch []segment) NoiseMaker {
 	maker, ok := w.Classifier.(NoiseMaker)
 	if !ok || maker.Noise() == nil {

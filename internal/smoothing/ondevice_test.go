@@ -64,7 +64,7 @@ func (g *gadget) RunNoisy(ctx context.Context, rows *Rows, votes []int32, output
 	return nil
 }
 
-// The method value computes the value of a coordinate from the comments of Rows, Draws and Stream.Words, with integers
+// value computes the value of a coordinate from the comments of Rows, Draws and Stream.Words, with integers
 // of any size.
 func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 	n := func(x uint64) *big.Int { return new(big.Int).SetUint64(x) }

@@ -19,7 +19,7 @@ const (
 	comparedExamples = 128
 )
 
-// The method compares returns a function that chooses the samples of an example and phase for a second run. The choice
+// compares returns a function that chooses the samples of an example and phase for a second run. The choice
 // depends only on seed, example, phase and sample, so the recorded number does not depend on batches, devices or
 // interruptions.
 func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
@@ -30,7 +30,7 @@ func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	}
 }
 
-// The method choice returns the start of the pseudo-random choice of samples for an example and phase.
+// choice returns the start of the pseudo-random choice of samples for an example and phase.
 func (s Sampler) choice(index int, phase Phase) uint64 {
 	return mix(mix(s.Seed+weyl) ^ (uint64(index)<<1 | uint64(phase)))
 }
@@ -96,7 +96,7 @@ func (e *DependenceError) SpellHint(s param.Spelling) string {
 		"the results of this run are not certified"
 }
 
-// The method recheck reruns the chosen samples of a batch, alone and among other inputs.
+// recheck reruns the chosen samples of a batch, alone and among other inputs.
 func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) error {
 	row := 0
 	for i := range batch {
@@ -119,7 +119,7 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 	return nil
 }
 
-// The method compare reruns one sample of a row of the batch. The first call has the sample in every row. The second
+// compare reruns one sample of a row of the batch. The first call has the sample in every row. The second
 // call has it in another row, among very different inputs. All outputs for the sample must have the same bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.Classifier.Batch(), w.Classifier.InputLen(), w.Classifier.Classes()

@@ -37,7 +37,7 @@ func largest(in []float32) float32 {
 	return most
 }
 
-// The function ulp changes an output by one unit in the last place.
+// ulp changes an output by one unit in the last place.
 func ulp(x *float32, up bool) {
 	if up {
 		*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
@@ -102,7 +102,7 @@ func TestDependenceIsFoundByComparing(t *testing.T) {
 	}
 }
 
-// The type random is a model that draws random numbers, so no two calls give the same outputs.
+// random is a model that draws random numbers, so no two calls give the same outputs.
 type random struct{ linear }
 
 func (c *random) Run(ctx context.Context, in, out []float32) error {

@@ -120,7 +120,7 @@ func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) err
 	return context.Cause(ctx) // the first failure instead of a cancellation that this failure caused
 }
 
-// The variable cores is the number of goroutines that can run simultaneously before keepProcessors changes this number.
+// cores is the number of goroutines that can run simultaneously before keepProcessors changes this number.
 var cores = runtime.GOMAXPROCS(0)
 
 // DefaultWorkers returns the default number of workers, which is one per core.

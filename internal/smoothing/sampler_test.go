@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// The type linear is a three-class model of two-dimensional inputs.
+// linear is a three-class model of two-dimensional inputs.
 type linear struct {
 	batch int
 	calls atomic.Int64
@@ -41,7 +41,7 @@ func (c *linear) Run(ctx context.Context, in, out []float32) error {
 	return ctx.Err()
 }
 
-// The type recorded is an experiment that draws up to its goals and records all calls.
+// recorded is an experiment that draws up to its goals and records all calls.
 type recorded struct {
 	index int
 	clean []float32
@@ -62,7 +62,7 @@ func (r *recorded) Input() (int, Input) {
 	return r.index, FloatInput{r.clean, r.scale()}
 }
 
-// The method scale returns the standard deviation of the noise, which is 1 by default.
+// scale returns the standard deviation of the noise, which is 1 by default.
 func (r *recorded) scale() []float32 {
 	scale := make([]float32, len(r.clean))
 	for d := range scale {
@@ -92,7 +92,7 @@ func (r *recorded) Emit() error {
 	return nil
 }
 
-// The type observed is a recorded experiment that also observes outputs.
+// observed is a recorded experiment that also observes outputs.
 type observed struct{ recorded }
 
 func (o *observed) Observe(phase Phase, outputs []float32) error {
@@ -266,7 +266,7 @@ func TestSamplerErrors(t *testing.T) {
 	}
 }
 
-// The type failing is an experiment in which one call fails.
+// failing is an experiment in which one call fails.
 type failing struct {
 	recorded
 	call string
@@ -344,7 +344,7 @@ func TestVote(t *testing.T) {
 	}
 }
 
-// The type partial answers NaN where the second coordinate of its input is below 0.
+// partial answers NaN where the second coordinate of its input is below 0.
 type partial struct{ linear }
 
 func (c *partial) Run(ctx context.Context, in, out []float32) error {
@@ -465,7 +465,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 	}
 }
 
-// The type padded records the inputs of its last call.
+// padded records the inputs of its last call.
 type padded struct {
 	linear
 	last []float32

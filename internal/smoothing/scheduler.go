@@ -9,10 +9,10 @@ import (
 // maxActiveBytes limits the memory for the inputs of examples in flight.
 const maxActiveBytes = 256 << 20
 
-// The constant phases is the number of phases: selection and estimation.
+// phases is the number of phases: selection and estimation.
 const phases = 2
 
-// The type active holds an example in flight. The scheduler's lock guards all fields, except those under mu.
+// active holds an example in flight. The scheduler's lock guards all fields, except those under mu.
 type active struct {
 	Experiment
 	lane     *lane // lane that draws the samples; nil before the first sample
@@ -89,14 +89,14 @@ func newScheduler(ctx context.Context, s Sampler) *scheduler {
 	return c
 }
 
-// The method wake wakes the waiting workers.
+// wake wakes the waiting workers.
 func (c *scheduler) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed.Broadcast()
 }
 
-// The method read loads examples ahead of the workers, so that no worker waits until an image is decoded.
+// read loads examples ahead of the workers, so that no worker waits until an image is decoded.
 func (c *scheduler) read(ctx context.Context, source func() (Experiment, error)) error {
 	defer c.wake()
 	defer close(c.arrivals)
@@ -114,7 +114,7 @@ func (c *scheduler) read(ctx context.Context, source func() (Experiment, error))
 	return nil
 }
 
-// The method next returns the next task for a lane, or nil after the last task. It waits while further tasks may come.
+// next returns the next task for a lane, or nil after the last task. It waits while further tasks may come.
 func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	return nil, ctx.Err()
 }
 
-// The method arrive accepts loaded examples if there is room, and reports whether it changed anything.
+// arrive accepts loaded examples if there is room, and reports whether it changed anything.
 func (c *scheduler) arrive() (bool, error) {
 	if c.exhausted || len(c.active) >= c.maxActive {
 		return false, nil
@@ -176,7 +176,7 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 	return a, err
 }
 
-// The method compose returns the next task for a lane. The task is a decision if one is due. Otherwise it is a batch of
+// compose returns the next task for a lane. The task is a decision if one is due. Otherwise it is a batch of
 // examples that no other lane has claimed. The method holds back a partial batch while further examples may join this
 // batch.
 func (c *scheduler) compose(l *lane) *task {
@@ -217,7 +217,7 @@ func (c *scheduler) compose(l *lane) *task {
 	return t
 }
 
-// The method available returns the number of samples that the lane can draw now. The number is at most one batch.
+// available returns the number of samples that the lane can draw now. The number is at most one batch.
 func (c *scheduler) available(l *lane) (n int) {
 	for _, a := range c.active {
 		if !l.takes(a) {
@@ -231,7 +231,7 @@ func (c *scheduler) available(l *lane) (n int) {
 	return n
 }
 
-// The method left returns the number of samples that are still to be drawn up to the goal.
+// left returns the number of samples that are still to be drawn up to the goal.
 func (a *active) left(n0 int64) int64 {
 	samples := n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
 	if !a.clean {
@@ -240,7 +240,7 @@ func (a *active) left(n0 int64) int64 {
 	return samples
 }
 
-// The method account records a worker's result and emits the finished experiments in order.
+// account records a worker's result and emits the finished experiments in order.
 func (c *scheduler) account(ctx context.Context, o outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +270,7 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 	return nil
 }
 
-// The method decide asks for the experiment's next goal. If the experiment wants no more samples, the method finishes
+// decide asks for the experiment's next goal. If the experiment wants no more samples, the method finishes
 // it.
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()

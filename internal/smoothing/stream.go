@@ -30,7 +30,7 @@ type Stream struct{ key uint64 }
 // MaxSamples is the maximum number of samples of an example and phase with distinct counters.
 const MaxSamples = 1 << 31
 
-// The constant weyl is ⌊2⁶⁴/φ⌋, which is odd. It is the G of Stream and the step of SplitMix64.
+// weyl is ⌊2⁶⁴/φ⌋, which is odd. It is the G of Stream and the step of SplitMix64.
 const weyl = 0x9E3779B97F4A7C15
 
 // NewStream returns the noise for an example (0 ≤ example < 2⁵⁶) in a phase.
@@ -86,7 +86,7 @@ func admissibleKey(n uint64) uint64 {
 	return key
 }
 
-// The function permute is a permutation of [0, 2⁵⁸) chosen by the seed. It is a balanced Feistel network of six rounds.
+// permute is a permutation of [0, 2⁵⁸) chosen by the seed. It is a balanced Feistel network of six rounds.
 // Such a network is a bijection for any round function.
 func permute(seed, n uint64) uint64 {
 	left, right := n>>29, n&(1<<29-1)
@@ -97,7 +97,7 @@ func permute(seed, n uint64) uint64 {
 	return left<<29 | right
 }
 
-// The function mix is the output function of SplitMix64 (Steele, Lea and Flood 2014).
+// mix is the output function of SplitMix64 (Steele, Lea and Flood 2014).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
 	x = (x ^ x>>27) * 0x94D049BB133111EB

@@ -107,7 +107,7 @@ func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
 	return NewTable(l.Name()+" "+ratio.RatString(), -last, masses)
 }
 
-// The function cells returns ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
+// cells returns ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
 func cells(p Mass, eta uint64) uint64 {
 	// The product p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high. It is shifted by 92 places and then added to p·2¹²⁸.
 	carry, _ := bits.Mul64(p.Lo, eta)
@@ -152,7 +152,7 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// The function aliases returns the entries e of 2^columns columns for words of the given width. Its input is each
+// aliases returns the entries e of 2^columns columns for words of the given width. Its input is each
 // label's number of cells; these numbers sum to 2^width. Every listed label has mass. Columns beyond the list belong to
 // labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
@@ -198,7 +198,7 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 // Integer returns the integer drawn by the word w.
 func (t *Table) Integer(w uint64) int { return t.First + int(draw(t.entries, w)) }
 
-// The function draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. Which argument of min is smaller cannot be predicted.
+// draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. Which argument of min is smaller cannot be predicted.
 // The compiler would turn min into a branch, which this form avoids.
 func draw(entries []uint64, w uint64) uint64 {
 	mask := uint64(len(entries) - 1)

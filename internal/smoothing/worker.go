@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The method work runs a lane's tasks until none are left.
+// work runs a lane's tasks until none are left.
 func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	s.Classifier = l.classifier
 	w := s.newWorker()
@@ -82,7 +82,7 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 	return o, nil
 }
 
-// The method deliver counts a segment's votes [count] and passes the segment's outputs [count·m] to an Observer in
+// deliver counts a segment's votes [count] and passes the segment's outputs [count·m] to an Observer in
 // order. It returns the number of finished samples. A finished sample has been counted and, if there is an Observer,
 // observed.
 func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error) {
@@ -131,15 +131,15 @@ func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error
 	}
 }
 
-// The method due reports whether a segment's outputs are next for an Observer.
+// due reports whether a segment's outputs are next for an Observer.
 func (a *active) due(g segment, n0 int64) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == n0)
 }
 
-// The constant none is the vote of an output without an answer.
+// none is the vote of an output without an answer.
 const none = -1
 
-// The constant clean is the phase of the single input without noise. This phase has no stream.
+// clean is the phase of the single input without noise. This phase has no stream.
 const clean Phase = 2
 
 // Vote returns the class with the largest output. The first class wins a tie. The output −∞ masks a class. If an output

@@ -58,7 +58,7 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// The function spread returns the candidate for a turn. The candidates from ⌊turn·candidates/turns⌋ up to the start of
+// spread returns the candidate for a turn. The candidates from ⌊turn·candidates/turns⌋ up to the start of
 // the next turn belong to the turn. The function takes a fixed pseudo-random one of them. Equal steps could follow a
 // pattern in the order of files, such as the first image of every class.
 func spread(turn, turns, candidates int) int {
@@ -71,7 +71,7 @@ func spread(turn, turns, candidates int) int {
 	return begin + int(offset)
 }
 
-// The function part returns ⌊turn·candidates/turns⌋.
+// part returns ⌊turn·candidates/turns⌋.
 func part(turn, turns, candidates int) int {
 	high, low := bits.Mul64(uint64(turn), uint64(candidates))
 	quotient, _ := bits.Div64(high, low, uint64(turns)) // turn ≤ turns, so the quotient is at most candidates

@@ -22,7 +22,7 @@ type lineReader struct {
 	long []byte
 }
 
-// The method next returns the next line, or io.EOF. The line is valid until the following call.
+// next returns the next line, or io.EOF. The line is valid until the following call.
 func (l *lineReader) next() ([]byte, error) {
 	for {
 		line, err := l.in.ReadSlice('\n')

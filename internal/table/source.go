@@ -90,7 +90,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 
 const bufferSize = 1 << 18
 
-// The function uncompressed returns a reader of src, which unpacks src if it is gzip.
+// uncompressed returns a reader of src, which unpacks src if it is gzip.
 func uncompressed(src io.Reader, size int) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(src, size)
 	if magic, _ := in.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -103,7 +103,7 @@ func uncompressed(src io.Reader, size int) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(z, size), nil
 }
 
-// The method read determines the format from the first bytes and fills the table.
+// read determines the format from the first bytes and fills the table.
 func (r *reader) read(ctx context.Context, src io.Reader) error {
 	in, err := uncompressed(src, bufferSize)
 	if err == nil {

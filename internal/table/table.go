@@ -174,7 +174,7 @@ func (r *reader) require(format string, has []string) error {
 	return nil
 }
 
-// The method hold reserves memory for values. It returns an error beyond the limit.
+// hold reserves memory for values. It returns an error beyond the limit.
 func (r *reader) hold(values int64) error {
 	const bytes = 8
 	if values > (r.limit-r.held)/bytes {

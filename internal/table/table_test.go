@@ -455,7 +455,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// The function limited reads a table with the given memory limit: it sets GOMEMLIMIT to twice the limit.
+// limited reads a table with the given memory limit: it sets GOMEMLIMIT to twice the limit.
 func limited(t *testing.T, limit int64, in string, opt Options) error {
 	t.Helper()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 * limit))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The function manifest runs 'rscert kubernetes' and returns the manifest.
+// manifest runs 'rscert kubernetes' and returns the manifest.
 func manifest(t *testing.T, flags ...string) []byte {
 	t.Helper()
 	rscert := os.Getenv("RSCERT")

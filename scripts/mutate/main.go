@@ -40,7 +40,7 @@ type choice struct {
 	seed   uint64
 }
 
-// The method choose returns the mutants to try: all mutants in the order of the files, or a sample in random order.
+// choose returns the mutants to try: all mutants in the order of the files, or a sample in random order.
 func (c choice) choose(all []mutant) []mutant {
 	if c.sample > 0 {
 		r := rand.New(rand.NewPCG(c.seed, 0))
@@ -50,7 +50,7 @@ func (c choice) choose(all []mutant) []mutant {
 	return all[min(c.after, len(all)):]
 }
 
-// The function mutate tries the mutants of a package, or of one of its files.
+// mutate tries the mutants of a package, or of one of its files.
 func mutate(root, target, skip string, c choice) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -92,7 +92,7 @@ func mutate(root, target, skip string, c choice) error {
 	return nil
 }
 
-// The method diff shows the lines that differ.
+// diff shows the lines that differ.
 func (m mutant) diff() string {
 	original, err := format.Source(m.original)
 	if err != nil {

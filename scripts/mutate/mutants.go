@@ -56,7 +56,7 @@ func (p position) before(q position) bool {
 
 func (s span) holds(p position) bool { return !p.before(s.from) && p.before(s.to) }
 
-// The method mutants makes all mutants of the package's files, or of one of these files.
+// mutants makes all mutants of the package's files, or of one of these files.
 func (p *pkg) mutants(only string) ([]mutant, error) {
 	paths, err := filepath.Glob(filepath.Join(p.root, p.folder, "*.go"))
 	if err != nil {
@@ -119,7 +119,7 @@ func mutantsOf(path string) (all []mutant, err error) {
 	return all, err
 }
 
-// The function bracket puts brackets around a number that becomes negative. Otherwise ooze turns 1-0x1p-50 into 1--1,
+// bracket puts brackets around a number that becomes negative. Otherwise ooze turns 1-0x1p-50 into 1--1,
 // which is not Go.
 func bracket(node ast.Node, infection *viruses.Infection) *viruses.Infection {
 	literal, ok := node.(*ast.BasicLit)

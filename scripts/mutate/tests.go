@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The type pkg describes the package under test.
+// pkg describes the package under test.
 type pkg struct {
 	root, folder string // folder of the module, and folder of the package within it
 	scratch      string
@@ -30,10 +30,10 @@ type test struct {
 	reached map[string]map[span]bool
 }
 
-// The constant quick is the total time, in seconds, of the tests that a mutant meets first.
+// quick is the total time, in seconds, of the tests that a mutant meets first.
 const quick = 2
 
-// The method compile builds the test binary.
+// compile builds the test binary.
 func (p *pkg) compile(binary string, flags ...string) error {
 	args := append([]string{"test", "-c", "-o", binary, "-vet=off", "-trimpath", "-ldflags=-s -w"}, flags...)
 	c := exec.Command("go", append(args, "./"+filepath.ToSlash(p.folder))...)
@@ -44,7 +44,7 @@ func (p *pkg) compile(binary string, flags ...string) error {
 	return nil
 }
 
-// The method run runs a test binary with a limit in seconds of processor time, and returns the processor time used. The
+// run runs a test binary with a limit in seconds of processor time, and returns the processor time used. The
 // limit is not wall time, because on a busy machine even a test that ends may take minutes.
 func (p *pkg) run(binary string, limit int, args ...string) (seconds float64, err error) {
 	args = append([]string{fmt.Sprintf("--cpu=%d", limit), binary, "-test.short", "-test.failfast", "-test.timeout=15m"}, args...)
@@ -57,7 +57,7 @@ func (p *pkg) run(binary string, limit int, args ...string) (seconds float64, er
 	return seconds, err
 }
 
-// The method measure runs every test by itself.
+// measure runs every test by itself.
 func (p *pkg) measure() error {
 	binary := filepath.Join(p.scratch, "cover.test")
 	if err := p.compile(binary, "-cover", "-covermode=set"); err != nil {
@@ -124,7 +124,7 @@ func readProfile(path string) (map[string]map[span]bool, error) {
 	return blocks, s.Err()
 }
 
-// The method reaches reports whether the test runs the changed code. Code in a function but outside of blocks, such as
+// reaches reports whether the test runs the changed code. Code in a function but outside of blocks, such as
 // a case of a switch, counts as reached if the function is reached. Code outside of functions counts as reached by
 // every test.
 func (t test) reaches(m mutant) bool {
@@ -144,7 +144,7 @@ func (t test) reaches(m mutant) bool {
 	return !inBlock && function
 }
 
-// The method try runs the tests that reach a mutant until one test fails.
+// try runs the tests that reach a mutant until one test fails.
 func (p *pkg) try(m mutant) (verdict, error) {
 	var first, then []string
 	limits := [2]float64{}

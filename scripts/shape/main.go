@@ -29,7 +29,7 @@ const (
 	gocognit = "github.com/uudashr/gocognit/cmd/gocognit@v1.3.0"
 )
 
-// The type shape holds the figures of some folders.
+// shape holds the figures of some folders.
 type shape struct {
 	files, functions        []int // number of lines of each
 	comments, code          int   // lines with only a comment; lines with code
@@ -90,12 +90,12 @@ func printTable(columns []string, shapes []shape) {
 	}
 }
 
-// The method share formats a number of functions together with their share of all functions.
+// share formats a number of functions together with their share of all functions.
 func (s shape) share(functions int) string {
 	return fmt.Sprintf("%d, %.1f %%", functions, 100*float64(functions)/float64(len(s.functions)))
 }
 
-// The function quantile returns the smallest value v such that a share q of the values is at most v.
+// quantile returns the smallest value v such that a share q of the values is at most v.
 func quantile(values []int, q float64) int {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 {
@@ -175,7 +175,7 @@ func (s *shape) file(path string) error {
 	return nil
 }
 
-// The function lines returns the lines with code and the lines with a comment. A line may have both.
+// lines returns the lines with code and the lines with a comment. A line may have both.
 func lines(source []byte) (code, comment map[int]bool) {
 	code, comment = make(map[int]bool), make(map[int]bool)
 	file := token.NewFileSet().AddFile("", -1, len(source))
@@ -199,7 +199,7 @@ func lines(source []byte) (code, comment map[int]bool) {
 	}
 }
 
-// The function linters returns the number of linters enabled in .golangci.yml.
+// linters returns the number of linters enabled in .golangci.yml.
 func linters() int {
 	settings, err := os.ReadFile(".golangci.yml")
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	threshold    = 0.7
 )
 
-// The function digits compares certification by votes with certification by scores. It uses the saved scores of one
+// digits compares certification by votes with certification by scores. It uses the saved scores of one
 // run, before confidences are bounded.
 func digits(path string) error {
 	evidence, err := runfolder.Find(path)

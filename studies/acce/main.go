@@ -61,7 +61,7 @@ const (
 
 var normal = distuv.UnitNormal
 
-// The function instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit
+// instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit
 // units the clean confidence is N(mean, spread²). The factor slope turns the clean confidence into the probability that
 // the prediction is right; slopes below 1 give overconfident classifiers. The interval is the standard certificate with
 // Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function omits predictions whose
@@ -105,7 +105,7 @@ func oneSetting() []admm.Params {
 	return out
 }
 
-// The type found holds the values for one set of intervals, and the seconds for each value.
+// found holds the values for one set of intervals, and the seconds for each value.
 type found struct {
 	ratio                                      float64 // R/σ of a random instance
 	clean, brier, dece, pair, grid, exact      float64
@@ -188,7 +188,7 @@ func random(instances int) error {
 	return nil
 }
 
-// The function marked begins a part of the page and returns a function that ends the part. A part that contains timings
+// marked begins a part of the page and returns a function that ends the part. A part that contains timings
 // or took hours of computation names its command and the day.
 func marked(name, command string) (end func()) {
 	fmt.Printf("<!-- made: %s -->\n\n", name)
@@ -214,7 +214,7 @@ var solvers = []solver{
 	{"exact", "", func(f found) float64 { return f.exact }, func(f found) float64 { return f.exactSeconds }},
 }
 
-// The function summary prints how far each estimate is below the exact value.
+// summary prints how far each estimate is below the exact value.
 func summary(all []found) {
 	fmt.Println("| solver | mean value | mean shortfall | largest shortfall | mean share of exact | below Brier | below dECE | median seconds |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")

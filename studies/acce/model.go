@@ -21,7 +21,7 @@ type curve struct {
 	found []found
 }
 
-// The function model computes all values at all radii, for bounds files and for a simulated classifier. Each bounds
+// model computes all values at all radii, for bounds files and for a simulated classifier. Each bounds
 // file comes with the σ of its run. The function draws the values by radius in the style of the paper's Figure 3.
 func model(args []string, file string) error {
 	if len(args) == 0 || len(args)%2 != 0 {

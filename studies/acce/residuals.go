@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// The function residuals draws the mean deviation from each constraint at each step, as in the paper's Figures 9 and
+// residuals draws the mean deviation from each constraint at each step, as in the paper's Figures 9 and
 // 10. It uses one instance of 2,000 predictions. It draws the one-size-fits-all setting and one setting of the grid.
 func residuals(file string) error {
 	const n, every = 2000, 25
@@ -91,7 +91,7 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// The function save writes rows of plots as one SVG.
+// save writes rows of plots as one SVG.
 func save(panels [][]*plot.Plot, size picture.Size, alt, file string) error {
 	svg, err := picture.Draw(picture.SVG, size, alt, func(c draw.Canvas) { picture.Panels(c, panels) })
 	if err != nil {

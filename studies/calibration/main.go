@@ -55,7 +55,7 @@ var functions = []function{
 	{"s + 0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
 }
 
-// The method truth returns the calibration error and the total variation, computed on a grid of 10⁶ points.
+// truth returns the calibration error and the total variation, computed on a grid of 10⁶ points.
 func (f function) truth() (ce, variation float64) {
 	const steps = 1_000_000
 	for i := range steps {
@@ -80,7 +80,7 @@ func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
 
 var methods = []string{"binned-tv", "binned-lipschitz", "lower", "nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
 
-// The function gaps returns |bound − truth| on one sample for every method. It also returns this gap for the ECE, which
+// gaps returns |bound − truth| on one sample for every method. It also returns this gap for the ECE, which
 // is not a bound.
 func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
 	sample, err := calib.NewSample(score, label)
@@ -131,7 +131,7 @@ func repeats(n int) int {
 // A curve holds the mean gaps of one method on one function, by sample size.
 type curve struct{ n, gap []float64 }
 
-// The method rate returns the slope of log gap against log n.
+// rate returns the slope of log gap against log n.
 func (c curve) rate() float64 {
 	x, y := make([]float64, len(c.n)), make([]float64, len(c.n))
 	for i := range x {
@@ -201,7 +201,7 @@ func table1(curves [][]curve) {
 	fmt.Print("\n<!-- end: rates -->\n\n")
 }
 
-// The type decades places ticks at the powers of ten.
+// decades places ticks at the powers of ten.
 type decades struct{}
 
 // Ticks implements plot.Ticker.

@@ -35,7 +35,7 @@ func main() {
 // A command is the path of rscert.
 type command string
 
-// The method output runs rscert and returns its output.
+// output runs rscert and returns its output.
 func (c command) output(args ...string) (string, error) {
 	cmd := exec.Command(string(c), args...)
 	cmd.Stderr = os.Stderr
@@ -68,7 +68,7 @@ func printMarked(name, text string) {
 	fmt.Printf("<!-- made: %s -->\n\n%s\n<!-- end: %s -->\n\n", name, text, name)
 }
 
-// The function indent turns text into a block of code.
+// indent turns text into a block of code.
 func indent(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {

@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// The type evidence holds the result of a run.
+// evidence holds the result of a run.
 type evidence struct {
 	votes []certify.Votes
 	certs []certify.Certificate
@@ -153,7 +153,7 @@ func measureRounding(path string) error {
 	return nil
 }
 
-// The function resize interpolates a square image between its pixels. It shifts each channel a tenth of a pixel further
+// resize interpolates a square image between its pixels. It shifts each channel a tenth of a pixel further
 // to the right.
 func resize(image []float32, from, to, channels int) []float32 {
 	at := func(y, x int) float32 {

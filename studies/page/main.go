@@ -53,7 +53,7 @@ const (
 	shut = " -->"
 )
 
-// The function replace puts every marked part of made into page.
+// replace puts every marked part of made into page.
 func replace(page, made string) (string, error) {
 	parts := 0
 	for {

@@ -11,7 +11,7 @@ import (
 
 const root = "../.."
 
-// The function read returns the texts of those files below the project's folders whose names match.
+// read returns the texts of those files below the project's folders whose names match.
 func read(t *testing.T, name *regexp.Regexp, folders ...string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -43,7 +43,7 @@ var (
 	shared  = regexp.MustCompile(`(?:^|[^\w-])shared/`)
 )
 
-// The function names returns all matches of the pattern's first group in the texts.
+// names returns all matches of the pattern's first group in the texts.
 func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
 	found := map[string]bool{}
 	for _, text := range texts {
@@ -129,7 +129,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// The function filled reports whether a script puts parts into the page.
+// filled reports whether a script puts parts into the page.
 func filled(scripts map[string]string, page string) bool {
 	for _, text := range scripts {
 		if strings.Contains(text, "./studies/page "+page+" <") {

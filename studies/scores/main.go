@@ -123,13 +123,13 @@ func run(args []string) error {
 	return os.WriteFile(filepath.Join(args[1], "scores-tables.md"), b.Bytes(), 0o644)
 }
 
-// The type study holds the input and the output of the tables.
+// study holds the input and the output of the tables.
 type study struct {
 	*bytes.Buffer
 	examples []example
 }
 
-// The type example is an example with all its scores, at temperature 1.
+// example is an example with all its scores, at temperature 1.
 type example struct {
 	index, label, classes int
 	selection, estimation []float32
@@ -161,7 +161,7 @@ func readScores(path string) (examples []example, err error) {
 	}
 }
 
-// The method tempered returns the example with its first n samples, at another temperature.
+// tempered returns the example with its first n samples, at another temperature.
 func (e example) tempered(n int, temperature float64) example {
 	e.selection = append([]float32(nil), e.selection...)
 	e.estimation = append([]float32(nil), e.estimation[:n*e.classes]...)
@@ -193,13 +193,13 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 	return cert, certified(a.Confidence(cert)), err
 }
 
-// The function certified returns the bounds on certified classes. There is one bound for each radius up to the
+// certified returns the bounds on certified classes. There is one bound for each radius up to the
 // certified radius.
 func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
 
-// The method votes returns the votes of the same samples.
+// votes returns the votes of the same samples.
 func (e example) votes() certify.Votes {
 	count := func(rows []float32) []int64 {
 		counts := make([]int64, e.classes)

@@ -87,7 +87,7 @@ func (s study) tangentWidths(n int) (map[int]float64, error) {
 	return drawn, nil
 }
 
-// The method bound returns the bounds at the radii that cert certifies. It uses the first k samples for the selection.
+// bound returns the bounds at the radii that cert certifies. It uses the first k samples for the selection.
 func (e example) bound(c *certify.ScoreCertifier, k int, cert certify.Certificate) ([]certify.ConfidenceBound, error) {
 	m := e.classes
 	n := len(e.estimation)/m - k

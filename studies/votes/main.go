@@ -155,7 +155,7 @@ func repeatsAt(n int64, repeats int) int {
 	return repeats
 }
 
-// The function accuracies prints certified accuracy and average certified radius of the sound methods for every n.
+// accuracies prints certified accuracy and average certified radius of the sound methods for every n.
 func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKind) error {
 	radii := []float64{0, 0.25, 0.5, 0.75, 0.9}
 	if kind == certify.FirstMargin {
@@ -275,7 +275,7 @@ func table1(w io.Writer, images []image, repeats int) error {
 	return nil
 }
 
-// The function stopping compares early stopping with a fixed n.
+// stopping compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
 	fmt.Fprintf(w, "Streams are the real votes in a random order, %d per image. The columns 'certified' and 'at fixed n' give the images (%%)\nwith the radius under the rule and with all n = %d samples; for precision, the average certified radius. The columns\n'samples' and 'part' give the mean number of samples per image, also as a part of n.\n\n", streams, budget)
@@ -457,7 +457,7 @@ func runs(w io.Writer, dirs []string) error {
 	return nil
 }
 
-// The function figure draws certified accuracy by radius at n = 100 and n = 1,000.
+// figure draws certified accuracy by radius at n = 100 and n = 1,000.
 func figure(images []image, path string) error {
 	p := picture.NewPlot("ResNet-110 on CIFAR-10, σ = 0.25, α = 0.001, second margin", "L2 radius", "certified accuracy")
 	p.Y.Min, p.Y.Max = 0, 0.9

@@ -20,7 +20,7 @@ const shards = 3
 
 var certifyFlags = []string{"certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "5000", "--max", "60", "--seed", "18", "--out", "run"}
 
-// The function needs returns the path of rscert and the folder of the control plane's programs. The command 'make
+// needs returns the path of rscert and the folder of the control plane's programs. The command 'make
 // kubernetes-cluster' sets both.
 func needs(t *testing.T) (rscert, bin string) {
 	t.Helper()
@@ -42,7 +42,7 @@ func output(t *testing.T, dir string, name string, args ...string) string {
 	return string(out)
 }
 
-// The function volume makes a folder with model and data. It replaces the volume of the claim.
+// volume makes a folder with model and data. It replaces the volume of the claim.
 func volume(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -78,7 +78,7 @@ func (p *controlPlane) write(t *testing.T, name, text string) {
 	}
 }
 
-// The method start starts a program of the control plane. It shows the program's log if the test fails.
+// start starts a program of the control plane. It shows the program's log if the test fails.
 func (p *controlPlane) start(t *testing.T, name string, args ...string) {
 	t.Helper()
 	log, err := os.Create(p.path(name + ".log"))
@@ -101,7 +101,7 @@ func (p *controlPlane) start(t *testing.T, name string, args ...string) {
 	})
 }
 
-// The method await waits until the API server answers.
+// await waits until the API server answers.
 func (p *controlPlane) await(t *testing.T) {
 	t.Helper()
 	client := p.client(t)
@@ -127,7 +127,7 @@ func (p *controlPlane) client(t *testing.T) *kubernetes.Clientset {
 	return client
 }
 
-// The method kubectl runs kubectl with a manifest as its input, and returns the output of kubectl.
+// kubectl runs kubectl with a manifest as its input, and returns the output of kubectl.
 func (p *controlPlane) kubectl(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(p.bin, "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)

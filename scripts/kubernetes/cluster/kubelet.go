@@ -51,7 +51,7 @@ const (
 	evicted       // the process gets SIGKILL because the node is drained
 )
 
-// The type ran describes a container that ended.
+// ran describes a container that ended.
 type ran struct {
 	job     string
 	index   int
@@ -60,7 +60,7 @@ type ran struct {
 	log     string
 }
 
-// The method run serves pods until the context ends.
+// run serves pods until the context ends.
 func (k *kubelet) run(ctx context.Context) {
 	k.attempts = map[string]int{}
 	seen := map[string]bool{}
@@ -91,7 +91,7 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-// The method serve takes a pod from Pending to Succeeded or Failed.
+// serve takes a pod from Pending to Succeeded or Failed.
 func (k *kubelet) serve(ctx context.Context, pod *core.Pod) error {
 	pods := k.client.CoreV1().Pods(namespace)
 	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: nodeName}}
@@ -133,7 +133,7 @@ func (k *kubelet) serve(ctx context.Context, pod *core.Pod) error {
 	})
 }
 
-// The method report changes the status of a pod, even if others change the pod at the same time.
+// report changes the status of a pod, even if others change the pod at the same time.
 func (k *kubelet) report(ctx context.Context, pod *core.Pod, change func(*core.PodStatus)) error {
 	pods := k.client.CoreV1().Pods(namespace)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -147,7 +147,7 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, change func(*core.P
 	})
 }
 
-// The method container runs the command of the pod's container. As with real containers, an exit code above 128 stands
+// container runs the command of the pod's container. As with real containers, an exit code above 128 stands
 // for a signal.
 func (k *kubelet) container(ctx context.Context, pod *core.Pod, attempt int) (exit int, happened fault, command []string, log string, err error) {
 	c := pod.Spec.Containers[0]

@@ -35,7 +35,7 @@ func main() {
 	fmt.Println(version)
 }
 
-// The function write puts the commit's module into the folder and returns the module's version.
+// write puts the commit's module into the folder and returns the module's version.
 func write(repository, revision, folder string) (string, error) {
 	gomod, err := git(repository, "show", revision+":go.mod")
 	if err != nil {

@@ -71,7 +71,7 @@ func write(program, version, document string) error {
 	return f.Close()
 }
 
-// The function resolved returns the module that was built, which is m or its replacement.
+// resolved returns the module that was built, which is m or its replacement.
 func resolved(m *debug.Module) (path, version string) {
 	if m.Replace != nil {
 		m = m.Replace
