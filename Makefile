@@ -156,6 +156,13 @@ audit: onnxruntime tools ## run the long simulations: coverage of every bound, g
 	$(GO) vet -tags audit ./...
 	$(GO) test -tags audit -run Audit -timeout 0 ./...
 
+.PHONY: reliability
+reliability: onnxruntime tools ## flip bits, exchange files, kill runs and cut the power, with the counts of docs/reliability.md
+	$(GO) test -tags audit -timeout 0 -v -run 'TestAuditFlips|TestExchangedFiles|TestCertificatesAndTheirVotes' ./cmd/rscert
+	$(GO) test -tags audit -timeout 0 -v -run TestAuditBitFlips ./internal/runfolder
+	$(GO) test -tags audit -timeout 0 -v -run TestAuditPowerCuts ./cmd/rscert
+	$(GO) test -count 10 -timeout 0 -v -run 'TestKilled$$' ./cmd/rscert
+
 .PHONY: bench
 bench: onnxruntime tools ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -timeout 0 ./...
