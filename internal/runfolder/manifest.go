@@ -12,8 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"syscall"
 
+	"github.com/rscert/rscert/internal/confined"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/scorefile"
 )
@@ -92,20 +92,14 @@ type irregularError struct{ name string }
 
 func (e irregularError) Error() string { return e.name + " is no regular file" }
 
-// openRegular opens a file in a folder. It follows no link, and waits for no pipe.
+// openRegular opens a file in a folder as confined.OpenIn does. Where that refuses the file, it returns an irregularError.
 func openRegular(root *os.Root, name string) (*os.File, error) {
-	named, err := statRegular(root, name)
-	if err != nil {
-		return nil, err
+	f, err := confined.OpenIn(root, name, os.O_RDONLY)
+	var failed *fs.PathError
+	if err != nil && !errors.As(err, &failed) {
+		err = irregularError{name}
 	}
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if open, err := f.Stat(); err != nil || !os.SameFile(named, open) { // exchanged in between
-		return nil, errors.Join(err, irregularError{name}, f.Close())
-	}
-	return f, nil
+	return f, err
 }
 
 // statRegular returns an irregularError for a name that is there and no regular file.
