@@ -1,8 +1,13 @@
 package attack
 
-import "github.com/rscert/rscert/internal/choice"
+import (
+	"context"
+	"slices"
 
-// Method is an attack.
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// Method is the name of an attack.
 type Method string
 
 // The attacks.
@@ -15,11 +20,37 @@ const (
 	Square Method = "square"
 )
 
+// definition says what an attack is, needs and does. An attack is one file and one definition.
+type definition struct {
+	name      Method
+	what      string // a line of help
+	gradients bool   // it uses gradients
+	norms     []Norm
+	steps     int // where the user gives none
+	run       func(*Search, context.Context, []*target) error
+}
+
+var definitions = []definition{
+	{FGSM, "one step along the gradient", true, []Norm{Linf, L2}, 1, (*Search).climb},
+	{PGD, "many steps, from random starts", true, []Norm{Linf, L2}, 40, (*Search).climb},
+	{Square, "random squares, without gradients, for linf", false, []Norm{Linf}, 1000, (*Search).square},
+}
+
 // Methods lists all attacks.
-var Methods = choice.Of("attack", FGSM, PGD, Square).Describe(func(m Method) string {
-	return map[Method]string{FGSM: "one step along the gradient", PGD: "many steps, from random starts",
-		Square: "random squares, without gradients, for linf"}[m]
-})
+var Methods = choice.Of("attack", names()...).Describe(func(m Method) string { return m.definition().what })
+
+func names() []Method {
+	all := make([]Method, len(definitions))
+	for i, d := range definitions {
+		all[i] = d.name
+	}
+	return all
+}
+
+// definition returns the attack's definition. The method must be one of Methods.
+func (m Method) definition() definition {
+	return definitions[slices.IndexFunc(definitions, func(d definition) bool { return d.name == m })]
+}
 
 func (m Method) String() string { return string(m) }
 
@@ -30,4 +61,10 @@ func (m Method) MarshalText() ([]byte, error) { return []byte(m), nil }
 func (m *Method) UnmarshalText(text []byte) error { return Methods.Unmarshal(text, m) }
 
 // UsesGradients reports whether the attack needs gradients.
-func (m Method) UsesGradients() bool { return m != Square }
+func (m Method) UsesGradients() bool { return m.definition().gradients }
+
+// Norms returns the norms in which the attack can bound a perturbation.
+func (m Method) Norms() []Norm { return m.definition().norms }
+
+// DefaultSteps is the number of steps or queries of an attack whose user gives none.
+func (m Method) DefaultSteps() int { return m.definition().steps }

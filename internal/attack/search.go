@@ -90,10 +90,7 @@ func (s *Search) group(ctx context.Context, examples []Example, found []Found) e
 			targets = append(targets, &target{Example: x, found: &found[i]})
 		}
 	}
-	if s.Method == Square {
-		return s.square(ctx, targets)
-	}
-	return s.climb(ctx, targets)
+	return s.Method.definition().run(s, ctx, targets)
 }
 
 // target is an example that is still right.

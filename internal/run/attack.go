@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/binomial"
@@ -35,12 +36,6 @@ type AttackPlan struct {
 	Restarts int
 	Out      string
 }
-
-// Steps of the methods where the user gives none.
-const (
-	pgdSteps      = 40
-	squareQueries = 1000
-)
 
 // gradientExamples is the number of examples in one gradient. It does not follow the batch, so that results cannot.
 const gradientExamples = 8
@@ -158,17 +153,17 @@ func (p *AttackPlan) settle() error {
 		return param.Errorf("%s %d: want at least 1", param.Restarts, p.Restarts)
 	case p.StepSize < 0:
 		return param.Errorf("%s %v: want a number above 0", param.StepSize, p.StepSize)
-	case p.Method == attack.Square && p.Threat.Norm != attack.Linf:
-		return hint.Add(param.Errorf("%s %s: is for norm %s", param.Attack, p.Method, attack.Linf), "with gradients, %s pgd is for both norms", param.Attack)
+	case !slices.Contains(p.Method.Norms(), p.Threat.Norm):
+		return hint.Add(param.Errorf("%s %s: is for norm %s", param.Attack, p.Method, p.Method.Norms()[0]), "with gradients, %s pgd is for both norms", param.Attack)
 	}
+	p.Steps = cmp.Or(p.Steps, p.Method.DefaultSteps())
 	switch p.Method {
 	case attack.FGSM:
 		p.Steps, p.StepSize, p.Restarts = 1, p.Threat.Epsilon, 1
 	case attack.PGD:
-		p.Steps = cmp.Or(p.Steps, pgdSteps)
 		p.StepSize = cmp.Or(p.StepSize, 2.5*p.Threat.Epsilon/float64(p.Steps))
 	case attack.Square:
-		p.Steps, p.StepSize, p.Restarts, p.Loss = cmp.Or(p.Steps, squareQueries), 0, 1, ""
+		p.StepSize, p.Restarts, p.Loss = 0, 1, ""
 	}
 	if p.Out != "" {
 		if _, err := os.Lstat(p.Out); !errors.Is(err, os.ErrNotExist) {
