@@ -54,6 +54,22 @@ func (l Lattice) String() string {
 	}
 }
 
+// ParseLattice returns the lattice that String describes, without a range.
+func ParseLattice(text string) (Lattice, error) {
+	known := []Lattice{{Kind: NoLattice}, {Kind: ByteLattice, Step: big.NewRat(1, 255)}, {Kind: WordLattice, Step: big.NewRat(1, 65535)}}
+	for _, l := range known {
+		if l.String() == text {
+			return l, nil
+		}
+	}
+	l := Lattice{Kind: BinaryLattice}
+	if _, err := fmt.Sscanf(text, "values are multiples of 2^%d", &l.exponent); err != nil || l.String() != text || l.exponent < -1000 || l.exponent > 1000 {
+		return Lattice{}, fmt.Errorf("%.60q describes no lattice", text)
+	}
+	l.Step = new(big.Rat).SetFloat64(math.Ldexp(1, l.exponent))
+	return l, nil
+}
+
 // Index returns k for a value x = Step·k, up to the file's rounding. It panics for NoLattice.
 func (l Lattice) Index(x float32) int {
 	switch l.Kind {
@@ -65,6 +81,18 @@ func (l Lattice) Index(x float32) int {
 		return int(math.Ldexp(float64(x), -l.exponent))
 	default:
 		panic("dataset: no lattice to index")
+	}
+}
+
+// Nearest returns k for the point Step·k nearest to x. Bytes and 16-bit integers end at 0 and 1. It panics for NoLattice.
+func (l Lattice) Nearest(x float32) int {
+	switch l.Kind {
+	case ByteLattice, WordLattice:
+		return l.Index(min(max(x, 0), 1))
+	case BinaryLattice:
+		return int(math.RoundToEven(math.Ldexp(float64(x), -l.exponent)))
+	default:
+		panic("dataset: no lattice to round to")
 	}
 }
 
@@ -94,20 +122,33 @@ func (l Lattice) ReadingRounding(n int) float64 {
 // (Zeros and ones are on all three lattices. k/255 allows the strongest adversary, who sets any byte.) Float16 values
 // from 2⁻⁵ up are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
-	if d.bytes && ctx.Err() == nil {
-		return Lattice{Kind: ByteLattice, Step: big.NewRat(1, 255), Low: 0, High: 1}, nil
+	r, err := d.recognise(ctx)
+	return r.lattice(), err
+}
+
+// LatticeAs returns the given lattice with the range of these data, and whether all values lie on it. A lattice of
+// kind NoLattice holds all values.
+func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, error) {
+	r, err := d.recognise(ctx)
+	l.Low, l.High, l.Rounded = r.low, r.high, r.missed > 0
+	return l, r.on(l), err
+}
+
+// recognise reads all values, unless they are bytes.
+func (d *Dataset) recognise(ctx context.Context) (r recogniser, err error) {
+	if d.bytes {
+		return recogniser{seen: true, high: 1, notZero: true, exponent: lowestBit(float32(1) / 255)}, ctx.Err()
 	}
-	var r recogniser
 	values, misses := make([]float32, d.size()), []float64(nil)
 	if d.roundings != nil {
 		misses = make([]float64, d.size())
 	}
 	for i := range d.labels {
 		if err := ctx.Err(); err != nil {
-			return Lattice{}, err
+			return r, err
 		}
 		if err := d.values(i, values); err != nil {
-			return Lattice{}, err
+			return r, err
 		}
 		r.add(values)
 		if misses == nil {
@@ -115,12 +156,12 @@ func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 		}
 		named, err := d.roundings(i, misses)
 		if err != nil {
-			return Lattice{}, err
+			return r, err
 		}
 		r.odd = r.odd || !named
 		r.missed = max(r.missed, slices.Max(misses))
 	}
-	return r.lattice(), nil
+	return r, nil
 }
 
 // A recogniser finds a lattice from values that are added one by one.
@@ -171,6 +212,20 @@ func (r *recogniser) lattice() Lattice {
 		l.exponent, l.rounding = r.exponent, r.missed
 	}
 	return l
+}
+
+// on reports whether all values lie on l.
+func (r *recogniser) on(l Lattice) bool {
+	switch l.Kind {
+	case ByteLattice:
+		return r.seen && !r.notBytes
+	case WordLattice: // k/255 is 257k/65535
+		return r.seen && (!r.notWords || !r.notBytes && r.rounding < 0x1p-20)
+	case BinaryLattice:
+		span := max(math.Abs(float64(r.low)), math.Abs(float64(r.high)))
+		return r.seen && !r.odd && (!r.notZero || r.exponent >= l.exponent) && math.Ldexp(span, -l.exponent) < maxBinarySteps
+	}
+	return true
 }
 
 // byteRounding reports whether x is k/255, for a byte k, in a form that programs compute, and bounds |x − k/255|. Some

@@ -31,6 +31,7 @@ type noise struct {
 	quantise *smoothing.Quantiser // nil if the data are on a lattice
 	low      float64              // lowest value of quantised data
 	high     float64
+	rounds   bool // inputs off the lattice move to it
 
 	float normalisation // for noise in floats
 	bytes bool          // set if a model of integers receives bytes, 255·x
@@ -70,7 +71,7 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	} else {
 		mean, std = repeat(mean, a.Channels), repeat(std, a.Channels)
 	}
-	if n.data, err = e.data.Lattice(ctx); err != nil {
+	if err = e.findLattice(ctx, n); err != nil {
 		return nil, spec.BadInput(err)
 	}
 	return n, spec.BadInput(n.prepare(p.Law.Law(), p.Sigma, mean, std))
@@ -125,11 +126,15 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return example.Rounding + n.data.ReadingRounding(len(example.Values))
 }
 
-// integers rounds values to lattice points, and returns the amount by which this reduces every radius.
+// integers rounds values to lattice points, and returns the amount by which this reduces every radius. With rounds set,
+// the amount is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
 		return integers, n.quantise.Quantise(integers, values)
+	}
+	if n.rounds {
+		return integers, n.roundTo(integers, values)
 	}
 	for d, x := range values {
 		integers[d] = int32(n.refined * n.data.Index(x))

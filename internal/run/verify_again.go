@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/experiment"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/scratch"
@@ -43,23 +42,13 @@ type SampleAgain struct {
 
 // plan returns the plan of the recorded run.
 func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
-	ran := run.Runtime
-	if n := len(ran.Resumed); n > 0 {
-		ran = ran.Resumed[n-1].Runtime
-	}
-	device, err := onnx.ParseDevice(ran.Device)
+	again, err := specOf(run)
 	if err != nil {
-		return Plan{}, spec.BadInput(err)
+		return Plan{}, err
 	}
-	p := Plan{
-		Spec: spec.Spec{
-			Model: q.Model, Data: q.Data, Denoiser: q.Denoiser, DataOptions: run.Data.Options,
-			Smoothing: run.Parameters.Smoothing, Conditions: run.Parameters.Conditions,
-			FixedSeed: &run.Parameters.Seed, FixedSelect: &run.Parameters.Select,
-			Library: q.Library, Device: device, NoiseOn: spec.NoiseOn(ran.NoiseOn), Batch: ran.Batch, Threads: q.Threads,
-		},
-		Certification: run.Parameters.Certification, Out: out, Version: q.Version,
-	}
+	again.Model, again.Data, again.Denoiser, again.Library, again.Threads = q.Model, q.Data, q.Denoiser, q.Library, q.Threads
+	again.FixedSeed, again.FixedSelect = &run.Parameters.Seed, &run.Parameters.Select
+	p := Plan{Spec: again, Certification: run.Parameters.Certification, Out: out, Version: q.Version}
 	if d := run.Model.Denoiser; d != nil && p.Denoiser == "" {
 		p.Denoiser = d.File
 	}

@@ -22,9 +22,17 @@ func (r Run) Seed() checksum.Seed {
 	if !r.Bound() {
 		return 0
 	}
-	digest := sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
+	digest := r.digest()
 	return checksum.NewSeed(digest[:])
 }
+
+func (r Run) digest() [sha256.Size]byte {
+	return sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
+}
+
+// ID names the run: 16 hex digits that depend on everything that the run certifies, and on its parameters. All shards
+// and copies of a run have the same ID.
+func (r Run) ID() string { return fmt.Sprintf("%.8x", r.digest()) }
 
 // identity lists what the run certifies, and with which parameters. Each entry has the form "name value"; the entries
 // are sorted by name. The list omits the shard, all paths, and the software and hardware that computed the results. So

@@ -33,11 +33,23 @@ type Spec struct {
 	// FixedSelect says which examples Max takes. If it is nil, the order of the data determines the choice.
 	FixedSelect *Selection
 
+	// Lattice puts the noise on another run's lattice. If it is nil, the data determine the lattice.
+	Lattice *RunLattice
+
 	Library string // path of ONNX Runtime; if empty, rscert searches for it
 	Device  onnx.Device
 	NoiseOn NoiseOn // empty means NoiseOnAuto
 	Batch   int     // samples per call; 0 means automatic
 	Threads int     // 0 means one thread per core
+}
+
+// RunLattice is the lattice of a run, as its run.json records it.
+type RunLattice struct {
+	Inputs    string  // describes the lattice of the run's data (dataset.Lattice.String)
+	Quantised bool    // the classifier rounds its inputs to a finer lattice, and clamps them to [Low, High]
+	Low, High float64 // 0 unless Quantised
+	// Round moves inputs off the lattice to its nearest points. Otherwise they are an error.
+	Round bool
 }
 
 // Idle names a flag that has no effect without another flag.

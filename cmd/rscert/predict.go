@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/predict"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// predictOptions are the flags of predict.
+type predictOptions struct {
+	plan          run.PredictPlan
+	offLattice    string
+	certify       bool
+	certifyRadius float64
+	n0, n         int64
+	out           string
+	json, quiet   bool
+}
+
+func newPredict(s streams) *cobra.Command {
+	var o predictOptions
+	var settle func() error
+	cmd := &cobra.Command{
+		Use:   "predict --run RUN --data DATA",
+		Short: "Answer with the smoothed classifier that was certified",
+		Long: `Certificates are about the smoothed classifier G: the class that the model answers most
+often under noise. This command runs G. For each input it draws votes until they decide,
+and answers a class or abstains. An answer other than G's class has probability at most
+--alpha for each input.
+
+With --run, the classifier is the one of the run: the same model (by SHA-256), law, σ,
+lattice, normalisation, precision and provider. Another model is refused. The noise is
+fresh. Without --run, give --model and --sigma as for 'rscert certify'.
+
+For an input that the run certifies, every input within the certified radius gets the
+certified class or an abstention, except with probability alpha of the run + Q·alpha for
+Q queries, even if each query depends on the answers before (docs/predict.md).
+
+The rules:
+` + ruleList() + `
+--out writes the answers as .jsonl, .csv or .parquet. Without it the command prints them
+as a table. Answers do not depend on --batch or --threads; --seed repeats them.`,
+		Example: `  rscert predict --run run --data mnist/
+  rscert predict --run run --data new.npz --out answers.jsonl
+  rscert predict --run run --data mnist/ --alpha 1e-6 --budget 10000 --json
+  rscert predict --run run --data mnist/ --max 10 --certify
+  rscert predict --run run --data mnist/ --certify-radius 0.5 --out answers.parquet
+  rscert predict --model cnn.onnx --sigma 0.5 --data mnist/ --rule fixed --n 1000`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := settle(); err != nil {
+				return err
+			}
+			if err := o.settle(cmd.Flags()); err != nil {
+				return err
+			}
+			return runPredict(cmd.Context(), s, o)
+		},
+	}
+	f, p := cmd.Flags(), &o.plan
+	settle = addExperimentFlags(cmd, &p.Spec, func() {
+		f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
+		f.StringVar(&o.out, "out", "", "write the answers to this .jsonl, .csv or .parquet `file`")
+		group(cmd, "Inputs and output")
+		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "when to answer: "+predict.Rules.String())
+		f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed probability of a wrong answer, for each input")
+		integerVar(f, &p.Budget, "budget", 100000, "maximum number of votes for an answer of the sequential rule; then it abstains")
+		integerVar(f, &o.n, "n", 1000, "votes of the fixed rule; without --run, also the estimation samples of --certify")
+		f.BoolVar(&o.certify, "certify", false, "also certify each class, as the run did: n0 + n samples for each input")
+		f.Float64Var(&o.certifyRadius, "certify-radius", 0, "like --certify, but stop sampling once it is known whether the radius is at least this `radius`")
+		integerVar(f, &o.n0, "n0", 100, "without --run: selection samples of --certify")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice: refuse, or round (moves them; the answers say how far)")
+		choices(f, "off-lattice", "refuse", "round")
+		group(cmd, "Answers")
+	})
+	f.BoolVar(&o.json, "json", false, "print the answers as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	group(cmd, "Output")
+	return cmd
+}
+
+// ruleList lists the rules, one a line.
+func ruleList() string {
+	var list strings.Builder
+	for _, r := range predict.Rules.Values() {
+		fmt.Fprintf(&list, "  %-10s  %s\n", r, predict.Rules.What(r))
+	}
+	return list.String()
+}
+
+// runDecides are the flags that cannot differ from the run.
+var runDecides = []string{
+	"sigma", "law", "outputs", "scores-output", "layout", "mean", "std", "resize", "crop", "interpolation", "noise", "precision",
+	"allow-tf32", "prefer-nhwc", "conv-search", "denoiser-kind", "denoiser-range", "diffusion-schedule", "n0",
+}
+
+// settle completes the plan from the flags.
+func (o *predictOptions) settle(f *pflag.FlagSet) error {
+	p := &o.plan
+	p.N, p.Version = o.n, version()
+	switch o.offLattice {
+	case "refuse":
+	case "round":
+		p.Round = true
+	default:
+		return badInputf("--off-lattice %q: want refuse or round", o.offLattice)
+	}
+	if p.Run != "" {
+		for _, flag := range runDecides {
+			if f.Changed(flag) {
+				return badInputf("--%s comes from the run %s: leave the flag out", flag, p.Run)
+			}
+		}
+	} else if p.Round {
+		return badInputf("--off-lattice round needs --run, which has the lattice")
+	}
+	if !f.Changed("device") {
+		p.Spec.Device = onnx.Device{}
+	}
+	if _, err := o.writer(); err != nil {
+		return err
+	}
+	return o.settleCertify(f)
+}
+
+func (o *predictOptions) settleCertify(f *pflag.FlagSet) error {
+	if !o.certify && !f.Changed("certify-radius") {
+		return nil
+	}
+	c := &runfolder.Certification{N: o.n, N0: o.n0, Alpha: o.plan.Alpha, Method: runfolder.ByVotes(certify.ExactMargin)}
+	if f.Changed("certify-radius") {
+		stop, err := certify.ParseStop(fmt.Sprintf("radius>=%v", o.certifyRadius))
+		if err != nil {
+			return badInputf("--certify-radius %v: want a radius above 0", o.certifyRadius)
+		}
+		c.Stop = stop
+	}
+	o.plan.Certify = c
+	return nil
+}
+
+// writer returns the function that writes the answers in the format of --out.
+func (o predictOptions) writer() (func(io.Writer, []predict.Answer) error, error) {
+	switch filepath.Ext(o.out) {
+	case ".jsonl":
+		return predict.WriteLines, nil
+	case ".csv":
+		return predict.WriteCSV, nil
+	case ".parquet":
+		return predict.WriteParquet, nil
+	}
+	if o.out != "" {
+		return nil, badInputf("--out %s: want a .jsonl, .csv or .parquet file", o.out)
+	}
+	return nil, nil
+}
+
+func runPredict(ctx context.Context, s streams, o predictOptions) error {
+	if err := checkOutput("out", o.out, o.plan.Spec.Data, o.plan.Spec.Model); err != nil {
+		return err
+	}
+	r, err := run.Predict(ctx, o.plan, s.console(o.quiet))
+	if err != nil {
+		return err
+	}
+	if o.out != "" {
+		write, err := o.writer()
+		if err != nil {
+			return err
+		}
+		var b bytes.Buffer
+		if err := write(&b, r.Answers); err != nil {
+			return err
+		}
+		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		return report.WriteJSON(s.out, "predict", r)
+	}
+	if o.out == "" {
+		if err := writeAnswers(s.out, r); err != nil {
+			return err
+		}
+	}
+	return writePredicted(s.out, r, o.out)
+}
+
+// writeAnswers prints a table of the answers.
+func writeAnswers(w io.Writer, r *run.Predicted) error {
+	columns := []report.Column{report.ExactColumn("index"), report.ExactColumn("label"), report.ExactColumn("answer"), report.ExactColumn("votes")}
+	certified := len(r.Answers) > 0 && r.Answers[0].Certificate != nil
+	if certified {
+		columns = append(columns, report.RoundedColumn("radius", report.Down, 3))
+	}
+	table := report.Table{Columns: columns}
+	for _, a := range r.Answers {
+		row := []report.Cell{report.Count(a.Index), nil, report.Text("abstains"), report.Count(a.Samples)}
+		if a.Label != nil {
+			row[1] = report.Count(*a.Label)
+		}
+		if a.Class != predict.Abstained {
+			row[2] = report.Count(a.Class)
+		}
+		if certified {
+			row = append(row, nil)
+			if c := a.Certificate; c.Prediction != certify.Abstained {
+				row[4] = report.Number(c.Radius)
+			}
+		}
+		table.AddRow(row...)
+	}
+	if err := table.WriteText(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// writePredicted prints the summary.
+func writePredicted(w io.Writer, r *run.Predicted, out string) error {
+	fmt.Fprintf(w, "%d inputs: %d answered, %d abstained", r.Inputs, r.Answered, r.Abstained)
+	if r.Labelled > 0 {
+		fmt.Fprintf(w, "; %d of %d labels agree with the answer", r.Correct, r.Labelled)
+	}
+	fmt.Fprintf(w, "\n%.1f votes per answer on average, at most %d; %s rule, alpha %g, seed %d\n", float64(r.Samples)/float64(max(r.Inputs, 1)), r.Budget, r.Rule, r.Alpha, r.Seed)
+	fmt.Fprintf(w, "%s\n", r.Statement)
+	if out != "" {
+		fmt.Fprintf(w, "the answers are in %s\n", out)
+	}
+	return nil
+}

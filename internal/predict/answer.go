@@ -1,0 +1,103 @@
+package predict
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// Answer is the answer to one input.
+type Answer struct {
+	Index int  `json:"index"`
+	Label *int `json:"label,omitempty"` // absent for data without labels
+	// Class is the answer, or Abstained.
+	Class   int     `json:"class"`
+	Samples int64   `json:"samples"` // number of votes used
+	Votes   []int64 `json:"votes"`   // for each class
+	None    int64   `json:"none,omitempty"`
+	// Moved is the distance by which rounding to the lattice moved the input, rounded up.
+	Moved       float64              `json:"moved,omitempty"`
+	Certificate *certify.Certificate `json:"certificate,omitempty"`
+}
+
+// WriteLines writes answers as JSON lines.
+func WriteLines(w io.Writer, answers []Answer) error {
+	e := json.NewEncoder(w)
+	for _, a := range answers {
+		if err := e.Encode(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row is an answer in a table.
+type row struct {
+	Index   int64    `parquet:"index"`
+	Label   *int64   `parquet:"label,optional"`
+	Class   int64    `parquet:"class"`
+	Samples int64    `parquet:"samples"`
+	Votes   int64    `parquet:"votes"` // for the answer, or the most for any class
+	None    int64    `parquet:"none"`
+	Moved   float64  `parquet:"moved"`
+	Radius  *float64 `parquet:"radius,optional"`
+}
+
+func (a Answer) row() row {
+	r := row{Index: int64(a.Index), Class: int64(a.Class), Samples: a.Samples, None: a.None, Moved: a.Moved}
+	for _, v := range a.Votes {
+		r.Votes = max(r.Votes, v)
+	}
+	if a.Class >= 0 {
+		r.Votes = a.Votes[a.Class]
+	}
+	if a.Label != nil {
+		label := int64(*a.Label)
+		r.Label = &label
+	}
+	if c := a.Certificate; c != nil && c.Prediction != certify.Abstained {
+		r.Radius = &c.Radius
+	}
+	return r
+}
+
+// WriteCSV writes answers as CSV with a header. Missing labels and radii are empty.
+func WriteCSV(w io.Writer, answers []Answer) error {
+	c := csv.NewWriter(w)
+	lines := [][]string{{"index", "label", "class", "samples", "votes", "none", "moved", "radius"}}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	for _, a := range answers {
+		r := a.row()
+		label, radius := "", ""
+		if r.Label != nil {
+			label = strconv.FormatInt(*r.Label, 10)
+		}
+		if r.Radius != nil {
+			radius = number(*r.Radius)
+		}
+		line := []string{label}
+		for _, v := range []int64{r.Class, r.Samples, r.Votes, r.None} {
+			line = append(line, strconv.FormatInt(v, 10))
+		}
+		lines = append(lines, append(append([]string{strconv.FormatInt(r.Index, 10)}, line...), number(r.Moved), radius))
+	}
+	return c.WriteAll(lines)
+}
+
+// WriteParquet writes answers as a Parquet file with the columns of WriteCSV.
+func WriteParquet(w io.Writer, answers []Answer) error {
+	p := parquet.NewGenericWriter[row](w)
+	rows := make([]row, len(answers))
+	for i, a := range answers {
+		rows[i] = a.row()
+	}
+	if _, err := p.Write(rows); err != nil {
+		return err
+	}
+	return p.Close()
+}

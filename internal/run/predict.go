@@ -1,0 +1,278 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/predict"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// PredictPlan says which smoothed classifier answers, and how.
+type PredictPlan struct {
+	// Spec is the experiment. With Run, Predict takes everything but the paths, the reading of labels, the seed, the
+	// examples and the speed from the run.
+	Spec spec.Spec
+	Run  string // run folder; empty for none
+
+	Rule   predict.Rule
+	Alpha  float64 // allowed probability of a wrong answer, for each input
+	Budget int64   // maximum number of votes of the sequential rule
+	N      int64   // votes of the fixed rule
+	Round  bool    // move inputs off the run's lattice to it
+
+	Certify *runfolder.Certification // certify each answer's class; nil: not
+	Version string
+}
+
+// Predicted is the result of Predict.
+type Predicted struct {
+	Model      string       `json:"model"`
+	Data       string       `json:"data"`
+	Run        string       `json:"run,omitempty"`    // the run folder
+	RunID      string       `json:"run_id,omitempty"` // identifies what it certified
+	Law        string       `json:"law"`
+	Sigma      float64      `json:"sigma"`
+	Rule       predict.Rule `json:"rule"`
+	Alpha      float64      `json:"alpha"`
+	Budget     int64        `json:"budget"` // maximum number of votes for an answer
+	Arithmetic string       `json:"arithmetic"`
+	Seed       uint64       `json:"seed"`
+	Inputs     int          `json:"inputs"`
+	Answered   int          `json:"answered"`
+	Abstained  int          `json:"abstained"`
+	Labelled   int          `json:"labelled"` // inputs with a label
+	Correct    int          `json:"correct"`  // answers that are the label
+	Samples    int64        `json:"samples"`  // votes used by all answers together
+	Seconds    float64      `json:"seconds"`
+	// Different lists software that differs from the run's.
+	Different []string `json:"different,omitempty"`
+	// Statement says what the answers promise.
+	Statement string           `json:"statement"`
+	Answers   []predict.Answer `json:"answers"`
+}
+
+// Predict answers for every input of the data. Errors in the user's input are InputErrors.
+func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*Predicted, error) {
+	recorded, err := p.settle()
+	if err != nil {
+		return nil, err
+	}
+	e, err := experiment.Open(ctx, p.Spec, console)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			console.Warnf("%v", err)
+		}
+	}()
+	a := &answering{plan: p, experiment: e}
+	r := &Predicted{Model: p.Spec.Model, Data: p.Spec.Data, Run: p.Run, Rule: p.Rule, Alpha: p.Alpha, Budget: p.votes(), Seed: e.Spec.Seed}
+	now := e.Record()
+	if recorded != nil {
+		if r.Different, err = sameClassifier(*recorded, now); err != nil {
+			return nil, err
+		}
+		for _, d := range r.Different {
+			console.Warnf("%s: votes near ties may differ", d)
+		}
+		r.RunID = recorded.ID()
+	}
+	if err := a.begin(now, r); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := a.run(ctx, r, console); err != nil {
+		return nil, err
+	}
+	r.Seconds = time.Since(began).Seconds()
+	r.Statement = p.statement(recorded)
+	return r, nil
+}
+
+// settle checks the plan and completes it from its run, which it returns.
+func (p *PredictPlan) settle() (*runfolder.Run, error) {
+	if err := predict.CheckAlpha(p.Alpha); err != nil {
+		return nil, spec.BadInput(param.Errorf("%s %w", param.Alpha, err))
+	}
+	if n := p.votes(); n < 1 || n >= smoothing.MaxSamples {
+		return nil, spec.BadInputf("%d votes: want 1 to %d", n, smoothing.MaxSamples-1)
+	}
+	p.Spec.KeepOutputs = true // in their order, from every device
+	if p.Run == "" {
+		if c := p.Certify; c != nil {
+			c.Class = certify.Predicted
+		}
+		return nil, nil
+	}
+	recorded, err := runfolder.Read(p.Run)
+	if err != nil {
+		return nil, spec.BadInput(err)
+	}
+	if _, sealed := recorded.Format(); !sealed {
+		return nil, hint.Add(spec.BadInputf("%s: is of format 1, which does not record its lattice", p.Run), "certify again with this version")
+	}
+	given := p.Spec
+	if p.Spec, err = specOf(recorded); err != nil {
+		return nil, err
+	}
+	s := &p.Spec
+	s.Data, s.Library, s.Threads, s.KeepOutputs = given.Data, given.Library, given.Threads, true
+	s.FixedSeed, s.Skip, s.Max, s.Shard = given.FixedSeed, given.Skip, given.Max, given.Shard
+	s.FixedSelect = given.FixedSelect
+	s.Batch = given.Batch
+	if given.Model != "" {
+		s.Model = given.Model
+	}
+	if given.Device != (onnx.Device{}) {
+		s.Device = given.Device
+	}
+	s.Denoiser = given.Denoiser
+	if d := recorded.Model.Denoiser; d != nil && s.Denoiser == "" {
+		s.Denoiser = d.File
+	}
+	options := given.DataOptions // labels are the data's own; pixels are read as the run read them
+	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
+	s.DataOptions = options
+	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
+		s.Lattice.Round = p.Round
+	}
+	return &recorded, p.certifyAs(recorded)
+}
+
+// certifyAs fills in the run's certification where the plan asks for certificates.
+func (p *PredictPlan) certifyAs(recorded runfolder.Run) error {
+	if p.Certify == nil {
+		return nil
+	}
+	stop, c := p.Certify.Stop, recorded.Parameters.Certification
+	if _, byVotes := c.Method.Votes(); !byVotes {
+		return spec.BadInputf("%s: its scores certify the classes; %s needs votes", p.Run, param.Certify)
+	}
+	c.Class, c.Scores, c.SaveScores, c.ConfidenceRadii, c.Confidence, c.ConfidenceBound, c.Band = certify.Predicted, false, false, nil, "", "", ""
+	if c.N0 < 1 {
+		c.N0 = 100
+	}
+	if stop.Given() {
+		c.Stop = stop
+	}
+	p.Certify = &c
+	return nil
+}
+
+// votes is the maximum number of votes for an answer.
+func (p PredictPlan) votes() int64 {
+	if p.Rule == predict.ByFixed {
+		return p.N
+	}
+	return p.Budget
+}
+
+// statement says what the answers promise.
+func (p PredictPlan) statement(recorded *runfolder.Run) string {
+	s := fmt.Sprintf("An answer differs from the class of the smoothed classifier with probability at most %g for each input.", p.Alpha)
+	if recorded == nil {
+		return s
+	}
+	a := recorded.Parameters.Alpha
+	return s + fmt.Sprintf(" Around an input that the run certifies, every lattice input within the radius gets the certified class or "+
+		"an abstention, except with probability %g + Q·%g for Q queries, even if each query depends on the answers before.", a, p.Alpha)
+}
+
+// answering runs a PredictPlan.
+type answering struct {
+	plan       PredictPlan
+	experiment *experiment.Experiment
+	level      float64 // Alpha without the part that finite words use
+	certifiers runfolder.Certifiers
+	take       func(predict.Answer)
+}
+
+// begin prepares levels and certifiers.
+func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
+	p := a.plan
+	n := p.votes()
+	if c := p.Certify; c != nil {
+		most := max(n, c.N)
+		now.Parameters.Certification = *c
+		now.Parameters.N = most
+		target := now.Target(c.Alpha) // its level allows for the words of all votes
+		now.Parameters.N = c.N
+		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {
+			return spec.BadInput(err)
+		}
+		n = most + c.N0
+	}
+	now.Parameters.N0, now.Parameters.N = 0, n
+	target := now.Target(p.Alpha)
+	a.level = p.Alpha
+	if target.Arithmetic == certify.Exact {
+		a.level = target.Level
+	}
+	if !(a.level > 0) {
+		return spec.BadInputf("%s: too many draws for this noise table: lower the number of votes", param.Alpha)
+	}
+	r.Law, r.Sigma, r.Arithmetic = string(p.Spec.Law.Law().Name()), p.Spec.Sigma, target.Arithmetic.String()
+	return nil
+}
+
+// run answers for all inputs.
+func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Console) error {
+	positions := a.experiment.Positions()
+	bar := progress.Start(console.Progress, "predict", int64(len(positions)), 0)
+	defer bar.Finish()
+	a.take = func(answer predict.Answer) {
+		r.count(answer)
+		bar.Add(1, fmt.Sprintf("%d answered, %d abstained", r.Answered, r.Abstained))
+	}
+	s := a.experiment.Sampler()
+	if a.plan.Certify != nil {
+		s.N0 = a.plan.Certify.N0
+	}
+	next := 0
+	err := s.Run(ctx, func() (smoothing.Experiment, error) {
+		if next == len(positions) {
+			return nil, nil
+		}
+		example, err := a.experiment.Example(positions[next])
+		next++
+		if err != nil {
+			return nil, err
+		}
+		return a.start(example), nil
+	})
+	var dependence *smoothing.DependenceError
+	if errors.As(err, &dependence) {
+		return fmt.Errorf("%w: the smoothed classifier is no function of one input, and has no answer", err)
+	}
+	return err
+}
+
+// count adds an answer.
+func (r *Predicted) count(a predict.Answer) {
+	r.Inputs++
+	r.Samples += a.Samples
+	if a.Class == predict.Abstained {
+		r.Abstained++
+	} else {
+		r.Answered++
+	}
+	if a.Label != nil {
+		r.Labelled++
+		if a.Class == *a.Label {
+			r.Correct++
+		}
+	}
+	r.Answers = append(r.Answers, a)
+}

@@ -1,0 +1,135 @@
+package run
+
+import (
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/predict"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// question is an input that waits for its answer. It implements smoothing.Observer.
+type question struct {
+	*answering
+	example experiment.Example
+	leader  *predict.Leader // of the sequential rule
+	fixed   []int64         // the first votes of the fixed rule [classes + 1]
+	seen    int64           // votes of the estimation phase
+
+	votes     certify.Votes // for the certificate
+	certified bool          // votes are complete
+	answer    predict.Answer
+}
+
+// start returns the question of an example.
+func (a *answering) start(example experiment.Example) *question {
+	outcomes := a.experiment.Model().Classes() + 1 // the last one is a vote for no class
+	q := &question{answering: a, example: example, certified: a.plan.Certify == nil}
+	if a.plan.Rule == predict.ByFixed {
+		q.fixed = make([]int64, outcomes)
+	} else {
+		q.leader = predict.NewLeader(outcomes, a.level)
+	}
+	q.votes.Index, q.votes.Label, q.votes.Quantisation = example.Index, example.Label, example.Quantisation
+	return q
+}
+
+// Input returns the example's index and input.
+func (q *question) Input() (int, smoothing.Input) { return q.example.Index, q.example.Input }
+
+// Restart asks the question again.
+func (q *question) Restart() (smoothing.Experiment, error) { return q.answering.start(q.example), nil }
+
+// Observe passes votes to the rule, in the order of the samples.
+func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
+	if phase == smoothing.Selection {
+		return nil
+	}
+	m := q.experiment.Model().Classes()
+	for ; len(outputs) >= m; outputs = outputs[m:] {
+		if q.seen == q.plan.votes() {
+			return nil
+		}
+		q.seen++
+		outcome := smoothing.Vote(outputs[:m])
+		if outcome < 0 {
+			outcome = m
+		}
+		if q.leader != nil {
+			q.leader.Vote(outcome)
+		} else {
+			q.fixed[outcome]++
+		}
+	}
+	return nil
+}
+
+// firstVotes is the number of votes that the sequential rule draws at once at first. A clear input needs 13 at an alpha
+// of .001.
+const firstVotes = 16
+
+// Goal draws the votes of the certificate first, and then votes until the rule decides.
+func (q *question) Goal(v smoothing.Votes) (int64, error) {
+	if !q.certified {
+		goal, err := q.certifyGoal(v)
+		if err != nil || goal > v.N {
+			return goal, err
+		}
+		q.certified = true
+	}
+	if q.leader == nil {
+		return max(v.N, q.plan.N), nil
+	}
+	if q.leader.Answer() != predict.Abstained || v.N >= q.plan.Budget {
+		return v.N, nil
+	}
+	return min(max(firstVotes, v.N+v.N/4), q.plan.Budget), nil
+}
+
+// certifyGoal returns the number of votes that the certificate needs.
+func (q *question) certifyGoal(v smoothing.Votes) (int64, error) {
+	c := &q.votes
+	c.N, c.None, c.N0, c.None0, c.Clean = v.N, v.None, v.N0, v.None0, &v.Clean
+	c.Counts, c.Counts0 = append(c.Counts[:0], v.Counts...), append(c.Counts0[:0], v.Counts0...)
+	if s := q.certifiers.Stopping; s != nil {
+		return s.Next(*c)
+	}
+	return q.plan.Certify.N, nil
+}
+
+// Finish decides.
+func (q *question) Finish(v smoothing.Votes) error {
+	m := len(v.Counts)
+	a := &q.answer
+	a.Index, a.Moved = q.example.Index, 0
+	if q.example.Label != certify.UnknownLabel {
+		a.Label = &q.example.Label
+	}
+	if q.leader != nil {
+		a.Class, a.Samples, a.Votes, a.None = q.leader.Answer(), q.leader.Votes(), q.leader.Counts()[:m], q.leader.Counts()[m]
+	} else {
+		a.Class, a.Samples, a.Votes, a.None = predict.Fixed(q.fixed, q.level), q.seen, q.fixed[:m], q.fixed[m]
+	}
+	if a.Class == m { // no answer is the most frequent outcome
+		a.Class = predict.Abstained
+	}
+	if q.plan.Round {
+		a.Moved = q.example.Quantisation
+	}
+	if q.plan.Certify == nil {
+		return nil
+	}
+	if s := q.certifiers.Stopping; s != nil {
+		if err := s.Mark(&q.votes); err != nil {
+			return err
+		}
+	}
+	c, err := q.certifiers.Votes.Certify(q.votes)
+	a.Certificate = &c
+	return err
+}
+
+// Emit hands over the answer.
+func (q *question) Emit() error {
+	q.take(q.answer)
+	return nil
+}

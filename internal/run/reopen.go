@@ -1,0 +1,61 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// specOf returns the spec of a recorded run: its law, σ, conditions and reading of the data, and the device on which it
+// ran last. The caller sets the paths, the seed and the examples.
+func specOf(run runfolder.Run) (spec.Spec, error) {
+	ran := run.Runtime
+	if n := len(ran.Resumed); n > 0 {
+		ran = ran.Resumed[n-1].Runtime
+	}
+	device, err := onnx.ParseDevice(ran.Device)
+	if err != nil {
+		return spec.Spec{}, spec.BadInput(err)
+	}
+	return spec.Spec{
+		Model: run.Model.File, DataOptions: run.Data.Options,
+		Smoothing: run.Parameters.Smoothing, Conditions: run.Parameters.Conditions,
+		Device: device, NoiseOn: spec.NoiseOn(ran.NoiseOn), Batch: ran.Batch,
+	}, nil
+}
+
+// latticeOf returns the lattice of a run's noise, for other data. It is nil for noise in floats.
+func latticeOf(run runfolder.Run) *spec.RunLattice {
+	n := run.Noise
+	if n.Distribution == "" {
+		return nil
+	}
+	return &spec.RunLattice{Inputs: n.Inputs, Quantised: n.Quantised, Low: n.Low, High: n.High}
+}
+
+// sameClassifier returns an error if now smooths another classifier than the recorded run: another model, denoiser,
+// adaptation, law, σ, normalisation, precision, noise table or provider. The version of ONNX Runtime may differ;
+// different names such a difference.
+func sameClassifier(then, now runfolder.Run) (different []string, err error) {
+	then.Parameters.Certification = now.Parameters.Certification
+	for _, d := range then.Differences(now) {
+		what := fmt.Sprintf("%s was %s, now %s", d.What, d.First, d.Second)
+		switch {
+		case d.Of == runfolder.OfExtent || slices.Contains([]string{"the data set", "--seed", runfolder.NoiseOnFlag, "rscert", "the folder's format"}, d.What):
+		case d.What == "ONNX Runtime":
+			different = append(different, what)
+		default:
+			return nil, hint.Add(spec.BadInputf("this is not the classifier of the run: %s", what), "certificates of the run say nothing about it; see 'rscert certify %s'", param.Help)
+		}
+	}
+	if then.Noise != now.Noise { // Differences does not look at the noise of other data
+		return nil, spec.BadInputf("this is not the noise of the run: table %.12s… in steps of %s, and %.12s… in steps of %s here",
+			then.Noise.Table, then.Noise.Step, now.Noise.Table, now.Noise.Step)
+	}
+	return different, nil
+}
