@@ -42,7 +42,7 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 // addDataFlags adds the flags for reading the data.
 func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
-	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if they are separate")
+	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if they are separate; none: the data have no labels, or should be read without")
 	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100: coarse_labels; default: chosen by the header")
 	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data uses for the first class of the model: 0 or 1")
 	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names, one per line or as JSON, in the class order of the model; needed if labels or folders are names")

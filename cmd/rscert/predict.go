@@ -240,7 +240,7 @@ func writePredicted(w io.Writer, r *run.Predicted, out string) error {
 		fmt.Fprintf(w, "; %d of %d labels agree with the answer", r.Correct, r.Labelled)
 	}
 	fmt.Fprintf(w, "\n%.1f votes per answer on average, at most %d; %s rule, alpha %g, seed %d\n", float64(r.Samples)/float64(max(r.Inputs, 1)), r.Budget, r.Rule, r.Alpha, r.Seed)
-	fmt.Fprintf(w, "%s\n", r.Statement)
+	fmt.Fprintf(w, "\n%s\n", strings.ReplaceAll(r.Statement, ". ", ".\n"))
 	if out != "" {
 		fmt.Fprintf(w, "the answers are in %s\n", out)
 	}

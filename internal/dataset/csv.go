@@ -29,6 +29,9 @@ func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 		return nil, err
 	}
 	defer file.Close()
+	if opt.unlabelled() && opt.LabelColumn == "" {
+		opt.LabelColumn = "none"
+	}
 	t := csvTable{path: path, opt: opt, limit: memory.Limit()}
 	err = t.read(records)
 	if ctx.Err() != nil {

@@ -95,6 +95,18 @@ func openChecking(ctx context.Context, path string, opt Options) (*Dataset, erro
 	return d, nil
 }
 
+// dropLabels sets all labels to −1 and forgets the classes.
+func (d *Dataset) dropLabels() {
+	for i := range d.labels {
+		d.labels[i] = -1
+	}
+	d.names, d.folders, d.byName, d.labelAt = nil, 0, false, unplaced
+	d.addNote("without labels")
+}
+
+// unplaced is the labelAt of data without labels, in which no label can be wrong.
+func unplaced(int) string { return "no label" }
+
 // checkExample returns an error if one example, together with its intermediate forms while it is read, does not fit in
 // memory.
 func checkExample(shape []int) error {
@@ -193,6 +205,10 @@ func (d *Dataset) settle(opt Options) (err error) {
 		if err := d.resize(opt); err != nil {
 			return err
 		}
+	}
+	if opt.unlabelled() {
+		d.dropLabels()
+		return nil
 	}
 	return d.subtractFirst(opt.FirstLabel)
 }

@@ -63,7 +63,7 @@ var remedies = []remedy{
 	{[]string{".mp4", ".avi", ".mov", ".mkv", ".webm", ".wav", ".mp3", ".flac", ".ogg"}, "", param.Textf(`films and sounds are not read; save the arrays that the model gets: numpy.savez("data.npz", x=x, y=y)`)},
 	{[]string{".txt", ".dat", ".data"}, "", param.Textf("text; if it is a table, call it .csv (fields separated by commas, semicolons) or .tsv (tabs)")},
 	{[]string{".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm", ".pgm"}, "", param.Textf("images of a format that is not read; convert them to PNG, in a folder for each class")},
-	{[]string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}, "", param.Textf("one image; give a folder with a subfolder of images for each class, or a folder of images and %s FILE", param.Labels)},
+	{[]string{".png", ".jpg", ".jpeg", ".bmp", ".webp"}, "", param.Textf("one image; give a folder with a subfolder of images for each class, or a folder of images and %s FILE, or %s none", param.Labels, param.Labels)},
 }
 
 func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, error) {
@@ -75,7 +75,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 		if !hasSuffix(name, f.suffixes) {
 			continue
 		}
-		if f.ownLabels && opt.Labels != "" {
+		if f.ownLabels && opt.Labels != "" && !opt.unlabelled() {
 			return nil, ownLabels(path, opt)
 		}
 		return f.open(ctx, path, opt)
@@ -86,7 +86,7 @@ func open(ctx context.Context, path string, dir bool, opt Options) (*Dataset, er
 		}
 	}
 	if isPickle(path) {
-		if opt.Labels != "" {
+		if opt.Labels != "" && !opt.unlabelled() {
 			return nil, ownLabels(path, opt)
 		}
 		return openPickle(ctx, path, opt)
@@ -173,7 +173,7 @@ func openArchives(ctx context.Context, path string, opt Options) (*Dataset, erro
 			return nil, err
 		case len(files) == 0:
 			continue
-		case opt.Labels != "":
+		case opt.Labels != "" && !opt.unlabelled():
 			return nil, fmt.Errorf("%s: hold their own labels, so %s has no use", files[0], opt.Labels)
 		case suffix == ".tar":
 			return openTars(ctx, files, opt)

@@ -99,7 +99,11 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 			return nil, err
 		}
 	}
-	y, labelAt, err := readLabels(ctx, labels)
+	y, labelAt, noted := make([]int, dims[0]), unplaced, "labels not read"
+	if !opt.unlabelled() {
+		noted = "labels of " + filepath.Base(labels)
+		y, labelAt, err = readLabels(ctx, labels)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +126,7 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 		return nil
 	}
 	d.bytes = true
-	d.addNote("images of %s, labels of %s, bytes scaled to [0,1]", filepath.Base(images), filepath.Base(labels))
+	d.addNote("images of %s, %s, bytes scaled to [0,1]", filepath.Base(images), noted)
 	return d, nil
 }
 

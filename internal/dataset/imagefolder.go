@@ -23,7 +23,7 @@ import (
 // Options.ClassNames numbers the classes. Without it, the labels are the folder names if all of them are numbers. Other
 // folders are numbered in the order of their names (bytewise, like Python's sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
-	if opt.Labels != "" {
+	if opt.Labels != "" && !opt.unlabelled() {
 		return openFlatImages(ctx, root, opt)
 	}
 	names, err := readClassNames(opt.ClassNames)
@@ -50,8 +50,14 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	}
 	if len(images) == 0 {
 		flat, err := imagesIn(root)
+		if err == nil && len(flat) > 0 && opt.unlabelled() {
+			for _, path := range flat {
+				images = append(images, fileImage(path, 0))
+			}
+			return assemble(ctx, "images", images, opt)
+		}
 		if err == nil && len(flat) > 0 {
-			return nil, param.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; %s FILE gives their labels: a table of file names and labels, or a label a line", root, param.Labels)
+			return nil, param.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; %s FILE gives their labels: a table of file names and labels, or a label a line; %s none if there are none", root, param.Labels, param.Labels)
 		}
 		return nil, fmt.Errorf("%s: no data in this folder: neither IDX files, CIFAR batches, x.npy and y.npy, Parquet or tar files, nor a subfolder of images for each class", root)
 	}

@@ -181,6 +181,10 @@ func (t *csvTable) columnName(k int) string {
 
 // takeOtherLabels takes the labels from the file Options.Labels.
 func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
+	if t.opt.unlabelled() {
+		d.labels, d.labelAt = make([]int, t.rows()), unplaced
+		return nil
+	}
 	labels, labelAt, err := readLabels(ctx, t.opt.Labels)
 	if err == nil && len(labels) != t.rows() {
 		err = fmt.Errorf("%s: %d labels for the %d rows of %s", t.opt.Labels, len(labels), t.rows(), t.path)

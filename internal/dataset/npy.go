@@ -51,6 +51,14 @@ func (a *array) readAt(dst []byte, e int) error {
 	return fmt.Errorf("%s: %w", a.elementAt(e), err)
 }
 
+// noLabels returns a label for each example of data without labels.
+func (a *array) noLabels() ([]int, error) {
+	if len(a.Shape) == 0 || memory.Check(8*int64(min(a.Shape[0], math.MaxInt32))) != nil || a.Shape[0] > math.MaxInt32 {
+		return nil, fmt.Errorf("%s: shape %v: %w", a.name, a.Shape, memory.Check(-1))
+	}
+	return make([]int, a.Shape[0]), nil
+}
+
 // labels returns the labels that the array holds: class numbers [N] or [N,1], or one-hot rows [N,C].
 func (a *array) labels() ([]int, error) {
 	columns := 1
@@ -320,12 +328,19 @@ func openNPY(ctx context.Context, path string, opt Options) (*Dataset, error) {
 			return nil, err
 		}
 	}
-	y, labelAt, err := readLabels(ctx, labels)
+	x, f, err := readArray(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	x, f, err := readArray(ctx, path)
+	var y []int
+	labelAt := unplaced
+	if opt.unlabelled() {
+		y, err = x.noLabels()
+	} else {
+		y, labelAt, err = readLabels(ctx, labels)
+	}
 	if err != nil {
+		_ = f.Close()
 		return nil, err
 	}
 	d, err := x.dataset("NumPy .npy", y, labelAt)
@@ -362,7 +377,9 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	}
 	var labels []int
 	var labelAt func(int) string
-	if opt.Labels != "" {
+	if opt.unlabelled() {
+		labelAt = unplaced
+	} else if opt.Labels != "" {
 		labels, labelAt, err = readLabels(ctx, opt.Labels)
 	} else {
 		var a *array
@@ -377,6 +394,11 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	inputs, err := readMember(ctx, path, f, x)
 	if err != nil {
 		return nil, err
+	}
+	if opt.unlabelled() {
+		if labels, err = inputs.noLabels(); err != nil {
+			return nil, err
+		}
 	}
 	d, err := inputs.dataset("NumPy .npz", labels, labelAt)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 // the names below.
 type Options struct {
 	// Labels is the file of the labels, for formats that store them separately (IDX, .npy, .npz without labels, a flat
-	// folder of images). If it is empty, Open looks for the file beside the data.
+	// folder of images). If it is empty, Open looks for the file beside the data. NoLabels means that the data have no
+	// labels, or none that should be read.
 	Labels string `json:"labels,omitzero"`
 	// LabelColumn is the column of a table that holds the labels: 'first', 'last', 'none' (they are in the file
 	// Labels), a name, or an index from 0. If it is empty, the header decides, and an unclear table is refused.
@@ -28,10 +29,17 @@ type Options struct {
 	Interpolation Interpolation `json:"interpolation,omitzero"` // filter of Resize
 }
 
+// NoLabels is the value of Options.Labels for data without labels. Every label is then −1.
+const NoLabels = "none"
+
+func (o Options) unlabelled() bool { return o.Labels == NoLabels }
+
 func (o Options) validate() error {
 	switch {
 	case o.FirstLabel != 0 && o.FirstLabel != 1:
 		return param.Errorf("%s %d: want 0 or 1", param.FirstLabel, o.FirstLabel)
+	case o.FirstLabel != 0 && o.unlabelled():
+		return param.Errorf("%s %d has no use with %s %s", param.FirstLabel, o.FirstLabel, param.Labels, NoLabels)
 	case o.LabelColumn == "none" && o.Labels == "":
 		return param.Errorf("%s none: %s FILE must hold the labels then", param.LabelColumn, param.Labels)
 	}
