@@ -209,6 +209,9 @@ func (l *Leader) strike() {
 	}
 }
 
+// Decided reports whether the rule needs no more votes. It may have struck every outcome, and then has no answer.
+func (l *Leader) Decided() bool { return l.decided }
+
 // Answer returns the answer so far: a class, or Abstained while the votes do not decide.
 func (l *Leader) Answer() int { return l.answer }
 

@@ -79,7 +79,7 @@ func (q *question) Goal(v smoothing.Votes) (int64, error) {
 	if q.leader == nil {
 		return max(v.N, q.plan.N), nil
 	}
-	if q.leader.Answer() != predict.Abstained || v.N >= q.plan.Budget {
+	if q.leader.Decided() || v.N >= q.plan.Budget {
 		return v.N, nil
 	}
 	return min(max(firstVotes, v.N+v.N/4), q.plan.Budget), nil
