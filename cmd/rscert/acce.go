@@ -88,13 +88,13 @@ decides whether a class is certified.
 With --tau, the classifier answers only where its confidence is at least τ. The
 command then bounds the share of answers that an attack makes wrong by E/(E+C). Here E
 counts the examples whose answer may be wrong, and C counts the examples whose answer
-is right under every attack. With probability 1 − delta, the share is at most
-(E+k)/(E+C).
+is right under every attack. That bound holds if every bound in the file holds; with
+probability 1 − delta, the share is at most (E+k)/(E+C), with the k from above.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
 index, confidence (without attack), radius, examples, alpha and certified are
-optional. A row with certified = 0 bounds the score of the label, and only --tau
-counts such rows. The format is CSV, JSON lines or npz, or one of these as .gz. With
+optional. In a row with certified = 0, lower and upper bound the score of the label
+instead of the predicted class; such rows count for --tau alone. The format is CSV, JSON lines or npz, or one of these as .gz. With
 -, the command reads stdin. For a run folder, it reads bounds.csv.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert acce run

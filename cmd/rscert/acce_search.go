@@ -32,7 +32,7 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	f.Float64Var(&o.admm.Rho, "admm-rho", first.Rho, "admm: initial penalty ρ")
 	f.Float64SliceVar(&o.admm.Growths, "admm-rho-growth", paper.Growths, "admm: `factors` that multiply ρ after each step")
 	f.Float64Var(&o.admm.MaxRho, "admm-rho-max", first.MaxRho, "admm: largest ρ")
-	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "admm: number of steps per run; each combination of the lists is a run")
+	integerVar(f, &o.admm.Steps, "admm-steps", paper.Steps, "admm: number of steps for each combination of the values in the lists")
 	choiceListVar(f, &o.dece.Starts, "dece-starts", dece.StartsFrom(true), admm.Starts, "dece: `confidences` of the start: "+admm.Starts.String())
 	integerVar(f, &o.dece.Random, "dece-random-starts", 0, "dece: number of additional random starts, uniform within the bounds")
 	integerVar(f, &o.dece.Seed, "dece-seed", 1, "dece: seed of the random starts")

@@ -47,7 +47,7 @@ func newSlurm(s streams) *cobra.Command {
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Spread a run over a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which is recorded. Options before -- that are not flags of this
+share one seed, which is recorded. Before the --, options that are not flags of this
 command go to sbatch. Run the command on a machine that can submit jobs. The model,
 the data, rscert and the run folder RUN must have the same paths on all machines.
 

@@ -24,8 +24,8 @@ func newSplitTangent(a *ScoreAccumulator, k int64, alpha float64) *splitTangent 
 	}
 }
 
-// TangentSamples returns the number of the n estimation samples that fix the guess of tangent when n0 = 0: a twentieth
-// of n, but at least 1 and at most 1,024. In all other cases it returns 0. A twentieth is near the best from n = 100 to
+// TangentSamples returns how many estimation samples choose the tangent if there are no selection samples (n0 = 0): n/20,
+// but at least 1 and at most 1,024. In all other cases it returns 0. A twentieth is near the best from n = 100 to
 // 1,000 (docs/scores-tables.md).
 func (p ConfidenceParams) TangentSamples(n0, n int64) int64 {
 	if p.Method != ConfidenceTangent || len(p.Radii) == 0 || n0 > 0 || n < 2 {

@@ -34,7 +34,7 @@ type named interface {
 	fmt.Stringer
 }
 
-// entry is a Row and, if the kind has one, the function that implements the method.
+// entry is a method of a table: its row in help and docs, and the function that implements it, if there is one.
 type entry[M named, F any] struct {
 	name   M
 	sound  bool

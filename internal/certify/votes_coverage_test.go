@@ -260,8 +260,8 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 			continue
 		}
 		compared++
-		// estimate approximates the number of votes whose Clopper–Pearson bound is Φ(r/σ). It lies z standard
-		// deviations above n·Φ(r/σ), where z belongs to α.
+		// estimate approximates the number of votes whose Clopper–Pearson bound is Φ(r/σ). This number lies about z
+		// standard deviations above n·Φ(r/σ), where z is the 1 − α quantile.
 		estimate := func(r float64) float64 {
 			p := 0.5 * math.Erfc(-r/sigma/math.Sqrt2)
 			z := -quantileNear(alpha)
