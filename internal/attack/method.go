@@ -16,6 +16,10 @@ const (
 	FGSM Method = "fgsm"
 	// PGD takes many steps along the gradient from a random start (Madry et al. 2018).
 	PGD Method = "pgd"
+	// FAB steps past the nearest boundary and back, for the smallest perturbation (Croce & Hein 2020b).
+	FAB Method = "fab"
+	// FABTargeted is FAB towards one class at a time.
+	FABTargeted Method = "fab-t"
 	// Square changes random squares and uses scores alone (Andriushchenko et al. 2020).
 	Square Method = "square"
 )
@@ -33,7 +37,9 @@ type definition struct {
 var definitions = []definition{
 	{FGSM, "one step along the gradient", true, []Norm{Linf, L2}, 1, (*Search).climb},
 	{PGD, "many steps, from random starts", true, []Norm{Linf, L2}, 40, (*Search).climb},
-	{Square, "random squares, without gradients, for linf", false, []Norm{Linf}, 1000, (*Search).square},
+	{FAB, "smallest perturbation: past the nearest boundary and back", true, []Norm{Linf, L2}, 100, (*Search).fab},
+	{FABTargeted, "fab towards each of the 9 likeliest other classes", true, []Norm{Linf, L2}, 100, (*Search).fabTargeted},
+	{Square, "random squares, without gradients", false, []Norm{Linf, L2}, 1000, (*Search).square},
 }
 
 // Methods lists all attacks.
@@ -62,6 +68,9 @@ func (m *Method) UnmarshalText(text []byte) error { return Methods.Unmarshal(tex
 
 // UsesGradients reports whether the attack needs gradients.
 func (m Method) UsesGradients() bool { return m.definition().gradients }
+
+// UsesDifferences reports whether the attack's gradients are of differences of two logits, not of a loss.
+func (m Method) UsesDifferences() bool { return m == FAB || m == FABTargeted }
 
 // Norms returns the norms in which the attack can bound a perturbation.
 func (m Method) Norms() []Norm { return m.definition().norms }

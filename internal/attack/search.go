@@ -48,13 +48,15 @@ type Search struct {
 	Method     Method
 	Classifier Classifier
 	Gradients  Gradients // of methods that use them
-	Shape      []int     // of an example
-	Steps      int       // of PGD; queries of Square
-	StepSize   float64   // of PGD
-	Restarts   int       // of PGD
-	Seed       uint64
-	Workers    int
-	Progress   func(done int) // called with the number of examples settled; may be nil
+	// Differences serve FAB in place of Gradients.
+	Differences Differences
+	Shape       []int   // of an example
+	Steps       int     // of PGD and FAB; queries of Square
+	StepSize    float64 // of PGD
+	Restarts    int     // of PGD and FAB
+	Seed        uint64
+	Workers     int
+	Progress    func(done int) // called with the number of examples settled; may be nil
 }
 
 // Run attacks the examples. Their values must be in the box.
