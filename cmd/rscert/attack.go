@@ -38,7 +38,7 @@ itself confirms every success. Results do not depend on --batch or --threads.
 
 The methods:
 ` + attackList() + `
-fgsm and pgd need the model's gradients, which rscert writes as an ONNX graph. Where an
+All but square need the model's gradients, which rscert writes as an ONNX graph. Where an
 operator has no gradient the error names it; square works on every model. Attacks by
 gradients can fail on a model that hides its gradients: compare them with square.
 
@@ -82,9 +82,9 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` of the data's values; without limits: --box=-inf,inf; default: 0,1")
 	choiceVar(f, &p.Method, "attack", attack.PGD, attack.Methods, attack.Methods.Described())
 	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "what fgsm and pgd make large: "+grad.Losses.Described())
-	integerVar(f, &p.Steps, "steps", 0, "steps of pgd, or queries of square; 0 = 40 steps, 1000 queries")
+	integerVar(f, &p.Steps, "steps", 0, "steps of pgd and fab, or queries of square; 0 = 40 steps of pgd, 100 of fab, 1000 queries")
 	f.Float64Var(&p.StepSize, "step-size", 0, "length of a step of pgd; 0 = 2.5·eps/steps")
-	integerVar(f, &p.Restarts, "restarts", 1, "random starts of pgd")
+	integerVar(f, &p.Restarts, "restarts", 1, "random starts of pgd; starts of fab, of which the first is the example")
 	f.StringVar(&p.Out, "out", "", "new `folder` for the result and the adversarial inputs")
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -135,6 +135,8 @@ func writeAttack(w io.Writer, r *run.Attacked) error {
 		how = fmt.Sprintf("%s, loss %s", r.Attack, r.Loss)
 	case attack.PGD:
 		how = fmt.Sprintf("%s, loss %s, %d steps of %.3g, random starts: %d", r.Attack, r.Loss, r.Steps, r.StepSize, r.Restarts)
+	case attack.FAB, attack.FABTargeted:
+		how = fmt.Sprintf("%s, %d steps, starts: %d", r.Attack, r.Steps, r.Restarts)
 	case attack.Square:
 		how = fmt.Sprintf("%s, %d queries", r.Attack, r.Steps)
 	}

@@ -126,11 +126,12 @@ type linearGradients struct {
 
 func (g linearGradients) Examples() int { return g.examples }
 
-func (g linearGradients) Run(ctx context.Context, x []float32, labels []int64, scores, gradient []float32) error {
+func (g linearGradients) Run(ctx context.Context, x []float32, labels, _ []int64, scores, losses, gradient []float32) error {
 	if err := g.linear.Run(ctx, x, scores); err != nil {
 		return err
 	}
 	for i, label := range labels {
+		losses[i] = float32(-margin(scores[2*i:2*i+2], int(label)))
 		sign := g.backward
 		if label == 1 {
 			sign = -sign
@@ -181,7 +182,7 @@ func newLinear() *linear {
 func newSearch(l *linear, method Method, norm Norm, epsilon float64) *Search {
 	inf := float32(math.Inf(1))
 	return &Search{
-		Threat: Threat{norm, epsilon, -inf, inf}, Method: method, Classifier: l, Gradients: linearGradients{l, 3}, Differences: linearDifferences{linearGradients{l, 3}},
+		Threat: Threat{norm, epsilon, -inf, inf}, Method: method, Classifier: l, Gradients: linearGradients{l, 3},
 		Shape: []int{len(l.w)}, Steps: 30, StepSize: epsilon / 8, Restarts: 2, Seed: 9, Workers: 2,
 	}
 }
@@ -252,7 +253,6 @@ func testBatches(t *testing.T, method Method, norm Norm) {
 		all, _ := examplesOf(l, 20, norm)
 		s := newSearch(l, method, norm, .5)
 		l.batch, s.Workers, s.Gradients = c.batch, c.workers, linearGradients{l, c.examples}
-		s.Differences = linearDifferences{linearGradients{l, c.examples}}
 		found, err := s.Run(t.Context(), all)
 		if err != nil {
 			t.Fatal(err)

@@ -19,30 +19,15 @@ const (
 	fabSections  = 3    // steps of the final search
 )
 
-// Differences gives, for Examples inputs, each with a label and a rival class, the difference of logits
-// z_rival − z_label and its gradient in the input. Several goroutines may run it.
-type Differences interface {
-	Examples() int
-	Run(ctx context.Context, x []float32, labels, rivals []int64, differences, gradient []float32) error
-}
-
 // fab runs the fast adaptive boundary attack, which looks for the smallest perturbation (Croce & Hein 2020b, algorithm
 // 1). Each step makes the logits linear at x, takes the nearest boundary between the label and another class, and goes
 // past it: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here d and d₀ lead from x and the example x₀ to the boundary in the box,
 // and α = min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
-// A restart begins at a random input, and attacks only examples that nothing has broken before.
+// A restart begins at a random input, and attacks only examples that nothing has broken before. The losses of Gradients
+// must be grad.Difference.
 func (s *Search) fab(ctx context.Context, targets []*target) error {
-	classes := s.Classifier.Classes()
 	for restart := range max(1, s.Restarts) {
-		chases := s.chases(standing(targets), restart, restart, func(t *target) []int {
-			all := make([]int, 0, classes-1)
-			for class := range classes {
-				if class != t.Label {
-					all = append(all, class)
-				}
-			}
-			return all
-		})
+		chases := s.chases(standing(targets), restart, restart, func(t *target) []int { return t.others })
 		if err := s.chase(ctx, chases); err != nil {
 			return err
 		}
@@ -53,52 +38,16 @@ func (s *Search) fab(ctx context.Context, targets []*target) error {
 // fabTargeted runs FAB towards one class at a time: the 9 classes with the largest scores after the label. It takes one
 // gradient a step, where fab takes one for each other class. A success in any class counts.
 func (s *Search) fabTargeted(ctx context.Context, targets []*target) error {
-	rivals, err := s.rivals(ctx, targets)
-	if err != nil {
-		return err
-	}
 	restarts := max(1, s.Restarts)
 	for k := range min(fabRivals, s.Classifier.Classes()-1) {
 		for restart := range restarts {
-			chases := s.chases(standing(targets), restart, k*restarts+restart, func(t *target) []int { return rivals[t][k : k+1] })
+			chases := s.chases(standing(targets), restart, k*restarts+restart, func(t *target) []int { return t.others[k : k+1] })
 			if err := s.chase(ctx, chases); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// rivals returns the classes other than the label, in the order of the examples' scores, largest first.
-func (s *Search) rivals(ctx context.Context, targets []*target) (map[*target][]int, error) {
-	inputs := make([][]float32, len(targets))
-	for i, t := range targets {
-		inputs[i] = t.Values
-	}
-	scores, err := s.scores(ctx, inputs)
-	if err != nil {
-		return nil, err
-	}
-	ranked := make(map[*target][]int)
-	for i, t := range targets {
-		var order []int
-		for class := range scores[i] {
-			if class != t.Label {
-				order = append(order, class)
-			}
-		}
-		slices.SortStableFunc(order, func(a, b int) int {
-			switch {
-			case scores[i][a] > scores[i][b]:
-				return -1
-			case scores[i][a] < scores[i][b]:
-				return 1
-			}
-			return 0
-		})
-		ranked[t] = order
-	}
-	return ranked, nil
 }
 
 // chase is FAB on one example.
@@ -147,13 +96,12 @@ func (s *Search) leap(x []float32, rng *rand.Rand) {
 // chase takes all steps, then searches between each example and the closest adversarial input found.
 func (s *Search) chase(ctx context.Context, chases []*chase) error {
 	for range s.Steps {
-		err := s.parallel(len(chases), s.Differences.Examples(), func(i, j int) error { return s.linearise(ctx, chases[i:j]) })
+		err := s.parallel(len(chases), s.Gradients.Examples(), func(i, j int) error { return s.advance(ctx, chases[i:j]) })
 		if err != nil {
 			return err
 		}
 		inputs := make([][]float32, len(chases))
 		for i, c := range chases {
-			s.cross(c)
 			inputs[i] = c.x
 		}
 		scores, err := s.scores(ctx, inputs)
@@ -173,9 +121,10 @@ func (s *Search) chase(ctx context.Context, chases []*chase) error {
 	return s.closeIn(ctx, chases)
 }
 
-// linearise finds the nearest boundary of each chase, where the distance is |difference|/‖gradient‖ in the dual norm.
-func (s *Search) linearise(ctx context.Context, chases []*chase) error {
-	n, d := s.Differences.Examples(), len(chases[0].x)
+// advance finds the nearest boundary of each chase, where the distance is |difference|/‖gradient‖ in the dual norm, and
+// moves the chase past it.
+func (s *Search) advance(ctx context.Context, chases []*chase) error {
+	n, d := s.Gradients.Examples(), len(chases[0].x)
 	var x []float32
 	labels, rivals := make([]int64, n), make([]int64, n)
 	for row := range n { // copies of the last chase fill up
@@ -185,12 +134,12 @@ func (s *Search) linearise(ctx context.Context, chases []*chase) error {
 	for _, c := range chases {
 		c.slope, c.away = nil, math.Inf(1)
 	}
-	differences, gradient := make([]float32, n), make([]float32, n*d)
+	scores, differences, gradient := make([]float32, n*s.Classifier.Classes()), make([]float32, n), make([]float32, n*d)
 	for k := range chases[0].rivals {
 		for row := range n {
 			rivals[row] = int64(chases[min(row, len(chases)-1)].rivals[k])
 		}
-		if err := s.Differences.Run(ctx, x, labels, rivals, differences, gradient); err != nil {
+		if err := s.Gradients.Run(ctx, x, labels, rivals, scores, differences, gradient); err != nil {
 			return err
 		}
 		for row, c := range chases {
@@ -198,9 +147,7 @@ func (s *Search) linearise(ctx context.Context, chases []*chase) error {
 		}
 	}
 	for _, c := range chases {
-		if c.slope == nil {
-			c.found.Flat++
-		}
+		s.cross(c)
 	}
 	return nil
 }
@@ -219,9 +166,10 @@ func (c *chase) consider(n Norm, difference float64, gradient []float32) {
 	}
 }
 
-// cross moves a chase past its boundary.
+// cross moves a chase past its boundary, or counts that there is none.
 func (s *Search) cross(c *chase) {
 	if c.slope == nil {
+		c.found.Flat++
 		return
 	}
 	gap, origin := -c.difference, -c.difference // of x and of the example

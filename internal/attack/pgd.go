@@ -42,14 +42,14 @@ func (s *Search) climb(ctx context.Context, targets []*target) error {
 func (s *Search) ascend(ctx context.Context, targets []*target, candidates [][]float32, restart int) error {
 	n, d, m := s.Gradients.Examples(), len(targets[0].Values), s.Classifier.Classes()
 	x, labels := s.start(targets, restart)
-	scores, gradient := make([]float32, n*m), make([]float32, n*d)
+	scores, losses, gradient := make([]float32, n*m), make([]float32, n), make([]float32, n*d)
 	steps, length := s.Steps, s.StepSize
 	if s.Method == FGSM {
 		steps, length = 1, s.Epsilon
 	}
 	climbing := len(targets)
 	for step := 0; step < steps && climbing > 0; step++ {
-		if err := s.Gradients.Run(ctx, x, labels, scores, gradient); err != nil {
+		if err := s.Gradients.Run(ctx, x, labels, labels, scores, losses, gradient); err != nil {
 			return err
 		}
 		for row, t := range targets {

@@ -1,10 +1,12 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/rscert/rscert/internal/smoothing"
@@ -13,11 +15,11 @@ import (
 // Classifier gives scores. Several goroutines may run it, and an example's scores do not depend on its batch.
 type Classifier = smoothing.Classifier
 
-// Gradients gives the scores of Examples inputs with labels, and the gradient of a loss in each input. Several
-// goroutines may run it.
+// Gradients gives the scores of Examples inputs, the losses of a loss function, and the gradient of each loss in its
+// input. targets are the classes that targeted attacks aim at; other losses ignore them. Several goroutines may run it.
 type Gradients interface {
 	Examples() int
-	Run(ctx context.Context, x []float32, labels []int64, scores, gradient []float32) error
+	Run(ctx context.Context, x []float32, labels, targets []int64, scores, losses, gradient []float32) error
 }
 
 // Example is an input to attack.
@@ -48,15 +50,13 @@ type Search struct {
 	Method     Method
 	Classifier Classifier
 	Gradients  Gradients // of methods that use them
-	// Differences serve FAB in place of Gradients.
-	Differences Differences
-	Shape       []int   // of an example
-	Steps       int     // of PGD and FAB; queries of Square
-	StepSize    float64 // of PGD
-	Restarts    int     // of PGD and FAB
-	Seed        uint64
-	Workers     int
-	Progress    func(done int) // called with the number of examples settled; may be nil
+	Shape      []int     // of an example
+	Steps      int       // of PGD and FAB; queries of Square
+	StepSize   float64   // of PGD
+	Restarts   int       // of PGD and FAB
+	Seed       uint64
+	Workers    int
+	Progress   func(done int) // called with the number of examples settled; may be nil
 }
 
 // Run attacks the examples. Their values must be in the box.
@@ -89,7 +89,7 @@ func (s *Search) group(ctx context.Context, examples []Example, found []Found) e
 	for i, x := range examples {
 		found[i] = Found{Index: x.Index, Label: x.Label, Clean: smoothing.Vote(scores[i])}
 		if found[i].Correct() {
-			targets = append(targets, &target{Example: x, found: &found[i]})
+			targets = append(targets, &target{Example: x, found: &found[i], others: others(scores[i], x.Label)})
 		}
 	}
 	return s.Method.definition().run(s, ctx, targets)
@@ -98,7 +98,20 @@ func (s *Search) group(ctx context.Context, examples []Example, found []Found) e
 // target is an example that is still right.
 type target struct {
 	Example
-	found *Found
+	found  *Found
+	others []int // the other classes, largest score of the example itself first
+}
+
+// others returns all classes but the label, the largest score first.
+func others(scores []float32, label int) []int {
+	all := make([]int, 0, len(scores))
+	for k := range scores {
+		if k != label {
+			all = append(all, k)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	return all
 }
 
 // random returns the example's own random numbers: they do not depend on which examples are attacked beside it.

@@ -162,6 +162,8 @@ func (p *AttackPlan) settle() error {
 		p.Steps, p.StepSize, p.Restarts = 1, p.Threat.Epsilon, 1
 	case attack.PGD:
 		p.StepSize = cmp.Or(p.StepSize, 2.5*p.Threat.Epsilon/float64(p.Steps))
+	case attack.FAB, attack.FABTargeted:
+		p.StepSize, p.Loss = 0, ""
 	case attack.Square:
 		p.StepSize, p.Restarts, p.Loss = 0, 1, ""
 	}
@@ -186,14 +188,18 @@ func (p *AttackPlan) search(ctx context.Context, e *experiment.Experiment, conso
 	if e.Model().Settings().Independence != onnx.Proved {
 		examples = 1
 	}
-	g, err := e.Model().Gradient(ctx, grad.Objective{Loss: p.Loss, Examples: examples})
+	objective := grad.Objective{Loss: p.Loss, Examples: examples}
+	if p.Method.UsesDifferences() {
+		objective.Loss = grad.Difference
+	}
+	g, err := e.Model().Gradient(ctx, objective)
 	if err != nil {
-		return nil, nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square, for norm linf, uses no gradients", param.Attack))
+		return nil, nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square uses no gradients", param.Attack))
 	}
 	if why := g.OnHost(); why != nil {
 		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)
 	}
-	s.Gradients = &fedGradients{g, e, examples}
+	s.Gradients = &fedGradients{g, e, objective}
 	return s, g, nil
 }
 
@@ -298,17 +304,24 @@ func feed(e *experiment.Experiment, values []float32) []float32 {
 // fedGradients are the gradients in the data's values.
 type fedGradients struct {
 	*onnx.Gradient
-	e        *experiment.Experiment
-	examples int
+	e         *experiment.Experiment
+	objective grad.Objective
 }
 
 // Examples is the number of inputs of a Run.
-func (f *fedGradients) Examples() int { return f.examples }
+func (f *fedGradients) Examples() int { return f.objective.Examples }
 
-// Run gives the scores and the gradients of the loss in examples' values.
-func (f *fedGradients) Run(ctx context.Context, values []float32, labels []int64, scores, gradient []float32) error {
-	d, loss, inner := f.e.Model().InputLen(), make([]float32, f.examples), make([]float32, len(gradient))
-	if err := f.Gradient.Run(ctx, feed(f.e, values), nil, labels, scores, loss, inner); err != nil {
+// Run gives the scores, the losses, and the gradients of the losses in examples' values.
+func (f *fedGradients) Run(ctx context.Context, values []float32, labels, targets []int64, scores, losses, gradient []float32) error {
+	d, inner := f.e.Model().InputLen(), make([]float32, len(gradient))
+	if len(f.objective.LabelShape()) == 2 {
+		pairs := make([]int64, 0, 2*len(labels))
+		for i, label := range labels {
+			pairs = append(pairs, label, targets[i])
+		}
+		labels = pairs
+	}
+	if err := f.Gradient.Run(ctx, feed(f.e, values), nil, labels, scores, losses, inner); err != nil {
 		return err
 	}
 	for i := 0; i < len(inner); i += d {
