@@ -15,7 +15,6 @@ const (
 	fabOvershoot = 1.05 // η: a step goes this many times as far as the boundary
 	fabBackward  = .9   // β: a step back from an adversarial input keeps this share of the perturbation
 	fabStart     = .5   // the norm of a random start, as a share of ε
-	fabRivals    = 9    // the classes that the targeted attack tries
 	fabSections  = 3    // steps of the final search
 )
 
@@ -23,31 +22,18 @@ const (
 // 1). Each step makes the logits linear at x, takes the nearest boundary between the label and another class, and goes
 // past it: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here d and d₀ lead from x and the example x₀ to the boundary in the box,
 // and α = min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
-// A restart begins at a random input, and attacks only examples that nothing has broken before. The losses of Gradients
-// must be grad.Difference.
+//
+// A restart begins at a random input, and attacks only examples that nothing has broken before. With Targets, the
+// search steps to the boundary of one class in each round, which takes one gradient a step in place of one for each
+// other class; a success in any class counts. The loss of Gradients must be grad.Difference.
 func (s *Search) fab(ctx context.Context, targets []*target) error {
-	for restart := range max(1, s.Restarts) {
-		chases := s.chases(standing(targets), restart, restart, func(t *target) []int { return t.others })
-		if err := s.chase(ctx, chases); err != nil {
-			return err
+	return s.rounds(targets, func(round int) error {
+		chases := make([]*chase, 0, len(targets))
+		for _, t := range standing(targets) {
+			chases = append(chases, s.newChase(t, round))
 		}
-	}
-	return nil
-}
-
-// fabTargeted runs FAB towards one class at a time: the 9 classes with the largest scores after the label. It takes one
-// gradient a step, where fab takes one for each other class. A success in any class counts.
-func (s *Search) fabTargeted(ctx context.Context, targets []*target) error {
-	restarts := max(1, s.Restarts)
-	for k := range min(fabRivals, s.Classifier.Classes()-1) {
-		for restart := range restarts {
-			chases := s.chases(standing(targets), restart, k*restarts+restart, func(t *target) []int { return t.others[k : k+1] })
-			if err := s.chase(ctx, chases); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return s.chase(ctx, chases)
+	})
 }
 
 // chase is FAB on one example.
@@ -64,16 +50,16 @@ type chase struct {
 	distance float64
 }
 
-// chases starts FAB on each target: at the example or, in a restart, at a random input, drawn with the given number.
-func (s *Search) chases(targets []*target, restart, draw int, rivals func(*target) []int) []*chase {
-	all := make([]*chase, len(targets))
-	for i, t := range targets {
-		all[i] = &chase{target: t, rivals: rivals(t), x: slices.Clone(t.Values), distance: math.Inf(1)}
-		if restart > 0 {
-			s.leap(all[i].x, s.random(t, draw))
-		}
+// newChase starts FAB on a target: at the example or, in a restart, at a random input.
+func (s *Search) newChase(t *target, round int) *chase {
+	c := &chase{target: t, rivals: t.others, x: slices.Clone(t.Values), distance: math.Inf(1)}
+	if s.Targets > 0 {
+		c.rivals = []int{t.aim}
 	}
-	return all
+	if round%max(1, s.Restarts) > 0 {
+		s.leap(c.x, s.random(t, round))
+	}
+	return c
 }
 
 // leap moves x, in place, by a random perturbation of norm ε/2, then into the box: uniform values for Linf, Gaussian for

@@ -108,7 +108,7 @@ func (a *affine) examples(n int, low, high float32) (all []Example) {
 
 func (a *affine) search(method Method, threat Threat) *Search {
 	return &Search{
-		Threat: threat, Method: method, Classifier: a, Gradients: affineGradients{a},
+		Threat: threat, Method: method, Targets: method.Targets(), Classifier: a, Gradients: affineGradients{a},
 		Shape: []int{a.InputLen()}, Steps: 30, Restarts: 1, Seed: 3, Workers: 1,
 	}
 }
@@ -117,7 +117,7 @@ func (a *affine) search(method Method, threat Threat) *Search {
 // and nothing where that is beyond ε.
 func TestFABExact(t *testing.T) {
 	inf := float32(math.Inf(1))
-	for _, method := range []Method{FAB, FABTargeted} {
+	for _, method := range []Method{FAB, FABT} {
 		for _, norm := range Norms.Values() {
 			a := newAffine(6, 20)
 			all := a.examples(25, -2, 2)
@@ -138,7 +138,7 @@ func TestFABExact(t *testing.T) {
 				}
 				broken++
 				// The targeted attack stops at the first class that it reaches within ε.
-				if method == FABTargeted {
+				if method == FABT {
 					nearest = distances[f.Class]
 				}
 				if f.Distance < nearest*(1-1e-6) || f.Distance > nearest*(1+1e-3) {
@@ -197,18 +197,11 @@ func TestFABBox(t *testing.T) {
 	}
 }
 
-// TestOthers: the other classes are in the order of their scores, equal ones in the order of classes.
-func TestOthers(t *testing.T) {
-	if got := others([]float32{1, 5, 2, 5, 7, 2}, 1); !slices.Equal(got, []int{4, 3, 2, 5, 0}) {
-		t.Errorf("the others are %v", got)
-	}
-}
-
 // TestFABRivals: the targeted attack tries 9 of the other classes, with each restart.
 func TestFABRivals(t *testing.T) {
 	a := newAffine(12, 4)
 	all := a.examples(3, -1, 1)
-	s := a.search(FABTargeted, Threat{Linf, 1e-9, -1, 1})
+	s := a.search(FABT, Threat{Linf, 1e-9, -1, 1})
 	s.Steps, s.Restarts = 4, 2
 	if _, err := s.Run(t.Context(), all); err != nil {
 		t.Fatal(err)
@@ -235,20 +228,25 @@ func TestFABCross(t *testing.T) {
 	}
 }
 
-// TestFABStart: a restart begins at norm ε/2, another restart elsewhere, and the first run at the example.
+// TestFABStart: the first run of a class begins at the example, a restart at norm ε/2, another restart elsewhere.
 func TestFABStart(t *testing.T) {
 	for _, norm := range Norms.Values() {
-		s := &Search{Threat: Threat{norm, .5, -10, 10}, Seed: 1}
-		targets := []*target{{Example: Example{Values: make([]float32, 50)}}}
-		nothing := func(*target) []int { return nil }
-		first, second, third := s.chases(targets, 0, 0, nothing)[0].x, s.chases(targets, 1, 1, nothing)[0].x, s.chases(targets, 1, 2, nothing)[0].x
-		if s.Distance(first, targets[0].Values) != 0 || slices.Equal(second, third) {
-			t.Errorf("%s: starts %v, %v, %v", norm, first[:3], second[:3], third[:3])
-		}
-		for _, x := range [][]float32{second, third} {
-			if d := s.Distance(x, targets[0].Values); math.Abs(d-.25) > 1e-6 {
-				t.Errorf("%s: a restart begins at distance %g, want .25", norm, d)
+		s := &Search{Threat: Threat{norm, .5, -10, 10}, Seed: 1, Restarts: 3}
+		x0 := &target{Example: Example{Values: make([]float32, 50)}}
+		var starts [][]float32
+		for round := range 6 {
+			x := s.newChase(x0, round).x
+			want := .25
+			if round%3 == 0 {
+				want = 0
 			}
+			if d := s.Distance(x, x0.Values); math.Abs(d-want) > 1e-6 {
+				t.Errorf("%s: round %d begins at distance %g, want %g", norm, round, d, want)
+			}
+			starts = append(starts, x)
+		}
+		if slices.Equal(starts[1], starts[2]) || slices.Equal(starts[1], starts[4]) {
+			t.Errorf("%s: two restarts begin at the same input", norm)
 		}
 	}
 }

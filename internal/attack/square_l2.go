@@ -155,7 +155,7 @@ func twoBumps(height, width int) []float64 {
 	for _, v := range lower {
 		all = append(all, -v)
 	}
-	return unit(all)
+	return normalise(all)
 }
 
 // bump returns η^(h1,h2) of the paper, equation 2, row by row, with norm 1: the sum of 1/(k+1)² over k from the value's
@@ -172,13 +172,13 @@ func bump(height, width int) []float64 {
 			all = append(all, sums[max(abs(row-height/2), abs(column-width/2))])
 		}
 	}
-	return unit(all)
+	return normalise(all)
 }
 
 func abs(n int) int { return max(n, -n) }
 
-// unit divides d, in place, by its norm.
-func unit(d []float64) []float64 {
+// normalise divides d, in place, by its norm.
+func normalise(d []float64) []float64 {
 	length := math.Sqrt(square(d))
 	for i := range d {
 		d[i] /= length

@@ -33,8 +33,19 @@ const (
 	Difference Loss = "difference"
 )
 
-// leastClasses is the smallest number of classes for which a loss is defined, where it is above 2.
-var leastClasses = map[Loss]int{DLR: 3, TargetedDLR: 4}
+// LeastClasses is the smallest number of classes for which the loss is defined.
+func (l Loss) LeastClasses() int {
+	switch l {
+	case DLR:
+		return 3
+	case TargetedDLR:
+		return 4
+	}
+	return 1
+}
+
+// Pairs reports whether the loss is of two classes, so that Labels holds the label and the other class of each example.
+func (l Loss) Pairs() bool { return l == TargetedDLR || l == Difference }
 
 // Losses lists all losses.
 var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
@@ -77,7 +88,7 @@ func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes i
 	if err := checkOpset(m); err != nil {
 		return Attached{}, err
 	}
-	if least := leastClasses[o.Loss]; classes < least {
+	if least := o.Loss.LeastClasses(); classes < least {
 		return Attached{}, fmt.Errorf("loss %s needs %d classes, the model has %d", o.Loss, least, classes)
 	}
 	name := graph.Numbered(unusedPrefix(m.Graph))
@@ -99,7 +110,7 @@ func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes i
 
 // LabelShape returns the shape of Attached.Labels.
 func (o Objective) LabelShape() []int64 {
-	if o.Loss == TargetedDLR || o.Loss == Difference {
+	if o.Loss.Pairs() {
 		return []int64{int64(o.Examples), 2}
 	}
 	return []int64{int64(o.Examples)}
@@ -132,7 +143,7 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 		z = t.reduce("ReduceLogSumExp", t.reshape(logs, []int64{examples, copies, classes}), []int64{1}, false)
 		z = t.Op("Sub", z, t.Floats(nil, float32(math.Log(float64(copies)))))
 	}
-	if o.Loss == TargetedDLR || o.Loss == Difference {
+	if o.Loss.Pairs() {
 		column := func(k int64) string { return t.slice(labels, []int64{k}, []int64{k + 1}, []int64{1}) }
 		own, target := t.marks(column(0), examples, classes), t.marks(column(1), examples, classes)
 		if o.Loss == Difference {
