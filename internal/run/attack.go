@@ -150,7 +150,7 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 		return nil, err
 	}
 	r := p.result(e, stages, found)
-	r.Warnings = slices.Concat([]attack.Warning{}, warned, warnings(e, stages, found, random)) // [] in JSON if there are none
+	r.Warnings = append(append([]attack.Warning{}, warned...), warnings(e, stages, found, random)...) // [] in JSON if there are none
 	if p.Out == "" {
 		return r, nil
 	}
