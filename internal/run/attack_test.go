@@ -217,6 +217,7 @@ func TestPreset(t *testing.T) {
 	want := []AttackStage{
 		{Attack: attack.APGDCE, Loss: grad.CrossEntropy, Steps: 100, Restarts: 1},
 		{Attack: attack.APGDT, Loss: grad.TargetedDLR, Steps: 100, Targets: 9, Restarts: 1},
+		{Attack: attack.FABT, Loss: grad.Difference, Steps: 100, Targets: 9, Restarts: 1},
 		{Attack: attack.Square, Steps: 5000, Restarts: 1},
 	}
 	if err != nil || len(warnings) > 0 || !slices.Equal(stages, want) {
@@ -238,7 +239,6 @@ func TestAttackSettings(t *testing.T) {
 		{"steps of a preset", attack.Standard, func(p *AttackPlan) { p.Steps = 10 }, "steps: is for a single attack, attack standard is a sequence"},
 		{"restarts of a sequence", "pgd,square", func(p *AttackPlan) { p.Restarts = 2 }, "restarts: is for a single attack"},
 		{"twice", "standard,square", func(*AttackPlan) {}, "attack standard,square: square would run twice"},
-		{"norm", "pgd,square", func(p *AttackPlan) { p.Threat.Norm = attack.L2 }, "attack pgd,square: is for norm linf"},
 		{"three classes", attack.APGDT, func(*AttackPlan) {}, "attack apgd-t: its loss needs 4 classes, and the model has 3"},
 		{"sequence and three classes", "apgd-ce,apgd-t", func(*AttackPlan) {}, "attack apgd-t: its loss needs 4 classes"},
 	} {
