@@ -15,6 +15,7 @@ RACE := ./internal/onnx/... ./internal/progress/... ./internal/experiment/... ./
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
 COMPARE := $(CACHE)/compare
 MODELS := $(CACHE)/models
+AUTOATTACK := $(CACHE)/autoattack
 SITE := $(CACHE)/site
 SPELL := $(CACHE)/codespell
 KUBERNETES := $(CACHE)/kubernetes
@@ -235,6 +236,16 @@ $(COMPARE)/ok: scripts/requirements-compare.txt
 models: onnxruntime build $(MODELS)/ok ## compare models of all kinds with ONNX Runtime in Python, and run the snippets of docs/; ONLY=… SNIPPETS=…: some
 	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table $(if $(ONLY),out/models.md,docs/models.md) $(ONLY)
 	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert $(if $(SNIPPETS),,--golden testdata/exports) $(SNIPPETS)
+
+# PyTorch takes 6 GB here, too. Without ../shared the script says so and makes nothing. To run some rows: ONLY='mnist-cnn l2'.
+.PHONY: autoattack
+autoattack: onnxruntime build $(AUTOATTACK)/ok ## compare rscert attack with AutoAttack, torchattacks and ART: the tables of docs/attacks.md
+	@mkdir -p out/autoattack
+	$(AUTOATTACK)/bin/python scripts/autoattack/compare.py --rscert bin/rscert --cache out/autoattack --only '$(ONLY)' >out/autoattack.txt
+	$(if $(ONLY),cat out/autoattack.txt,[ ! -s out/autoattack.txt ] || $(GO) run ./studies/page docs/attacks.md <out/autoattack.txt)
+
+$(AUTOATTACK)/ok: scripts/autoattack/requirements.txt
+	$(venv)
 
 .PHONY: gradients
 gradients: $(MODELS)/ok ## make the golden gradients of internal/graph/grad again, by PyTorch
