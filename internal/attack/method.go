@@ -18,6 +18,10 @@ const (
 	PGD Method = "pgd"
 	// Square changes random squares and uses scores alone (Andriushchenko et al. 2020).
 	Square Method = "square"
+	// ACE changes confidences and keeps every class (Emde et al. 2025, equation 2).
+	ACE Method = "ace"
+	// PGDConf maximises the confidence in a wrong class (Stutz et al. 2020).
+	PGDConf Method = "pgd-conf"
 )
 
 // definition says what an attack is, needs and does. An attack is one file and one definition.
@@ -28,12 +32,18 @@ type definition struct {
 	norms     []Norm
 	steps     int // where the user gives none
 	run       func(*Search, context.Context, []*target) error
+	// confidence: it changes confidences. It also attacks the examples that are wrong already.
+	confidence bool
 }
 
 var definitions = []definition{
-	{FGSM, "one step along the gradient", true, []Norm{Linf, L2}, 1, (*Search).climb},
-	{PGD, "many steps, from random starts", true, []Norm{Linf, L2}, 40, (*Search).climb},
-	{Square, "random squares, without gradients, for linf", false, []Norm{Linf}, 1000, (*Search).square},
+	{name: FGSM, what: "one step along the gradient", gradients: true, norms: []Norm{Linf, L2}, steps: 1, run: (*Search).climb},
+	{name: PGD, what: "many steps, from random starts", gradients: true, norms: []Norm{Linf, L2}, steps: 40, run: (*Search).climb},
+	{name: Square, what: "random squares, without gradients, for linf", norms: []Norm{Linf}, steps: 1000, run: (*Search).square},
+	{name: ACE, what: "changes confidences and keeps every class, to harm calibration", gradients: true, norms: []Norm{Linf, L2},
+		steps: 100, run: (*Search).ace, confidence: true},
+	{name: PGDConf, what: "maximises the confidence in a wrong class", gradients: true, norms: []Norm{Linf, L2},
+		steps: 1000, run: (*Search).raise, confidence: true},
 }
 
 // Methods lists all attacks.
@@ -68,3 +78,6 @@ func (m Method) Norms() []Norm { return m.definition().norms }
 
 // DefaultSteps is the number of steps or queries of an attack whose user gives none.
 func (m Method) DefaultSteps() int { return m.definition().steps }
+
+// ChangesConfidence reports whether the attack changes confidences. Found.Confidence and Found.Altered are then set.
+func (m Method) ChangesConfidence() bool { return m.definition().confidence }

@@ -25,12 +25,14 @@ const (
 	// DLR is the difference of logits ratio, −(z_y − max_{j≠y} z_j)/(z_π1 − z_π3), where z_π1 ≥ z_π2 ≥ … are the sorted
 	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
 	DLR Loss = "dlr"
+	// Confidence is ln max_{j≠y} softmax(z)_j, the confidence in a wrong class (Stutz et al. 2020).
+	Confidence Loss = "confidence"
 )
 
 // Losses lists all losses.
-var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
+var Losses = choice.Of("loss", CrossEntropy, Margin, DLR, Confidence).Describe(func(l Loss) string {
 	return map[Loss]string{CrossEntropy: "cross-entropy", Margin: "largest other logit minus the label's",
-		DLR: "difference of logits ratio, for three classes or more"}[l]
+		DLR: "difference of logits ratio, for three classes or more", Confidence: "log-probability of the likeliest other class"}[l]
 })
 
 func (l Loss) String() string { return string(l) }
@@ -126,6 +128,10 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 // lossOf adds the loss of logits z [E, m], where own marks the label of each row.
 func (t *tape) lossOf(kind Loss, z, own string) string {
 	row, zero := []int64{1}, t.Floats(nil, 0)
+	if kind == Confidence {
+		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
+		return t.reduce("ReduceMax", t.Op("Where", own, t.Floats(nil, -math.MaxFloat32), logs), row, false)
+	}
 	if kind == CrossEntropy {
 		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
 		return t.Op("Neg", t.reduce("ReduceSum", t.Op("Where", own, logs, zero), row, false))
