@@ -58,18 +58,15 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 	for k, setting := range Settings {
 		var climbing []*target
 		for _, t := range targets {
-			if setting.Omega == TrueLabel || t.Label != t.found.Clean {
-				climbing = append(climbing, t)
+			if setting.Omega == TrueLabel || !t.found.Correct() {
+				climbing = append(climbing, t.aimed(setting.Omega))
 			}
 		}
-		candidates := make([][]float32, len(climbing))
-		err := s.parallel(len(climbing), s.Gradients.Examples(), func(i, j int) error {
-			return s.alter(ctx, climbing[i:j], setting, candidates[i:j])
-		})
+		candidates, scores, err := s.candidates(ctx, climbing, func(t *target) ascent { return s.newGradual(t, setting.Eta) })
 		if err != nil {
 			return err
 		}
-		if err := s.keepClass(ctx, climbing, candidates, k); err != nil {
+		if err := s.keepClass(ctx, climbing, candidates, scores, k); err != nil {
 			return err
 		}
 	}
@@ -81,45 +78,51 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// shares are the shares of a perturbation that keepClass tries.
-var shares = []float64{1, .99, .9, .5, 0}
-
-// keepClass takes the candidates as the altered inputs of setting k. The gradient's graph found that each keeps its class.
-// Where the classifier itself disagrees, by rounding at a boundary, keepClass shortens the perturbation, at last to 0.
-func (s *Search) keepClass(ctx context.Context, targets []*target, candidates [][]float32, k int) error {
-	for _, share := range shares {
-		inputs := make([][]float32, len(targets))
-		for i, t := range targets {
-			inputs[i] = s.shorten(t, candidates[i], share)
-		}
-		scores, err := s.scores(ctx, inputs)
-		if err != nil {
-			return err
-		}
-		var rest []*target
-		var again [][]float32
-		for i, t := range targets {
-			class := smoothing.Vote(scores[i])
-			if class != t.found.Clean {
-				rest, again = append(rest, t), append(again, candidates[i])
-				continue
-			}
-			if t.found.Altered[k], err = s.alteredBy(t, inputs[i], class, scores[i]); err != nil {
-				return err
-			}
-		}
-		if targets, candidates = rest, again; len(rest) == 0 {
-			return nil
-		}
+// aimed returns the target with the class ω in place of its label, for the gradient.
+func (t *target) aimed(omega Omega) *target {
+	if omega == TrueLabel {
+		return t
 	}
-	return fmt.Errorf("example %d: the model gives it another class than before", targets[0].Index)
+	other := *t
+	other.Label = t.found.Clean
+	return &other
 }
 
-// shorten returns the example with a share of its perturbation.
-func (s *Search) shorten(t *target, candidate []float32, share float64) []float32 {
-	if share == 1 {
-		return candidate
+// shares are the shares of a perturbation that keepClass tries, after all of it.
+var shares = []float64{.99, .9, .5, 0}
+
+// keepClass takes the candidates, with their scores, as the altered inputs of setting k. The gradient's graph found that
+// each keeps its class. Where the classifier itself disagrees, by rounding at a boundary, keepClass shortens the
+// perturbation, at last to 0.
+func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, scores [][]float32, k int) (err error) {
+	for turn := 0; ; turn++ {
+		var rest []*target
+		var shorter [][]float32
+		for i, t := range targets {
+			class := smoothing.Vote(scores[i])
+			switch {
+			case class == t.found.Clean:
+				if t.found.Altered[k], err = s.alteredBy(t, candidates[i], class, scores[i]); err != nil {
+					return err
+				}
+			case turn == len(shares):
+				return fmt.Errorf("example %d: the model gives it another class than before", t.Index)
+			default:
+				rest, shorter = append(rest, t), append(shorter, s.shorten(t, candidates[i], shares[turn]))
+			}
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		targets, candidates = rest, shorter
+		if scores, err = s.scores(ctx, candidates); err != nil {
+			return err
+		}
 	}
+}
+
+// shorten returns the example with a share of the candidate's perturbation.
+func (s *Search) shorten(t *target, candidate []float32, share float64) []float32 {
 	x := make([]float32, len(candidate))
 	for i, v := range t.Values {
 		x[i] = float32(float64(v) + share*(float64(candidate[i])-float64(v)))
@@ -140,74 +143,59 @@ const (
 // which leaves x itself where the first step is too long.)
 const crossingFactor = .5
 
-// alter climbs from the examples and returns the best point of each on the way that kept its class.
-func (s *Search) alter(ctx context.Context, targets []*target, setting Setting, candidates [][]float32) error {
-	n, d, m := s.Gradients.Examples(), len(targets[0].Values), s.Classifier.Classes()
-	x, labels := s.start(targets, 0)
-	climbs := make([]*gradual, len(targets))
-	for row, t := range targets {
-		if setting.Omega == Prediction {
-			labels[row] = int64(t.found.Clean)
-		}
-		climbs[row] = &gradual{
-			Search: s, target: t, eta: float64(setting.Eta), class: int(labels[row]), rate: s.StepSize,
-			best: t.Values, value: math.Inf(-1), plateau: math.Inf(-1),
-		}
-	}
-	scores, gradient := make([]float32, n*m), make([]float32, n*d)
-	for step := 0; ; step++ {
-		if err := s.Gradients.Run(ctx, x, labels, scores, gradient); err != nil {
-			return err
-		}
-		moving := false
-		for row, c := range climbs {
-			c.look(x[row*d:(row+1)*d], scores[row*m:(row+1)*m], gradient[row*d:(row+1)*d])
-			if step < s.Steps && c.move(x[row*d:(row+1)*d]) {
-				moving = true
-			}
-		}
-		if !moving {
-			break
-		}
-	}
-	for row, c := range climbs {
-		candidates[row] = slices.Clone(c.best)
-	}
-	return nil
-}
-
-// gradual is an ACE attack on one example.
+// gradual is an ACE attack on one example. It ends at its best point of those that kept the class.
 type gradual struct {
 	*Search
 	*target
 	eta          float64
-	class        int     // ω
-	rate         float64 // learning rate
-	at, gradient []float32
+	rate         float64   // learning rate
+	steps        int       // left
+	x            []float32 // where the gradient is wanted
+	at, gradient []float32 // the last point that kept the class; nil before the first
 	best         []float32 // the point of the largest value
 	value        float64   // of best, η·CE
 	plateau      float64   // the value from which the last improvement counts
 	waiting      int       // steps since then
-	stuck        bool
+	keeps        bool      // x keeps the class
+	here         float64   // the value at x
 }
 
-// look takes the scores and the gradient at x. A point of another class is left for the last one that kept the class.
-func (c *gradual) look(x, scores, gradient []float32) {
-	if c.stuck {
-		return
+func (s *Search) newGradual(t *target, eta int) *gradual {
+	return &gradual{
+		Search: s, target: t, eta: float64(eta), rate: s.StepSize, steps: s.Steps, x: slices.Clone(t.Values),
+		best: t.Values, value: math.Inf(-1), plateau: math.Inf(-1),
 	}
-	if smoothing.Vote(scores) != c.found.Clean {
+}
+
+func (c *gradual) point() []float32 { return c.x }
+
+func (c *gradual) watch(scores []float32) {
+	c.keeps, c.here = smoothing.Vote(scores) == c.found.Clean, c.eta*c.crossEntropy(scores, c.Label)
+}
+
+// observe goes back to the last point of the class, or on from this one. The loss is more accurate in here.
+func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
+	if c.keeps {
+		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)
+		c.judge()
+	} else {
 		c.rate *= crossingFactor
-		c.stuck = c.at == nil
-		return
 	}
-	c.at, c.gradient = append(c.at[:0], x...), append(c.gradient[:0], gradient...)
-	value := c.eta * c.crossEntropy(scores, c.class)
-	if value > c.value {
-		c.best, c.value = slices.Clone(x), value
+	if c.steps == 0 || c.at == nil || !c.move() {
+		c.x = slices.Clone(c.best)
+		return true
 	}
-	if value > c.plateau+plateauThreshold*math.Abs(c.plateau) || math.IsInf(c.plateau, -1) {
-		c.plateau, c.waiting = value, 0
+	c.steps--
+	return false
+}
+
+// judge compares the value at x with the best one, and lowers the rate at a plateau.
+func (c *gradual) judge() {
+	if c.here > c.value {
+		c.best, c.value = slices.Clone(c.x), c.here
+	}
+	if math.IsInf(c.plateau, -1) || c.here > c.plateau+plateauThreshold*math.Abs(c.plateau) {
+		c.plateau, c.waiting = c.here, 0
 		return
 	}
 	if c.waiting++; c.waiting > plateauPatience {
@@ -215,29 +203,21 @@ func (c *gradual) look(x, scores, gradient []float32) {
 	}
 }
 
-// move writes the next point to x and reports whether it is another one.
-func (c *gradual) move(x []float32) bool {
-	if c.stuck {
-		return false
-	}
-	moved := false
+// move goes a step from at and reports whether it leads to another point.
+func (c *gradual) move() bool {
+	flat := true
 	for i, g := range c.gradient {
 		if g-g != 0 { // not finite
-			moved = false
+			flat = true
 			break
 		}
-		x[i] = float32(float64(c.at[i]) + c.rate*c.eta*float64(g))
-		moved = moved || g != 0
+		c.x[i] = float32(float64(c.at[i]) + c.rate*c.eta*float64(g))
+		flat = flat && g == 0
 	}
-	if !moved {
+	if flat {
 		c.found.Flat++
-	} else {
-		c.Project(x, c.Values)
-		moved = !slices.Equal(x, c.at)
+		return false
 	}
-	if !moved {
-		copy(x, c.at)
-		c.stuck = true
-	}
-	return moved
+	c.Project(c.x, c.Values)
+	return !slices.Equal(c.x, c.at)
 }

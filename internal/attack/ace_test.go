@@ -20,7 +20,7 @@ type softmaxGradients struct {
 
 func (g softmaxGradients) Examples() int { return g.examples }
 
-func (g softmaxGradients) Run(ctx context.Context, x []float32, labels []int64, scores, gradient []float32) error {
+func (g softmaxGradients) Run(ctx context.Context, x []float32, labels, _ []int64, scores, _, gradient []float32) error {
 	if err := g.linear.Run(ctx, x, scores); err != nil {
 		return err
 	}
@@ -151,27 +151,31 @@ func TestACEPlateau(t *testing.T) {
 	l := newLinear()
 	s := newSearch(l, ACE, L2, .3)
 	x := make([]float32, len(l.w))
-	c := &gradual{Search: s, target: &target{Example: Example{Values: x}, found: &Found{Clean: 0}}, eta: 1, rate: 10,
-		value: math.Inf(-1), plateau: math.Inf(-1)}
-	keeps, other := []float32{1, 0}, []float32{0, 1}
+	s.StepSize = 10
+	c := s.newGradual(&target{Example: Example{Values: x}, found: &Found{Clean: 0}}, 1)
+	look := func(scores ...float32) {
+		c.watch(scores)
+		c.observe(false, 0, []float32{1, 0, 0, 0, 0, 0})
+	}
 	for step := range 12 {
 		if c.rate != 10 {
 			t.Fatalf("the rate is %g at step %d", c.rate, step)
 		}
-		c.look(x, keeps, x)
+		look(1, 0)
 	}
 	if c.rate != 1 {
 		t.Errorf("the rate is %g after 12 equal steps, want 1", c.rate)
 	}
-	c.look(x, other, x)
-	if c.rate != .5 || c.stuck {
+	at := slices.Clone(c.at)
+	look(0, 1)
+	if c.rate != .5 || !slices.Equal(c.at, at) {
 		t.Errorf("the rate is %g after a crossing, want 0.5", c.rate)
 	}
-	c.look(x, []float32{1, .001}, x) // improves by more than 1e-4
+	look(1, .001) // improves by more than 1e-4
 	if c.waiting != 0 {
 		t.Error("an improvement does not end the plateau")
 	}
-	c.look(x, []float32{1, .00101}, x) // by less
+	look(1, .00101) // by less
 	if c.waiting != 1 {
 		t.Error("a tiny improvement ends the plateau")
 	}

@@ -49,25 +49,48 @@ func TestPGDConfLinear(t *testing.T) {
 // goes on.
 func TestBacktracking(t *testing.T) {
 	s := &Search{Threat: Threat{L2, 10, -10, 10}}
-	x := []float32{0, 0}
-	c := &raising{Search: s, target: &target{Example: Example{Values: slices.Clone(x)}, found: new(Found)},
-		length: 1, velocity: make([]float64, 2), value: math.Inf(-1)}
-	c.look(x, []float32{0, 1}, []float32{3, 4})
-	c.move(x)
-	if math.Abs(float64(x[0])-.06) > 1e-7 || math.Abs(float64(x[1])-.08) > 1e-7 { // a tenth of the unit gradient
-		t.Fatalf("the first step leads to %v, want 0.06 and 0.08", x)
+	s.Steps, s.StepSize = 10, 1
+	c := s.newRaising(&target{Example: Example{Values: []float32{0, 0}}, found: new(Found)}, 0)
+	look := func(other, g0, g1 float32) bool {
+		c.watch([]float32{0, other})
+		return c.observe(false, 0, []float32{g0, g1})
 	}
-	c.look(x, []float32{0, .5}, []float32{-1, 0}) // a smaller score of the class beside 0
+	look(1, 3, 4)
+	if math.Abs(float64(c.x[0])-.06) > 1e-7 || math.Abs(float64(c.x[1])-.08) > 1e-7 { // a tenth of the unit gradient
+		t.Fatalf("the first step leads to %v, want 0.06 and 0.08", c.x)
+	}
+	look(.5, -1, 0) // a smaller score of the other class
 	if c.length != 1/1.1 || !slices.Equal(c.at, []float32{0, 0}) {
 		t.Errorf("length %g at %v", c.length, c.at)
 	}
-	c.move(x)
-	if got, want := float64(x[0]), .19*.6/1.1; math.Abs(got-want) > 1e-7 { // .9·.1 + .1
+	if got, want := float64(c.x[0]), .19*.6/1.1; math.Abs(got-want) > 1e-7 { // .9·.1 + .1
 		t.Errorf("the second step leads to %g, want %g", got, want)
 	}
-	c.look(x, []float32{0, 1}, []float32{0, 0})
-	if c.found.Flat != 1 || c.move(x) {
+	if look(2, 0, 0) != true || c.found.Flat != 1 {
 		t.Error("a gradient of zero is not noticed")
+	}
+}
+
+// TestKeepHighest: an input of a wrong class is better than one of the right class, and then the probability counts.
+func TestKeepHighest(t *testing.T) {
+	s := &Search{Threat: Threat{L2, 10, -10, 10}, Probabilities: true}
+	target := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
+	for i, c := range []struct {
+		scores []float32
+		taken  bool
+	}{
+		{[]float32{.7, .2, .1}, true}, {[]float32{.3, .36, .34}, true}, {[]float32{.5, .45, .05}, false},
+		{[]float32{.34, .35, .31}, false}, {[]float32{.1, .1, .8}, true}, {[]float32{float32(math.NaN()), 1, 0}, false},
+	} {
+		if err := s.keepHighest(target, []float32{float32(i)}, c.scores); err != nil {
+			t.Fatal(err)
+		}
+		if a := target.found.Altered[0]; (a.Values[0] == float32(i)) != c.taken {
+			t.Errorf("scores %v: kept %v", c.scores, a)
+		}
+	}
+	if f := target.found; f.Adversarial[0] != 4 || f.Class != 2 || f.By != s.Method {
+		t.Errorf("the adversarial input is %+v", f)
 	}
 }
 
