@@ -2,7 +2,6 @@ package run
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +32,8 @@ type AttackPlan struct {
 	Loss     grad.Loss
 	Steps    int     // 0: the method's
 	StepSize float64 // 0: 2.5·ε/steps, as Madry et al. 2018 take
+	Momentum float64 // of PGD
+	Targeted bool    // PGD aims at other classes in turn
 	Restarts int
 	Out      string
 }
@@ -70,6 +71,8 @@ type Attacked struct {
 	Loss          grad.Loss        `json:"loss,omitempty"`
 	Steps         int              `json:"steps"`
 	StepSize      float64          `json:"step_size,omitempty"`
+	Momentum      float64          `json:"momentum,omitempty"`
+	Targets       int              `json:"targets,omitempty"`
 	Restarts      int              `json:"restarts"`
 	Seed          uint64           `json:"seed"`
 	Examples      int              `json:"examples"`
@@ -77,6 +80,8 @@ type Attacked struct {
 	Accuracy      Share            `json:"accuracy"`
 	Robust        Share            `json:"robust"` // accuracy under attack
 	ZeroGradients int              `json:"zero_gradients"`
+	Stages        []AttackStage    `json:"stages"`
+	Warnings      []attack.Warning `json:"warnings"`
 	Results       []AttackedResult `json:"results"`
 }
 
@@ -95,6 +100,8 @@ type AttackedResult struct {
 	// The class of the adversarial input and its distance, rounded up; absent where none was found.
 	Class    *int     `json:"class,omitempty"`
 	Distance *float64 `json:"distance,omitempty"`
+	// The attack of a sequence that found the adversarial input.
+	Attack attack.Method `json:"attack,omitempty"`
 }
 
 // The files of an attack's folder.
@@ -113,14 +120,21 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 		return nil, err
 	}
 	defer e.Close()
-	search, gradient, err := p.search(ctx, e, console)
+	stages, warned, err := p.stages(e.Model().Classes())
+	if err != nil {
+		return nil, spec.BadInput(err)
+	}
+	var g gradients
+	defer g.Close()
+	search, err := p.searches(ctx, e, stages, &g, console)
 	if err != nil {
 		return nil, err
 	}
-	if gradient != nil {
-		defer gradient.Close()
-	}
 	examples, err := p.examples(e)
+	if err != nil {
+		return nil, err
+	}
+	random, err := search.Random(ctx, examples)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +149,8 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 	if err != nil {
 		return nil, err
 	}
-	r := p.result(e, found)
+	r := p.result(e, stages, found)
+	r.Warnings = slices.Concat([]attack.Warning{}, warned, warnings(e, stages, found, random)) // [] in JSON if there are none
 	if p.Out == "" {
 		return r, nil
 	}
@@ -156,14 +171,8 @@ func (p *AttackPlan) settle() error {
 	case !slices.Contains(p.Method.Norms(), p.Threat.Norm):
 		return hint.Add(param.Errorf("%s %s: is for norm %s", param.Attack, p.Method, p.Method.Norms()[0]), "with gradients, %s pgd is for both norms", param.Attack)
 	}
-	p.Steps = cmp.Or(p.Steps, p.Method.DefaultSteps())
-	switch p.Method {
-	case attack.FGSM:
-		p.Steps, p.StepSize, p.Restarts = 1, p.Threat.Epsilon, 1
-	case attack.PGD:
-		p.StepSize = cmp.Or(p.StepSize, 2.5*p.Threat.Epsilon/float64(p.Steps))
-	case attack.Square:
-		p.StepSize, p.Restarts, p.Loss = 0, 1, ""
+	if err := p.checkSettings(); err != nil {
+		return err
 	}
 	if p.Out != "" {
 		if _, err := os.Lstat(p.Out); !errors.Is(err, os.ErrNotExist) {
@@ -171,30 +180,6 @@ func (p *AttackPlan) settle() error {
 		}
 	}
 	return p.Threat.Check()
-}
-
-// search opens what the method needs.
-func (p *AttackPlan) search(ctx context.Context, e *experiment.Experiment, console experiment.Console) (*attack.Search, *onnx.Gradient, error) {
-	s := &attack.Search{
-		Threat: p.Threat, Method: p.Method, Classifier: &fed{e.Model(), e}, Shape: e.Shape(),
-		Steps: p.Steps, StepSize: p.StepSize, Restarts: p.Restarts, Seed: e.Spec.Seed, Workers: e.Threads(),
-	}
-	if !p.Method.UsesGradients() {
-		return s, nil, nil
-	}
-	examples := gradientExamples
-	if e.Model().Settings().Independence != onnx.Proved {
-		examples = 1
-	}
-	g, err := e.Model().Gradient(ctx, grad.Objective{Loss: p.Loss, Examples: examples})
-	if err != nil {
-		return nil, nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square, for norm linf, uses no gradients", param.Attack))
-	}
-	if why := g.OnHost(); why != nil {
-		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)
-	}
-	s.Gradients = &fedGradients{g, e, examples}
-	return s, g, nil
 }
 
 // examples reads the examples, which must be in the box.
@@ -215,28 +200,34 @@ func (p *AttackPlan) examples(e *experiment.Experiment) ([]attack.Example, error
 }
 
 // result gathers what an attack found.
-func (p *AttackPlan) result(e *experiment.Experiment, found []attack.Found) *Attacked {
+func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, found []attack.Found) *Attacked {
 	record := e.Record()
 	r := &Attacked{
 		Model: AttackedFile{record.Model.File, record.Model.SHA256}, Data: AttackedFile{record.Data.File, record.Data.SHA256},
 		Device: e.Device().String(), Mean: e.Spec.Mean, Std: e.Spec.Std,
 		Attack: p.Method, Norm: p.Threat.Norm, Epsilon: p.Threat.Epsilon, Box: [2]string{fmt.Sprint(p.Threat.Low), fmt.Sprint(p.Threat.High)},
-		Loss: p.Loss, Steps: p.Steps, StepSize: p.StepSize, Restarts: p.Restarts, Seed: e.Spec.Seed, Examples: len(found), Level: attackLevel,
+		Seed: e.Spec.Seed, Examples: len(found), Level: attackLevel, Stages: stages,
+	}
+	countStages(stages, found)
+	if len(stages) == 1 { // of several attacks, each stage has its own
+		one := stages[0]
+		r.Loss, r.Steps, r.StepSize, r.Momentum, r.Targets, r.Restarts = one.Loss, one.Steps, one.StepSize, one.Momentum, one.Targets, one.Restarts
 	}
 	correct, robust := 0, 0
+	r.ZeroGradients = attack.Flat(found)
 	for _, f := range found {
 		row := AttackedResult{Index: f.Index, Label: f.Label, Predicted: f.Clean, Robust: f.Robust()}
 		if f.Adversarial != nil {
 			row.Class, row.Distance = &f.Class, &f.Distance
+			if len(stages) > 1 {
+				row.Attack = f.By
+			}
 		}
 		if f.Correct() {
 			correct++
 		}
 		if f.Robust() {
 			robust++
-		}
-		if f.Flat > 0 {
-			r.ZeroGradients++
 		}
 		r.Results = append(r.Results, row)
 	}
@@ -293,26 +284,4 @@ func feed(e *experiment.Experiment, values []float32) []float32 {
 		e.Feed(in[i:i+d], values[i:i+d])
 	}
 	return in
-}
-
-// fedGradients are the gradients in the data's values.
-type fedGradients struct {
-	*onnx.Gradient
-	e        *experiment.Experiment
-	examples int
-}
-
-// Examples is the number of inputs of a Run.
-func (f *fedGradients) Examples() int { return f.examples }
-
-// Run gives the scores and the gradients of the loss in examples' values.
-func (f *fedGradients) Run(ctx context.Context, values []float32, labels []int64, scores, gradient []float32) error {
-	d, loss, inner := f.e.Model().InputLen(), make([]float32, f.examples), make([]float32, len(gradient))
-	if err := f.Gradient.Run(ctx, feed(f.e, values), nil, labels, scores, loss, inner); err != nil {
-		return err
-	}
-	for i := 0; i < len(inner); i += d {
-		f.e.Pull(gradient[i:i+d], inner[i:i+d])
-	}
-	return nil
 }

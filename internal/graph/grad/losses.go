@@ -33,8 +33,16 @@ const (
 	Confidence Loss = "confidence"
 )
 
-// leastClasses is the smallest number of classes for which a loss is defined, where it is above 2.
-var leastClasses = map[Loss]int{DLR: 3, TargetedDLR: 4}
+// LeastClasses is the smallest number of classes for which the loss is defined.
+func (l Loss) LeastClasses() int {
+	switch l {
+	case DLR:
+		return 3
+	case TargetedDLR:
+		return 4
+	}
+	return 1
+}
 
 // Losses lists all losses.
 var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
@@ -77,7 +85,7 @@ func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes i
 	if err := checkOpset(m); err != nil {
 		return Attached{}, err
 	}
-	if least := leastClasses[o.Loss]; classes < least {
+	if least := o.Loss.LeastClasses(); classes < least {
 		return Attached{}, fmt.Errorf("loss %s needs %d classes, the model has %d", o.Loss, least, classes)
 	}
 	name := graph.Numbered(unusedPrefix(m.Graph))
