@@ -36,6 +36,9 @@ type Setting struct {
 	Omega Omega `json:"omega"`
 }
 
+// ACERate is the learning rate with which ACE starts (Emde et al. 2025, appendix B.2).
+const ACERate = 10
+
 // Settings lists the ACE attacks, in the order of table 1 of Emde et al. 2025.
 var Settings = []Setting{{-1, TrueLabel}, {1, TrueLabel}, {-1, Prediction}, {1, Prediction}}
 

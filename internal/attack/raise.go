@@ -16,6 +16,18 @@ const (
 	backtrackFactor = 1.1
 )
 
+// ConfRestarts is the number of random starts of PGDConf where the user gives none.
+const ConfRestarts = 10
+
+// ConfStep returns the length of the first steps of PGDConf where the user gives none. In the article's code it is .005
+// for ε = .03 in Linf, and .05 for ε = 1 in L2.
+func ConfStep(t Threat) float64 {
+	if t.Norm == L2 {
+		return t.Epsilon / 20
+	}
+	return t.Epsilon / 6
+}
+
 // raise maximises the largest probability of a class other than the label (Stutz et al. 2020, PGD-Conf): projected
 // ascent with momentum and backtracking, from the example itself and from Restarts random starts. Each example keeps the
 // input of the largest such probability, whether or not it changes the class.

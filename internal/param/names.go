@@ -46,6 +46,7 @@ const (
 	Out               Name = "out"
 	Outputs           Name = "outputs"
 	Precision         Name = "precision"
+	Pictures          Name = "pictures"
 	PreferNHWC        Name = "prefer-nhwc"
 	Radii             Name = "radii"
 	Radius            Name = "radius"
