@@ -147,7 +147,7 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 		return nil, err
 	}
 	r := p.result(e, stages, a.found)
-	r.Warnings = slices.Concat([]attack.Warning{}, warned, warnings(e, stages, a.found, random)) // [] in JSON if there are none
+	r.Warnings = append(append([]attack.Warning{}, warned...), warnings(e, stages, a.found, random)...) // [] in JSON if there are none
 	if p.Method.ChangesConfidence() {
 		if err := r.calibrate(p.Bins); err != nil {
 			return nil, spec.BadInput(err)
