@@ -167,6 +167,8 @@ func (p *AttackPlan) settle() error {
 		return param.Errorf("%s %d: want at least 1", param.Restarts, p.Restarts)
 	case p.Out == "" && (p.Resume || p.Pictures > 0):
 		return param.Errorf("%s and %s need %s", param.Resume, param.Pictures, param.Out)
+	case p.Bins < 1 && p.Method.ChangesConfidence():
+		return param.Errorf("%s %d: want at least 1", param.Bins, p.Bins)
 	case p.Pictures < 0:
 		return param.Errorf("%s %d: want at least 0", param.Pictures, p.Pictures)
 	case strings.Contains(p.Spec.Device.String(), ","):
