@@ -24,6 +24,10 @@ const (
 	APGDDLR Method = "apgd-dlr"
 	// APGDT is Auto-PGD on the targeted difference of logits ratio.
 	APGDT Method = "apgd-t"
+	// FAB steps past the nearest boundary and back, for the smallest perturbation (Croce & Hein 2020b).
+	FAB Method = "fab"
+	// FABT is FAB towards one class at a time.
+	FABT Method = "fab-t"
 	// Square changes random squares and uses scores alone (Andriushchenko et al. 2020).
 	Square Method = "square"
 	// Standard is AutoAttack's preset of that name (Croce & Hein 2020).
@@ -69,8 +73,12 @@ var definitions = []definition{
 		norms: both, steps: 100, run: (*Search).autoClimb},
 	{name: APGDT, what: "Auto-PGD, aims at up to nine classes in turn", gradients: true, loss: grad.TargetedDLR, targets: mostTargets,
 		norms: both, steps: 100, run: (*Search).autoClimb},
-	{name: Square, what: "random squares, without gradients, for linf", norms: []Norm{Linf}, steps: 1000, run: (*Search).square},
-	{name: Standard, what: "AutoAttack: apgd-ce, apgd-t and square in turn", preset: []Stage{{APGDCE, 100}, {APGDT, 100}, {Square, 5000}}},
+	{name: FAB, what: "smallest perturbation: past the nearest boundary and back", gradients: true, loss: grad.Difference,
+		norms: both, steps: 100, run: (*Search).fab},
+	{name: FABT, what: "fab, aims at up to nine classes in turn", gradients: true, loss: grad.Difference, targets: mostTargets,
+		norms: both, steps: 100, run: (*Search).fab},
+	{name: Square, what: "random squares, without gradients", norms: both, steps: 1000, run: (*Search).square},
+	{name: Standard, what: "AutoAttack: apgd-ce, apgd-t, fab-t and square in turn", preset: []Stage{{APGDCE, 100}, {APGDT, 100}, {FABT, 100}, {Square, 5000}}},
 	{name: ACE, what: "changes confidences and keeps every class, to harm calibration", gradients: true, loss: grad.CrossEntropy,
 		norms: both, steps: 100, run: (*Search).ace, confidence: true},
 	{name: PGDConf, what: "maximises the confidence in a wrong class", gradients: true, loss: grad.Confidence,

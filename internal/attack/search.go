@@ -57,7 +57,7 @@ type Search struct {
 	Classifier Classifier
 	Gradients  Gradients // of methods that use them
 	Shape      []int     // of an example
-	Steps      int       // of PGD and Auto-PGD; queries of Square
+	Steps      int       // of PGD, Auto-PGD and FAB; queries of Square
 	StepSize   float64   // of PGD
 	Momentum   float64   // of PGD; 0: none
 	Targets    int       // number of classes that an attack aims at in turn; 0: none

@@ -102,7 +102,7 @@ func (p *AttackPlan) stage(s attack.Stage, classes int) AttackStage {
 		if p.Targeted {
 			settled.Targets = min(attack.APGDT.Targets(), classes-1)
 		}
-	case attack.APGDCE, attack.APGDDLR, attack.APGDT:
+	case attack.APGDCE, attack.APGDDLR, attack.APGDT, attack.FAB, attack.FABT:
 		settled.Restarts = p.Restarts
 	case attack.ACE:
 		settled.StepSize = cmp.Or(p.StepSize, attack.ACERate)
@@ -142,7 +142,7 @@ type gradients struct {
 
 // open opens the gradient of a stage's loss.
 func (g *gradients) open(ctx context.Context, e *experiment.Experiment, stage AttackStage, console experiment.Console) (*fedGradients, error) {
-	o := grad.Objective{Loss: stage.Loss, Targeted: stage.Targets > 0 && stage.Loss != grad.TargetedDLR, Examples: gradientExamples}
+	o := grad.Objective{Loss: stage.Loss, Targeted: stage.Targets > 0 && !stage.Loss.Pairs(), Examples: gradientExamples}
 	if e.Model().Settings().Independence != onnx.Proved {
 		o.Examples = 1
 	}
@@ -151,7 +151,7 @@ func (g *gradients) open(ctx context.Context, e *experiment.Experiment, stage At
 	}
 	opened, err := e.Model().Gradient(ctx, o)
 	if err != nil {
-		return nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square, for norm linf, uses no gradients", param.Attack))
+		return nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square uses no gradients", param.Attack))
 	}
 	if why := opened.OnHost(); why != nil {
 		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)
@@ -197,7 +197,7 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	if f.objective.Targeted {
 		return targets
 	}
-	if f.objective.Loss != grad.TargetedDLR {
+	if !f.objective.Loss.Pairs() {
 		return labels
 	}
 	pairs := make([]int64, 0, 2*len(labels))
