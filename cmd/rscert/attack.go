@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/graph/grad"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/spec"
@@ -20,6 +21,9 @@ type attackOptions struct {
 	plan        run.AttackPlan
 	methods     []attack.Method
 	box         []float64
+	plots       []string
+	plotSize    picture.Size
+	verify      string
 	json, quiet bool
 }
 
@@ -91,11 +95,18 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.Float64Var(&p.StepSize, "step-size", 0, "length of a step of pgd; 0 = 2.5·eps/steps")
 	f.Float64Var(&p.Momentum, "momentum", 0, "pgd: share of the earlier gradients that each step keeps, usually 0.9 or 1; 0 = none")
 	f.BoolVar(&p.Targeted, "targeted", false, "pgd: aim at up to nine other classes in turn, the largest score first; any wrong class counts")
-	integerVar(f, &p.Restarts, "restarts", 1, "starts of pgd, apgd and fab, for each class that they aim at; all are random but the first one of fab")
+	integerVar(f, &p.Restarts, "restarts", 0, "starts of pgd, apgd, fab and pgd-conf, for each class that they aim at; all are random but the first one of fab; 0 = 1, of pgd-conf 10")
 	f.StringVar(&p.Out, "out", "", "new `folder` for the result and the adversarial inputs")
+	f.BoolVar(&p.Resume, "resume", false, "go on with the attack in the folder; start it if there is none")
+	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder: example, change and adversarial input")
+	f.StringVar(&o.verify, "verify", "", "replay the finished attack in this `folder` instead")
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	group(cmd, "The attack")
+	integerVar(f, &p.Bins, "bins", run.DefaultAttackBins, "number of bins of the calibration errors")
+	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagrams before and under ace or pgd-conf to this .svg, .png or .pdf `file`")
+	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of --plot in centimetres")
+	group(cmd, "Attacks on confidence")
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; default: drawn from the system and recorded")
@@ -126,8 +137,21 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 }
 
 func runAttack(ctx context.Context, s streams, o attackOptions) error {
+	if o.verify != "" {
+		return verifyAttack(ctx, s, o)
+	}
+	formats, err := pictureFormats(o.plots, o.plan.Spec.Model, o.plan.Spec.Data)
+	if err != nil {
+		return err
+	}
+	if len(formats) > 0 && !o.plan.Method.ChangesConfidence() {
+		return badInputf("--plot: is for attacks on confidence, --attack %s or %s", attack.ACE, attack.PGDConf)
+	}
 	found, err := run.Attack(ctx, o.plan, s.console(o.quiet))
 	if err != nil {
+		return err
+	}
+	if err := o.plot(formats, found); err != nil {
 		return err
 	}
 	if o.json {
@@ -152,8 +176,17 @@ func writeAttack(w io.Writer, r *run.Attacked) error {
 			lines = append(lines, line{"  after " + string(stage.Attack), stage.Robust})
 		}
 	}
-	for _, line := range append(lines, line{"robust accuracy, at most", r.Robust}) {
+	if r.Attack != attack.ACE { // ACE keeps every class
+		lines = append(lines, line{"robust accuracy, at most", r.Robust})
+	}
+	for _, line := range lines {
 		fmt.Fprintf(w, "%-25s %.4f  [%.4f, %.4f]  %d of %d\n", line.name, line.Share.Share, line.Low, line.High, line.Count, r.Examples)
+	}
+	if r.Confidences != nil {
+		fmt.Fprintln(w)
+		if err := tabulateConfidences(r.Confidences).WriteText(w); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintf(w, "\nIntervals: Clopper–Pearson, %g %%, for examples drawn like these.\n", 100*r.Level)
 	for _, warning := range r.Warnings {
@@ -173,6 +206,10 @@ func describeAttack(s run.AttackStage) string {
 		return how
 	case attack.PGD:
 		how += fmt.Sprintf(", %d steps of %.3g", s.Steps, s.StepSize)
+	case attack.ACE:
+		return how + fmt.Sprintf(", %d steps, learning rate %g", s.Steps, s.StepSize)
+	case attack.PGDConf:
+		return how + fmt.Sprintf(", %d steps of %.3g at first, random starts: %d", s.Steps, s.StepSize, s.Restarts)
 	case attack.Square:
 		return how + fmt.Sprintf(", %d queries", s.Steps)
 	default:

@@ -16,20 +16,13 @@ type ascent interface {
 	observe(wrong bool, loss float64, gradient []float32) (done bool)
 }
 
+// watcher is an ascent that wants the scores at its point, before each observe. It may not keep the slice.
+type watcher interface{ watch(scores []float32) }
+
 // ascend runs one ascent for each standing target, and settles their candidates.
 func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*target) ascent) error {
 	targets = standing(targets)
-	ascents := make([]ascent, len(targets))
-	share := (len(targets) + s.workers() - 1) / s.workers()
-	err := s.parallel(len(targets), max(1, share), func(i, j int) error { return s.drive(ctx, targets[i:j], ascents[i:j], begin) })
-	if err != nil {
-		return err
-	}
-	candidates := make([][]float32, len(targets))
-	for i, a := range ascents {
-		candidates[i] = a.point()
-	}
-	scores, err := s.scores(ctx, candidates)
+	candidates, scores, err := s.candidates(ctx, targets, begin)
 	if err != nil {
 		return err
 	}
@@ -39,6 +32,21 @@ func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*targ
 		}
 	}
 	return nil
+}
+
+// candidates runs one ascent for each target, and the classifier on their candidates.
+func (s *Search) candidates(ctx context.Context, targets []*target, begin func(*target) ascent) (all, scores [][]float32, err error) {
+	ascents := make([]ascent, len(targets))
+	share := (len(targets) + s.workers() - 1) / s.workers()
+	err = s.parallel(len(targets), max(1, share), func(i, j int) error { return s.drive(ctx, targets[i:j], ascents[i:j], begin) })
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, a := range ascents {
+		all = append(all, a.point())
+	}
+	scores, err = s.scores(ctx, all)
+	return all, scores, err
 }
 
 // drive runs the ascents of targets to their ends. Each ascent has a row of the gradient's batch; the next target takes
@@ -66,6 +74,9 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 		}
 		var rest []int
 		for row, k := range rows {
+			if w, ok := ascents[k].(watcher); ok {
+				w.watch(scores[row*m : (row+1)*m])
+			}
 			wrong := smoothing.Vote(scores[row*m:(row+1)*m]) != targets[k].Label
 			if !ascents[k].observe(wrong, float64(losses[row]), gradient[row*d:(row+1)*d]) {
 				rest = append(rest, k)

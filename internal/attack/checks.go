@@ -64,7 +64,7 @@ func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 // The check for random scores: how many examples it takes, and the change that it allows in scores divided by their
 // Euclidean norm.
 const (
-	randomExamples = 64
+	RandomExamples = 64
 	randomChange   = 1e-4
 )
 
@@ -72,7 +72,7 @@ const (
 // batches. It takes the first 64 examples.
 func (s *Search) Random(ctx context.Context, examples []Example) (changed int, err error) {
 	var inputs [][]float32
-	for _, x := range examples[:min(len(examples), randomExamples)] {
+	for _, x := range examples[:min(len(examples), RandomExamples)] {
 		inputs = append(inputs, x.Values)
 	}
 	first, err := s.scores(ctx, inputs)

@@ -32,6 +32,10 @@ const (
 	Square Method = "square"
 	// Standard is AutoAttack's preset of that name (Croce & Hein 2020).
 	Standard Method = "standard"
+	// ACE changes confidences and keeps every class (Emde et al. 2025, equation 2).
+	ACE Method = "ace"
+	// PGDConf maximises the confidence in a wrong class (Stutz et al. 2020).
+	PGDConf Method = "pgd-conf"
 )
 
 // mostTargets is the number of classes that targeted attacks aim at, as in AutoAttack.
@@ -48,6 +52,8 @@ type definition struct {
 	steps     int // where the user gives none
 	run       func(*Search, context.Context, []*target) error
 	preset    []Stage // in place of run
+	// confidence: it changes confidences. It also attacks the examples that are wrong already.
+	confidence bool
 }
 
 // Stage is an attack of a sequence.
@@ -73,6 +79,10 @@ var definitions = []definition{
 		norms: both, steps: 100, run: (*Search).fab},
 	{name: Square, what: "random squares, without gradients", norms: both, steps: 1000, run: (*Search).square},
 	{name: Standard, what: "AutoAttack: apgd-ce, apgd-t, fab-t and square in turn", preset: []Stage{{APGDCE, 100}, {APGDT, 100}, {FABT, 100}, {Square, 5000}}},
+	{name: ACE, what: "changes confidences and keeps every class, to harm calibration", gradients: true, loss: grad.CrossEntropy,
+		norms: both, steps: 100, run: (*Search).ace, confidence: true},
+	{name: PGDConf, what: "maximises the confidence in a wrong class", gradients: true, loss: grad.Confidence,
+		norms: both, steps: 1000, run: (*Search).raise, confidence: true},
 }
 
 // Methods lists all attacks.
@@ -164,3 +174,8 @@ func (m Method) Norms() []Norm {
 
 // DefaultSteps is the number of steps or queries of a single attack whose user gives none.
 func (m Method) DefaultSteps() int { return m.definition().steps }
+
+// ChangesConfidence reports whether the method changes confidences. Found.Confidence and Found.Altered are then set.
+func (m Method) ChangesConfidence() bool {
+	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().confidence })
+}

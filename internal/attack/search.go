@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -37,6 +38,10 @@ type Found struct {
 	Class        int       // class of Adversarial
 	Distance     float64   // of Adversarial, rounded up
 	Flat         int       // steps whose gradient was zero
+	// These are set by attacks that change confidences: the largest probability without attack, and the altered inputs,
+	// for ACE one for each of Settings.
+	Confidence float64
+	Altered    []Altered
 }
 
 // Correct reports whether the classifier is right on the example itself.
@@ -60,7 +65,9 @@ type Search struct {
 	Then       *Search   // attacks the examples that this one leaves standing; nil: no other attack
 	Seed       uint64
 	Workers    int
-	Progress   func(done int) // called with the number of examples settled; may be nil
+	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use it.
+	Probabilities bool
+	Progress      func(done int) // called with the number of examples settled; may be nil
 }
 
 // Run attacks the examples. Their values must be in the box.
@@ -89,15 +96,26 @@ func (s *Search) group(ctx context.Context, examples []Example, found []Found) e
 	if err != nil {
 		return err
 	}
+	definition := s.Method.definition()
 	var targets []*target
 	for i, x := range examples {
 		found[i] = Found{Index: x.Index, Label: x.Label, Clean: smoothing.Vote(scores[i])}
-		if found[i].Correct() {
+		if definition.confidence {
+			if found[i].Clean < 0 {
+				return fmt.Errorf("example %d: the model gives no class, so it has no confidence", x.Index)
+			}
+			found[i].Confidence = s.confidence(scores[i])
+		}
+		if found[i].Correct() || definition.confidence {
 			targets = append(targets, &target{Example: x, found: &found[i], others: others(scores[i], x.Label)})
 		}
 	}
 	for a := s; a != nil; a = a.Then {
-		if err := a.Method.definition().run(a, ctx, standing(targets)); err != nil {
+		rest := targets // attacks on confidence go on where the class is wrong
+		if !definition.confidence {
+			rest = standing(targets)
+		}
+		if err := a.Method.definition().run(a, ctx, rest); err != nil {
 			return err
 		}
 	}
@@ -110,6 +128,8 @@ type target struct {
 	found  *Found
 	others []int // the other classes, largest score of the example itself first
 	aim    int   // the class that a targeted attack aims at
+	// highest is the logarithm of the largest probability of a wrong class at found.Altered, for attacks that raise it.
+	highest float64
 }
 
 // others returns all classes but the label, the largest score first.
@@ -160,12 +180,18 @@ func (s *Search) settle(t *target, candidate, scores []float32) error {
 	if class == t.Label {
 		return nil
 	}
+	distance, err := s.allowed(t, candidate)
+	t.found.Adversarial, t.found.By, t.found.Class, t.found.Distance = candidate, s.Method, class, distance
+	return err
+}
+
+// allowed returns the distance of a candidate from its example. A candidate that the threat does not allow is an error.
+func (s *Search) allowed(t *target, candidate []float32) (float64, error) {
 	distance := s.Distance(candidate, t.Values)
 	if _, outside := s.Outside(candidate); outside || !(distance <= s.Epsilon) {
-		return errors.New("a perturbation is larger than allowed: please report this")
+		return 0, errors.New("a perturbation is larger than allowed: please report this")
 	}
-	t.found.Adversarial, t.found.By, t.found.Class, t.found.Distance = candidate, s.Method, class, distance
-	return nil
+	return distance, nil
 }
 
 // standing returns the targets that nothing has broken.

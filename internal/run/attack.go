@@ -1,25 +1,19 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/binomial"
-	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/graph/grad"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/npy"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
-	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -34,8 +28,11 @@ type AttackPlan struct {
 	StepSize float64 // 0: 2.5·ε/steps, as Madry et al. 2018 take
 	Momentum float64 // of PGD
 	Targeted bool    // PGD aims at other classes in turn
-	Restarts int
+	Restarts int     // 0: the method's
+	Bins     int     // of calibration errors, for attacks on confidences
 	Out      string
+	Resume   bool // go on in Out, with its seed and its examples
+	Pictures int  // the number of pictures in Out
 }
 
 // gradientExamples is the number of examples in one gradient. It does not follow the batch, so that results cannot.
@@ -83,6 +80,8 @@ type Attacked struct {
 	Stages        []AttackStage    `json:"stages"`
 	Warnings      []attack.Warning `json:"warnings"`
 	Results       []AttackedResult `json:"results"`
+	// Confidences is set by attacks that change confidences.
+	Confidences *AttackedConfidence `json:"confidences,omitempty"`
 }
 
 // AttackedFile names a file.
@@ -102,18 +101,18 @@ type AttackedResult struct {
 	Distance *float64 `json:"distance,omitempty"`
 	// The attack of a sequence that found the adversarial input.
 	Attack attack.Method `json:"attack,omitempty"`
+	// The confidence in the example itself, and the inputs whose confidence the attack changed.
+	Confidence *float64        `json:"confidence,omitempty"`
+	Altered    []AlteredResult `json:"altered,omitempty"`
 }
-
-// The files of an attack's folder.
-const (
-	AttackFile      = "attack.json"
-	AdversarialFile = "adversarial.npz"
-)
 
 // Attack runs an attack and writes its folder, if it has one.
 func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Attacked, error) {
 	if err := p.settle(); err != nil {
 		return nil, spec.BadInput(err)
+	}
+	if err := p.keepResumed(); err != nil {
+		return nil, err
 	}
 	e, err := experiment.Open(ctx, p.Spec, console)
 	if err != nil {
@@ -124,37 +123,37 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 	if err != nil {
 		return nil, spec.BadInput(err)
 	}
+	if err := p.checkPictures(e.Shape()); err != nil {
+		return nil, err
+	}
 	var g gradients
 	defer g.Close()
 	search, err := p.searches(ctx, e, stages, &g, console)
 	if err != nil {
 		return nil, err
 	}
-	examples, err := p.examples(e)
+	a := &attacking{plan: &p, e: e, search: search}
+	random, err := a.checkExamples(ctx)
 	if err != nil {
 		return nil, err
 	}
-	random, err := search.Random(ctx, examples)
-	if err != nil {
+	if p.Out != "" {
+		if a.folder, err = p.openFolder(e, stages); err != nil {
+			return nil, err
+		}
+		defer a.folder.Close()
+	}
+	if err := a.run(ctx, console); err != nil {
 		return nil, err
 	}
-	bar := progress.Start(console.Progress, "attack", int64(len(examples)), 0)
-	done := 0
-	search.Progress = func(now int) {
-		bar.Add(int64(now-done), "")
-		done = now
+	r := p.result(e, stages, a.found)
+	r.Warnings = append(append([]attack.Warning{}, warned...), warnings(e, stages, a.found, random)...) // [] in JSON if there are none
+	if p.Method.ChangesConfidence() {
+		if err := r.calibrate(p.Bins); err != nil {
+			return nil, spec.BadInput(err)
+		}
 	}
-	found, err := search.Run(ctx, examples)
-	bar.Finish()
-	if err != nil {
-		return nil, err
-	}
-	r := p.result(e, stages, found)
-	r.Warnings = append(append([]attack.Warning{}, warned...), warnings(e, stages, found, random)...) // [] in JSON if there are none
-	if p.Out == "" {
-		return r, nil
-	}
-	return r, p.write(r, found, e.Shape())
+	return r, a.finish(r)
 }
 
 // settle checks the plan and fills in what the method determines.
@@ -164,8 +163,16 @@ func (p *AttackPlan) settle() error {
 	switch {
 	case p.Steps < 0:
 		return param.Errorf("%s %d: want at least 1", param.Steps, p.Steps)
-	case p.Restarts < 1:
+	case p.Restarts < 0:
 		return param.Errorf("%s %d: want at least 1", param.Restarts, p.Restarts)
+	case p.Out == "" && (p.Resume || p.Pictures > 0):
+		return param.Errorf("%s and %s need %s", param.Resume, param.Pictures, param.Out)
+	case p.Bins < 1 && p.Method.ChangesConfidence():
+		return param.Errorf("%s %d: want at least 1", param.Bins, p.Bins)
+	case p.Pictures < 0:
+		return param.Errorf("%s %d: want at least 0", param.Pictures, p.Pictures)
+	case strings.Contains(p.Spec.Device.String(), ","):
+		return hint.Add(param.Errorf("%s %s: an attack runs on one device", param.Device, p.Spec.Device), "name one of them")
 	case p.StepSize < 0:
 		return param.Errorf("%s %v: want a number above 0", param.StepSize, p.StepSize)
 	case !slices.Contains(p.Method.Norms(), p.Threat.Norm):
@@ -174,18 +181,18 @@ func (p *AttackPlan) settle() error {
 	if err := p.checkSettings(); err != nil {
 		return err
 	}
-	if p.Out != "" {
+	if p.Out != "" && !p.Resume {
 		if _, err := os.Lstat(p.Out); !errors.Is(err, os.ErrNotExist) {
-			return hint.Add(param.Errorf("%s %s: is there already", param.Out, p.Out), "name a new folder")
+			return hint.Add(param.Errorf("%s %s: is there already", param.Out, p.Out), "name a new folder, or go on with %s", param.Resume)
 		}
 	}
 	return p.Threat.Check()
 }
 
-// examples reads the examples, which must be in the box.
-func (p *AttackPlan) examples(e *experiment.Experiment) ([]attack.Example, error) {
+// examples reads the examples at positions of the data, which must be in the box.
+func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]attack.Example, error) {
 	var all []attack.Example
-	for _, position := range e.Positions() {
+	for _, position := range positions {
 		x, err := e.Values(position)
 		if err != nil {
 			return nil, err
@@ -205,7 +212,7 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 	r := &Attacked{
 		Model: AttackedFile{record.Model.File, record.Model.SHA256}, Data: AttackedFile{record.Data.File, record.Data.SHA256},
 		Device: e.Device().String(), Mean: e.Spec.Mean, Std: e.Spec.Std,
-		Attack: p.Method, Norm: p.Threat.Norm, Epsilon: p.Threat.Epsilon, Box: [2]string{fmt.Sprint(p.Threat.Low), fmt.Sprint(p.Threat.High)},
+		Attack: p.Method, Norm: p.Threat.Norm, Epsilon: p.Threat.Epsilon, Box: boxText(p.Threat),
 		Seed: e.Spec.Seed, Examples: len(found), Level: attackLevel, Stages: stages,
 	}
 	countStages(stages, found)
@@ -223,6 +230,9 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 				row.Attack = f.By
 			}
 		}
+		if p.Method.ChangesConfidence() {
+			row.Confidence, row.Altered = &f.Confidence, alteredResults(p.Method, f)
+		}
 		if f.Correct() {
 			correct++
 		}
@@ -233,35 +243,6 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 	}
 	r.Accuracy, r.Robust = shareOf(correct, len(found)), shareOf(robust, len(found))
 	return r
-}
-
-// write makes the folder: the result, and the adversarial inputs x with their labels y, as a dataset.
-func (p *AttackPlan) write(r *Attacked, found []attack.Found, shape []int) error {
-	var x []float32
-	var y []int64
-	for _, f := range found {
-		if f.Adversarial != nil {
-			x, y = append(x, f.Adversarial...), append(y, int64(f.Label))
-		}
-	}
-	var archive, record bytes.Buffer
-	w := npy.NewArchiveWriter(&archive)
-	err := errors.Join(npy.Write(w, "x", append([]int{len(y)}, shape...), x), npy.Write(w, "y", []int{len(y)}, y), w.Close())
-	if err != nil {
-		return err
-	}
-	encoder := json.NewEncoder(&record)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(r); err != nil {
-		return err
-	}
-	if err := os.Mkdir(p.Out, 0o777); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(filepath.Join(p.Out, AdversarialFile), archive.Bytes()); err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(p.Out, AttackFile), record.Bytes())
 }
 
 // fed is the classifier of the data's values: the model behind its normalisation and order of values.

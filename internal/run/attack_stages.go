@@ -39,6 +39,11 @@ func (p *AttackPlan) checkSettings() error {
 		}
 		runs[s.Method] = true
 	}
+	for m := range runs {
+		if m.ChangesConfidence() && !p.Method.Single() {
+			return param.Errorf("%s %s: %s changes confidences, and runs alone", param.Attack, p.Method, m)
+		}
+	}
 	if !p.Method.Single() {
 		for _, given := range []struct {
 			name  param.Name
@@ -99,7 +104,13 @@ func (p *AttackPlan) stage(s attack.Stage, classes int) AttackStage {
 		}
 	case attack.APGDCE, attack.APGDDLR, attack.APGDT, attack.FAB, attack.FABT:
 		settled.Restarts = p.Restarts
+	case attack.ACE:
+		settled.StepSize = cmp.Or(p.StepSize, attack.ACERate)
+	case attack.PGDConf:
+		settled.Restarts = cmp.Or(p.Restarts, attack.ConfRestarts)
+		settled.StepSize = cmp.Or(p.StepSize, attack.ConfStep(p.Threat))
 	}
+	settled.Restarts = max(1, settled.Restarts)
 	return settled
 }
 
@@ -111,7 +122,7 @@ func (p *AttackPlan) searches(ctx context.Context, e *experiment.Experiment, sta
 		s := &attack.Search{
 			Threat: p.Threat, Method: stage.Attack, Classifier: &fed{e.Model(), e}, Shape: e.Shape(), Steps: stage.Steps,
 			StepSize: stage.StepSize, Momentum: stage.Momentum, Targets: stage.Targets, Restarts: stage.Restarts,
-			Seed: e.Spec.Seed, Workers: e.Threads(),
+			Seed: e.Spec.Seed, Workers: e.Threads(), Probabilities: e.Model().Outputs() == graph.Probabilities,
 		}
 		if stage.Loss != "" {
 			var err error

@@ -31,6 +31,9 @@ const (
 	// Difference is z_t − z_y for a class t, whose boundary with y FAB steps to. Labels holds y and t of each example. It
 	// is no choice of users.
 	Difference Loss = "difference"
+	// Confidence is ln max_{j≠y} softmax(z)_j, the confidence in a wrong class (Stutz et al. 2020). The attacks that
+	// maximise it have no other loss, so it is not a choice of its own.
+	Confidence Loss = "confidence"
 )
 
 // LeastClasses is the smallest number of classes for which the loss is defined.
@@ -166,6 +169,10 @@ func (t *tape) marks(class string, examples, classes int64) string {
 // lossOf adds the loss of logits z [E, m], where own marks the label of each row.
 func (t *tape) lossOf(kind Loss, z, own string) string {
 	row := []int64{1}
+	if kind == Confidence {
+		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
+		return t.reduce("ReduceMax", t.Op("Where", own, t.Floats(nil, -math.MaxFloat32), logs), row, false)
+	}
 	if kind == CrossEntropy {
 		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
 		return t.Op("Neg", t.reduce("ReduceSum", t.Op("Where", own, logs, t.Floats(nil, 0)), row, false))
