@@ -8,8 +8,33 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/smoothing"
 )
+
+// SmoothedMethod is the name of an attack on a smoothed classifier.
+type SmoothedMethod string
+
+// The attacks on a smoothed classifier.
+const (
+	// SmoothAdv follows the gradient of the mean softmax of noisy copies (Salman et al. 2019).
+	SmoothAdv SmoothedMethod = "smoothadv"
+	// Stein estimates the gradient from the scores of noisy copies, by Stein's identity.
+	Stein SmoothedMethod = "stein"
+)
+
+// SmoothedMethods lists all attacks on a smoothed classifier.
+var SmoothedMethods = choice.Of("smoothed", SmoothAdv, Stein).Describe(func(m SmoothedMethod) string {
+	return map[SmoothedMethod]string{SmoothAdv: "gradients of the model", Stein: "scores alone, for models without gradients"}[m]
+})
+
+func (m SmoothedMethod) String() string { return string(m) }
+
+// MarshalText writes the method.
+func (m SmoothedMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
+
+// UnmarshalText reads a method.
+func (m *SmoothedMethod) UnmarshalText(text []byte) error { return SmoothedMethods.Unmarshal(text, m) }
 
 // Defaults of a SmoothedSearch.
 const (
@@ -61,6 +86,9 @@ type SmoothedSearch struct {
 	Seed     uint64
 	Workers  int
 }
+
+// firstPoll is the number of selection samples that a poll draws before it looks at them.
+const firstPoll = 256
 
 // ladder holds the candidates' distances, in multiples of the smallest that was found. Candidates beyond the boundary
 // need fewer samples for verification.
@@ -260,8 +288,9 @@ func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, 
 		return poll{}, err
 	}
 	votes, p := make([]int, s.Classifier.Classes()), poll{label: x.Label}
-	for drawn, next := 0, min(most, DefaultSmoothedSamples); drawn < most && (drawn == 0 || !p.clear()); drawn, next = next, min(2*next, most) {
-		if err := s.count(ctx, input, smoothing.NewStream(s.Seed, x.Index, smoothing.Selection), drawn, next, votes); err != nil {
+	stream := smoothing.NewStream(s.Seed, x.Index, smoothing.Selection)
+	for drawn, next := 0, min(most, firstPoll); drawn < most && (drawn == 0 || !p.clear()); drawn, next = next, min(2*next, most) {
+		if err := s.count(ctx, input, stream, drawn, next, votes); err != nil {
 			return p, err
 		}
 		p.forLabel, p.forRival = votes[x.Label], -1
@@ -272,6 +301,22 @@ func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, 
 		}
 	}
 	return p, nil
+}
+
+// Votes returns the votes for each class of n samples of a stream, at values that may be a candidate's.
+func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smoothing.Stream, n int) ([]int, error) {
+	input, err := s.Input(values)
+	if err != nil {
+		return nil, err
+	}
+	votes := make([]int, s.Classifier.Classes())
+	const piece = 1 << 14 // bounds the memory
+	for first := 0; first < n; first += piece {
+		if err := s.count(ctx, input, stream, first, min(first+piece, n), votes); err != nil {
+			return nil, err
+		}
+	}
+	return votes, nil
 }
 
 // count adds the votes of the samples from first up to, but not including, end.
