@@ -12,6 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -25,6 +26,7 @@ type SmoothedAttackPlan struct {
 	Samples         int // noisy copies per gradient; 0: the default
 	N               int // fresh samples for each answer of the smoothed classifier
 	Alpha           float64
+	Run             *runfolder.Run // whose smoothed classifier Spec describes; nil for none
 	Out             string
 }
 
@@ -53,6 +55,9 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 		return nil, err
 	}
 	defer e.Close()
+	if err := checkRun(p.Run, e.Record()); err != nil {
+		return nil, err
+	}
 	s, closeSearch, err := openSmoothedSearch(ctx, e, p.Method, p.Threat, console)
 	if err != nil {
 		return nil, err
@@ -186,4 +191,34 @@ func answer(votes []int, level float64) int {
 		return leader
 	}
 	return -1
+}
+
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. A model or data that are not empty replace
+// the paths in the record. The noise has another seed than the run.
+func AttackedRun(dir, model, data string) (spec.Spec, runfolder.Run, error) {
+	r, err := runfolder.Read(dir)
+	if err != nil {
+		return spec.Spec{}, r, spec.BadInput(err)
+	}
+	plan, err := Again{Model: cmp.Or(model, r.Model.File), Data: cmp.Or(data, r.Data.File)}.plan(r, "")
+	plan.FixedSeed = nil
+	return plan.Spec, r, err
+}
+
+// checkRun refuses a model, data or noise that differ from a run's.
+func checkRun(then *runfolder.Run, now runfolder.Run) error {
+	if then == nil {
+		return nil
+	}
+	for _, c := range []struct{ what, then, now string }{
+		{"model", then.Model.SHA256, now.Model.SHA256}, {"data", then.Data.SHA256, now.Data.SHA256}, {"noise", then.Noise.Table, now.Noise.Table},
+	} {
+		if c.then != c.now {
+			return spec.BadInputf("the %s differs from the run's: %s there, %s here", c.what, c.then, c.now)
+		}
+	}
+	if now.Parameters.Seed == then.Parameters.Seed {
+		return spec.BadInputf("%s %d is the run's: the attack needs noise of its own", param.Seed, then.Parameters.Seed)
+	}
+	return nil
 }
