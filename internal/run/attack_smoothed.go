@@ -117,7 +117,7 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
 	}
 	p.Spec.KeepOutputs = p.Method == attack.SmoothAdv // the loss differs for logits and probabilities
-	p.Spec.NoiseOn = spec.NoiseOnHost
+	p.Spec.KeepSource, p.Spec.NoiseOn = p.Spec.KeepOutputs, spec.NoiseOnHost
 	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out}
 	if err := base.checkOut(); err != nil {
 		return nil, err
