@@ -20,6 +20,7 @@ import (
 type attackOptions struct {
 	plan        run.AttackPlan
 	methods     []attack.Method
+	smoothed    smoothedOptions
 	box         []float64
 	plots       []string
 	plotSize    picture.Size
@@ -35,7 +36,8 @@ func newAttack(s streams) *cobra.Command {
 		Short: "Attack a classifier: find small perturbations that it gets wrong",
 		Long: `Attack looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong, and
 prints its accuracy under attack. That is an upper bound on robust accuracy: another
-attack may break more. It attacks the model itself, not the smoothed classifier.
+attack may break more. It attacks the model itself or, with --smoothed or --run, the
+smoothed classifier, in the norm l2 and on the lattice of the data (docs/attacks.md).
 
 The perturbation is in the units of the data, before --mean and --std, and every value
 stays in --box. The bound holds exactly for the stored float32 numbers, and the model
@@ -57,10 +59,19 @@ attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset.`,
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack standard --max 1000
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack apgd-ce,square
-  rscert attack --model forest.onnx --data table.csv --norm linf --eps 0.2 --box=-inf,inf --attack square`,
+  rscert attack --model forest.onnx --data table.csv --norm linf --eps 0.2 --box=-inf,inf --attack square
+
+  rscert attack --model cnn.onnx --data mnist/ --smoothed --sigma 0.5 --eps 2 --max 20
+  rscert attack --run run --eps 2 --smoothed=stein --max 20`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := settle(); err != nil {
+				return err
+			}
+			if o.smoothed.chosen(cmd) {
+				return runSmoothedAttack(cmd, s, o)
+			}
+			if err := smoothedFlags(cmd); err != nil {
 				return err
 			}
 			return runAttack(cmd.Context(), s, o)
@@ -107,6 +118,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagrams before and under ace or pgd-conf to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of --plot in centimetres")
 	group(cmd, "Attacks on confidence")
+	addSmoothedFlags(cmd, &o.smoothed, e)
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; default: drawn from the system and recorded")
@@ -166,22 +178,16 @@ func writeAttack(w io.Writer, r *run.Attacked) error {
 		how = describeAttack(r.Stages[0])
 	}
 	fmt.Fprintf(w, "%s on %s, %s ≤ %g, values in [%s, %s], seed %d\n\n", how, r.Model.File, r.Norm, r.Epsilon, r.Box[0], r.Box[1], r.Seed)
-	type line struct {
-		name string
-		run.Share
-	}
-	lines := []line{{"accuracy", r.Accuracy}}
+	lines := []shareLine{{"accuracy", r.Accuracy}}
 	if len(r.Stages) > 1 {
 		for _, stage := range r.Stages {
-			lines = append(lines, line{"  after " + string(stage.Attack), stage.Robust})
+			lines = append(lines, shareLine{"  after " + string(stage.Attack), stage.Robust})
 		}
 	}
 	if r.Attack != attack.ACE { // ACE keeps every class
-		lines = append(lines, line{"robust accuracy, at most", r.Robust})
+		lines = append(lines, shareLine{"robust accuracy, at most", r.Robust})
 	}
-	for _, line := range lines {
-		fmt.Fprintf(w, "%-25s %.4f  [%.4f, %.4f]  %d of %d\n", line.name, line.Share.Share, line.Low, line.High, line.Count, r.Examples)
-	}
+	writeShares(w, r.Examples, lines)
 	if r.Confidences != nil {
 		fmt.Fprintln(w)
 		if err := tabulateConfidences(r.Confidences).WriteText(w); err != nil {
@@ -226,4 +232,17 @@ func describeAttack(s run.AttackStage) string {
 		starts = "starts"
 	}
 	return how + fmt.Sprintf(", %s: %d", starts, s.Restarts)
+}
+
+// shareLine is a named share of all examples.
+type shareLine struct {
+	name string
+	run.Share
+}
+
+// writeShares prints shares with their intervals.
+func writeShares(w io.Writer, examples int, lines []shareLine) {
+	for _, line := range lines {
+		fmt.Fprintf(w, "%-25s %.4f  [%.4f, %.4f]  %d of %d\n", line.name, line.Share.Share, line.Low, line.High, line.Count, examples)
+	}
 }

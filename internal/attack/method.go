@@ -98,7 +98,11 @@ func names() []Method {
 
 // definition returns the definition of an attack or a preset. The method must be one of Methods.
 func (m Method) definition() definition {
-	return definitions[slices.IndexFunc(definitions, func(d definition) bool { return d.name == m })]
+	i := slices.IndexFunc(definitions, func(d definition) bool { return d.name == m })
+	if i < 0 {
+		return definition{name: m} // a SmoothedMethod
+	}
+	return definitions[i]
 }
 
 func (m Method) String() string { return string(m) }

@@ -77,8 +77,9 @@ type Attacked struct {
 	Accuracy      Share            `json:"accuracy"`
 	Robust        Share            `json:"robust"` // accuracy under attack
 	ZeroGradients int              `json:"zero_gradients"`
-	Stages        []AttackStage    `json:"stages"`
+	Stages        []AttackStage    `json:"stages,omitempty"`
 	Warnings      []attack.Warning `json:"warnings"`
+	Smoothed      *AttackedNoise   `json:"smoothed,omitempty"` // for an attack on the smoothed classifier
 	Results       []AttackedResult `json:"results"`
 	// Confidences is set by attacks that change confidences.
 	Confidences *AttackedConfidence `json:"confidences,omitempty"`
@@ -132,20 +133,22 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 	if err != nil {
 		return nil, err
 	}
-	a := &attacking{plan: &p, e: e, search: search}
-	random, err := a.checkExamples(ctx)
+	a := &attacking{plan: &p, e: e, search: search.Run, chunk: chunkOf(search)}
+	if err := a.checkExamples(ctx); err != nil {
+		return nil, err
+	}
+	first, err := a.first()
 	if err != nil {
 		return nil, err
 	}
-	if p.Out != "" {
-		if a.folder, err = p.openFolder(e, stages); err != nil {
-			return nil, err
-		}
-		defer a.folder.Close()
-	}
-	if err := a.run(ctx, console); err != nil {
+	random, err := search.Random(ctx, first)
+	if err != nil {
 		return nil, err
 	}
+	if err := a.run(ctx, p.record(e, stages), console); err != nil {
+		return nil, err
+	}
+	defer a.close()
 	r := p.result(e, stages, a.found)
 	r.Warnings = append(append([]attack.Warning{}, warned...), warnings(e, stages, a.found, random)...) // [] in JSON if there are none
 	if p.Method.ChangesConfidence() {
@@ -181,12 +184,21 @@ func (p *AttackPlan) settle() error {
 	if err := p.checkSettings(); err != nil {
 		return err
 	}
-	if p.Out != "" && !p.Resume {
-		if _, err := os.Lstat(p.Out); !errors.Is(err, os.ErrNotExist) {
-			return hint.Add(param.Errorf("%s %s: is there already", param.Out, p.Out), "name a new folder, or go on with %s", param.Resume)
-		}
+	if err := p.checkOut(); err != nil {
+		return err
 	}
 	return p.Threat.Check()
+}
+
+// checkOut refuses a folder that is there already.
+func (p *AttackPlan) checkOut() error {
+	if p.Out == "" || p.Resume {
+		return nil
+	}
+	if _, err := os.Lstat(p.Out); !errors.Is(err, os.ErrNotExist) {
+		return hint.Add(param.Errorf("%s %s: is there already", param.Out, p.Out), "name a new folder, or go on with %s", param.Resume)
+	}
+	return nil
 }
 
 // examples reads the examples at positions of the data, which must be in the box.

@@ -26,46 +26,66 @@ const (
 type attacking struct {
 	plan   *AttackPlan
 	e      *experiment.Experiment
-	search *attack.Search
+	search func(context.Context, []attack.Example) ([]attack.Found, error)
+	chunk  int                     // number of examples that are attacked side by side and stored together
 	folder *runfolder.AttackFolder // nil: nothing is stored
 	lines  []runfolder.Attacked    // of found
 	found  []attack.Found          // without the values of inputs
 }
 
-// chunk is the number of examples that are attacked side by side and stored together.
-func (a *attacking) chunk() int {
-	workers := max(1, a.search.Workers)
-	for s := a.search; s != nil; s = s.Then {
+// chunkOf returns the number of examples that a sequence of attacks handles well side by side.
+func chunkOf(first *attack.Search) int {
+	workers := max(1, first.Workers)
+	for s := first; s != nil; s = s.Then {
 		if s.Gradients != nil {
 			return 2 * workers * gradientExamples
 		}
 	}
-	return workers * max(1, a.search.Classifier.Batch())
+	return workers * max(1, first.Classifier.Batch())
 }
 
-// checkExamples reads all examples once, so that errors in the data come before the attack. It returns how many of the
-// first examples have random scores.
-func (a *attacking) checkExamples(ctx context.Context) (random int, err error) {
-	positions := a.e.Positions()
-	for i, n := range positions {
-		if i%a.chunk() == 0 {
+// checkExamples reads all examples once, so that errors in the data come before the attack.
+func (a *attacking) checkExamples(ctx context.Context) error {
+	for i, n := range a.e.Positions() {
+		if i%a.chunk == 0 {
 			if err := ctx.Err(); err != nil {
-				return 0, err
+				return err
 			}
 		}
 		if _, err := a.plan.examples(a.e, []int{n}); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	first, err := a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
-	if err != nil {
-		return 0, err
-	}
-	return a.search.Random(ctx, first)
+	return nil
 }
 
-// run attacks the examples that the folder does not hold yet.
-func (a *attacking) run(ctx context.Context, console experiment.Console) error {
+// first returns the examples that are tried for random scores.
+func (a *attacking) first() ([]attack.Example, error) {
+	positions := a.e.Positions()
+	return a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
+}
+
+// run attacks the examples that the folder does not hold yet. The caller must close what it opens, unless it fails.
+func (a *attacking) run(ctx context.Context, record attackRecord, console experiment.Console) (err error) {
+	if a.plan.Out != "" {
+		if a.folder, err = a.plan.openFolder(record, a.e.Model().InputLen()); err != nil {
+			return err
+		}
+	}
+	if err = a.attackRest(ctx, console); err != nil {
+		a.close()
+	}
+	return err
+}
+
+// close closes the folder, if there is one.
+func (a *attacking) close() {
+	if a.folder != nil {
+		_ = a.folder.Close() // every append was flushed to the disk
+	}
+}
+
+func (a *attacking) attackRest(ctx context.Context, console experiment.Console) error {
 	positions := a.e.Positions()
 	bar := progress.Start(console.Progress, "attack", int64(len(positions)), 0)
 	defer bar.Finish()
@@ -77,11 +97,11 @@ func (a *attacking) run(ctx context.Context, console experiment.Console) error {
 		bar.Add(int64(len(a.lines)), "")
 	}
 	for i := len(a.lines); i < len(positions); i = len(a.lines) {
-		examples, err := a.plan.examples(a.e, positions[i:min(i+a.chunk(), len(positions))])
+		examples, err := a.plan.examples(a.e, positions[i:min(i+a.chunk, len(positions))])
 		if err != nil {
 			return err
 		}
-		found, err := a.search.Run(ctx, examples)
+		found, err := a.search(ctx, examples)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ type attackRecord struct {
 	Epsilon    float64          `json:"eps"`
 	Box        [2]string        `json:"box"` // as text: it may be infinite
 	Settings   []attackSettings `json:"settings"`
+	Smoothed   *AttackedNoise   `json:"smoothed,omitempty"`
 }
 
 // attackSettings are the settings of one attack of a sequence.
@@ -119,8 +120,7 @@ func (p *AttackPlan) keepResumed() error {
 }
 
 // openFolder creates the folder of an attack, or continues it.
-func (p *AttackPlan) openFolder(e *experiment.Experiment, stages []AttackStage) (*runfolder.AttackFolder, error) {
-	now := p.record(e, stages)
+func (p *AttackPlan) openFolder(now attackRecord, values int) (*runfolder.AttackFolder, error) {
 	identity, err := now.identity()
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (p *AttackPlan) openFolder(e *experiment.Experiment, stages []AttackStage) 
 		return nil, hint.Add(spec.BadInputf("%s %s: holds another attack: %s", param.Out, p.Out, differences(was, identity)),
 			"give the same parameters to go on, or name a new folder")
 	}
-	folder, err := runfolder.ResumeAttack(p.Out, identity, e.Model().InputLen())
+	folder, err := runfolder.ResumeAttack(p.Out, identity, values)
 	var damage *runfolder.DamageError
 	if errors.As(err, &damage) {
 		err = spec.BadInput(err)
@@ -167,7 +167,7 @@ func differences(a, b []byte) string {
 		return err.Error()
 	}
 	var differ []string
-	for _, name := range []string{"model", "data", "conditions", "device", "attack", "norm", "eps", "box", "settings"} {
+	for _, name := range []string{"model", "data", "conditions", "device", "attack", "norm", "eps", "box", "settings", "smoothed"} {
 		if !bytes.Equal(was[name], now[name]) {
 			differ = append(differ, fmt.Sprintf("%s was %.200s, now %.200s", name, was[name], now[name]))
 		}

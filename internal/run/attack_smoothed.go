@@ -1,0 +1,226 @@
+package run
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/predict"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// SmoothedAttackPlan says what an attack on a smoothed classifier does.
+type SmoothedAttackPlan struct {
+	Spec            spec.Spec
+	Threat          attack.Threat
+	Method          attack.SmoothedMethod
+	Steps, Restarts int // 0: the defaults of a SmoothedSearch
+	Samples         int // noisy copies of the last gradient; 0: the default
+	N               int // fresh samples for each answer of the smoothed classifier; at most as many screen a perturbation
+	Alpha           float64
+	Run             *runfolder.Run // whose smoothed classifier Spec describes; nil for none
+	Out             string
+	Resume          bool // go on in Out, with its seed and its examples
+	Pictures        int  // the number of pictures in Out
+}
+
+// AttackedNoise says how an attack on a smoothed classifier sampled it.
+type AttackedNoise struct {
+	Law     law.Name `json:"law,omitempty"`
+	Sigma   float64  `json:"sigma"`
+	Samples int      `json:"samples"` // noisy copies of the last gradient
+	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
+	// N fresh samples decide each answer. The answer at an example is wrong with a probability of at most Alpha, and so is
+	// the verified perturbation. VerificationSeed gives these samples; the search does not use it.
+	N                int     `json:"n"`
+	Alpha            float64 `json:"alpha"`
+	VerificationSeed uint64  `json:"verification_seed"`
+	Abstained        int     `json:"abstained"` // examples without an answer before the attack
+}
+
+// AttackSmoothed attacks the smoothed classifier and writes the folder of the attack, if it has one.
+func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experiment.Console) (*Attacked, error) {
+	base, err := p.settle()
+	if err != nil {
+		return nil, spec.BadInput(err)
+	}
+	if err := base.keepResumed(); err != nil {
+		return nil, err
+	}
+	e, err := experiment.Open(ctx, base.Spec, console)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	if err := checkRun(p.Run, e.Record()); err != nil {
+		return nil, err
+	}
+	s, closeSearch, err := openSmoothedSearch(ctx, e, p.Method, p.Threat, console)
+	if err != nil {
+		return nil, err
+	}
+	defer closeSearch()
+	s.Seed, s.Screen = e.Spec.Seed, p.N
+	s.Steps, s.Restarts, s.Samples = cmp.Or(p.Steps, s.Steps), cmp.Or(p.Restarts, s.Restarts), cmp.Or(p.Samples, s.Samples)
+	v := verification{
+		search: s, method: base.Method, n: p.N, seed: e.Spec.Seed ^ verificationSeed,
+		level: smoothing.Deflate(p.Alpha, e.Record().Noise.Eta, int64(p.N)*int64(e.Model().InputLen())),
+	}
+	noise := &AttackedNoise{
+		Law: p.Spec.Law, Sigma: p.Spec.Sigma, Samples: s.Samples, Screen: s.Screen, N: p.N, Alpha: p.Alpha, VerificationSeed: v.seed,
+	}
+	stages := []AttackStage{{Attack: base.Method, Steps: s.Steps, Restarts: s.Restarts}}
+	a := &attacking{plan: base, e: e, search: v.attackAll, chunk: 1}
+	if err := a.checkExamples(ctx); err != nil {
+		return nil, err
+	}
+	record := base.record(e, stages)
+	record.Conditions.Noise, record.Smoothed = p.Spec.Noise, noise
+	if err := a.run(ctx, record, console); err != nil {
+		return nil, err
+	}
+	defer a.close()
+	r := base.result(e, stages, a.found)
+	r.Warnings = []attack.Warning{}
+	counted := *noise
+	for _, f := range a.found {
+		if f.Clean < 0 {
+			counted.Abstained++
+		}
+	}
+	r.Smoothed = &counted
+	return r, a.finish(r)
+}
+
+// verificationSeed turns the seed of an attack into the seed of the samples that verify it: 2⁶⁴ over the golden ratio.
+const verificationSeed = 0x9E3779B97F4A7C15
+
+// settle checks the plan, and returns the plan of an attack on the model with the same record.
+func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
+	switch {
+	case p.Threat.Norm != attack.L2:
+		return nil, hint.Add(param.Errorf("%s %s: an attack on a smoothed classifier is for norm %s", param.Norm, p.Threat.Norm, attack.L2), "give %s %s", param.Norm, attack.L2)
+	case p.Steps < 0:
+		return nil, param.Errorf("%s %d: want at least 1", param.Steps, p.Steps)
+	case p.Restarts < 0:
+		return nil, param.Errorf("%s %d: want at least 1", param.Restarts, p.Restarts)
+	case p.Samples < 0:
+		return nil, param.Errorf("%s %d: want at least 1", param.Samples, p.Samples)
+	case p.N < 1 || p.N >= smoothing.MaxSamples:
+		return nil, param.Errorf("%s %d: want at least 1 and less than 2³¹", param.N, p.N)
+	case !(p.Alpha > 0 && p.Alpha < 1):
+		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
+	}
+	p.Spec.KeepOutputs = p.Method == attack.SmoothAdv // the loss differs for logits and probabilities
+	p.Spec.KeepSource, p.Spec.NoiseOn = p.Spec.KeepOutputs, spec.NoiseOnHost
+	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out, Resume: p.Resume, Pictures: p.Pictures}
+	if err := base.checkOut(); err != nil {
+		return nil, err
+	}
+	return base, p.Threat.Check()
+}
+
+// verification attacks examples, and asks the smoothed classifier with fresh noise about what it finds.
+type verification struct {
+	search *attack.SmoothedSearch
+	method attack.Method
+	n      int
+	seed   uint64
+	level  float64
+}
+
+// attackAll attacks examples.
+func (v *verification) attackAll(ctx context.Context, examples []attack.Example) ([]attack.Found, error) {
+	found := make([]attack.Found, len(examples))
+	for i, x := range examples {
+		var err error
+		if found[i], err = v.attack(ctx, x); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// attack attacks an example whose smoothed answer is its label. A perturbation counts if it is verified.
+func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Found, error) {
+	f := attack.Found{Index: x.Index, Label: x.Label}
+	if x.Label < 0 {
+		return f, spec.BadInputf("example %d has no label", x.Index)
+	}
+	votes, err := v.search.Votes(ctx, x.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Selection), v.n)
+	if err != nil {
+		return f, err
+	}
+	if f.Clean = answer(votes, v.level); !f.Correct() {
+		return f, nil
+	}
+	candidates, flat, err := v.search.Search(ctx, x)
+	f.Flat = flat
+	if err != nil {
+		return f, err
+	}
+	// The farthest comes first, and the first failure ends the tests. Then all successes are right with probability 1 −
+	// level: an error needs a success of the first test whose null hypothesis is true.
+	for _, c := range candidates {
+		votes, err := v.search.Votes(ctx, c.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
+		if err != nil {
+			return f, err
+		}
+		if !beats(votes[c.Rival], votes[x.Label], v.level) {
+			break
+		}
+		f.Adversarial, f.Class, f.Distance, f.By = c.Values, c.Rival, c.Distance, v.method
+	}
+	return f, nil
+}
+
+// beats reports whether a class with these votes has a larger probability than another, by a binomial test at a level.
+func beats(votes, other int, level float64) bool {
+	return binomial.Tail(int64(votes+other), int64(votes), .5).Upper <= level
+}
+
+// answer returns the class that the smoothed classifier answers for these votes, or −1 to abstain.
+func answer(votes []int, level float64) int {
+	counts := make([]int64, len(votes))
+	for class, n := range votes {
+		counts[class] = int64(n)
+	}
+	return predict.Fixed(counts, level)
+}
+
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. A model or data that are not empty replace
+// the paths in the record. The noise has another seed than the run.
+func AttackedRun(dir, model, data string) (spec.Spec, runfolder.Run, error) {
+	r, err := runfolder.Read(dir)
+	if err != nil {
+		return spec.Spec{}, r, spec.BadInput(err)
+	}
+	plan, err := Again{Model: cmp.Or(model, r.Model.File), Data: cmp.Or(data, r.Data.File)}.plan(r, "")
+	plan.FixedSeed = nil
+	return plan.Spec, r, err
+}
+
+// checkRun refuses a model, data or noise that differ from a run's.
+func checkRun(then *runfolder.Run, now runfolder.Run) error {
+	if then == nil {
+		return nil
+	}
+	for _, c := range []struct{ what, then, now string }{
+		{"model", then.Model.SHA256, now.Model.SHA256}, {"data", then.Data.SHA256, now.Data.SHA256}, {"noise", then.Noise.Table, now.Noise.Table},
+	} {
+		if c.then != c.now {
+			return spec.BadInputf("the %s differs from the run's: %s there, %s here", c.what, c.then, c.now)
+		}
+	}
+	if now.Parameters.Seed == then.Parameters.Seed {
+		return spec.BadInputf("%s %d is the run's: the attack needs noise of its own", param.Seed, then.Parameters.Seed)
+	}
+	return nil
+}
