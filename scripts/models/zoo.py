@@ -48,6 +48,7 @@ def entry(name, family, exporter, opset, data, flags=(), split_at_zero=False):
 # ---- torch ----
 
 trained = {}
+weights = None  # the folder that keeps the weights of the torch models
 
 
 FEW = 320  # training examples of larger models
@@ -58,6 +59,11 @@ def trained_model(key, make, epochs=1, rate=1e-3):
     if key not in trained:
         torch.manual_seed(1)
         model = make()
+        kept = weights and weights / f"{key}.pt"
+        if kept and kept.exists():
+            model.load_state_dict(torch.load(kept))
+            trained[key] = model.eval()
+            return trained[key]
         x, y = torch.from_numpy(images[TEST:]).float() / 255, torch.from_numpy(labels[TEST:])
         if epochs == 1:
             x, y = x[:FEW], y[:FEW]
@@ -73,6 +79,9 @@ def trained_model(key, make, epochs=1, rate=1e-3):
                 optimiser.step()
         settle(model, x)
         trained[key] = model.eval()
+        if kept:
+            kept.parent.mkdir(exist_ok=True)
+            torch.save(model.state_dict(), kept)
     return trained[key]
 
 
@@ -388,6 +397,8 @@ def _(path):
 
 def export(folder, names):
     """Exports the models that are missing and returns the failures by name."""
+    global weights
+    weights = folder / "weights"
     folder.mkdir(parents=True, exist_ok=True)
     write_data(folder)
     failed = {}

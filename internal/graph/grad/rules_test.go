@@ -230,7 +230,7 @@ func poolCases() []ruleCase {
 func reductionCases() []ruleCase {
 	var all []ruleCase
 	box := list[int64](2, 3, 4)
-	for _, kind := range list("Sum", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp") {
+	for _, kind := range list("Sum", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp", "Prod") {
 		all = append(all,
 			ruleCase{name: "Reduce" + kind, shape: box, build: with("Reduce"+kind, numbers(1, -1))},
 			ruleCase{name: "Reduce" + kind + " flat", shape: box, build: with("Reduce"+kind, numbers(0), integer("keepdims", 0))},
@@ -437,12 +437,15 @@ func TestRules(t *testing.T) {
 
 func allCases() []ruleCase {
 	return slices.Concat(elementwiseCases(), activationCases(), matrixCases(), convolutionCases(), poolCases(), reductionCases(),
-		attentionCases(), normalisationCases(), placeCases(), resizeCases(), learnedCases())
+		attentionCases(), recurrentCases(), normalisationCases(), placeCases(), scatteringCases(), resizeCases(), learnedCases())
 }
 
 // TestEveryRule: every operator with a rule has a case, and docs/attacks.md names it.
 func TestEveryRule(t *testing.T) {
 	tested := map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true} // by TestStraightThrough
+	for _, c := range quantisedCases {
+		tested[c.kind] = true
+	}
 	for _, c := range allCases() {
 		f := newFunction(graph.Float32, 20, c.shape)
 		c.build(f)
