@@ -112,6 +112,14 @@ def dynamo(model, path, opset, batch="free", shape=(3, 32, 32), dtype=torch.floa
                       opset_version=opset, input_names=["input"], output_names=["logits"], verbose=False, **options)
 
 
+ORIGINALS = {}  # the torch models by entry: the key of the weights, constructor and epochs
+
+
+def original(name):
+    """The torch model that an entry exports, with the weights of the export."""
+    return trained_model(*ORIGINALS[name])
+
+
 EXPORTERS = {"torch, TorchScript": legacy, "torch, dynamo": dynamo}
 
 
@@ -122,8 +130,10 @@ def torch_entry(name, family, make, exporter, opset, batch="free", key=None, epo
     if options.get("external_data") is False:
         how += ", one file"
 
+    ORIGINALS[name] = key or name, make, epochs
+
     def write(path):
-        exporter(trained_model(key or name, make, epochs), path, opset, batch, **options)
+        exporter(original(name), path, opset, batch, **options)
     ZOO.append(Entry(name, family, how, opset, "images.npz", list(flags), write))
 
 
