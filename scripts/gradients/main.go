@@ -4,7 +4,8 @@
 //	{"open": "model.onnx", "examples": 8, "loss": "margin"}     → {"input": 3072, "classes": 10}
 //	{"run": "gradient", "x": […], "labels": […], "times": 3}    → {"scores": […], "loss": […], "gradient": […], "seconds": .01}
 //
-// Forward runs the model alone. The answer holds the shortest time of all runs, and only the time if quiet is true.
+// Forward runs the model alone. Without x and labels, a request means those of the request before. The answer holds the
+// shortest time of all runs, and only the time if quiet is true.
 package main
 
 import (
@@ -80,6 +81,8 @@ type server struct {
 	library  *onnx.Runtime
 	model    *onnx.Model
 	gradient *onnx.Gradient
+	x        []float32
+	labels   []int64
 }
 
 func (s *server) answer(ctx context.Context, r request) (answer, error) {
@@ -113,19 +116,22 @@ func (s *server) close() {
 	if s.model != nil {
 		s.model.Close()
 	}
-	s.gradient, s.model = nil, nil
+	*s = server{library: s.library}
 }
 
 func (s *server) run(ctx context.Context, r request) (a answer, err error) {
-	n := len(r.Labels)
+	if r.X != nil {
+		s.x, s.labels = r.X, r.Labels
+	}
+	n := len(s.labels)
 	a.Scores = make([]float32, n*s.model.Classes())
-	a.Loss, a.Gradient = make([]float32, n), make([]float32, len(r.X))
+	a.Loss, a.Gradient = make([]float32, n), make([]float32, len(s.x))
 	for range max(r.Times, 1) {
 		start := time.Now()
 		if r.Run == "forward" {
-			err = s.model.Run(ctx, r.X, a.Scores)
+			err = s.model.Run(ctx, s.x, a.Scores)
 		} else {
-			err = s.gradient.Run(ctx, r.X, nil, r.Labels, a.Scores, a.Loss, a.Gradient)
+			err = s.gradient.Run(ctx, s.x, nil, s.labels, a.Scores, a.Loss, a.Gradient)
 		}
 		if err != nil {
 			return a, err

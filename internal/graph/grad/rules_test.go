@@ -175,6 +175,8 @@ func convolutionCases() []ruleCase {
 		{name: "Conv 1x1 stride 2", shape: plane, build: conv(list[int64](3, 2, 1, 1), ints("strides", 2, 2))},
 		{name: "Conv 1x1 stride 2, last row unread", shape: image(6, 4), build: conv(list[int64](3, 2, 1, 1), ints("strides", 2, 2))},
 		{name: "Conv 3x3 stride 2", shape: image(6, 5), build: conv(list[int64](3, 2, 3, 3), ints("strides", 2, 2), ints("pads", 1, 1, 1, 1))},
+		{name: "Conv 5x5 stride 2 with padding", shape: image(6, 5), build: conv(list[int64](3, 2, 5, 5), ints("strides", 2, 2), ints("pads", 2, 2, 2, 1))},
+		{name: "Conv 4x4 stride 2, padded by more than a stride", shape: image(5, 4), build: conv(list[int64](2, 2, 4, 4), ints("strides", 2, 2), ints("pads", 3, 4, 1, 0))},
 		{name: "Conv 2x2 stride 2", shape: image(5, 6), build: conv(list[int64](3, 2, 2, 2), ints("strides", 2, 2))},
 		{name: "Conv 5x4 stride 3", shape: image(8, 7), build: conv(list[int64](2, 2, 5, 4), ints("strides", 3, 3), ints("pads", 2, 1, 0, 3))},
 		{name: "Conv strides differ", shape: image(6, 5), build: conv(list[int64](3, 2, 3, 2), ints("strides", 2, 3), ints("pads", 1, 1, 0, 1))},
