@@ -48,6 +48,7 @@ def entry(name, family, exporter, opset, data, flags=(), split_at_zero=False):
 # ---- torch ----
 
 trained = {}
+weights = None  # the folder that keeps the weights of the torch models
 
 
 FEW = 320  # training examples of larger models
@@ -58,6 +59,11 @@ def trained_model(key, make, epochs=1, rate=1e-3):
     if key not in trained:
         torch.manual_seed(1)
         model = make()
+        kept = weights and weights / f"{key}.pt"
+        if kept and kept.exists():
+            model.load_state_dict(torch.load(kept))
+            trained[key] = model.eval()
+            return trained[key]
         x, y = torch.from_numpy(images[TEST:]).float() / 255, torch.from_numpy(labels[TEST:])
         if epochs == 1:
             x, y = x[:FEW], y[:FEW]
@@ -73,6 +79,9 @@ def trained_model(key, make, epochs=1, rate=1e-3):
                 optimiser.step()
         settle(model, x)
         trained[key] = model.eval()
+        if kept:
+            kept.parent.mkdir(exist_ok=True)
+            torch.save(model.state_dict(), kept)
     return trained[key]
 
 
@@ -103,6 +112,14 @@ def dynamo(model, path, opset, batch="free", shape=(3, 32, 32), dtype=torch.floa
                       opset_version=opset, input_names=["input"], output_names=["logits"], verbose=False, **options)
 
 
+ORIGINALS = {}  # the torch models by entry: the key of the weights, constructor and epochs
+
+
+def original(name):
+    """The torch model that an entry exports, with the weights of the export."""
+    return trained_model(*ORIGINALS[name])
+
+
 EXPORTERS = {"torch, TorchScript": legacy, "torch, dynamo": dynamo}
 
 
@@ -113,8 +130,10 @@ def torch_entry(name, family, make, exporter, opset, batch="free", key=None, epo
     if options.get("external_data") is False:
         how += ", one file"
 
+    ORIGINALS[name] = key or name, make, epochs
+
     def write(path):
-        exporter(trained_model(key or name, make, epochs), path, opset, batch, **options)
+        exporter(original(name), path, opset, batch, **options)
     ZOO.append(Entry(name, family, how, opset, "images.npz", list(flags), write))
 
 
@@ -388,6 +407,8 @@ def _(path):
 
 def export(folder, names):
     """Exports the models that are missing and returns the failures by name."""
+    global weights
+    weights = folder / "weights"
     folder.mkdir(parents=True, exist_ok=True)
     write_data(folder)
     failed = {}

@@ -272,6 +272,7 @@ func (n *node) refuse(format string, args ...any) error {
 // Parameters lists, by operator, the inputs that hold sizes, axes and indices, which rules need.
 var Parameters = map[string][]int{
 	"Slice": {1, 2, 3, 4}, "Gather": {1}, "Pad": {1, 3}, "CumSum": {1}, "Tile": {1},
+	"GatherElements": {1}, "GatherND": {1}, "LSTM": {4}, "GRU": {4}, "RNN": {4}, "ReduceProd": {1},
 	"ReduceMean": {1}, "ReduceSum": {1}, "ReduceMax": {1}, "ReduceMin": {1},
 	"ReduceL1": {1}, "ReduceL2": {1}, "ReduceLogSum": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1},
 }

@@ -7,32 +7,54 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
 // This file holds the rules of scikit-learn's operators (ai.onnx.ml) that have gradients. They give float32.
 
-// floats reads an attribute of floats, field 7 of AttributeProto, which our onnx.proto omits.
+// Fields of AttributeProto that our onnx.proto omits.
+const (
+	floatsField  = 7
+	stringsField = 9
+)
+
+// omitted calls yield with the contents of each occurrence of a field that our onnx.proto omits.
+func omitted(a *onnxpb.AttributeProto, field protowire.Number, yield func(raw []byte)) {
+	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {
+		number, wire, length := protowire.ConsumeField(rest)
+		if length < 0 {
+			return
+		}
+		_, _, tag := protowire.ConsumeTag(rest)
+		raw := rest[tag:length]
+		if wire == protowire.BytesType {
+			raw, _ = protowire.ConsumeBytes(raw)
+		}
+		if number == field {
+			yield(raw)
+		}
+		rest = rest[length:]
+	}
+}
+
+// floats reads an attribute of floats.
 func (n *node) floats(name string) (values []float64) {
-	const field = 7
 	a := n.attribute(name)
 	if a == nil {
 		return nil
 	}
-	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {
-		number, wire, length := protowire.ConsumeField(rest)
-		if length < 0 {
-			return nil
+	omitted(a, floatsField, func(raw []byte) { // packed, or one number
+		for ; len(raw) >= 4; raw = raw[4:] {
+			values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
 		}
-		_, _, tag := protowire.ConsumeTag(rest)
-		if raw := rest[tag:length]; number == field {
-			if wire == protowire.BytesType { // packed
-				raw, _ = protowire.ConsumeBytes(raw)
-			}
-			for ; len(raw) >= 4; raw = raw[4:] {
-				values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
-			}
-		}
-		rest = rest[length:]
+	})
+	return values
+}
+
+// texts reads an attribute of texts.
+func (n *node) texts(name string) (values []string) {
+	if a := n.attribute(name); a != nil {
+		omitted(a, stringsField, func(raw []byte) { values = append(values, string(raw)) })
 	}
 	return values
 }

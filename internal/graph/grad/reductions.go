@@ -70,12 +70,25 @@ func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 		return t.mul(d, t.Op("Div", x, y))
 	case "SumSquare":
 		return t.mul(d, t.scale(x, x, 2))
+	case "Prod":
+		return t.prodSlope(x, d, axes)
 	case "LogSum": // y = ln Σx
 		d = t.Op("Div", d, t.Op("Exp", y))
 	case "LogSumExp":
 		return t.mul(d, t.Op("Exp", t.Op("Sub", x, y)))
 	}
 	return t.expand(d, xs)
+}
+
+// prodSlope adds d times the product of the other elements. Where one of these is 0 the result is 0; elsewhere it is the
+// product of all elements that are not 0, over the element unless that is 0.
+func (t *tape) prodSlope(x, d string, axes []int64) string {
+	null, one := t.same(x, t.like(x, 0)), t.like(x, 1)
+	nulls := t.Cast(null, t.floatType(x))
+	rest := t.Op("Where", null, one, x)
+	others := t.Op("Sub", t.sum(nulls, axes...), nulls)
+	product := t.Op("Div", t.reduce("ReduceProd", rest, axes, true), rest)
+	return t.where(x, t.Op("Less", others, t.like(x, .5)), t.mul(d, product))
 }
 
 // shareExtremes shares d evenly among the elements along axes that equal the extreme y, as PyTorch's amax does.

@@ -175,6 +175,8 @@ func convolutionCases() []ruleCase {
 		{name: "Conv 1x1 stride 2", shape: plane, build: conv(list[int64](3, 2, 1, 1), ints("strides", 2, 2))},
 		{name: "Conv 1x1 stride 2, last row unread", shape: image(6, 4), build: conv(list[int64](3, 2, 1, 1), ints("strides", 2, 2))},
 		{name: "Conv 3x3 stride 2", shape: image(6, 5), build: conv(list[int64](3, 2, 3, 3), ints("strides", 2, 2), ints("pads", 1, 1, 1, 1))},
+		{name: "Conv 5x5 stride 2 with padding", shape: image(6, 5), build: conv(list[int64](3, 2, 5, 5), ints("strides", 2, 2), ints("pads", 2, 2, 2, 1))},
+		{name: "Conv 4x4 stride 2, padded by more than a stride", shape: image(5, 4), build: conv(list[int64](2, 2, 4, 4), ints("strides", 2, 2), ints("pads", 3, 4, 1, 0))},
 		{name: "Conv 2x2 stride 2", shape: image(5, 6), build: conv(list[int64](3, 2, 2, 2), ints("strides", 2, 2))},
 		{name: "Conv 5x4 stride 3", shape: image(8, 7), build: conv(list[int64](2, 2, 5, 4), ints("strides", 3, 3), ints("pads", 2, 1, 0, 3))},
 		{name: "Conv strides differ", shape: image(6, 5), build: conv(list[int64](3, 2, 3, 2), ints("strides", 2, 3), ints("pads", 1, 1, 0, 1))},
@@ -230,7 +232,7 @@ func poolCases() []ruleCase {
 func reductionCases() []ruleCase {
 	var all []ruleCase
 	box := list[int64](2, 3, 4)
-	for _, kind := range list("Sum", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp") {
+	for _, kind := range list("Sum", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSumExp", "Prod") {
 		all = append(all,
 			ruleCase{name: "Reduce" + kind, shape: box, build: with("Reduce"+kind, numbers(1, -1))},
 			ruleCase{name: "Reduce" + kind + " flat", shape: box, build: with("Reduce"+kind, numbers(0), integer("keepdims", 0))},
@@ -437,12 +439,15 @@ func TestRules(t *testing.T) {
 
 func allCases() []ruleCase {
 	return slices.Concat(elementwiseCases(), activationCases(), matrixCases(), convolutionCases(), poolCases(), reductionCases(),
-		attentionCases(), normalisationCases(), placeCases(), resizeCases(), learnedCases())
+		attentionCases(), recurrentCases(), normalisationCases(), placeCases(), scatteringCases(), resizeCases(), learnedCases())
 }
 
 // TestEveryRule: every operator with a rule has a case, and docs/attacks.md names it.
 func TestEveryRule(t *testing.T) {
 	tested := map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true} // by TestStraightThrough
+	for _, c := range quantisedCases {
+		tested[c.kind] = true
+	}
 	for _, c := range allCases() {
 		f := newFunction(graph.Float32, 20, c.shape)
 		c.build(f)

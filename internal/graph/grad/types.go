@@ -63,6 +63,12 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 		}
 		return graph.ElemType(n.integer("output_dtype", int64(uint8Type)))
 	}
+	if l := layerOf(n); l.function != "" { // its zero point has the result's type
+		if zero := n.in(l.result + 1); zero != "" {
+			return types[zero]
+		}
+		return graph.Float32
+	}
 	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
 		return 0 // a condition, say, is not what If returns; the sweep refuses such a node
 	}

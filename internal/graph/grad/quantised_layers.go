@@ -1,0 +1,104 @@
+package grad
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+)
+
+// This file holds the rules of operators that work on quantised values, y = Q(f(D(x), D(w), …)): those of f between the
+// rules of quantisation.
+
+// quantisedLayer describes such an operator: the operator that f is, and the inputs that hold the first of value, scale
+// and zero point, of each argument of f and of the result.
+type quantisedLayer struct {
+	function  string
+	arguments []int
+	result    int
+}
+
+// quantisedLayers lists the operators whose arguments stand first.
+var quantisedLayers = map[string]quantisedLayer{
+	"QLinearConv": {"Conv", []int{0, 3}, 6}, "QLinearMatMul": {"MatMul", []int{0, 3}, 6}, "QGemm": {"Gemm", []int{0, 3}, 7},
+	"QLinearAdd": {"Add", []int{0, 3}, 6}, "QLinearMul": {"Mul", []int{0, 3}, 6},
+	"QLinearSigmoid": {"Sigmoid", []int{0}, 3}, "QLinearLeakyRelu": {"LeakyRelu", []int{0}, 3},
+	"QLinearSoftmax": {"Softmax", []int{0}, 3}, "QLinearAveragePool": {"AveragePool", []int{0}, 3},
+	"QLinearGlobalAveragePool": {"GlobalAveragePool", []int{0}, 3},
+}
+
+// layerOf returns the description of a node.
+func layerOf(n *node) quantisedLayer {
+	if n.GetOpType() != "QLinearConcat" { // the result's scale and zero point come first
+		return quantisedLayers[n.GetOpType()]
+	}
+	l := quantisedLayer{function: "Concat"}
+	for k := 2; k < len(n.Input); k += 3 {
+		l.arguments = append(l.arguments, k)
+	}
+	return l
+}
+
+func quantisedLayerRule(t *tape, n *node) error {
+	l := layerOf(n)
+	if n.integer("channels_last", 0) != 0 {
+		return n.refuse("no gradient is known for channels in the last place")
+	}
+	f := &node{NodeProto: &onnxpb.NodeProto{OpType: proto.String(l.function), Name: proto.String(n.GetName()), Attribute: n.Attribute}}
+	for i, k := range l.arguments {
+		along := 0
+		if i == 1 && l.function != "Conv" { // scales by column of the second matrix
+			along = len(t.shape(n.in(k))) - 1
+			if l.function == "Gemm" && n.integer("transB", 0) != 0 {
+				along = 0
+			}
+		}
+		f.Input = append(f.Input, t.dequantised(n, k, along))
+	}
+	d := n.d[0]
+	y := n.out()
+	if scale := n.in(l.result); scale != "" { // QGemm without it gives floats
+		ends, known := limits[t.types[y]]
+		if !known {
+			return n.refuse("no gradient is known for this quantisation")
+		}
+		d = t.inside(y, t.Cast(y, graph.Float32), ends[0], ends[1], t.Op("Div", d, scale))
+		y = t.scaled(y, scale, n.in(l.result+1), []int64{})
+		t.facts.Shapes[y], t.types[y] = t.shape(n.out()), graph.Float32
+	}
+	f.Output, f.d = []string{y}, []string{d}
+	if err := rules[operator{standard, l.function}](t, f); err != nil {
+		return err
+	}
+	if err := t.checkGiven(f); err != nil {
+		return err
+	}
+	for i, k := range l.arguments {
+		t.give(n, k, func() string { return t.mul(t.total(f.Input[i]), n.in(k+1)) })
+	}
+	return nil
+}
+
+// dequantised adds the value of the argument at input k, with one scale or one for each index along an axis.
+func (t *tape) dequantised(n *node, k, along int) string {
+	x := n.in(k)
+	shape := []int64{}
+	if scales := product(t.shape(n.in(k + 1))); scales > 1 {
+		shape = slices.Repeat([]int64{1}, len(t.shape(x)))
+		shape[along] = scales
+	}
+	v := t.scaled(x, n.in(k+1), n.in(k+2), shape)
+	t.facts.Shapes[v], t.types[v], t.depends[v] = t.shape(x), graph.Float32, t.depends[x]
+	return v
+}
+
+// scaled adds (x − zero)·scale, whose scale and zero point get the given shape.
+func (t *tape) scaled(x, scale, zero string, shape []int64) string {
+	x = t.Cast(x, graph.Float32)
+	if zero != "" {
+		x = t.Op("Sub", x, t.reshape(t.Cast(zero, graph.Float32), shape))
+	}
+	return t.mul(x, t.reshape(scale, shape))
+}

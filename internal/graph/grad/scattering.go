@@ -1,0 +1,167 @@
+package grad
+
+import (
+	"slices"
+
+	"github.com/rscert/rscert/internal/graph"
+)
+
+// This file holds the rules of operators that read or write elements at given indices. Operator sets before 16 cannot
+// add at indices, so there the indices must be constants.
+
+// addsAtIndices is the first operator set whose ScatterElements and ScatterND add.
+const addsAtIndices = 16
+
+// gatherElements adds each gradient to the element that it came from.
+func gatherElements(t *tape, n *node) error {
+	x, xs, is := n.in(0), t.shape(n.in(0)), t.shape(n.in(1))
+	along := axis(n.integer("axis", 0), len(xs))
+	if t.opset >= addsAtIndices {
+		t.give(n, 0, func() string {
+			return t.single(x, n.d[0], func(zeros, d string) string { return t.scatter(zeros, n.in(1), d, int64(along), true) })
+		})
+		return nil
+	}
+	indices, err := t.integers(n, 1)
+	if err != nil {
+		return err
+	}
+	from := make([]int64, len(indices))
+	for i, at := range indices {
+		place := places(int64(i), is)
+		place[along] = int64(axis(at, int(xs[along])))
+		from[i] = flatIndex(place, xs)
+	}
+	t.give(n, 0, func() string { return t.addAt(x, n.d[0], from) })
+	return nil
+}
+
+// gatherND adds each gradient to the slice that it came from.
+func gatherND(t *tape, n *node) error {
+	x, xs, is := n.in(0), t.shape(n.in(0)), t.shape(n.in(1))
+	batch := int(n.integer("batch_dims", 0))
+	last := len(is) - 1
+	if t.opset >= addsAtIndices {
+		t.give(n, 0, func() string {
+			return t.single(x, n.d[0], func(zeros, d string) string {
+				return t.Node("ScatterND", []string{zeros, t.withBatch(n.in(1), is, batch), d}, textAttribute("reduction", "add"))
+			})
+		})
+		return nil
+	}
+	indices, err := t.integers(n, 1)
+	if err != nil {
+		return err
+	}
+	depth := int(is[last])
+	size := product(xs[batch+depth:]) // of a slice
+	var from []int64
+	for i := range product(is[:last]) {
+		place := places(i, is[:last])[:batch]
+		for k, at := range indices[int(i)*depth : (int(i)+1)*depth] {
+			place = append(place, int64(axis(at, int(xs[batch+k]))))
+		}
+		start := flatIndex(place, xs[:batch+depth]) * size
+		for k := range size {
+			from = append(from, start+k)
+		}
+	}
+	t.give(n, 0, func() string { return t.addAt(x, n.d[0], from) })
+	return nil
+}
+
+// withBatch puts the coordinates of the leading axes in front of the indices.
+func (t *tape) withBatch(indices string, shape []int64, axes int) string {
+	if axes == 0 {
+		return indices
+	}
+	last := len(shape) - 1
+	var coordinates []int64
+	for i := range product(shape[:last]) {
+		coordinates = append(coordinates, places(i, shape[:last])[:axes]...)
+	}
+	leading := t.reshape(t.Ints(coordinates...), append(slices.Clone(shape[:last]), int64(axes)))
+	return t.concat([]string{leading, indices}, -1)
+}
+
+// places returns the coordinates of element i of a tensor.
+func places(i int64, shape []int64) []int64 {
+	at := make([]int64, len(shape))
+	for k := len(shape) - 1; k >= 0; k-- {
+		at[k], i = i%shape[k], i/shape[k]
+	}
+	return at
+}
+
+func flatIndex(place, shape []int64) int64 {
+	at := int64(0)
+	for k, n := range shape {
+		at = at*n + place[k]
+	}
+	return at
+}
+
+// single calls scatter with zeros of the shape of x and with d, in float32 for half precision: ONNX Runtime's CPU
+// provider has no such sums.
+func (t *tape) single(x, d string, scatter func(zeros, d string) string) string {
+	if of := t.floatType(x); of != graph.Float16 {
+		return scatter(t.zeros(of, t.shape(x)), d)
+	}
+	return t.Cast(scatter(t.zeros(graph.Float32, t.shape(x)), t.Cast(d, graph.Float32)), graph.Float16)
+}
+
+// addAt adds, for each element of x, the elements of d that came from it: element i of d came from from[i] of x. The
+// sum has as many terms as an element of x has copies.
+func (t *tape) addAt(x, d string, from []int64) string {
+	size := product(t.shape(x))
+	var terms [][]int64 // index into d by element of x; beyond the end: a zero
+	count := make([]int, size)
+	for i, at := range from {
+		if count[at] == len(terms) {
+			terms = append(terms, slices.Repeat([]int64{int64(len(from))}, int(size)))
+		}
+		terms[count[at]][at] = int64(i)
+		count[at]++
+	}
+	flat := t.concat([]string{t.reshape(d, []int64{-1}), t.numbers(x, []int64{1}, 0)}, 0)
+	var parts []string
+	for _, indices := range terms {
+		parts = append(parts, t.Node("Gather", []string{flat, t.Ints(indices...)}, graph.IntAttribute("axis", 0)))
+	}
+	sum := t.zeros(t.floatType(x), []int64{size})
+	switch len(parts) {
+	case 0:
+	case 1:
+		sum = parts[0]
+	default:
+		sum = t.Op("Sum", parts...)
+	}
+	return t.reshapeTo(sum, x)
+}
+
+// scatter is the rule of updates written or added at indices: what is overwritten has no gradient.
+func scatter(t *tape, n *node) error {
+	indices, updates, d := n.in(1), n.in(2), n.d[0]
+	reduction := n.text("reduction", "none")
+	if reduction != "none" && reduction != "add" {
+		return n.refuse("no gradient is known for the reduction '%s'", reduction)
+	}
+	along := graph.IntAttribute("axis", n.integer("axis", 0))
+	t.give(n, 0, func() string {
+		if reduction == "add" {
+			return d
+		}
+		cleared := t.zeros(t.floatType(updates), t.shape(updates))
+		if n.GetOpType() == "ScatterND" {
+			return t.Op("ScatterND", d, indices, cleared)
+		}
+		return t.Node("ScatterElements", []string{d, indices, cleared}, along)
+	})
+	t.give(n, 2, func() string {
+		if n.GetOpType() == "ScatterND" {
+			return t.Op("GatherND", d, indices)
+		}
+		return t.Node("GatherElements", []string{d, indices}, along)
+	})
+	return nil
+}
