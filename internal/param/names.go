@@ -54,6 +54,7 @@ const (
 	Resize            Name = "resize"
 	Resume            Name = "resume"
 	Restarts          Name = "restarts"
+	Run               Name = "run"
 	SameExamples      Name = "same-examples"
 	SaveScores        Name = "save-scores"
 	Scores            Name = "scores"
