@@ -340,7 +340,7 @@ func (s *Server) ask(ctx context.Context, q query) (run.Answered, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	r, err := s.answer(ctx, q.question)
+	r, err := s.answerer().Ask(ctx, q.question)
 	if err != nil {
 		return r, err
 	}

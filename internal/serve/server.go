@@ -20,6 +20,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/rscert/rscert/internal/auditlog"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -64,17 +65,26 @@ func (c Config) Validate() error {
 // Server is a server of one classifier.
 type Server struct {
 	config  Config
-	ready   atomic.Pointer[run.Answerer] // nil until the model has passed its checks
+	ready   atomic.Pointer[opened] // nil until the model has passed its checks
 	tokens  [sha256.Size]byte
 	log     *auditlog.Log
 	metrics *metrics
 	waiting atomic.Int64 // inputs that wait for answers
-	// answer replaces the Answerer's Ask in tests.
-	answer func(ctx context.Context, q run.Question) (run.Answered, error)
 }
 
+// classifier answers questions. It is a run.Answerer.
+type classifier interface {
+	About() run.Description
+	ImageOptions() dataset.Options
+	Samples(q run.Question) (int64, error)
+	Ask(ctx context.Context, q run.Question) (run.Answered, error)
+}
+
+// opened is a classifier that has passed its checks.
+type opened struct{ classifier }
+
 // answerer returns the classifier. The server must be ready.
-func (s *Server) answerer() *run.Answerer { return s.ready.Load() }
+func (s *Server) answerer() classifier { return s.ready.Load() }
 
 // headerTimeout limits the arrival of a request's header, and idleTimeout the pause between requests of a connection.
 const (
@@ -83,6 +93,10 @@ const (
 	maxHeader     = 64 << 10
 )
 
+func newServer(c Config) *Server {
+	return &Server{config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token)}
+}
+
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
 // finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
 // Serve closes the classifier. The function listening, if not nil, receives the address.
@@ -90,7 +104,7 @@ func Serve(ctx context.Context, c Config, open func(context.Context) (*run.Answe
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	s := &Server{config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token)}
+	s := newServer(c)
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return spec.BadInput(err)
@@ -137,8 +151,7 @@ func (s *Server) work(ctx context.Context, server *http.Server, open func(contex
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(sampler) }()
 	s.metrics.watch(a, &s.waiting)
-	s.answer = a.Ask
-	s.ready.Store(a)
+	s.ready.Store(&opened{a})
 	s.config.Slog.Info("ready", "model", s.config.Name, "run", a.About().RunID)
 
 	var failed error
