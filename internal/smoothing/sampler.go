@@ -87,9 +87,9 @@ type Sampler struct {
 	// Compare, if not nil, chooses examples whose first sample is rerun, in addition to the examples that the seed
 	// chooses.
 	Compare func(index int) bool
-	// Eager means that no example waits for another: a partial batch runs as soon as a worker is free, examples with the
-	// fewest samples come first, and Emit follows Finish in any order of the examples. A server needs this, because
-	// its next example may never come.
+	// Eager means that no example waits for another: a partial batch runs as soon as a worker is free, examples take
+	// turns batch by batch, and Emit follows Finish in any order of the examples. A server needs this, because its next
+	// example may never come.
 	Eager bool
 	// Progress, if not nil, receives the number of newly drawn samples. The number is negative for discarded samples.
 	Progress func(n int64)

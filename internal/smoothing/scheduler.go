@@ -1,7 +1,6 @@
 package smoothing
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -208,9 +207,6 @@ func (c *scheduler) compose(l *lane) *task {
 	if available == 0 || available < l.batch && wait {
 		return nil
 	}
-	if c.sampler.Eager { // the examples with the fewest samples first, so that a long one delays no short one
-		slices.SortStableFunc(c.active, func(a, b *active) int { return cmp.Compare(a.taken(), b.taken()) })
-	}
 	t := &task{}
 	room := l.batch
 	for _, a := range c.active {
@@ -236,7 +232,29 @@ func (c *scheduler) compose(l *lane) *task {
 			break
 		}
 	}
+	if c.sampler.Eager {
+		c.takeTurns(t.batch)
+	}
 	return t
+}
+
+// takeTurns moves the examples of a batch behind all others, so that a long example delays no short one for longer than
+// a batch, and the short ones do not starve it.
+func (c *scheduler) takeTurns(batch []segment) {
+	served := map[*active]bool{}
+	for _, g := range batch {
+		served[g.active] = true
+	}
+	waiting := make([]*active, 0, len(c.active))
+	var behind []*active
+	for _, a := range c.active {
+		if served[a] {
+			behind = append(behind, a)
+		} else {
+			waiting = append(waiting, a)
+		}
+	}
+	c.active = append(waiting, behind...)
 }
 
 // available returns the number of samples that the lane can draw now. The number is at most one batch.
@@ -261,9 +279,6 @@ func (a *active) left() int64 {
 	}
 	return samples
 }
-
-// taken returns the number of samples that were drawn or are being drawn.
-func (a *active) taken() int64 { return a.drawn[Selection] + a.drawn[Estimation] }
 
 // account records a worker's result and emits the finished experiments in order.
 func (c *scheduler) account(ctx context.Context, o outcome) error {
