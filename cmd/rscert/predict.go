@@ -28,6 +28,7 @@ type predictOptions struct {
 	certifyRadius float64
 	n0, n         int64
 	out           string
+	replay        string // audit log
 	json, quiet   bool
 }
 
@@ -69,6 +70,9 @@ as a table. Answers do not depend on --batch or --threads; --seed repeats them.`
 			if err := o.settle(cmd.Flags()); err != nil {
 				return err
 			}
+			if o.replay != "" {
+				return runReplay(cmd.Context(), s, o)
+			}
 			return runPredict(cmd.Context(), s, o)
 		},
 	}
@@ -86,6 +90,7 @@ as a table. Answers do not depend on --batch or --threads; --seed repeats them.`
 		integerVar(f, &o.n0, "n0", 100, "without --run: selection samples of --certify")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice: refuse, or round (moves them; the answers say how far)")
 		choices(f, "off-lattice", "refuse", "round")
+		f.StringVar(&o.replay, "replay", "", "repeat the answers in the audit log of 'rscert serve' (this `file`) whose inputs are in --data, and compare them bit by bit")
 		group(cmd, "Answers")
 	})
 	f.BoolVar(&o.json, "json", false, "print the answers as JSON")
@@ -113,12 +118,12 @@ var runDecides = []string{
 func (o *predictOptions) settle(f *pflag.FlagSet) error {
 	p := &o.plan
 	p.N, p.Version = o.n, version()
-	switch o.offLattice {
-	case "refuse":
-	case "round":
-		p.Round = true
-	default:
-		return badInputf("--off-lattice %q: want refuse or round", o.offLattice)
+	var err error
+	if p.Round, err = parseOffLattice(o.offLattice); err != nil {
+		return err
+	}
+	if o.replay != "" {
+		return o.settleReplay(f)
 	}
 	if p.Run != "" {
 		for _, flag := range runDecides {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -118,6 +119,7 @@ met or a run is not valid; 130 interrupted.`,
 		newPredict(s),
 		newRadius(s),
 		newReport(s),
+		newServe(s),
 		newSetup(s),
 		newSlurm(s),
 		newTemperature(s),
@@ -163,6 +165,12 @@ func execute(args []string, s streams) int {
 // cannot be interrupted while it opens a session or executes one long operation.
 const signalPatience = 4 * time.Second
 
+// morePatience is the time by which a command extends signalPatience.
+var morePatience atomic.Int64
+
+// extendPatience gives a command more time from the first signal to its end.
+func extendPatience(by time.Duration) { morePatience.Store(int64(by)) }
+
 // watchSignals limits the time from a signal, which cancels ctx, to the end of the process. The caller calls done when
 // the command has ended.
 func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
@@ -176,7 +184,7 @@ func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
 		stop() // a second signal ends the process at once
 		select {
 		case <-ended:
-		case <-time.After(signalPatience):
+		case <-time.After(signalPatience + time.Duration(morePatience.Load())):
 			abandon(w)
 		}
 	}()
@@ -186,7 +194,7 @@ func watchSignals(ctx context.Context, stop func(), w io.Writer) (done func()) {
 // abandon ends the process during a call of ONNX Runtime. No results are lost: rscert appends results to a run as soon
 // as they exist, in whole lines, and other files appear only when they are complete.
 func abandon(w io.Writer) {
-	go fmt.Fprintf(w, "rscert: interrupted: a call of ONNX Runtime did not end within %v\n", signalPatience)
+	go fmt.Fprintf(w, "rscert: interrupted: a call of ONNX Runtime did not end within %v\n", signalPatience+time.Duration(morePatience.Load()))
 	time.Sleep(100 * time.Millisecond) // w may block
 	os.Exit(exitInterrupted)
 }
@@ -222,7 +230,8 @@ func exitCode(err error) int {
 	}
 	var unmet requirementError
 	var invalid invalidError
-	if errors.As(err, &unmet) || errors.As(err, &invalid) {
+	var different replayError
+	if errors.As(err, &unmet) || errors.As(err, &invalid) || errors.As(err, &different) {
 		return exitRequirement
 	}
 	return exitFailed

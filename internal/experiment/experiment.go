@@ -81,7 +81,12 @@ func (e *Experiment) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.data, err = dataset.Open(ctx, e.Spec.Data, e.Spec.DataOptions); err != nil {
+	if e.Spec.Requests != nil {
+		e.data, err = e.requests()
+	} else {
+		e.data, err = dataset.Open(ctx, e.Spec.Data, e.Spec.DataOptions)
+	}
+	if err != nil {
 		return spec.BadInput(err)
 	}
 	if e.library, err = OpenLibrary(e.Spec.Device, e.Spec.Library); err != nil {

@@ -33,11 +33,14 @@ func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool,
 		"store the data as bytes (uint8), or say by %s and %s what makes bytes of them: (x − mean)/std is rounded and clamped to 0…255", param.Mean, param.Std)
 }
 
+// BytesGiven is the change that a run records if its model receives bytes.
+const BytesGiven = "values are given as 255·x"
+
 // changes lists the edits between the data and the model's file, for the record.
 func (e *Experiment) changes() []string {
 	changes := e.model.Changes()
 	if e.noise.bytes {
-		changes = append(changes, "values are given as 255·x")
+		changes = append(changes, BytesGiven)
 	}
 	return changes
 }

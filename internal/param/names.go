@@ -58,6 +58,7 @@ const (
 	Resize            Name = "resize"
 	Resume            Name = "resume"
 	Restarts          Name = "restarts"
+	Run               Name = "run"
 	SameExamples      Name = "same-examples"
 	Samples           Name = "samples"
 	SaveScores        Name = "save-scores"

@@ -63,9 +63,12 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// firstVotes is the number of votes that the sequential rule draws at once at first. A clear input needs 13 at an alpha
-// of .001.
-const firstVotes = 16
+// The sequential rule draws firstVotes at first, and at least moreVotes each time that they do not decide. A clear input
+// needs 13 votes at an alpha of .001. The first votes and the input without noise fill a batch of 16.
+const (
+	firstVotes = 15
+	moreVotes  = 16
+)
 
 // Goal draws the votes of the certificate first, and then votes until the rule decides.
 func (q *question) Goal(v smoothing.Votes) (int64, error) {
@@ -82,7 +85,10 @@ func (q *question) Goal(v smoothing.Votes) (int64, error) {
 	if q.leader.Decided() || v.N >= q.plan.Budget {
 		return v.N, nil
 	}
-	return min(max(firstVotes, v.N+v.N/4), q.plan.Budget), nil
+	if v.N == 0 {
+		return min(firstVotes, q.plan.Budget), nil
+	}
+	return min(v.N+max(moreVotes, v.N/4), q.plan.Budget), nil
 }
 
 // certifyGoal returns the number of votes that the certificate needs.

@@ -81,7 +81,7 @@ func (c *scheduler) workers() (n int) {
 func (l *lane) takes(a *active) bool { return a.lane == nil || a.lane == l }
 
 // complete reports whether all samples up to the goal are done. The experiment can then decide.
-func (a *active) complete(n0 int64) bool { return a.counted == n0+a.goal+1 }
+func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
 
 // fail records that a worker of the lane failed at a task. If other devices can continue, it blames this
 // device and returns nil. If an example fails on a second device, the example itself is at fault.
@@ -151,7 +151,7 @@ func (c *scheduler) redo(l *lane) error {
 	}
 	defer c.changed.Broadcast()
 	for i, a := range c.active {
-		if a.lane != l || a.complete(c.n0) {
+		if a.lane != l || a.complete() {
 			continue
 		}
 		fresh, err := c.restart(a)

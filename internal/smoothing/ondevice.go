@@ -261,7 +261,7 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 			row++
 			continue
 		}
-		stream := NewStream(w.Seed, g.index, g.phase)
+		stream := NewStream(g.seed, g.index, g.phase)
 		for i := range g.count {
 			w.rows.Noisy(row, in, stream, g.first+int64(i))
 			row++
@@ -285,7 +285,7 @@ func (w *worker) runHere(ctx context.Context, batch []segment) error {
 			in = in[d:]
 			continue
 		}
-		stream := NewStream(w.Seed, g.index, g.phase)
+		stream := NewStream(g.seed, g.index, g.phase)
 		for i := range g.count {
 			g.input.Perturb(in[:d], stream, g.first+int64(i))
 			in = in[d:]

@@ -105,7 +105,9 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 			row++
 			continue
 		}
-		compares := w.compares(g.index, g.phase)
+		s := w.Sampler
+		s.Seed, s.N0 = g.seed, g.n0
+		compares := s.compares(g.index, g.phase)
 		for k := range g.count {
 			if sample := g.first + int64(k); compares(sample) {
 				if err := w.compare(ctx, *g, sample, row+k, onDevice); err != nil {
@@ -129,7 +131,7 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 	if w.again == nil {
 		w.again = make([]float32, b*m)
 	}
-	x, stream := make([]float32, d), NewStream(w.Seed, g.index, g.phase)
+	x, stream := make([]float32, d), NewStream(g.seed, g.index, g.phase)
 	g.input.Perturb(x, stream, sample)
 	differs := func(what string, first, then []float32) error {
 		if k := differentClass(first, then); k >= 0 {

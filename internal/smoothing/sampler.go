@@ -54,8 +54,15 @@ type Experiment interface {
 	Goal(v Votes) (int64, error)
 	// Finish is called once after the last goal.
 	Finish(v Votes) error
-	// Emit is called after Finish, one experiment at a time, in the order of the source.
+	// Emit is called after Finish, one experiment at a time, in the order of the source unless the Sampler is Eager.
 	Emit() error
+}
+
+// Keyed is an Experiment with a seed and a number of selection samples of its own.
+type Keyed interface {
+	Experiment
+	// Key returns the values that replace the fields Seed and N0 of the Sampler. They never change.
+	Key() (seed uint64, n0 int64)
 }
 
 // Observer is an Experiment that also receives the model's outputs, in the order of the samples. The whole selection
@@ -80,6 +87,10 @@ type Sampler struct {
 	// Compare, if not nil, chooses examples whose first sample is rerun, in addition to the examples that the seed
 	// chooses.
 	Compare func(index int) bool
+	// Eager means that no example waits for another: a partial batch runs as soon as a worker is free, examples take
+	// turns batch by batch, and Emit follows Finish in any order of the examples. A server needs this, because its next
+	// example may never come.
+	Eager bool
 	// Progress, if not nil, receives the number of newly drawn samples. The number is negative for discarded samples.
 	Progress func(n int64)
 	// Lost, if not nil, reports a failed device and the number of examples that the other devices redraw.

@@ -3,6 +3,7 @@ package smoothing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -19,6 +20,8 @@ type active struct {
 	failed   *lane // lane that failed on samples of the example
 	index    int
 	input    Input
+	seed     uint64
+	n0       int64 // number of selection samples
 	goal     int64
 	drawn    [phases]int64 // number of samples given to workers
 	clean    bool          // the clean input has been given to a worker
@@ -65,7 +68,6 @@ type outcome struct {
 type scheduler struct {
 	sampler   Sampler
 	lanes     []*lane
-	n0        int64
 	maxActive int
 	arrivals  chan Experiment
 
@@ -81,7 +83,6 @@ func newScheduler(ctx context.Context, s Sampler) *scheduler {
 	c := &scheduler{
 		sampler:   s,
 		lanes:     lanes,
-		n0:        s.N0,
 		maxActive: max(4, 2*len(lanes), maxActiveBytes/(4*s.Classifier.InputLen()+1)),
 		arrivals:  make(chan Experiment, 2),
 	}
@@ -122,6 +123,9 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 		if l.err != nil {
 			return nil, c.leave(l)
 		}
+		if err := c.arriveEarly(); err != nil {
+			return nil, err
+		}
 		if t := c.compose(l); t != nil {
 			return t, nil
 		}
@@ -135,6 +139,16 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 		}
 	}
 	return nil, ctx.Err()
+}
+
+// arriveEarly accepts all examples that have arrived, before an eager sampler composes a batch.
+func (c *scheduler) arriveEarly() error {
+	for c.sampler.Eager {
+		if arrived, err := c.arrive(); err != nil || !arrived {
+			return err
+		}
+	}
+	return nil
 }
 
 // arrive accepts loaded examples if there is room, and reports whether it changed anything.
@@ -161,7 +175,10 @@ func (c *scheduler) arrive() (bool, error) {
 
 func (c *scheduler) admit(e Experiment) (*active, error) {
 	classifier := c.sampler.Classifier
-	a := &active{Experiment: e}
+	a := &active{Experiment: e, seed: c.sampler.Seed, n0: c.sampler.N0}
+	if k, ok := e.(Keyed); ok {
+		a.seed, a.n0 = k.Key()
+	}
 	a.index, a.input = e.Input()
 	if d := a.input.Len(); d != classifier.InputLen() {
 		return nil, fmt.Errorf("example %d: input has %d values, the model wants %d", a.index, d, classifier.InputLen())
@@ -186,7 +203,8 @@ func (c *scheduler) compose(l *lane) *task {
 		return &task{decide: a}
 	}
 	available := c.available(l)
-	if available == 0 || (available < l.batch && !c.exhausted && len(c.active) < c.maxActive) {
+	wait := !c.sampler.Eager && !c.exhausted && len(c.active) < c.maxActive
+	if available == 0 || available < l.batch && wait {
 		return nil
 	}
 	t := &task{}
@@ -201,7 +219,7 @@ func (c *scheduler) compose(l *lane) *task {
 			a.clean = true
 			room--
 		}
-		for phase, end := range [phases]int64{c.n0, a.goal} {
+		for phase, end := range [phases]int64{a.n0, a.goal} {
 			k := int(min(int64(room), end-a.drawn[phase]))
 			if k <= 0 {
 				continue
@@ -214,7 +232,29 @@ func (c *scheduler) compose(l *lane) *task {
 			break
 		}
 	}
+	if c.sampler.Eager {
+		c.takeTurns(t.batch)
+	}
 	return t
+}
+
+// takeTurns moves the examples of a batch behind all others, so that a long example delays no short one for longer than
+// a batch, and the short ones do not starve it.
+func (c *scheduler) takeTurns(batch []segment) {
+	served := map[*active]bool{}
+	for _, g := range batch {
+		served[g.active] = true
+	}
+	waiting := make([]*active, 0, len(c.active))
+	var behind []*active
+	for _, a := range c.active {
+		if served[a] {
+			behind = append(behind, a)
+		} else {
+			waiting = append(waiting, a)
+		}
+	}
+	c.active = append(waiting, behind...)
 }
 
 // available returns the number of samples that the lane can draw now. The number is at most one batch.
@@ -223,7 +263,7 @@ func (c *scheduler) available(l *lane) (n int) {
 		if !l.takes(a) {
 			continue
 		}
-		n += int(min(int64(l.batch), a.left(c.n0)))
+		n += int(min(int64(l.batch), a.left()))
 		if n >= l.batch {
 			break
 		}
@@ -232,8 +272,8 @@ func (c *scheduler) available(l *lane) (n int) {
 }
 
 // left returns the number of samples that are still to be drawn up to the goal.
-func (a *active) left(n0 int64) int64 {
-	samples := n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
+func (a *active) left() int64 {
+	samples := a.n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
 	if !a.clean {
 		samples++
 	}
@@ -257,15 +297,31 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 	}
 	for a, k := range o.counted {
 		a.counted += int64(k)
-		if k > 0 && a.complete(c.n0) {
+		if k > 0 && a.complete() {
 			c.undecided = append(c.undecided, a)
 		}
 	}
-	for len(c.active) > 0 && c.active[0].finished {
-		if err := c.active[0].Emit(); err != nil {
+	return c.emit()
+}
+
+// emit emits finished experiments. Unless the sampler is eager, an experiment waits for all experiments before it.
+func (c *scheduler) emit() error {
+	for len(c.active) > 0 {
+		i := 0
+		if c.sampler.Eager {
+			i = slices.IndexFunc(c.active, func(a *active) bool { return a.finished })
+		}
+		if i < 0 || !c.active[i].finished {
+			return nil
+		}
+		if err := c.active[i].Emit(); err != nil {
 			return err
 		}
-		c.active = c.active[1:]
+		if i == 0 {
+			c.active = c.active[1:]
+		} else {
+			c.active = slices.Delete(c.active, i, i+1)
+		}
 	}
 	return nil
 }

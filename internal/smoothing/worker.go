@@ -66,7 +66,7 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 	m, out, votes := w.Classifier.Classes(), w.out, w.votes
 	var drawn int64
 	for _, g := range t.batch {
-		k, err := g.deliver(votes[:g.count], out[:g.count*m], w.N0)
+		k, err := g.deliver(votes[:g.count], out[:g.count*m])
 		if err != nil {
 			return o, fmt.Errorf("example %d: %w", g.index, err)
 		}
@@ -85,7 +85,7 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 // deliver counts a segment's votes [count] and passes the segment's outputs [count·m] to an Observer in
 // order. It returns the number of finished samples. A finished sample has been counted and, if there is an Observer,
 // observed.
-func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error) {
+func (g segment) deliver(votes []int32, outputs []float32) (int, error) {
 	a := g.active
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,7 +111,7 @@ func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error
 	if !ok {
 		return g.count, nil
 	}
-	if !a.due(g, n0) {
+	if !a.due(g) {
 		a.waiting = append(a.waiting, waitingOutputs{g, append([]float32(nil), outputs...)})
 		return 0, nil
 	}
@@ -122,7 +122,7 @@ func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error
 		}
 		a.observed[g.phase] += int64(g.count)
 		seen += g.count
-		i := slices.IndexFunc(a.waiting, func(w waitingOutputs) bool { return a.due(w.segment, n0) })
+		i := slices.IndexFunc(a.waiting, func(w waitingOutputs) bool { return a.due(w.segment) })
 		if i < 0 {
 			return seen, nil
 		}
@@ -132,8 +132,8 @@ func (g segment) deliver(votes []int32, outputs []float32, n0 int64) (int, error
 }
 
 // due reports whether a segment's outputs are next for an Observer.
-func (a *active) due(g segment, n0 int64) bool {
-	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == n0)
+func (a *active) due(g segment) bool {
+	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == a.n0)
 }
 
 // none is the vote of an output without an answer.

@@ -38,6 +38,9 @@ type Spec struct {
 	// Lattice puts the noise on another run's lattice. If it is nil, the data determine the lattice.
 	Lattice *RunLattice
 
+	// Requests replaces Data where the inputs come one by one. It needs Lattice, except for noise in floats.
+	Requests *Requests
+
 	Library string // path of ONNX Runtime; if empty, rscert searches for it
 	Device  onnx.Device
 	NoiseOn NoiseOn // empty means NoiseOnAuto
@@ -52,6 +55,12 @@ type RunLattice struct {
 	Low, High float64 // 0 unless Quantised
 	// Round moves inputs off the lattice to its nearest points. Otherwise they are an error.
 	Round bool
+}
+
+// Requests describes the inputs of requests.
+type Requests struct {
+	Shape []int // shape of an input, as Dataset.Shape
+	Bytes bool  // values are bytes divided by 255
 }
 
 // Idle names a flag that has no effect without another flag.
@@ -111,7 +120,7 @@ func (s Spec) Validate() error {
 	switch {
 	case s.Model == "":
 		return Missing(param.Model)
-	case s.Data == "":
+	case s.Data == "" && s.Requests == nil:
 		return Missing(param.Data)
 	case s.Noise != NoNoise && (!(s.Sigma > 0) || math.IsInf(s.Sigma, 0)):
 		return BadInputf("%s %v: want a number above 0", param.Sigma, s.Sigma)

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
+)
+
+// logDecides are the flags of predict that the log of --replay replaces.
+var logDecides = []string{"rule", "alpha", "budget", "n", "certify", "certify-radius", "off-lattice", "seed", "out"}
+
+// settleReplay checks the flags of predict --replay.
+func (o *predictOptions) settleReplay(f *pflag.FlagSet) error {
+	if o.plan.Run == "" {
+		return badInputf("--replay needs --run, the run of the server")
+	}
+	if o.plan.Spec.Data == "" {
+		return badInputf("--replay needs --data, which holds the inputs: the log has only hashes of them")
+	}
+	for _, flag := range append(logDecides, runDecides...) {
+		if f.Changed(flag) {
+			return badInputf("--%s has no place beside --replay: the log and the run say it", flag)
+		}
+	}
+	return nil
+}
+
+// runReplay repeats the answers of an audit log.
+func runReplay(ctx context.Context, s streams, o predictOptions) error {
+	r, err := run.Replay(ctx, o.plan, o.replay, s.console(o.quiet))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		err = report.WriteJSON(s.out, "replay", r)
+	} else {
+		_, err = fmt.Fprintf(s.out, "%d answers in %s: %d repeated bit by bit, %d different, %d with inputs that are not in the data\n",
+			r.Logged, r.Log, r.Repeated, len(r.Different), r.Absent)
+	}
+	if err == nil && len(r.Different) > 0 {
+		err = replayError{r.Log, r.Different[0].Line}
+	}
+	return err
+}
+
+// replayError means that a logged answer came out differently. Its exit code is 3.
+type replayError struct {
+	log  string
+	line int64
+}
+
+func (e replayError) Error() string {
+	return fmt.Sprintf("%s: line %d: the answer came out differently", e.log, e.line)
+}

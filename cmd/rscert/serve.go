@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/predict"
+	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/serve"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	plan              run.PredictPlan
+	config            serve.Config
+	offLattice        string
+	tlsCert, tlsKey   string
+	tokenFile         string
+	quiet             bool
+	n                 int64
+	maxBody, maxQueue int64
+}
+
+func newServe(s streams) *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve --run RUN",
+		Short: "Serve the smoothed classifier of a run over HTTP",
+		Long: `This command answers requests with the smoothed classifier G of a run, as 'rscert
+predict' does: for each input it draws votes until they decide, and answers a class or
+abstains. It speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton, with
+JSON and with binary tensors. So NVIDIA's tritonclient is a client. A second path takes
+PNG and JPEG images.
+
+  GET  /v2/health/live, /v2/health/ready    (also /livez and /readyz)
+  GET  /v2/models/NAME                      metadata and conditions of the answers
+  POST /v2/models/NAME/infer                tensors; parameters: {"certify": true} or
+                                            {"certify": 0.5} ask for certificates
+  POST /v2/models/NAME/image?certify=true   an image
+  GET  /metrics                             figures for Prometheus
+
+Each request gets fresh noise, from a key that the system draws after the input has
+arrived. --log keeps the key, a hash of the input and the answer; 'rscert predict
+--replay' repeats the answers of such a log. At SIGTERM the server finishes the requests
+that are running (docs/serve.md).`,
+		Example: `  rscert serve --run run
+  curl --data-binary @digit.png 'http://127.0.0.1:8000/v2/models/mnist-cnn/image?certify=true'
+  rscert serve --run run --listen 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --token-file token
+  rscert serve --run run --alpha 1e-6 --log answers.jsonl
+  rscert predict --run run --data mnist/ --replay answers.jsonl`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.settle(cmd.Flags()); err != nil {
+				return err
+			}
+			return runServe(cmd.Context(), s, o)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *serveOptions) addFlags(cmd *cobra.Command) {
+	f, p, c := cmd.Flags(), &o.plan, &o.config
+	f.SortFlags = false
+	f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
+	f.StringVar(&p.Spec.Model, "model", "", "ONNX `file` of the classifier, if it is not where the run found it")
+	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if it is not where the run found it")
+	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record them")
+	f.StringVar(&c.Name, "name", "", "name of the model in the protocol; default: the name of its file")
+	group(cmd, "Classifier")
+	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "when to answer: "+predict.Rules.String())
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed probability of a wrong answer, for each input")
+	integerVar(f, &p.Budget, "budget", 10000, "maximum number of votes for an answer of the sequential rule; then it abstains")
+	integerVar(f, &o.n, "n", 1000, "votes of the fixed rule")
+	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice: refuse, or round (moves them; the answers say how far)")
+	choices(f, "off-lattice", "refuse", "round")
+	group(cmd, "Answers")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` to listen on; port 0: any free port")
+	f.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the certificate chain, in PEM; with --tls-key")
+	f.StringVar(&o.tlsKey, "tls-key", "", "`file` with the private key, in PEM")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the bearer token that clients must send")
+	f.StringVar(&c.Log, "log", "", "append an audit log of all answers to this `file`")
+	group(cmd, "Network and log")
+	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes of a request")
+	integerVar(f, &c.Samples, "max-samples", 2_000_000, "maximum number of samples that a request may need, for all its inputs")
+	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; then the server answers 429")
+	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections; further ones wait")
+	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time of an answer")
+	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time in which a request must arrive")
+	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time for the running requests after SIGTERM")
+	group(cmd, "Limits")
+	f.TextVar(&p.Spec.Device, "device", onnx.Device{}, "device to run the model on: "+onnx.Devices()+"; default: the device of the run")
+	integerVar(f, &p.Spec.Batch, "batch", 16, "samples per call of the model; larger batches suit GPUs, and delay single requests")
+	integerVar(f, &p.Spec.Threads, "threads", 0, "number of threads; 0 = one per core")
+	choices(f, "device", onnx.DeviceNames()...)
+	libraryFlag(cmd, &p.Spec.Library)
+	f.BoolVar(&o.quiet, "quiet", false, "do not report each request")
+	group(cmd, "How it is run")
+}
+
+// minToken is the minimum length of a bearer token.
+const minToken = 16
+
+// settle completes the options.
+func (o *serveOptions) settle(*pflag.FlagSet) (err error) {
+	p, c := &o.plan, &o.config
+	if p.Run == "" {
+		return badInputf("--run is missing")
+	}
+	p.Spec.Skip, p.Spec.Shard, p.N = 1, spec.Whole, o.n
+	p.Version, c.Version = version(), version()
+	c.MaxBody, c.Queue = o.maxBody, int(o.maxQueue)
+	if p.Round, err = parseOffLattice(o.offLattice); err != nil {
+		return err
+	}
+	if (o.tlsCert == "") != (o.tlsKey == "") {
+		return badInputf("--tls-cert and --tls-key need each other")
+	}
+	if o.tlsCert != "" {
+		pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)
+		if err != nil {
+			return badInput(fmt.Errorf("--tls-cert %s --tls-key %s: %w", o.tlsCert, o.tlsKey, err))
+		}
+		c.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	if o.tokenFile != "" {
+		if c.Token, err = readToken(o.tokenFile); err != nil {
+			return badInput(err)
+		}
+	}
+	return badInput(c.Validate())
+}
+
+// parseOffLattice reads the value of --off-lattice.
+func parseOffLattice(text string) (round bool, err error) {
+	switch text {
+	case "refuse":
+		return false, nil
+	case "round":
+		return true, nil
+	}
+	return false, badInputf("--off-lattice %q: want refuse or round", text)
+}
+
+func readToken(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	token := bytes.TrimSpace(text)
+	if len(token) < minToken || bytes.ContainsAny(token, "\n\r") {
+		return nil, fmt.Errorf("%s: want one line of at least %d characters", path, minToken)
+	}
+	return token, nil
+}
+
+func runServe(ctx context.Context, s streams, o serveOptions) error {
+	level := slog.LevelInfo
+	if o.quiet {
+		level = slog.LevelWarn
+	}
+	c := o.config
+	c.Slog = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
+	console := s.console(o.quiet)
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !isLoopback(host) && (c.Token == nil || c.TLS == nil) {
+		console.Warnf("%s is open to the network: --tls-cert, --tls-key and --token-file keep strangers out", c.Listen)
+	}
+	if c.Name == "" {
+		name, err := modelName(o.plan)
+		if err != nil {
+			return err
+		}
+		c.Name = name
+	}
+	extendPatience(c.Drain)
+	scheme := "http"
+	if c.TLS != nil {
+		scheme = "https"
+	}
+	return serve.Serve(ctx, c, func(ctx context.Context) (*run.Answerer, error) {
+		return run.OpenAnswerer(ctx, o.plan, console)
+	}, func(address net.Addr) {
+		fmt.Fprintf(s.out, "%s://%s/v2/models/%s\n", scheme, address, c.Name)
+	})
+}
+
+// isLoopback reports whether a host is this machine only.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// modelName returns the name of the model's file, without its suffix.
+func modelName(p run.PredictPlan) (string, error) {
+	file := p.Spec.Model
+	if file == "" {
+		recorded, err := run.ModelOf(p.Run)
+		if err != nil {
+			return "", err
+		}
+		file = recorded
+	}
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), nil
+}

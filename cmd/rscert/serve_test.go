@@ -1,0 +1,484 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rscert/rscert/internal/auditlog"
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// served is a running 'rscert serve'.
+type served struct {
+	cmd    *exec.Cmd
+	model  string // URL of the model
+	stderr *bytes.Buffer
+}
+
+// servedRun certifies a few digits, for tests of serve.
+func servedRun(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "run")
+	out, err := program(t, "certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
+		"--seed", "1", "--n", "500", "--max", "20", "--quiet", "--out", folder).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return folder
+}
+
+// startServer starts serve on a free port, and waits until it is ready.
+func startServer(t *testing.T, args ...string) *served {
+	t.Helper()
+	s := &served{cmd: program(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--quiet"}, args...)...), stderr: &bytes.Buffer{}}
+	s.cmd.Stderr = s.stderr
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		_ = s.cmd.Wait()
+		t.Fatalf("%v\n%s", err, s.stderr)
+	}
+	s.model = strings.TrimSpace(line)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get(s.root() + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == 200 {
+				return s
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %v\n%s", err, s.stderr)
+		}
+	}
+}
+
+// root returns the URL of the server.
+func (s *served) root() string {
+	root, _, _ := strings.Cut(s.model, "/v2/")
+	return root
+}
+
+// terminate sends SIGTERM and returns the error of the end.
+func (s *served) terminate(t *testing.T) error {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	return s.cmd.Wait()
+}
+
+// digits returns the bundled digits as bytes.
+func digits(t *testing.T, n int) (images [][]byte, values [][]float32) {
+	t.Helper()
+	d, err := dataset.Open(t.Context(), "../../testdata/mnist", dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for i := range n {
+		e, err := d.Example(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var image []byte
+		for _, v := range e.Values {
+			image = append(image, byte(v*255+.5))
+		}
+		images, values = append(images, image), append(values, e.Values)
+	}
+	return images, values
+}
+
+// inferAnswer is the part of a response that the tests read.
+type inferAnswer struct {
+	Outputs []struct {
+		Name string    `json:"name"`
+		Data []float64 `json:"data"`
+	} `json:"outputs"`
+}
+
+// infer sends images in one request, with binary tensors, and returns the status and the classes.
+func (s *served) infer(client *http.Client, images ...[]byte) (int, []int, error) {
+	n := len(images)
+	head := fmt.Sprintf(`{"inputs":[{"name":"input","shape":[%d,1,28,28],"datatype":"UINT8","parameters":{"binary_data_size":%d}}],"outputs":[{"name":"class"}]}`, n, 784*n)
+	r, err := http.NewRequest(http.MethodPost, s.model+"/infer", io.MultiReader(strings.NewReader(head), bytes.NewReader(slices.Concat(images...))))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.ContentLength = int64(len(head) + 784*n)
+	r.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(head)))
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	var a inferAnswer
+	if err == nil && resp.StatusCode == 200 {
+		err = json.Unmarshal(text, &a)
+	}
+	var classes []int
+	for _, o := range a.Outputs {
+		for _, v := range o.Data {
+			classes = append(classes, int(v))
+		}
+	}
+	return resp.StatusCode, classes, err
+}
+
+// metric returns a figure of /metrics.
+func (s *served) metric(t *testing.T, name string) (v float64) {
+	t.Helper()
+	resp, err := http.Get(s.root() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if n, _ := fmt.Sscanf(lines.Text(), name+" %g", &v); n == 1 {
+			return v
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// TestServe compares the answers of serve and predict with the run's certificates, repeats the log, and drains. At an
+// alpha of 1e-9, an answer that differs from another is a fault and no chance.
+func TestServe(t *testing.T) {
+	folder := servedRun(t)
+	log := filepath.Join(t.TempDir(), "log")
+	s := startServer(t, "--run", folder, "--alpha", "1e-9", "--log", log)
+	images, _ := digits(t, 20)
+	status, classes, err := s.infer(http.DefaultClient, images...)
+	if status != 200 || len(classes) != 20 || err != nil {
+		t.Fatalf("%d %v %v\n%s", status, classes, err, s.stderr)
+	}
+	predicted := filepath.Join(t.TempDir(), "answers.jsonl")
+	if out, err := program(t, "predict", "--run", folder, "--data", "../../testdata/mnist", "--max", "20", "--alpha", "1e-9",
+		"--budget", "10000", "--quiet", "--out", predicted).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	answers, err := os.ReadFile(predicted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificates := results(t, folder)[runfolder.CertificatesFile]
+	certified := 0
+	for i, lines := 0, strings.Split(string(certificates), "\n"); i < 20; i++ {
+		var c struct{ Prediction, Index int }
+		var a struct{ Class, Index int }
+		if err := json.Unmarshal([]byte(lines[i]), &c); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(bytes.Split(answers, []byte("\n"))[i], &a); err != nil || a.Index != i || c.Index != i {
+			t.Fatal(err, a, c)
+		}
+		if c.Prediction >= 0 && (classes[i] >= 0 && classes[i] != c.Prediction || a.Class >= 0 && a.Class != c.Prediction) {
+			t.Errorf("digit %d: serve %d, predict %d, the run certified %d", i, classes[i], a.Class, c.Prediction)
+		}
+		if c.Prediction >= 0 && classes[i] >= 0 && a.Class >= 0 {
+			certified++
+		}
+	}
+	if certified < 15 {
+		t.Errorf("only %d of 20 digits have three answers to compare", certified)
+	}
+	// Certificates on request.
+	resp, err := http.Post(s.model+"/infer", "", strings.NewReader(fmt.Sprintf(
+		`{"parameters":{"certify":0.1},"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"UINT8","data":%s}],"outputs":[{"name":"radius"}]}`, jsonBytes(images[0]))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(resp.Body)
+	var a inferAnswer
+	if err := json.Unmarshal(text, &a); err != nil || len(a.Outputs) != 1 || a.Outputs[0].Data[0] < .1 {
+		t.Errorf("certificate: %s", text)
+	}
+	if err := s.terminate(t); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, s.stderr)
+	}
+	out, err := program(t, "predict", "--run", folder, "--data", "../../testdata/mnist", "--replay", log, "--json", "--quiet").CombinedOutput()
+	var r run.Replayed
+	if err != nil || json.Unmarshal(out, &r) != nil || r.Logged != 21 || r.Repeated != 21 {
+		t.Errorf("replay: %v\n%s", err, out)
+	}
+}
+
+// jsonBytes returns bytes as an array of numbers.
+func jsonBytes(b []byte) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(fmt.Sprint(b), " ", ", ")), "")
+}
+
+// TestReplayNotices changes an answer in a log. Replay must find it.
+func TestReplayNotices(t *testing.T) {
+	folder := servedRun(t)
+	recorded, err := runfolder.Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "log")
+	s := startServer(t, "--run", folder, "--log", path)
+	images, _ := digits(t, 2)
+	if status, _, err := s.infer(http.DefaultClient, images...); status != 200 || err != nil {
+		t.Fatal(status, err)
+	}
+	if err := s.terminate(t); err != nil {
+		t.Fatal(err)
+	}
+	var changed []byte
+	err = auditlog.Read(path, recorded.Seed(), func(l auditlog.Line) error {
+		if a := l.Answer; a != nil && a.Index == 1 {
+			a.Votes[0]++ // no vote for 0 is for the second digit, a 9
+		}
+		text, err := json.Marshal(l)
+		changed = append(append(changed, recorded.Seed().AppendJSON(text)...), '\n')
+		return err
+	})
+	if err == nil {
+		err = os.WriteFile(path, changed, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := program(t, "predict", "--run", folder, "--data", "../../testdata/mnist", "--replay", path, "--quiet").CombinedOutput()
+	if code := exitOf(err); code != exitRequirement || !strings.Contains(string(out), "1 repeated bit by bit, 1 different") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
+func exitOf(err error) int {
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// loadTime is the length of the load tests. 'make serve-load' sets it to a minute.
+func loadTime(t *testing.T) time.Duration {
+	t.Helper()
+	if text := os.Getenv("RSCERT_SERVE_LOAD"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	return 2 * time.Second
+}
+
+// load keeps clients busy until the time is over. It returns the latencies of good requests, sorted. Every good request
+// must be answered with 200. A share of the requests is hostile.
+func (s *served) load(t *testing.T, clients int, length time.Duration, hostile float64) (latencies []time.Duration) {
+	t.Helper()
+	images, _ := digits(t, 100)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	var mu sync.Mutex
+	var attacks atomic.Int64
+	var wait sync.WaitGroup
+	end := time.Now().Add(length)
+	for k := range clients {
+		wait.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(k), 1))
+			var own []time.Duration
+			for time.Now().Before(end) {
+				if rng.Float64() < hostile {
+					s.attack(rng)
+					attacks.Add(1)
+					continue
+				}
+				began := time.Now()
+				status, classes, err := s.infer(client, images[rng.IntN(len(images))])
+				if status != 200 || len(classes) != 1 || err != nil {
+					t.Errorf("a good request got %d %v %v", status, classes, err)
+					return
+				}
+				own = append(own, time.Since(began))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			latencies = append(latencies, own...)
+		})
+	}
+	wait.Wait()
+	if hostile > 0 && attacks.Load() == 0 {
+		t.Error("no hostile request was sent")
+	}
+	slices.Sort(latencies)
+	return latencies
+}
+
+// attack sends one hostile request, on a connection of its own.
+func (s *served) attack(rng *rand.Rand) {
+	address := strings.TrimPrefix(s.root(), "http://")
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	path := strings.TrimPrefix(s.model, s.root())
+	send := func(length int, body string) {
+		fmt.Fprintf(conn, "POST %s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, length, body)
+		_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		_, _ = io.Copy(io.Discard, io.LimitReader(conn, 1000))
+	}
+	switch rng.IntN(7) {
+	case 0: // a wrong shape
+		b := `{"inputs":[{"name":"input","shape":[1,3,28,28],"datatype":"UINT8","data":[1]}]}`
+		send(len(b), b)
+	case 1: // NaN
+		b := `{"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"FP32","data":[NaN]}]}`
+		send(len(b), b)
+	case 2: // a huge body
+		send(1<<40, strings.Repeat("x", 4096))
+	case 3: // a header that never ends
+		fmt.Fprintf(conn, "POST %s/infer HTTP/1.1\r\nX-Slow: ", path)
+		time.Sleep(50 * time.Millisecond)
+	case 4: // a wrong type
+		b := `{"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"INT32","data":[1]}]}`
+		send(len(b), b)
+	case 5: // a body that ends early
+		send(5000, `{"inputs":[`)
+	case 6: // no HTTP
+		_, _ = conn.Write([]byte{0x16, 3, 1, 0, 0xff, 0xfe})
+	}
+}
+
+// TestServeLoad loads a server with 64 clients, then with the same clients of which 5 % of the requests are hostile.
+// Every good request is answered. With RSCERT_SERVE_LOAD it also prints the figures of docs/benchmarks.md.
+func TestServeLoad(t *testing.T) {
+	folder, length := servedRun(t), loadTime(t)
+	s := startServer(t, "--run", folder)
+	lone := s.load(t, 1, length, 0)
+	report := func(name string, l []time.Duration, samples float64) {
+		at := func(q float64) time.Duration {
+			return l[min(len(l)-1, int(q*float64(len(l))))].Round(10 * time.Microsecond)
+		}
+		t.Logf("%s: %d requests, %.0f requests/s, %.0f samples/s, p50 %v, p90 %v, p99 %v, RSS %.0f MB", name, len(l),
+			float64(len(l))/length.Seconds(), samples/length.Seconds(), at(.5), at(.9), at(.99), s.metric(t, "process_resident_memory_bytes")/1e6)
+	}
+	report("1 client", lone, s.metric(t, "rscert_samples_total"))
+	for _, c := range []struct {
+		name    string
+		hostile float64
+	}{{"64 clients", 0}, {"64 clients, 5 % hostile", .05}} {
+		before := s.metric(t, "rscert_samples_total")
+		l := s.load(t, 64, length, c.hostile)
+		if len(l) < 64 {
+			t.Errorf("%s: only %d answers", c.name, len(l))
+			continue
+		}
+		report(c.name, l, s.metric(t, "rscert_samples_total")-before)
+	}
+	if err := s.terminate(t); err != nil {
+		t.Errorf("SIGTERM: %v\n%s", err, s.stderr)
+	}
+}
+
+// TestServeKilled kills a server under load, by SIGKILL. The log holds every answer that a client received, in whole
+// lines, and the next server continues it.
+func TestServeKilled(t *testing.T) {
+	folder := servedRun(t)
+	recorded, err := runfolder.Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "log")
+	images, values := digits(t, 100)
+	received := map[string]int{}
+	for round := range 3 {
+		s := startServer(t, "--run", folder, "--log", path)
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		client := &http.Client{Timeout: 10 * time.Second}
+		for k := range 8 {
+			wait.Go(func() {
+				for i := k; ctx.Err() == nil; i++ {
+					status, _, err := s.infer(client, images[i%100])
+					if status == 200 && err == nil {
+						mu.Lock()
+						received[run.InputHash(values[i%100])]++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(100+150*round) * time.Millisecond)
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		cancel()
+		wait.Wait()
+	}
+	logged, sessions := map[string]int{}, 0
+	if err := auditlog.Read(path, recorded.Seed(), func(l auditlog.Line) error {
+		if l.Session != nil {
+			sessions++
+		} else {
+			logged[l.Answer.Input]++
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if sessions != 3 || len(received) == 0 {
+		t.Errorf("%d sessions, %d inputs with answers; want 3 sessions", sessions, len(received))
+	}
+	for input, n := range received {
+		if logged[input] < n {
+			t.Errorf("input %.12s…: %d answers were received, %d are in the log", input, n, logged[input])
+		}
+	}
+}
+
+// TestServeDrains sends SIGTERM while a request is running. The request is answered.
+func TestServeDrains(t *testing.T) {
+	s := startServer(t, "--run", servedRun(t))
+	images, _ := digits(t, 60)
+	answered := make(chan int, 1)
+	go func() {
+		status, _, _ := s.infer(http.DefaultClient, images...)
+		answered <- status
+	}()
+	for s.metric(t, "rscert_queue") == 0 {
+		if len(answered) > 0 {
+			t.Skip("the answer was faster than the signal")
+		}
+	}
+	if err := s.terminate(t); err != nil {
+		t.Errorf("%v\n%s", err, s.stderr)
+	}
+	if status := <-answered; status != 200 {
+		t.Errorf("the running request got %d", status)
+	}
+}

@@ -1,0 +1,75 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"slices"
+	"sync"
+)
+
+// Requests returns a dataset for inputs that come one by one in requests. It has two examples without meaning, which
+// span the range of the values: all values of the first are low, all values of the second are high. The argument bytes
+// means that the values are bytes divided by 255.
+func Requests(shape []int, bytes bool, low, high float32) (*Dataset, error) {
+	if err := checkExample(shape); err != nil {
+		return nil, fmt.Errorf("an input of shape %v %w", shape, err)
+	}
+	d := &Dataset{format: "requests", shape: slices.Clone(shape), labels: []int{0, 0}, bytes: bytes, labelAt: func(i int) string { return fmt.Sprint(i) }}
+	d.values = func(i int, dst []float32) error {
+		for j := range dst {
+			dst[j] = [2]float32{low, high}[i]
+		}
+		return nil
+	}
+	return d, nil
+}
+
+// Holds reports whether all values lie on l. A lattice of kind NoLattice holds all finite values.
+func (l Lattice) Holds(values []float32) bool {
+	var r recogniser
+	r.add(values)
+	return r.on(l)
+}
+
+// maxRequestPixels limits an image of a request, because a small file can hold a large image.
+const maxRequestPixels = 1 << 24
+
+// decoding limits the memory of images that are decoded at the same time.
+var decoding sync.Mutex
+
+// DecodeImage reads an image as Open reads an image of a folder, with the Resize and Crop of opt, and returns its values
+// in the given shape [C,H,W].
+func DecodeImage(ctx context.Context, data []byte, shape []int, opt Options) ([]float32, error) {
+	decoding.Lock()
+	defer decoding.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	config, _, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	if config.Width <= 0 || config.Height <= 0 || config.Width > maxRequestPixels/config.Height {
+		return nil, fmt.Errorf("%d×%d pixels; at most %d are read", config.Width, config.Height, maxRequestPixels)
+	}
+	f := encoded{name: "image", open: func() (io.ReadCloser, int64, error) {
+		return io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
+	}}
+	d, err := assemble(ctx, "image", []encoded{f}, opt)
+	if err != nil {
+		return nil, err
+	}
+	if len(shape) != 3 {
+		return nil, errors.New("the model takes no images")
+	}
+	d.FitChannels(shape[0])
+	if !slices.Equal(d.shape, shape) {
+		return nil, fmt.Errorf("the image has the shape %v, the model takes %v", d.shape, shape)
+	}
+	e, err := d.Example(0)
+	return e.Values, err
+}

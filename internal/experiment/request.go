@@ -1,0 +1,65 @@
+package experiment
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// Request returns the example for the values of a request, in the order of the data. Values that are not finite, or
+// outside the range of the noise, are InputErrors. Values off the lattice are InputErrors too, unless round is set: then
+// they move to the nearest points, and Quantisation bounds the distance.
+func (e *Experiment) Request(index int, values []float32, round bool) (Example, error) {
+	n := *e.noise
+	for d, x := range values {
+		if x-x != 0 {
+			return Example{}, spec.BadInputf("value %d is %v: want a finite number", d, x)
+		}
+	}
+	if want := e.model.InputLen(); len(values) != want {
+		return Example{}, spec.BadInputf("%d values: want %d", len(values), want)
+	}
+	if n.rounds = n.lattice != nil && n.quantise == nil && !n.data.Holds(values); n.rounds {
+		if err := e.mayRound(values, round); err != nil {
+			return Example{}, err
+		}
+	}
+	input, quantisation, err := n.input(values)
+	if err != nil {
+		return Example{}, spec.BadInput(err)
+	}
+	return Example{Index: index, Label: certify.UnknownLabel, Input: input, Quantisation: quantisation}, nil
+}
+
+// mayRound returns an error unless values off the lattice may move to it. Bytes and 16-bit integers end at 0 and 1, to
+// which all values can move. On other lattices only values in the range of the noise move.
+func (e *Experiment) mayRound(values []float32, round bool) error {
+	data := e.noise.data
+	if !round {
+		return hint.Add(spec.BadInputf("the run certified inputs whose %s, and a value here is not", data),
+			"%s round moves each value to the nearest point and reports how far the input moved", param.OffLattice)
+	}
+	if data.Kind != dataset.BinaryLattice {
+		return nil
+	}
+	for d, x := range values {
+		if x < data.Low || x > data.High {
+			return spec.BadInput(fmt.Errorf("value %d is %v: want %v to %v", d, x, data.Low, data.High))
+		}
+	}
+	return nil
+}
+
+// requests returns the data that stand for the inputs of requests.
+func (e *Experiment) requests() (*dataset.Dataset, error) {
+	r := e.Spec.Requests
+	low, high := float32(0), float32(1)
+	if l := e.Spec.Lattice; l != nil && l.Quantised {
+		low, high = float32(l.Low), float32(l.High)
+	}
+	return dataset.Requests(r.Shape, r.Bytes, low, high)
+}

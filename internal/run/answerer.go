@@ -1,0 +1,312 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/predict"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// Answerer answers the inputs of requests with the smoothed classifier of a run. One sampler draws the votes of all
+// requests, and a batch holds samples of several requests. A request that fails harms no other request.
+type Answerer struct {
+	plan       PredictPlan
+	recorded   runfolder.Run
+	experiment *experiment.Experiment
+	plain      *answering
+
+	about    Description
+	arrivals chan *asked
+	drawn    atomic.Int64
+	closing  chan struct{}
+	close    sync.Once
+	ended    chan struct{} // closed when Run returns
+}
+
+// Description says what an Answerer answers.
+type Description struct {
+	Model      string       `json:"model"`
+	ModelSHA   string       `json:"model_sha256"`
+	RunID      string       `json:"run_id"`
+	Shape      []int        `json:"shape"` // of an input
+	Classes    int          `json:"classes"`
+	Inputs     string       `json:"inputs"` // lattice of the inputs
+	Bytes      bool         `json:"bytes"`  // inputs are bytes divided by 255
+	Law        string       `json:"law"`
+	Sigma      float64      `json:"sigma"`
+	Rule       predict.Rule `json:"rule"`
+	Alpha      float64      `json:"alpha"`
+	Budget     int64        `json:"budget"` // maximum number of votes for an answer
+	Round      bool         `json:"round,omitempty"`
+	Arithmetic string       `json:"arithmetic"`
+	Library    string       `json:"library"`
+	Device     string       `json:"device"`
+	Batch      int          `json:"batch"`
+	Statement  string       `json:"statement"`
+	// Different lists software that differs from the run's.
+	Different []string `json:"different,omitempty"`
+}
+
+// ErrClosed means that the Answerer has ended, or that its sampler has failed.
+var ErrClosed = errors.New("the sampler has ended")
+
+// OpenAnswerer opens the classifier of the plan's run. Without Data in the plan's spec, the run gives the shape and the
+// range of the inputs. Errors in the user's input are InputErrors. The caller must call Run, and Close after Run.
+func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console) (*Answerer, error) {
+	if p.Run == "" {
+		return nil, spec.BadInputf("%s is missing", param.Run)
+	}
+	p.Certify = nil
+	recorded, err := p.settle()
+	if err != nil {
+		return nil, err
+	}
+	if p.Spec.Data == "" {
+		if p.Spec.Requests, err = requestsOf(*recorded); err != nil {
+			return nil, err
+		}
+	}
+	e, err := experiment.Open(ctx, p.Spec, console)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answerer{
+		plan: p, recorded: *recorded, experiment: e,
+		arrivals: make(chan *asked), closing: make(chan struct{}), ended: make(chan struct{}),
+	}
+	if err := a.prepare(); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	for _, d := range a.about.Different {
+		console.Warnf("%s: votes near ties may differ", d)
+	}
+	return a, nil
+}
+
+// requestsOf returns the inputs of requests to the classifier of a run.
+func requestsOf(run runfolder.Run) (*spec.Requests, error) {
+	r := &spec.Requests{Shape: run.Data.Shape, Bytes: slices.Contains(run.Model.Changes, experiment.BytesGiven)}
+	if l := latticeOf(run); l != nil {
+		lattice, err := dataset.ParseLattice(l.Inputs)
+		if err != nil {
+			return nil, spec.BadInput(err)
+		}
+		if lattice.Kind == dataset.BinaryLattice && !l.Quantised {
+			return nil, hint.Add(spec.BadInputf("the run does not record the range of its inputs, whose %s", lattice), "give the data of the run by %s", param.Data)
+		}
+	}
+	return r, nil
+}
+
+// prepare checks that the experiment is the run's, and sets the level of the answers.
+func (a *Answerer) prepare() (err error) {
+	now := a.experiment.Record()
+	about := Description{
+		Model: a.plan.Spec.Model, ModelSHA: now.Model.SHA256, RunID: a.recorded.ID(), Shape: now.Data.Shape, Classes: now.Model.Classes,
+		Inputs: now.Noise.Inputs, Rule: a.plan.Rule, Alpha: a.plan.Alpha, Budget: a.plan.votes(), Round: a.plan.Round,
+		Library: now.Runtime.Library, Device: now.Runtime.Device, Batch: now.Runtime.Batch, Statement: a.plan.statement(&a.recorded),
+	}
+	if l, err := dataset.ParseLattice(now.Noise.Inputs); err == nil {
+		about.Bytes = l.Kind == dataset.ByteLattice
+	}
+	if about.Different, err = sameClassifier(a.recorded, now); err != nil {
+		return err
+	}
+	if a.plain, err = a.answering(a.plan, &about); err != nil {
+		return err
+	}
+	a.about = about
+	a.experiment.ReleaseFile()
+	return nil
+}
+
+// answering returns the levels and certifiers of a plan. It fills in the law, σ and the arithmetic of about if this is
+// not nil.
+func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
+	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
+	err := w.begin(a.experiment.Record(), r)
+	if about != nil {
+		about.Law, about.Sigma, about.Arithmetic = r.Law, r.Sigma, r.Arithmetic
+	}
+	return w, err
+}
+
+// About describes the classifier.
+func (a *Answerer) About() Description { return a.about }
+
+// Seed returns the checksum seed of the run, for a log of the answers.
+func (a *Answerer) Seed() checksum.Seed { return a.recorded.Seed() }
+
+// ImageOptions returns the way in which the run reads images.
+func (a *Answerer) ImageOptions() dataset.Options { return a.plan.Spec.DataOptions }
+
+// Drawn returns the number of samples that were drawn so far.
+func (a *Answerer) Drawn() int64 { return a.drawn.Load() }
+
+// Run draws samples until ctx ends, or until Stop is called and all requests are answered. It returns the error of the
+// sampler, such as a failed device.
+func (a *Answerer) Run(ctx context.Context) error {
+	defer close(a.ended)
+	s := a.experiment.Sampler()
+	s.Eager, s.Compare, s.N0 = true, nil, 0
+	s.Progress = func(n int64) { a.drawn.Add(n) }
+	return s.Run(ctx, func() (smoothing.Experiment, error) {
+		select {
+		case q := <-a.arrivals:
+			return q, nil
+		case <-a.closing:
+		case <-ctx.Done():
+		}
+		return nil, ctx.Err()
+	})
+}
+
+// Stop makes Run return after the requests that it has accepted.
+func (a *Answerer) Stop() { a.close.Do(func() { close(a.closing) }) }
+
+// Close frees the model. It must follow the end of Run.
+func (a *Answerer) Close() error { return a.experiment.Close() }
+
+// Question is a request for answers.
+type Question struct {
+	Inputs [][]float32 // in the order of the data
+	// Certify asks for certificates. With Radius above 0, sampling stops once it is known whether the certified radius
+	// is at least Radius.
+	Certify bool
+	Radius  float64
+	// Key and First repeat the answers that a log holds: Key is the logged key, First is the logged index of the first
+	// input. If Key is nil, the system draws a key, after the inputs have arrived.
+	Key   *uint64
+	First int
+}
+
+// Answered holds the answers to a Question.
+type Answered struct {
+	Key     uint64 // seed of the noise
+	Answers []predict.Answer
+}
+
+// planFor completes a plan for a question.
+func (a *Answerer) planFor(p PredictPlan, q Question) (PredictPlan, error) {
+	if !q.Certify {
+		return p, nil
+	}
+	p.Certify = &runfolder.Certification{}
+	if q.Radius != 0 {
+		stop, err := certify.ParseStop(fmt.Sprintf("radius>=%v", q.Radius))
+		if err != nil {
+			return p, spec.BadInputf("certify %v: want a radius above 0", q.Radius)
+		}
+		p.Certify.Stop = stop
+	}
+	return p, p.certifyAs(a.recorded)
+}
+
+// Samples returns the maximum number of samples that an answer to the question needs, for all inputs.
+func (a *Answerer) Samples(q Question) (int64, error) {
+	p, err := a.planFor(a.plan, q)
+	if err != nil {
+		return 0, err
+	}
+	each := p.votes() + 1
+	if c := p.Certify; c != nil {
+		each = c.N0 + max(c.N, p.votes()) + 1
+	}
+	return each * int64(len(q.Inputs)), nil
+}
+
+// Ask answers a question. The errors of wrong inputs are InputErrors. If ctx ends, Ask returns at once, and the sampler
+// soon drops the question.
+func (a *Answerer) Ask(ctx context.Context, q Question) (Answered, error) {
+	return a.ask(ctx, a.plan, q)
+}
+
+// ask answers a question by a plan.
+func (a *Answerer) ask(ctx context.Context, p PredictPlan, q Question) (Answered, error) {
+	how := a.plain
+	if q.Certify || p.Alpha != a.plan.Alpha || p.Rule != a.plan.Rule || p.votes() != a.plan.votes() {
+		p, err := a.planFor(p, q)
+		if err != nil {
+			return Answered{}, err
+		}
+		if how, err = a.answering(p, nil); err != nil {
+			return Answered{}, err
+		}
+	}
+	examples := make([]experiment.Example, len(q.Inputs))
+	for i, values := range q.Inputs {
+		var err error
+		if examples[i], err = a.experiment.Request(q.First+i, values, p.Round); err != nil {
+			return Answered{}, spec.BadInput(fmt.Errorf("input %d: %w", i, err))
+		}
+	}
+	r := Answered{Key: rand64()}
+	if q.Key != nil {
+		r.Key = *q.Key
+	}
+	finished := make(chan *asked, len(examples))
+	for _, example := range examples {
+		select {
+		case a.arrivals <- &asked{question: how.start(example), ctx: ctx, seed: r.Key, finished: finished}:
+		case <-ctx.Done():
+			return r, ctx.Err()
+		case <-a.ended:
+			return r, ErrClosed
+		}
+	}
+	return r, a.collect(ctx, &r, finished, q.First, len(examples))
+}
+
+// collect waits for n answers.
+func (a *Answerer) collect(ctx context.Context, r *Answered, finished <-chan *asked, first, n int) error {
+	r.Answers = make([]predict.Answer, n)
+	for range n {
+		select {
+		case q := <-finished:
+			if q.err != nil {
+				return q.err
+			}
+			r.Answers[q.example.Index-first] = q.answer
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.ended:
+			return ErrClosed
+		}
+	}
+	return nil
+}
+
+// rand64 draws a number from the operating system.
+func rand64() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// InputHash returns the SHA-256 of values as little-endian float32, in hex.
+func InputHash(values []float32) string {
+	hash, b := sha256.New(), make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	hash.Write(b)
+	return hex.EncodeToString(hash.Sum(nil))
+}

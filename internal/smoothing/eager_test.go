@@ -1,0 +1,98 @@
+package smoothing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"testing"
+)
+
+// keyed is an observed experiment with a seed of its own. It reports its end on a channel.
+type keyed struct {
+	observed
+	seed uint64
+	n0   int64
+	done chan int // has room; receives the index
+}
+
+func (k *keyed) Key() (seed uint64, n0 int64) { return k.seed, k.n0 }
+
+func (k *keyed) Emit() error {
+	k.done <- k.index
+	return nil
+}
+
+func newKeyed(index int, seed uint64, n0 int64, done chan int, goals ...int64) *keyed {
+	return &keyed{observed{recorded{index: index, sigma: .5, clean: []float32{.2, .3}, goals: goals}}, seed, n0, done}
+}
+
+// TestEager runs examples that arrive one at a time, each after the end of the one before. A sampler that waits for a
+// full batch would never end. The outputs are those of a sampler with the example's seed and selection samples.
+func TestEager(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		done := make(chan int, 1)
+		var asked []*keyed
+		s := Sampler{Classifier: &linear{batch: 64}, Seed: 99, N0: 5, Workers: workers, Eager: true}
+		err := s.Run(t.Context(), func() (Experiment, error) {
+			if n := len(asked); n > 0 {
+				<-done
+			}
+			if len(asked) == 6 {
+				return nil, nil
+			}
+			i := len(asked)
+			asked = append(asked, newKeyed(i, uint64(1000+i), int64(3*(i%2)), done, 10, 30))
+			return asked[i], nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range asked {
+			var log []string
+			want := &observed{recorded{index: i, sigma: .5, clean: []float32{.2, .3}, goals: []int64{10, 30}, log: &log}}
+			alone := Sampler{Classifier: &linear{batch: 7}, Seed: uint64(1000 + i), N0: int64(3 * (i % 2)), Workers: 1}
+			if err := alone.Run(t.Context(), sourceOf([]*observed{want}, true)); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got.outputs, want.outputs) || !reflect.DeepEqual(got.final, want.final) {
+				t.Errorf("%d workers, example %d: %v, alone %v", workers, i, got.final, want.final)
+			}
+		}
+	}
+}
+
+// TestEagerOvertakes checks that a short example, which arrives while a long one is sampled, ends before it.
+func TestEagerOvertakes(t *testing.T) {
+	arrive, done := make(chan *keyed, 4), make(chan int, 4)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var drawn atomic.Int64
+	short := newKeyed(1, 2, 0, done, 15)
+	s := Sampler{Classifier: &linear{batch: 16}, Workers: 1, Eager: true, Progress: func(n int64) {
+		if drawn.Add(n) > 3000 && short != nil { // Progress comes from the only worker
+			arrive <- short
+			short = nil
+		}
+	}}
+	arrive <- newKeyed(0, 1, 0, done, 2_000_000)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Run(ctx, func() (Experiment, error) {
+			select {
+			case k := <-arrive:
+				return k, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		})
+	}()
+	if first := <-done; first != 1 {
+		t.Error("the long example ended first")
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(fmt.Errorf("after cancellation: %w", err))
+	}
+}
