@@ -10,19 +10,19 @@ import (
 
 func TestCurveByHand(t *testing.T) {
 	inf := math.Inf(1)
-	outcomes := []Outcome{{-1, 0}, {.5, 1}, {1, 2}, {.2, inf}}
+	outcomes := []Outcome{{-1, 0, 0}, {.5, 1, 1}, {1, 2, .7}, {.2, inf, inf}}
 	levels := Levels{Alpha: .001, Gamma: .002, Delta: .05}
-	points := Curve(outcomes, []float64{0, .5, 1, 3}, levels, 1)
+	points := Curve(outcomes, []float64{0, .5, 1, 3}, levels)
 	for i, want := range []struct {
-		certified, unbroken int64
-	}{{3, 3}, {2, 3}, {1, 2}, {0, 1}} {
+		certified, unbroken, images int64
+	}{{3, 3, 3}, {2, 3, 3}, {1, 2, 1}, {0, 1, 1}} {
 		p := points[i]
 		n := float64(len(outcomes))
 		dkw := math.Sqrt(math.Log(20) / 8)
 		for name, pair := range map[string][2]float64{
 			"certified": {p.Certified, float64(want.certified) / n},
 			"unbroken":  {p.Unbroken, float64(want.unbroken) / n},
-			"images":    {p.Images, math.Min(1, float64(want.unbroken+1)/n)},
+			"images":    {p.Images, float64(want.images) / n},
 			"lower":     {p.Lower, math.Max(0, binomial.LowerBound(want.certified, 4, .05)-.001)},
 			"upper":     {p.Upper, math.Min(1, binomial.UpperBound(want.unbroken, 4, .05)+.002)},
 			"lower all": {p.LowerAll, math.Max(0, float64(want.certified)/n-dkw-.001)},
@@ -48,7 +48,7 @@ func TestCurveCovers(t *testing.T) {
 		outcomes := make([]Outcome, n)
 		for i := range outcomes {
 			radius := r.Float64()
-			outcomes[i] = Outcome{radius, radius}
+			outcomes[i] = Outcome{radius, radius, radius}
 			if r.Float64() < levels.Alpha {
 				outcomes[i].Certified = 1
 			}
@@ -56,7 +56,7 @@ func TestCurveCovers(t *testing.T) {
 				outcomes[i].Broken = 0
 			}
 		}
-		points := Curve(outcomes, radii, levels, 0)
+		points := Curve(outcomes, radii, levels)
 		all := map[string]bool{}
 		for _, p := range points {
 			robust := 1 - p.Radius
