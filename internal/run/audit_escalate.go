@@ -10,8 +10,6 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
-	"github.com/rscert/rscert/internal/param"
-	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/scratch"
 )
@@ -64,13 +62,12 @@ func (a *auditor) escalate(ctx context.Context, rec runfolder.Record, r *rounds)
 	}
 	plan := a.runPlan
 	plan.FixedSeed, plan.Alpha = &seed, escalationAlpha
-	again := certifyAgain
-	if a.plan.certify != nil {
-		again = a.plan.certify
-	}
-	fresh, err := again(ctx, plan, rec)
+	fresh, err := a.certifyAgain(ctx, plan, rec)
 	if err != nil {
 		return fmt.Errorf("example %d: certifying it again: %w", rec.Votes.Index, err)
+	}
+	if a.plan.fresh != nil {
+		a.plan.fresh(&fresh.Certificate)
 	}
 	verifySeed, err := experiment.DrawSeed()
 	if err != nil {
@@ -120,20 +117,19 @@ func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	return t, true
 }
 
-// certifyAgain carries out a plan for the example of a record.
-func certifyAgain(ctx context.Context, p Plan, rec runfolder.Record) (fresh runfolder.Record, err error) {
+// certifyAgain carries out a plan for the example of a record, in the open experiment.
+func (a *auditor) certifyAgain(ctx context.Context, p Plan, rec runfolder.Record) (fresh runfolder.Record, err error) {
 	folder, err := scratch.Make("", "rscert-audit-")
 	if err != nil {
 		return fresh, err
 	}
 	defer func() { err = errors.Join(err, folder.Remove()) }()
-	p.Out = filepath.Join(folder.Path(), "run")
-	silent := experiment.Console{Warn: func(param.Text) {}, Note: func(param.Text) {}, Progress: progress.Options{Quiet: true}}
-	r, err := prepare(ctx, p, silent)
-	if err != nil {
-		return fresh, err
-	}
-	defer r.close()
+	p.Out, p.Resume = filepath.Join(folder.Path(), "run"), false
+	experiment := *a.Experiment // the same model and data
+	experiment.Spec.Seed = *p.FixedSeed
+	p.Spec.Seed = *p.FixedSeed
+	r := &running{plan: p, console: a.console, experiment: &experiment, positions: []int{rec.Votes.Index}}
+	r.console.Progress.Quiet = true
 	found, err := r.drawAgain(ctx, r.describe(), []runfolder.Record{rec})
 	if err != nil {
 		return fresh, err

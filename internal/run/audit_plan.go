@@ -33,8 +33,8 @@ type AuditPlan struct {
 	Budget AuditBudget
 	Gamma  float64 // probability that any verified statement is wrong
 
-	open    func(*auditor, int) (candidateSearch, error)                            // for tests: another search
-	certify func(context.Context, Plan, runfolder.Record) (runfolder.Record, error) // for tests: another certifier
+	open  func(*auditor, int) (candidateSearch, error) // for tests: another search
+	fresh func(*certify.Certificate)                   // for tests: falsifies the certificates of escalations
 }
 
 // AuditBudget says how much work an audit spends on an example.
