@@ -18,6 +18,7 @@ import (
 // attackOptions are the flags of attack beside those of the experiment.
 type attackOptions struct {
 	plan        run.AttackPlan
+	smoothed    smoothedOptions
 	box         []float64
 	json, quiet bool
 }
@@ -52,6 +53,12 @@ attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := settle(); err != nil {
+				return err
+			}
+			if o.smoothed.chosen(cmd) {
+				return runSmoothedAttack(cmd, s, o)
+			}
+			if err := smoothedFlags(cmd); err != nil {
 				return err
 			}
 			return runAttack(cmd.Context(), s, o)
@@ -89,6 +96,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	group(cmd, "The attack")
+	addSmoothedFlags(cmd, &o.smoothed, e)
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; default: drawn from the system and recorded")
@@ -139,15 +147,20 @@ func writeAttack(w io.Writer, r *run.Attacked) error {
 		how = fmt.Sprintf("%s, %d queries", r.Attack, r.Steps)
 	}
 	fmt.Fprintf(w, "%s on %s, %s ≤ %g, values in [%s, %s], seed %d\n\n", how, r.Model.File, r.Norm, r.Epsilon, r.Box[0], r.Box[1], r.Seed)
-	for _, line := range []struct {
-		name string
-		run.Share
-	}{{"accuracy", r.Accuracy}, {"robust accuracy, at most", r.Robust}} {
-		fmt.Fprintf(w, "%-25s %.4f  [%.4f, %.4f]  %d of %d\n", line.name, line.Share.Share, line.Low, line.High, line.Count, r.Examples)
-	}
+	writeShares(w, r, "accuracy")
 	fmt.Fprintf(w, "\nIntervals: Clopper–Pearson, %g %%, for examples drawn like these.\n", 100*r.Level)
 	if r.ZeroGradients > 0 {
 		fmt.Fprintf(w, "The gradient was zero at %d examples: the model may hide its gradients; compare --attack square.\n", r.ZeroGradients)
 	}
 	return nil
+}
+
+// writeShares prints the accuracies before and after an attack.
+func writeShares(w io.Writer, r *run.Attacked, before string) {
+	for _, line := range []struct {
+		name string
+		run.Share
+	}{{before, r.Accuracy}, {"robust accuracy, at most", r.Robust}} {
+		fmt.Fprintf(w, "%-25s %.4f  [%.4f, %.4f]  %d of %d\n", line.name, line.Share.Share, line.Low, line.High, line.Count, r.Examples)
+	}
 }

@@ -2,10 +2,11 @@ package experiment
 
 import (
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// This file feeds the model without noise, for attacks; the experiment is one of spec.NoNoise.
+// This file feeds the model for attacks, without noise or with the experiment's noise.
 
 // Feed writes the model's input for an example's values: (x − mean)/std, in the model's order.
 func (e *Experiment) Feed(in, values []float32) { e.noise.float.feed(in, values) }
@@ -30,3 +31,20 @@ func (e *Experiment) Values(position int) (dataset.Example, error) {
 
 // Shape is the shape of an example.
 func (e *Experiment) Shape() []int { return e.data.Shape() }
+
+// Noisy returns the noisy inputs of other values than an example's. If DataLattice returns a lattice, the values must be
+// on it.
+func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
+	input, _, err := e.noise.input(values)
+	return input, err
+}
+
+// DataLattice returns the lattice of the data, in steps of the data, if the noise keeps it. It returns false if any
+// numbers are inputs of the classifier: noise in floats, and noise that rounds its inputs first.
+func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
+	n := e.noise
+	if n.lattice == nil || n.quantise != nil {
+		return l, false
+	}
+	return smoothing.Lattice{Step: n.data.Step, Low: n.data.Index(n.data.Low), High: n.data.Index(n.data.High)}, true
+}

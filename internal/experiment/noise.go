@@ -32,7 +32,7 @@ type noise struct {
 	low      float64              // lowest value of quantised data
 	high     float64
 
-	float normalisation // for noise in floats
+	float normalisation // for noise in floats, and for inputs without noise
 	bytes bool          // set if a model of integers receives bytes, 255·x
 }
 
@@ -62,6 +62,9 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	}
 	std, err := channels(param.Std, p.Std, 1, a)
 	if err != nil {
+		return nil, err
+	}
+	if n.float, err = noiseless(p, a, e.model.InputLen()); err != nil {
 		return nil, err
 	}
 	n.channel = a.Channel

@@ -21,11 +21,7 @@ type normalisation struct {
 }
 
 func newNormalisation(p spec.Spec, a graph.Arrangement, inputLen int) (n normalisation, err error) {
-	n.Arrangement = a
-	if n.mean, err = spread(param.Mean, p.Mean, 0, a, inputLen); err != nil {
-		return n, err
-	}
-	if n.std, err = spread(param.Std, p.Std, 1, a, inputLen); err != nil {
+	if n, err = noiseless(p, a, inputLen); err != nil {
 		return n, err
 	}
 	n.scale = noiseScale(p.Sigma, n.std)
@@ -33,6 +29,16 @@ func newNormalisation(p spec.Spec, a graph.Arrangement, inputLen int) (n normali
 		return n, spec.BadInputf("%s %v over %s %v: noise of %v to %v at the model's input is beyond float32", param.Sigma, p.Sigma, param.Std, p.Std, low, high)
 	}
 	return n, nil
+}
+
+// noiseless returns a normalisation without noise.
+func noiseless(p spec.Spec, a graph.Arrangement, inputLen int) (n normalisation, err error) {
+	n.Arrangement = a
+	if n.mean, err = spread(param.Mean, p.Mean, 0, a, inputLen); err != nil {
+		return n, err
+	}
+	n.std, err = spread(param.Std, p.Std, 1, a, inputLen)
+	return n, err
 }
 
 // spread expands a parameter from channels to all values of the model's input.

@@ -77,6 +77,7 @@ type Attacked struct {
 	Accuracy      Share            `json:"accuracy"`
 	Robust        Share            `json:"robust"` // accuracy under attack
 	ZeroGradients int              `json:"zero_gradients"`
+	Smoothed      *AttackedNoise   `json:"smoothed,omitempty"` // for an attack on the smoothed classifier
 	Results       []AttackedResult `json:"results"`
 }
 
@@ -165,12 +166,21 @@ func (p *AttackPlan) settle() error {
 	case attack.Square:
 		p.StepSize, p.Restarts, p.Loss = 0, 1, ""
 	}
-	if p.Out != "" {
-		if _, err := os.Lstat(p.Out); !errors.Is(err, os.ErrNotExist) {
-			return hint.Add(param.Errorf("%s %s: is there already", param.Out, p.Out), "name a new folder")
-		}
+	if err := p.checkOut(); err != nil {
+		return err
 	}
 	return p.Threat.Check()
+}
+
+// checkOut refuses a folder that is there already.
+func (p *AttackPlan) checkOut() error {
+	if p.Out == "" {
+		return nil
+	}
+	if _, err := os.Lstat(p.Out); !errors.Is(err, os.ErrNotExist) {
+		return hint.Add(param.Errorf("%s %s: is there already", param.Out, p.Out), "name a new folder")
+	}
+	return nil
 }
 
 // search opens what the method needs.

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// smoothedOptions are the flags for an attack on the smoothed classifier.
+type smoothedOptions struct {
+	plan run.SmoothedAttackPlan
+	run  string
+}
+
+// addSmoothedFlags adds the flags. The noise belongs to the experiment e.
+func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
+	f, p := cmd.Flags(), &o.plan
+	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by --smoothed=`METHOD`: "+attack.SmoothedMethods.Described())
+	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
+	f.Float64Var(&e.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
+	lawFlag(f, &e.Law)
+	choiceVar(f, &e.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
+	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of this run `folder`: its model, data and noise")
+	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "noisy copies of an input for a gradient")
+	integerVar(f, &p.N, "n", 10_000, "fresh samples for each answer of the smoothed classifier")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability of a wrong answer, and of a wrongly verified perturbation")
+	group(cmd, "The smoothed classifier")
+}
+
+// chosen reports whether the user asked for an attack on the smoothed classifier.
+func (o *smoothedOptions) chosen(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("smoothed") || o.run != ""
+}
+
+// Flags that have no meaning for the other attack, or that a run determines.
+var (
+	modelOnly    = []string{"attack", "loss", "step-size"}
+	smoothedOnly = []string{"sigma", "law", "noise", "samples", "n", "alpha"}
+	ofRun        = []string{"sigma", "law", "noise", "outputs", "scores-output", "layout", "mean", "std", "precision", "resize", "crop",
+		"interpolation", "label-column", "first-label", "allow-tf32", "prefer-nhwc", "conv-search"}
+)
+
+// firstGiven returns the first of these flags that the user gave.
+func firstGiven(cmd *cobra.Command, flags []string) string {
+	for _, name := range flags {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// settle makes the plan from the plan of an attack on the model.
+func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error {
+	p := &o.plan
+	if name := firstGiven(cmd, modelOnly); name != "" {
+		return badInputf("--%s is for attacks on the model, not for --smoothed", name)
+	}
+	if !cmd.Flags().Changed("norm") {
+		base.Threat.Norm = attack.L2
+	}
+	p.Threat, p.Steps, p.Out, p.Spec = base.Threat, base.Steps, base.Out, base.Spec
+	if cmd.Flags().Changed("restarts") {
+		p.Restarts = base.Restarts
+	}
+	if o.run == "" {
+		return nil
+	}
+	if name := firstGiven(cmd, ofRun); name != "" {
+		return badInputf("--%s: the run determines it", name)
+	}
+	s, r, err := run.AttackedRun(o.run, base.Spec.Model, base.Spec.Data)
+	if err != nil {
+		return err
+	}
+	p.Run = &r
+	given := base.Spec
+	for name, take := range map[string]func(){
+		"seed": func() { s.FixedSeed = given.FixedSeed }, "skip": func() { s.Skip = given.Skip }, "max": func() { s.Max = given.Max },
+		"select": func() { s.FixedSelect = given.FixedSelect }, "device": func() { s.Device = given.Device },
+		"batch": func() { s.Batch = given.Batch }, "threads": func() { s.Threads = given.Threads },
+		"onnxruntime": func() { s.Library = given.Library }, "labels": func() { s.DataOptions.Labels = given.DataOptions.Labels },
+		"class-names": func() { s.DataOptions.ClassNames = given.DataOptions.ClassNames },
+	} {
+		if cmd.Flags().Changed(name) {
+			take()
+		}
+	}
+	p.Spec = s
+	return nil
+}
+
+func runSmoothedAttack(cmd *cobra.Command, s streams, o attackOptions) error {
+	if err := o.smoothed.settle(cmd, o.plan); err != nil {
+		return err
+	}
+	found, err := run.AttackSmoothed(cmd.Context(), o.smoothed.plan, s.console(o.quiet))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return report.WriteJSON(s.out, "attack", found)
+	}
+	return writeSmoothedAttack(s.out, found)
+}
+
+func writeSmoothedAttack(w io.Writer, r *run.Attacked) error {
+	n := r.Smoothed
+	fmt.Fprintf(w, "%s on %s under %s %v, %d steps, %d starts, %d copies, l2 ≤ %g, values in [%s, %s], seed %d\n\n", r.Attack, r.Model.File,
+		n.Law.Law().Words().Symbol, n.Sigma, r.Steps, r.Restarts, n.Samples, r.Epsilon, r.Box[0], r.Box[1], r.Seed)
+	writeShares(w, r, "smoothed accuracy")
+	fmt.Fprintf(w, "\nIntervals: Clopper–Pearson, %g %%, for examples drawn like these.\n", 100*r.Level)
+	fmt.Fprintf(w, "Each answer is from %d fresh samples, and wrong with probability %g at most, as is each verified perturbation.\n", n.N, n.Alpha)
+	if n.Abstained > 0 {
+		fmt.Fprintf(w, "The smoothed classifier abstained at %d examples before the attack.\n", n.Abstained)
+	}
+	return nil
+}
+
+// smoothedFlags reports a flag that only --smoothed and --run use.
+func smoothedFlags(cmd *cobra.Command) error {
+	if name := firstGiven(cmd, smoothedOnly); name != "" {
+		return badInputf("--%s is for attacks on the smoothed classifier: give --smoothed or --run", name)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package attack
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// Constants of DDN. The paper's first step has length 1 at a radius of 1, and its radius changes by .05.
+const (
+	ddnRadius = .1  // change of the radius in the first step
+	ddnLast   = .02 // steps and changes of the radius fall to this share, along half a cosine
+)
+
+// directions returns the perturbation that each restart found.
+func (s *SmoothedSearch) directions(ctx context.Context, x Example) ([][]float64, error) {
+	found := make([][]float64, s.Restarts)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(s.Workers, 1))
+	for restart := range found {
+		g.Go(func() (err error) {
+			found[restart], err = s.descend(ctx, x, restart)
+			return err
+		})
+	}
+	return found, g.Wait()
+}
+
+// descend runs one restart of DDN. The first starts at the example, the others at random points around it.
+func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) ([]float64, error) {
+	blurred, err := s.newBlurred(x)
+	if err != nil {
+		return nil, err
+	}
+	delta, radius := make([]float64, len(x.Values)), min(s.Scale, s.Epsilon)
+	if restart > 0 {
+		rng := rand.New(rand.NewPCG(s.Seed, uint64(x.Index)<<20|uint64(restart)))
+		for i := range delta {
+			delta[i] = rng.NormFloat64()
+		}
+		s.rescale(delta, x.Values, radius)
+	}
+	for step := range s.Steps {
+		lost, err := blurred.run(ctx, delta, restart*s.Steps+step)
+		if err != nil {
+			return nil, err
+		}
+		anneal := ddnLast + (1-ddnLast)*(1+math.Cos(math.Pi*float64(step)/float64(s.Steps)))/2
+		if norm := length(blurred.gradient); norm > 0 && !math.IsInf(norm, 1) {
+			for i, g := range blurred.gradient {
+				delta[i] += anneal * radius * g / norm
+			}
+		}
+		change := 1 + ddnRadius*anneal
+		if lost {
+			change = 1 / change
+		}
+		radius = min(radius*change, s.Epsilon)
+		s.rescale(delta, x.Values, radius)
+	}
+	return delta, nil
+}
+
+// rescale scales a perturbation of x to a radius, and cuts it to the box.
+func (s *SmoothedSearch) rescale(delta []float64, x []float32, radius float64) {
+	factor := radius / length(delta)
+	if math.IsInf(factor, 0) || math.IsNaN(factor) {
+		return
+	}
+	for i, v := range x {
+		delta[i] = min(max(delta[i]*factor, float64(s.Low)-float64(v)), float64(s.High)-float64(v))
+	}
+}
+
+func length(v []float64) float64 {
+	sum := 0.
+	for _, w := range v {
+		sum += w * w
+	}
+	return math.Sqrt(sum)
+}
+
+// copies is the number of noisy copies per gradient.
+func (s *SmoothedSearch) copies() int { return s.runs() * s.Gradients.Copies() }
+
+// runs is the number of runs per gradient.
+func (s *SmoothedSearch) runs() int {
+	return (s.Samples + s.Gradients.Copies() - 1) / s.Gradients.Copies()
+}
+
+// blurred computes an example's gradients under noise.
+type blurred struct {
+	*SmoothedSearch
+	example  Example
+	input    smoothing.Input
+	stream   smoothing.Stream
+	clean    []float32 // the model's input without noise
+	noise    []float32
+	scores   []float32
+	part     []float32 // gradient of one run
+	gradient []float64
+}
+
+func (s *SmoothedSearch) newBlurred(x Example) (*blurred, error) {
+	input, err := s.Input(x.Values)
+	if err != nil {
+		return nil, err
+	}
+	copies, d := s.Gradients.Copies(), input.Len()
+	b := &blurred{
+		SmoothedSearch: s, example: x, input: input, stream: smoothing.NewStream(s.Seed, x.Index, smoothing.Estimation),
+		clean: make([]float32, d), noise: make([]float32, copies*d), scores: make([]float32, copies*s.Classifier.Classes()),
+		part: make([]float32, len(x.Values)), gradient: make([]float64, len(x.Values)),
+	}
+	input.Clean(b.clean)
+	return b, nil
+}
+
+// run sets the gradient at x + delta, with the noise of a step, and reports whether the label loses among the noisy
+// copies. The loss of all runs together is −ln of the mean P of their P_r = exp(−loss_r), so its gradient is
+// the mean of the runs' gradients with weights P_r. Only the gradient's direction matters here.
+func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool, err error) {
+	at := make([]float32, len(delta))
+	for i, v := range b.example.Values {
+		at[i] = min(max(float32(float64(v)+delta[i]), b.Low), b.High)
+	}
+	m, copies := b.Classifier.Classes(), b.Gradients.Copies()
+	votes := make([]int, m)
+	clear(b.gradient)
+	least := math.Inf(1) // the weights are relative to the weight of the least loss so far
+	for r := range b.runs() {
+		b.draw(int64(step*b.runs()+r) * int64(copies))
+		loss, err := b.Gradients.Run(ctx, at, b.noise, b.example.Label, b.scores, b.part)
+		if err != nil {
+			return false, err
+		}
+		for row := range copies {
+			if class := smoothing.Vote(b.scores[row*m : (row+1)*m]); class >= 0 {
+				votes[class]++
+			}
+		}
+		b.add(loss, &least)
+	}
+	for class, n := range votes {
+		lost = lost || class != b.example.Label && n > votes[b.example.Label]
+	}
+	return lost, nil
+}
+
+// add adds the gradient of a run, weighted by its loss.
+func (b *blurred) add(loss float64, least *float64) {
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return
+	}
+	shrink := 1.
+	if loss < *least {
+		shrink, *least = math.Exp(loss-*least), loss
+	}
+	weight := math.Exp(*least - loss)
+	for i, g := range b.part {
+		b.gradient[i] = b.gradient[i]*shrink + weight*float64(g)
+	}
+}
+
+// draw sets the noise of the copies, the samples from first on.
+func (b *blurred) draw(first int64) {
+	d := len(b.clean)
+	for k := 0; k*d < len(b.noise); k++ {
+		noise := b.noise[k*d : (k+1)*d]
+		b.input.Perturb(noise, b.stream, first+int64(k))
+		for i, v := range b.clean {
+			noise[i] -= v
+		}
+	}
+}

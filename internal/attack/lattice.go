@@ -1,0 +1,202 @@
+package attack
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"math/big"
+	"slices"
+)
+
+// Lattice is the set of inputs whose values are Step·k, for integers k from Low to High. A run certifies such inputs.
+type Lattice struct {
+	Step      *big.Rat
+	Low, High int
+}
+
+// Value returns the float32 nearest to Step·k.
+func (l Lattice) Value(k int) float32 {
+	v, _ := new(big.Rat).Mul(l.Step, big.NewRat(int64(k), 1)).Float32()
+	return v
+}
+
+// Index returns the k for which Step·k is nearest to v. |k| must be below 2²³.
+func (l Lattice) Index(v float32) int {
+	step, _ := l.Step.Float64()
+	return int(math.RoundToEven(float64(v) / step))
+}
+
+// Within returns the part of the lattice whose values are in the threat's box. The box must hold a value of the lattice.
+func (l Lattice) Within(t Threat) Lattice {
+	if v := l.Value(l.Low); v < t.Low {
+		for l.Low = l.Index(t.Low) - 1; l.Value(l.Low) < t.Low; {
+			l.Low++
+		}
+	}
+	if v := l.Value(l.High); v > t.High {
+		for l.High = l.Index(t.High) + 1; l.Value(l.High) > t.High; {
+			l.High--
+		}
+	}
+	return l
+}
+
+// Move returns the lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
+// holds exactly. x must be on the lattice. The distance is Step·‖k‖₂, rounded up; it is at most radius.
+//
+// At first k is λ·direction, rounded and cut to the lattice's ends, for the largest λ that fits. Then Move adds single
+// units while they fit, the most valuable first: the gain |direction| over the cost 2|k|+1. Rounding takes units in
+// this order too, so the result is that of the greedy rule from k = 0. No allowed k reaches a larger Σ k·direction than
+// the result plus the gain of the first unit that did not fit.
+func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
+	var all []mover
+	for i, u := range direction {
+		k := l.Index(x[i])
+		room := l.High - k
+		if u < 0 {
+			room = k - l.Low
+		}
+		if math.Abs(u) > 0 && room > 0 {
+			all = append(all, mover{place: i, gain: math.Abs(u), room: int64(room)})
+		}
+	}
+	budget := l.budget(radius)
+	scale(all, budget)
+	used := fill(all, budget)
+	moved = slices.Clone(x)
+	for _, m := range all {
+		units := int(m.units)
+		if direction[m.place] < 0 {
+			units = -units
+		}
+		if units != 0 {
+			moved[m.place] = l.Value(l.Index(x[m.place]) + units)
+		}
+	}
+	return moved, l.length(used)
+}
+
+// budget returns ⌊(radius/Step)²⌋, exactly, but at most 2⁶².
+func (l Lattice) budget(radius float64) int64 {
+	const most = 1 << 62
+	r := new(big.Rat).SetFloat64(radius)
+	switch {
+	case !(radius > 0):
+		return 0
+	case r == nil: // infinite
+		return most
+	}
+	r.Quo(r, l.Step)
+	r.Mul(r, r)
+	floor := new(big.Int).Quo(r.Num(), r.Denom())
+	if !floor.IsInt64() {
+		return most
+	}
+	return min(floor.Int64(), most)
+}
+
+// length returns Step·√square, rounded up.
+func (l Lattice) length(square int64) float64 {
+	exact := new(big.Rat).Mul(l.Step, l.Step)
+	exact.Mul(exact, new(big.Rat).SetInt64(square))
+	approximate, _ := exact.Float64()
+	d := math.Sqrt(approximate)
+	short := func(d float64) bool {
+		r := new(big.Rat).SetFloat64(d)
+		return r.Mul(r, r).Cmp(exact) < 0
+	}
+	for d > 0 && !short(math.Nextafter(d, 0)) {
+		d = math.Nextafter(d, 0)
+	}
+	for short(d) {
+		d = math.Nextafter(d, math.Inf(1))
+	}
+	return d
+}
+
+// mover is a coordinate that can move in its direction, by room units of the lattice.
+type mover struct {
+	place       int
+	gain        float64 // per unit
+	units, room int64
+}
+
+// scaled returns the units for a λ.
+func (m mover) scaled(lambda float64) int64 {
+	return int64(math.Floor(min(lambda*m.gain, float64(m.room)) + .5))
+}
+
+// worth is the gain of the next unit over its cost.
+func (m mover) worth() float64 { return m.gain / float64(2*m.units+1) }
+
+// scale sets all units to λ·gain, for the largest λ whose squares sum to at most budget.
+func scale(all []mover, budget int64) {
+	fits := func(lambda float64) bool {
+		sum := int64(0)
+		for _, m := range all {
+			k := m.scaled(lambda)
+			if sum += k * k; sum > budget {
+				return false
+			}
+		}
+		return true
+	}
+	most := 0.
+	for _, m := range all {
+		most = max(most, m.gain)
+	}
+	low, high := 0., 1/most
+	for range 64 { // beyond 2⁶⁴ units only coordinates without influence would still move
+		if !fits(high) {
+			break
+		}
+		low, high = high, 2*high
+	}
+	for range 64 {
+		if middle := (low + high) / 2; fits(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	for i := range all {
+		all[i].units = all[i].scaled(low)
+	}
+}
+
+// fill adds units that fit into the budget, the most valuable first, and returns the sum of squares.
+func fill(all []mover, budget int64) (used int64) {
+	var next worths
+	for i := range all {
+		used += all[i].units * all[i].units
+		next = append(next, &all[i])
+	}
+	heap.Init(&next)
+	for len(next) > 0 {
+		m := next[0]
+		if m.units == m.room || used+2*m.units+1 > budget {
+			heap.Pop(&next) // the coordinate's later units cost more
+			continue
+		}
+		used += 2*m.units + 1
+		m.units++
+		heap.Fix(&next, 0)
+	}
+	return used
+}
+
+// worths is a heap of coordinates, the one with the most valuable next unit first.
+type worths []*mover
+
+func (w worths) Len() int      { return len(w) }
+func (w worths) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w worths) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(w[j].worth(), w[i].worth()), cmp.Compare(w[i].place, w[j].place)) < 0
+}
+func (w *worths) Push(m any) { *w = append(*w, m.(*mover)) }
+func (w *worths) Pop() any {
+	last := len(*w) - 1
+	m := (*w)[last]
+	*w = (*w)[:last]
+	return m
+}

@@ -1,0 +1,74 @@
+package attack
+
+import (
+	"context"
+
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// ScoreGradients estimates gradients from a classifier's scores alone, for models without gradients. By Stein's identity
+// the gradient of a mean E m(x + ε) under Gaussian noise ε of variance v is E[(m(x + ε) − E m)·ε]/v. Here m is the
+// largest other score minus the label's. v is estimated for each value.
+type ScoreGradients struct {
+	Classifier Classifier
+	Feed       func(in, values []float32) // sets the model's input for values without noise
+	// Slope sets the gradient in values, given the gradient in the model's input.
+	Slope func(values, in []float32)
+	// Size is the number of noisy copies per Run. A copy without an answer does not count.
+	Size int
+}
+
+// Copies implements NoisyGradients.
+func (g *ScoreGradients) Copies() int { return g.Size }
+
+// Run implements NoisyGradients. Its loss is not the logarithm that weighs runs, so it returns 0.
+func (g *ScoreGradients) Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (float64, error) {
+	d, m := g.Classifier.InputLen(), g.Classifier.Classes()
+	if err := g.score(ctx, x, noise, scores); err != nil {
+		return 0, err
+	}
+	var margins []float64
+	var copies [][]float32
+	mean := 0.
+	for k := range g.Size {
+		if row := scores[k*m : (k+1)*m]; smoothing.Vote(row) >= 0 {
+			margins, copies = append(margins, -margin(row, label)), append(copies, noise[k*d:(k+1)*d])
+			mean += margins[len(margins)-1]
+		}
+	}
+	mean /= float64(len(margins))
+	in := make([]float32, d)
+	for i := range in {
+		product, square := 0., 0.
+		for k, n := range copies {
+			v := float64(n[i])
+			product += (margins[k] - mean) * v
+			square += v * v
+		}
+		if square > 0 {
+			in[i] = float32(product / square)
+		}
+	}
+	g.Slope(gradient, in)
+	return 0, nil
+}
+
+// score runs the classifier on all copies.
+func (g *ScoreGradients) score(ctx context.Context, x, noise, scores []float32) error {
+	d, m, batch := g.Classifier.InputLen(), g.Classifier.Classes(), max(g.Classifier.Batch(), 1)
+	clean, in, out := make([]float32, d), make([]float32, batch*d), make([]float32, batch*m)
+	g.Feed(clean, x)
+	for first := 0; first < g.Size; first += batch {
+		for row := range batch { // the last batch is filled up
+			k := min(first+row, g.Size-1)
+			for i, v := range clean {
+				in[row*d+i] = v + noise[k*d+i]
+			}
+		}
+		if err := g.Classifier.Run(ctx, in, out); err != nil {
+			return err
+		}
+		copy(scores[first*m:], out)
+	}
+	return nil
+}

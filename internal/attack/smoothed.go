@@ -1,0 +1,347 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// SmoothedMethod is the name of an attack on a smoothed classifier.
+type SmoothedMethod string
+
+// The attacks on a smoothed classifier.
+const (
+	// SmoothAdv follows the gradient of the mean softmax of noisy copies (Salman et al. 2019).
+	SmoothAdv SmoothedMethod = "smoothadv"
+	// Stein estimates the gradient from the scores of noisy copies, by Stein's identity.
+	Stein SmoothedMethod = "stein"
+)
+
+// SmoothedMethods lists all attacks on a smoothed classifier.
+var SmoothedMethods = choice.Of("smoothed", SmoothAdv, Stein).Describe(func(m SmoothedMethod) string {
+	return map[SmoothedMethod]string{SmoothAdv: "gradients of the model", Stein: "scores alone, for models without gradients"}[m]
+})
+
+func (m SmoothedMethod) String() string { return string(m) }
+
+// MarshalText writes the method.
+func (m SmoothedMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
+
+// UnmarshalText reads a method.
+func (m *SmoothedMethod) UnmarshalText(text []byte) error { return SmoothedMethods.Unmarshal(text, m) }
+
+// Defaults of a SmoothedSearch.
+const (
+	DefaultSmoothedSteps    = 150
+	DefaultSmoothedRestarts = 4
+	DefaultSmoothedSamples  = 256
+	DefaultScreenSamples    = 10_000
+)
+
+// Candidate is a perturbed input that may make the smoothed classifier answer another class. It won among the selection
+// samples of a search, which is no evidence: draw fresh noise to verify it.
+type Candidate struct {
+	Values   []float32 // in the units of the data; on the run's lattice, if it has one
+	Distance float64   // from the example, rounded up
+	Rival    int       // the class with the most votes besides the label; it had more votes than the label
+}
+
+// NoisyGradients gives the gradient of a loss that noise blurs. Several goroutines may run it.
+type NoisyGradients interface {
+	Copies() int // noisy copies per Run, C
+	// Run computes the model's scores [C·m] of x + noise, the loss of class label, and the loss's gradient [D] in x. Here
+	// x [D] is in the units of the data, and noise [C·D] is what the model's inputs get added. The loss is −ln of the
+	// copies' mean softmax. A Run with another loss returns 0.
+	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
+}
+
+// SmoothedSearch searches for small perturbations that change the answer of a smoothed classifier, the class with the
+// most votes under noise.
+//
+// Each restart follows DDN (Rony et al. 2019, algorithm 1): it steps along the normalised gradient, scales the
+// perturbation to a radius, shrinks the radius where the label loses among the step's noisy copies, and grows it where
+// the label wins. The gradient is SmoothAdv's (Salman et al. 2019), with fresh noise in each step. Selection samples
+// then measure along each restart's perturbation where the label starts to lose, and choose the best restart.
+//
+// All noise comes from Seed and the example's index. It does not depend on batches or the number of goroutines. Seed
+// must not be a run's seed.
+type SmoothedSearch struct {
+	Threat              // with norm L2; Epsilon is the largest distance to try, and may be infinite
+	Lattice    *Lattice // of the candidates; nil for any float32 numbers in the box
+	Scale      float64  // of the noise; the first radius
+	Gradients  NoisyGradients
+	Classifier Classifier
+	// Input returns the noisy inputs of the Classifier for values that may be a candidate's.
+	Input    func(values []float32) (smoothing.Input, error)
+	Steps    int
+	Restarts int
+	Samples  int // noisy copies per gradient, rounded up to a multiple of Gradients.Copies()
+	Screen   int // largest number of selection samples per perturbation
+	Seed     uint64
+	Workers  int
+}
+
+// firstPoll is the number of selection samples that a poll draws before it looks at them.
+const firstPoll = 256
+
+// ladder holds the candidates' distances, in multiples of the smallest that was found. Candidates beyond the boundary
+// need fewer samples for verification.
+var ladder = []float64{2, 1.7, 1.4, 1.2, 1.1, 1.05, 1.02, 1.01, 1}
+
+// Candidates searches from an example whose Label is the smoothed classifier's answer. It returns the farthest candidate
+// first, none if nothing was found. If the label loses at the example itself, this is the only candidate.
+func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate, error) {
+	if err := s.check(x); err != nil {
+		return nil, err
+	}
+	at, err := s.poll(ctx, x, x.Values, s.Screen)
+	if err != nil {
+		return nil, err
+	}
+	if at.lost() {
+		return []Candidate{{slices.Clone(x.Values), 0, at.rival}}, nil
+	}
+	directions, err := s.directions(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	var best ray
+	best.radius = math.Inf(1)
+	for _, d := range directions {
+		r, err := s.crossing(ctx, x, ray{d, s.Scale}, min(s.Screen, 4*s.Samples), .02)
+		if err != nil {
+			return nil, err
+		}
+		if r.radius < best.radius {
+			best = r
+		}
+	}
+	if math.IsInf(best.radius, 1) {
+		return nil, nil
+	}
+	if best, err = s.crossing(ctx, x, best, s.Screen, .002); err != nil || math.IsInf(best.radius, 1) {
+		return nil, err
+	}
+	return s.climbLadder(ctx, x, best)
+}
+
+// check refuses a search that is not set up.
+func (s *SmoothedSearch) check(x Example) error {
+	samples := float64(s.Steps) * float64(s.Restarts) * float64(s.copies())
+	switch {
+	case s.Norm != L2:
+		return fmt.Errorf("a smoothed search measures perturbations in %s, not in %s", L2, s.Norm)
+	case s.Steps < 1 || s.Restarts < 1 || s.Samples < 1 || s.Screen < 1:
+		return fmt.Errorf("%d steps, %d restarts, %d and %d samples: want at least 1", s.Steps, s.Restarts, s.Samples, s.Screen)
+	case samples >= smoothing.MaxSamples || s.Screen >= smoothing.MaxSamples:
+		return fmt.Errorf("a search draws less than %d samples", smoothing.MaxSamples)
+	case x.Label < 0 || x.Label >= s.Classifier.Classes():
+		return fmt.Errorf("example %d: class %d of %d", x.Index, x.Label, s.Classifier.Classes())
+	}
+	if v, outside := s.Outside(x.Values); outside {
+		return fmt.Errorf("example %d: the value %v is outside %v,%v", x.Index, v, s.Low, s.High)
+	}
+	return nil
+}
+
+// ray is a direction, and a radius: an estimate of where the label loses; infinite if it does not lose.
+type ray struct {
+	direction []float64
+	radius    float64
+}
+
+// point returns the input at a radius along a ray, and its distance.
+func (s *SmoothedSearch) point(x Example, r ray) (values []float32, distance float64) {
+	if s.Lattice != nil {
+		return s.Lattice.Within(s.Threat).Move(x.Values, r.direction, r.radius)
+	}
+	values = s.stretch(x.Values, r)
+	t := Threat{L2, r.radius, s.Low, s.High}
+	t.Project(values, x.Values)
+	return values, t.Distance(values, x.Values)
+}
+
+// stretch returns x + λ·direction in the box, for the largest λ with a distance of at most about radius.
+func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
+	at := func(lambda float64) (values []float32, distance float64) {
+		values = make([]float32, len(x))
+		for i, v := range x {
+			values[i] = min(max(float32(float64(v)+lambda*r.direction[i]), s.Low), s.High)
+		}
+		return values, s.Distance(values, x)
+	}
+	low, high := 0., 1.
+	for range 40 {
+		if _, d := at(high); d > r.radius {
+			break
+		}
+		low, high = high, 2*high
+	}
+	for range 40 {
+		if _, d := at((low + high) / 2); d > r.radius {
+			high = (low + high) / 2
+		} else {
+			low = (low + high) / 2
+		}
+	}
+	values, _ := at(low)
+	return values
+}
+
+// crossing returns the ray with the smallest radius, up to a relative tolerance, at which the label loses among
+// selection samples. The search starts at the ray's radius.
+func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples int, tolerance float64) (ray, error) {
+	loses := func(radius float64) (bool, error) {
+		values, _ := s.point(x, ray{r.direction, radius})
+		p, err := s.poll(ctx, x, values, samples)
+		return p.lost(), err
+	}
+	farthest := min(s.Epsilon, s.farthest(x))
+	low, high, factor := 0., min(r.radius, farthest), 1.05
+	for {
+		lost, err := loses(high)
+		if err != nil {
+			return r, err
+		}
+		if lost {
+			break
+		}
+		if low = high; high >= farthest {
+			return ray{r.direction, math.Inf(1)}, nil
+		}
+		high, factor = min(high*factor, farthest), min(factor*factor, 1.5)
+	}
+	for step := 1.1; high-low > tolerance*high; step *= step {
+		middle := (low + high) / 2
+		if low == 0 { // the start was beyond the boundary
+			middle = high / step
+		}
+		lost, err := loses(middle)
+		if err != nil {
+			return r, err
+		}
+		if lost {
+			high = middle
+		} else {
+			low = middle
+		}
+		if high < tolerance*s.Scale {
+			break
+		}
+	}
+	return ray{r.direction, high}, nil
+}
+
+// farthest returns a distance that no input in the box exceeds; without a box, 1000 scales of the noise.
+func (s *SmoothedSearch) farthest(x Example) float64 {
+	span := float64(s.High) - float64(s.Low)
+	if math.IsInf(span, 1) {
+		return 1000 * s.Scale
+	}
+	return span * math.Sqrt(float64(len(x.Values)))
+}
+
+// climbLadder screens the points of a ladder of radii.
+func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]Candidate, error) {
+	var all []Candidate
+	for _, factor := range ladder {
+		values, distance := s.point(x, ray{r.direction, min(factor*r.radius, s.Epsilon)})
+		if len(all) > 0 && distance >= all[len(all)-1].Distance {
+			continue // the lattice has no other point there
+		}
+		p, err := s.poll(ctx, x, values, s.Screen)
+		if err != nil {
+			return nil, err
+		}
+		if p.lost() {
+			all = append(all, Candidate{values, distance, p.rival})
+		}
+	}
+	return all, nil
+}
+
+// poll is a count of selection samples.
+type poll struct {
+	label, rival       int // rival: the class with the most votes besides label
+	forLabel, forRival int
+}
+
+// lost reports whether the label has fewer votes than the rival.
+func (p poll) lost() bool { return p.forRival > p.forLabel }
+
+// clear reports whether more samples would hardly change who is ahead.
+func (p poll) clear() bool {
+	lead := float64(p.forLabel - p.forRival)
+	return lead*lead > 16*float64(p.forLabel+p.forRival)
+}
+
+// poll counts votes of selection samples, twice as many each time, until one class is clearly ahead or most are drawn.
+func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, most int) (poll, error) {
+	input, err := s.Input(values)
+	if err != nil {
+		return poll{}, err
+	}
+	votes, p := make([]int, s.Classifier.Classes()), poll{label: x.Label}
+	stream := smoothing.NewStream(s.Seed, x.Index, smoothing.Selection)
+	for drawn, next := 0, min(most, firstPoll); drawn < most && (drawn == 0 || !p.clear()); drawn, next = next, min(2*next, most) {
+		if err := s.count(ctx, input, stream, drawn, next, votes); err != nil {
+			return p, err
+		}
+		p.forLabel, p.forRival = votes[x.Label], -1
+		for class, n := range votes {
+			if class != x.Label && n > p.forRival {
+				p.rival, p.forRival = class, n
+			}
+		}
+	}
+	return p, nil
+}
+
+// Votes returns the votes for each class of n samples of a stream, at values that may be a candidate's.
+func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smoothing.Stream, n int) ([]int, error) {
+	input, err := s.Input(values)
+	if err != nil {
+		return nil, err
+	}
+	votes := make([]int, s.Classifier.Classes())
+	const piece = 1 << 14 // bounds the memory
+	for first := 0; first < n; first += piece {
+		if err := s.count(ctx, input, stream, first, min(first+piece, n), votes); err != nil {
+			return nil, err
+		}
+	}
+	return votes, nil
+}
+
+// count adds the votes of the samples from first up to, but not including, end.
+func (s *SmoothedSearch) count(ctx context.Context, input smoothing.Input, stream smoothing.Stream, first, end int, votes []int) error {
+	batch, d, m := max(s.Classifier.Batch(), 1), s.Classifier.InputLen(), s.Classifier.Classes()
+	pieces := (end - first + batch - 1) / batch
+	scores := make([]float32, pieces*batch*m)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(s.Workers, 1))
+	for k := range pieces {
+		g.Go(func() error {
+			in := make([]float32, batch*d)
+			for row := range batch { // the last batch is filled up
+				input.Perturb(in[row*d:(row+1)*d], stream, int64(min(first+k*batch+row, end-1)))
+			}
+			return s.Classifier.Run(ctx, in, scores[k*batch*m:(k+1)*batch*m])
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for row := range end - first {
+		if class := smoothing.Vote(scores[row*m : (row+1)*m]); class >= 0 {
+			votes[class]++
+		}
+	}
+	return nil
+}

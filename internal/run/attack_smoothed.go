@@ -1,0 +1,224 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"math"
+
+	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// SmoothedAttackPlan says what an attack on a smoothed classifier does.
+type SmoothedAttackPlan struct {
+	Spec            spec.Spec
+	Threat          attack.Threat
+	Method          attack.SmoothedMethod
+	Steps, Restarts int // 0: the defaults of a SmoothedSearch
+	Samples         int // noisy copies per gradient; 0: the default
+	N               int // fresh samples for each answer of the smoothed classifier
+	Alpha           float64
+	Run             *runfolder.Run // whose smoothed classifier Spec describes; nil for none
+	Out             string
+}
+
+// AttackedNoise says how an attack on a smoothed classifier sampled it.
+type AttackedNoise struct {
+	Law     law.Name `json:"law,omitempty"`
+	Sigma   float64  `json:"sigma"`
+	Samples int      `json:"samples"` // noisy copies per gradient
+	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
+	// N fresh samples decide each answer. The answer at an example is wrong with a probability of at most Alpha, and so is
+	// the verified perturbation. VerificationSeed gives these samples; the search does not use it.
+	N                int     `json:"n"`
+	Alpha            float64 `json:"alpha"`
+	VerificationSeed uint64  `json:"verification_seed"`
+	Abstained        int     `json:"abstained"` // examples without an answer before the attack
+}
+
+// AttackSmoothed attacks the smoothed classifier and writes the folder of the attack, if it has one.
+func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experiment.Console) (*Attacked, error) {
+	base, err := p.settle()
+	if err != nil {
+		return nil, spec.BadInput(err)
+	}
+	e, err := experiment.Open(ctx, p.Spec, console)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	if err := checkRun(p.Run, e.Record()); err != nil {
+		return nil, err
+	}
+	s, closeSearch, err := openSmoothedSearch(ctx, e, p.Method, p.Threat, console)
+	if err != nil {
+		return nil, err
+	}
+	defer closeSearch()
+	s.Seed = e.Spec.Seed
+	s.Steps, s.Restarts, s.Samples = cmp.Or(p.Steps, s.Steps), cmp.Or(p.Restarts, s.Restarts), cmp.Or(p.Samples, s.Samples)
+	base.Spec, base.Steps, base.Restarts = e.Spec, s.Steps, s.Restarts
+	examples, err := base.examples(e)
+	if err != nil {
+		return nil, err
+	}
+	v := verification{
+		search: s, n: p.N, seed: e.Spec.Seed ^ verificationSeed,
+		level: smoothing.Deflate(p.Alpha, e.Record().Noise.Eta, int64(p.N)*int64(e.Model().InputLen())),
+	}
+	bar := progress.Start(console.Progress, "attack", int64(len(examples)), 0)
+	found := make([]attack.Found, len(examples))
+	for i, x := range examples {
+		if found[i], err = v.attack(ctx, x); err != nil {
+			break
+		}
+		bar.Add(1, "")
+	}
+	bar.Finish()
+	if err != nil {
+		return nil, err
+	}
+	r := base.result(e, found)
+	r.Smoothed = &AttackedNoise{
+		Law: p.Spec.Law, Sigma: p.Spec.Sigma, Samples: s.Samples, Screen: s.Screen,
+		N: p.N, Alpha: p.Alpha, VerificationSeed: v.seed, Abstained: v.abstained,
+	}
+	if p.Out == "" {
+		return r, nil
+	}
+	return r, base.write(r, found, e.Shape())
+}
+
+// verificationSeed turns the seed of an attack into the seed of the samples that verify it: 2⁶⁴ over the golden ratio.
+const verificationSeed = 0x9E3779B97F4A7C15
+
+// settle checks the plan, and returns the plan of an attack on the model with the same record.
+func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
+	switch {
+	case p.Threat.Norm != attack.L2:
+		return nil, hint.Add(param.Errorf("%s %s: an attack on a smoothed classifier is for norm %s", param.Norm, p.Threat.Norm, attack.L2), "give %s %s", param.Norm, attack.L2)
+	case p.Steps < 0:
+		return nil, param.Errorf("%s %d: want at least 1", param.Steps, p.Steps)
+	case p.Restarts < 0:
+		return nil, param.Errorf("%s %d: want at least 1", param.Restarts, p.Restarts)
+	case p.Samples < 0:
+		return nil, param.Errorf("%s %d: want at least 1", param.Samples, p.Samples)
+	case p.N < 1 || p.N >= smoothing.MaxSamples:
+		return nil, param.Errorf("%s %d: want at least 1 and less than 2³¹", param.N, p.N)
+	case !(p.Alpha > 0 && p.Alpha < 1):
+		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
+	}
+	p.Spec.KeepOutputs = p.Method == attack.SmoothAdv // the loss differs for logits and probabilities
+	p.Spec.NoiseOn = spec.NoiseOnHost
+	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out}
+	if err := base.checkOut(); err != nil {
+		return nil, err
+	}
+	return base, p.Threat.Check()
+}
+
+// verification attacks examples, and asks the smoothed classifier with fresh noise about what it finds.
+type verification struct {
+	search    *attack.SmoothedSearch
+	n         int
+	seed      uint64
+	level     float64
+	abstained int
+}
+
+// attack attacks an example whose smoothed answer is its label. A perturbation counts if it is verified.
+func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Found, error) {
+	f := attack.Found{Index: x.Index, Label: x.Label}
+	votes, err := v.search.Votes(ctx, x.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Selection), v.n)
+	if err != nil {
+		return f, err
+	}
+	if f.Clean = answer(votes, v.level); f.Clean < 0 {
+		v.abstained++
+	}
+	if !f.Correct() {
+		return f, nil
+	}
+	candidates, err := v.search.Candidates(ctx, x)
+	if err != nil {
+		return f, err
+	}
+	// The farthest comes first, and the first failure ends the tests. Then all successes are right with probability 1 −
+	// level: an error needs a success of the first test whose null hypothesis is true.
+	for _, c := range candidates {
+		votes, err := v.search.Votes(ctx, c.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
+		if err != nil {
+			return f, err
+		}
+		if !beats(votes[c.Rival], votes[x.Label], v.level) {
+			break
+		}
+		f.Adversarial, f.Class, f.Distance = c.Values, c.Rival, c.Distance
+	}
+	return f, nil
+}
+
+// beats reports whether a class with these votes has a larger probability than another, by a binomial test at a level.
+func beats(votes, other int, level float64) bool {
+	return binomial.Tail(int64(votes+other), int64(votes), .5).Upper <= level
+}
+
+// answer returns the class with the most votes, or −1 to abstain. It returns a class whose probability is not the
+// largest with a probability of at most level (Hung & Fithian 2019): of m classes the class of largest probability leads
+// with a probability of at least 1/m, which leaves level·m/(m−1) for a two-sided test of the leader and the next class.
+func answer(votes []int, level float64) int {
+	leader, next := 0, -1
+	for class, n := range votes {
+		if n > votes[leader] {
+			leader = class
+		}
+	}
+	for class, n := range votes {
+		if class != leader {
+			next = max(next, n)
+		}
+	}
+	m := float64(len(votes))
+	if votes[leader] > 0 && beats(votes[leader], max(next, 0), math.Nextafter(level*m/(m-1)/2, 0)) {
+		return leader
+	}
+	return -1
+}
+
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. A model or data that are not empty replace
+// the paths in the record. The noise has another seed than the run.
+func AttackedRun(dir, model, data string) (spec.Spec, runfolder.Run, error) {
+	r, err := runfolder.Read(dir)
+	if err != nil {
+		return spec.Spec{}, r, spec.BadInput(err)
+	}
+	plan, err := Again{Model: cmp.Or(model, r.Model.File), Data: cmp.Or(data, r.Data.File)}.plan(r, "")
+	plan.FixedSeed = nil
+	return plan.Spec, r, err
+}
+
+// checkRun refuses a model, data or noise that differ from a run's.
+func checkRun(then *runfolder.Run, now runfolder.Run) error {
+	if then == nil {
+		return nil
+	}
+	for _, c := range []struct{ what, then, now string }{
+		{"model", then.Model.SHA256, now.Model.SHA256}, {"data", then.Data.SHA256, now.Data.SHA256}, {"noise", then.Noise.Table, now.Noise.Table},
+	} {
+		if c.then != c.now {
+			return spec.BadInputf("the %s differs from the run's: %s there, %s here", c.what, c.then, c.now)
+		}
+	}
+	if now.Parameters.Seed == then.Parameters.Seed {
+		return spec.BadInputf("%s %d is the run's: the attack needs noise of its own", param.Seed, then.Parameters.Seed)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/graph/grad"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/onnx"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// gradientCopies is the number of noisy copies in one gradient. Like gradientExamples, it does not follow the batch.
+const gradientCopies = 32
+
+// openSmoothedSearch prepares a search for perturbations of the smoothed classifier of an experiment, with the default
+// steps, restarts and samples. The caller must set a Seed that is not the experiment's, and call the returned function
+// at the end. The experiment must have noise, and its Spec.KeepOutputs must be set for SmoothAdv.
+func openSmoothedSearch(ctx context.Context, e *experiment.Experiment, method attack.SmoothedMethod, t attack.Threat, console experiment.Console) (*attack.SmoothedSearch, func() error, error) {
+	s := &attack.SmoothedSearch{
+		Threat: t, Scale: e.Spec.Sigma, Classifier: e.Model(), Input: e.Noisy, Workers: e.Threads(),
+		Steps: attack.DefaultSmoothedSteps, Restarts: attack.DefaultSmoothedRestarts,
+		Samples: attack.DefaultSmoothedSamples, Screen: attack.DefaultScreenSamples,
+	}
+	if l, ok := e.DataLattice(); ok {
+		s.Lattice = &attack.Lattice{Step: l.Step, Low: l.Low, High: l.High}
+	}
+	if norm := e.Spec.Law.Law().Norm(); norm.String() != string(t.Norm) {
+		return nil, nil, spec.BadInputf("%s %s: its radii are in %s, the attack's perturbations in %s", param.Law, e.Spec.Law, norm, t.Norm)
+	}
+	if method == attack.Stein {
+		s.Gradients = &attack.ScoreGradients{Classifier: e.Model(), Feed: e.Feed, Slope: e.Pull, Size: gradientCopies}
+		return s, func() error { return nil }, nil
+	}
+	copies := gradientCopies
+	if e.Model().Settings().Independence != onnx.Proved {
+		copies = 1
+	}
+	g, err := e.Model().Gradient(ctx, grad.Objective{Loss: grad.CrossEntropy, Examples: 1, Copies: copies})
+	if err != nil {
+		return nil, nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s=%s uses scores alone", param.Smoothed, attack.Stein))
+	}
+	if why := g.OnHost(); why != nil {
+		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)
+	}
+	s.Gradients = &noisyGradients{g, e, copies}
+	return s, g.Close, nil
+}
+
+// noisyGradients are the gradients of −ln of the mean softmax of noisy copies, in the data's values.
+type noisyGradients struct {
+	*onnx.Gradient
+	e      *experiment.Experiment
+	copies int
+}
+
+// Copies is the number of noisy copies of a Run.
+func (n *noisyGradients) Copies() int { return n.copies }
+
+// Run computes the copies' scores, and the loss with its gradient.
+func (n *noisyGradients) Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (float64, error) {
+	d := n.e.Model().InputLen()
+	in, loss, inner := make([]float32, d), make([]float32, 1), make([]float32, d)
+	n.e.Feed(in, x)
+	if n.copies == 1 { // the graph has no input for noise
+		for i, v := range noise {
+			in[i] += v
+		}
+		noise = nil
+	}
+	if err := n.Gradient.Run(ctx, in, noise, []int64{int64(label)}, scores, loss, inner); err != nil {
+		return 0, err
+	}
+	n.e.Pull(gradient, inner)
+	return float64(loss[0]), nil
+}
