@@ -155,7 +155,7 @@ func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round i
 	if err != nil {
 		return nil, err
 	}
-	search, err := a.search(round)
+	search, err := a.search(ctx, round)
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,7 @@ type auditor struct {
 	runPlan  Plan
 	*experiment.Experiment
 	console  experiment.Console
+	closers  []func() error
 	records  map[int]runfolder.Record // of the examples to audit
 	claims   map[int][]claim
 	journal  *runfolder.Journal[AuditLine]
@@ -110,7 +111,7 @@ func Audit(ctx context.Context, p AuditPlan, console experiment.Console) (result
 	if err := a.openExperiment(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, a.Experiment.Close()) }()
+	defer func() { err = errors.Join(err, a.close()) }()
 	if err := a.openJournal(); err != nil {
 		return nil, err
 	}
@@ -119,6 +120,15 @@ func Audit(ctx context.Context, p AuditPlan, console experiment.Console) (result
 		return nil, hint.Add(err, "what is done is in %s; go on with %s", a.plan.Out, param.Resume)
 	}
 	return a.result()
+}
+
+// close closes the searches and the experiment.
+func (a *auditor) close() error {
+	var failed []error
+	for _, closer := range a.closers {
+		failed = append(failed, closer())
+	}
+	return errors.Join(append(failed, a.Experiment.Close())...)
 }
 
 // check checks the numbers of the plan.
