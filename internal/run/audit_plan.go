@@ -65,7 +65,7 @@ type candidateSearch interface {
 
 // AuditHeader is the content of audit.json: what is audited, and how.
 type AuditHeader struct {
-	Schema  int    `json:"schema"`
+	Format  int    `json:"format"`
 	Version string `json:"rscert"`
 	// Run is the runfolder.Run.Digest of the run.
 	Run      string  `json:"run"`
@@ -77,8 +77,8 @@ type AuditHeader struct {
 	Device string `json:"device"`
 }
 
-// auditSchema is the format of an audit's folder.
-const auditSchema = 1
+// auditFormat is the format of an audit's folder.
+const auditFormat = 1
 
 // exampleLevel is the probability that any verified statement about one example is wrong.
 func (h AuditHeader) exampleLevel() float64 {
@@ -236,7 +236,7 @@ var auditForm = runfolder.JournalForm[AuditLine]{
 // openJournal creates the audit's folder or opens it again.
 func (a *auditor) openJournal() (err error) {
 	a.header = AuditHeader{
-		Schema: auditSchema, Version: a.plan.Version, Run: a.run.Digest(), Alpha: a.run.Parameters.Alpha, Gamma: a.plan.Gamma,
+		Format: auditFormat, Version: a.plan.Version, Run: a.run.Digest(), Alpha: a.run.Parameters.Alpha, Gamma: a.plan.Gamma,
 		Examples: a.header.Examples, AuditBudget: a.plan.Budget, Device: a.Device().String(),
 	}
 	if a.plan.Resume {
@@ -265,8 +265,8 @@ func (a *auditor) resumed(then AuditHeader) error {
 	now.Seed, now.Version, now.Device = then.Seed, then.Version, then.Device
 	what := ""
 	switch {
-	case then.Schema != now.Schema:
-		what = fmt.Sprintf("its format is %d, of rscert %s", then.Schema, then.Version)
+	case then.Format != now.Format:
+		what = fmt.Sprintf("its format is %d, of rscert %s", then.Format, then.Version)
 	case then.Run != now.Run:
 		what = "it is an audit of another run"
 	case !slices.Equal(then.Examples, now.Examples):
