@@ -21,7 +21,9 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 				why = fmt.Errorf("%s: %w", m.Place(), why)
 			}
 		}
-		m.SealSource() // nothing else needs the source, and the source holds the weights
+		if !e.Spec.KeepSource {
+			m.SealSource() // nothing else needs the source, and the source holds the weights
+		}
 	}
 	if why != nil {
 		for _, m := range models {

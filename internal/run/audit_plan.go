@@ -210,7 +210,7 @@ func (a *auditor) openExperiment(ctx context.Context) error {
 		return err
 	}
 	plan.Settle()
-	plan.KeepOutputs = true
+	plan.KeepOutputs, plan.KeepSource = true, true
 	a.runPlan = plan
 	if a.Experiment, err = experiment.Open(ctx, plan.Spec, a.console); err != nil {
 		return err

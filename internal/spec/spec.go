@@ -27,6 +27,8 @@ type Spec struct {
 
 	// KeepOutputs means that the command uses the model's outputs in addition to the classes of their votes.
 	KeepOutputs bool
+	// KeepSource means that the command opens further graphs of the model, for gradients.
+	KeepSource bool
 
 	// FixedSeed repeats the noise of another run. If it is nil, the system draws a random seed.
 	FixedSeed *uint64
