@@ -31,7 +31,8 @@ func newAttack(s streams) *cobra.Command {
 		Short: "Attack a classifier: find small perturbations that it gets wrong",
 		Long: `Attack looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong, and
 prints its accuracy under attack. That is an upper bound on robust accuracy: another
-attack may break more. It attacks the model itself, not the smoothed classifier.
+attack may break more. It attacks the model itself or, with --smoothed or --run, the
+smoothed classifier, in the norm l2 and on the lattice of the data (docs/attacks.md).
 
 The perturbation is in the units of the data, before --mean and --std, and every value
 stays in --box. The bound holds exactly for the stored float32 numbers, and the model
@@ -49,7 +50,9 @@ attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
-  rscert attack --model forest.onnx --data table.csv --norm linf --eps 0.2 --box=-inf,inf --attack square`,
+  rscert attack --model forest.onnx --data table.csv --norm linf --eps 0.2 --box=-inf,inf --attack square
+  rscert attack --model cnn.onnx --data mnist/ --smoothed --sigma 0.5 --eps 2 --max 20
+  rscert attack --run run --eps 2 --smoothed=stein --max 20`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := settle(); err != nil {

@@ -112,11 +112,11 @@ func runSmoothedAttack(cmd *cobra.Command, s streams, o attackOptions) error {
 
 func writeSmoothedAttack(w io.Writer, r *run.Attacked) error {
 	n := r.Smoothed
-	fmt.Fprintf(w, "%s on %s under %s %v, %d steps, %d starts, %d copies, l2 ≤ %g, values in [%s, %s], seed %d\n\n", r.Attack, r.Model.File,
+	fmt.Fprintf(w, "%s on %s under %s %v, %d steps, starts: %d, copies: %d, l2 ≤ %g, values in [%s, %s], seed %d\n\n", r.Attack, r.Model.File,
 		n.Law.Law().Words().Symbol, n.Sigma, r.Steps, r.Restarts, n.Samples, r.Epsilon, r.Box[0], r.Box[1], r.Seed)
 	writeShares(w, r, "smoothed accuracy")
 	fmt.Fprintf(w, "\nIntervals: Clopper–Pearson, %g %%, for examples drawn like these.\n", 100*r.Level)
-	fmt.Fprintf(w, "Each answer is from %d fresh samples, and wrong with probability %g at most, as is each verified perturbation.\n", n.N, n.Alpha)
+	fmt.Fprintf(w, "Each answer comes from %d fresh samples. An answer, or the verification of a perturbation, is wrong with a probability of at most %g.\n", n.N, n.Alpha)
 	if n.Abstained > 0 {
 		fmt.Fprintf(w, "The smoothed classifier abstained at %d examples before the attack.\n", n.Abstained)
 	}

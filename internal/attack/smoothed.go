@@ -81,7 +81,7 @@ type SmoothedSearch struct {
 	Input    func(values []float32) (smoothing.Input, error)
 	Steps    int
 	Restarts int
-	Samples  int // noisy copies per gradient, rounded up to a multiple of Gradients.Copies()
+	Samples  int // noisy copies of the last gradient, rounded up to a multiple of Gradients.Copies(); earlier ones take fewer
 	Screen   int // largest number of selection samples per perturbation
 	Seed     uint64
 	Workers  int
@@ -125,7 +125,7 @@ func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate
 	if math.IsInf(best.radius, 1) {
 		return nil, nil
 	}
-	if best, err = s.crossing(ctx, x, best, s.Screen, .002); err != nil || math.IsInf(best.radius, 1) {
+	if best, err = s.crossing(ctx, x, best, s.Screen, .005); err != nil || math.IsInf(best.radius, 1) {
 		return nil, err
 	}
 	return s.climbLadder(ctx, x, best)
@@ -278,7 +278,7 @@ func (p poll) lost() bool { return p.forRival > p.forLabel }
 // clear reports whether more samples would hardly change who is ahead.
 func (p poll) clear() bool {
 	lead := float64(p.forLabel - p.forRival)
-	return lead*lead > 16*float64(p.forLabel+p.forRival)
+	return lead*lead > 9*float64(p.forLabel+p.forRival)
 }
 
 // poll counts votes of selection samples, twice as many each time, until one class is clearly ahead or most are drawn.

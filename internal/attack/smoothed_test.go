@@ -179,7 +179,7 @@ func TestSmoothedRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lost, err = b.run(t.Context(), make([]float64, len(l.w)), 5); err != nil {
+		if lost, err = b.run(t.Context(), make([]float64, len(l.w)), 59); err != nil {
 			t.Fatal(err)
 		}
 		norm := length(b.gradient)

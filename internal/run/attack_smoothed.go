@@ -23,8 +23,8 @@ type SmoothedAttackPlan struct {
 	Threat          attack.Threat
 	Method          attack.SmoothedMethod
 	Steps, Restarts int // 0: the defaults of a SmoothedSearch
-	Samples         int // noisy copies per gradient; 0: the default
-	N               int // fresh samples for each answer of the smoothed classifier
+	Samples         int // noisy copies of the last gradient; 0: the default
+	N               int // fresh samples for each answer of the smoothed classifier; at most as many screen a perturbation
 	Alpha           float64
 	Run             *runfolder.Run // whose smoothed classifier Spec describes; nil for none
 	Out             string
@@ -34,7 +34,7 @@ type SmoothedAttackPlan struct {
 type AttackedNoise struct {
 	Law     law.Name `json:"law,omitempty"`
 	Sigma   float64  `json:"sigma"`
-	Samples int      `json:"samples"` // noisy copies per gradient
+	Samples int      `json:"samples"` // noisy copies of the last gradient
 	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
 	// N fresh samples decide each answer. The answer at an example is wrong with a probability of at most Alpha, and so is
 	// the verified perturbation. VerificationSeed gives these samples; the search does not use it.
@@ -63,7 +63,7 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 		return nil, err
 	}
 	defer closeSearch()
-	s.Seed = e.Spec.Seed
+	s.Seed, s.Screen = e.Spec.Seed, p.N
 	s.Steps, s.Restarts, s.Samples = cmp.Or(p.Steps, s.Steps), cmp.Or(p.Restarts, s.Restarts), cmp.Or(p.Samples, s.Samples)
 	base.Spec, base.Steps, base.Restarts = e.Spec, s.Steps, s.Restarts
 	examples, err := base.examples(e)
@@ -117,7 +117,7 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
 	}
 	p.Spec.KeepOutputs = p.Method == attack.SmoothAdv // the loss differs for logits and probabilities
-	p.Spec.NoiseOn = spec.NoiseOnHost
+	p.Spec.KeepSource, p.Spec.NoiseOn = p.Spec.KeepOutputs, spec.NoiseOnHost
 	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out}
 	if err := base.checkOut(); err != nil {
 		return nil, err

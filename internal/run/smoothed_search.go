@@ -18,7 +18,8 @@ const gradientCopies = 32
 
 // openSmoothedSearch prepares a search for perturbations of the smoothed classifier of an experiment, with the default
 // steps, restarts and samples. The caller must set a Seed that is not the experiment's, and call the returned function
-// at the end. The experiment must have noise, and its Spec.KeepOutputs must be set for SmoothAdv.
+// at the end. The experiment must have noise. SmoothAdv needs its Spec.KeepOutputs and
+// Spec.KeepSource.
 func openSmoothedSearch(ctx context.Context, e *experiment.Experiment, method attack.SmoothedMethod, t attack.Threat, console experiment.Console) (*attack.SmoothedSearch, func() error, error) {
 	s := &attack.SmoothedSearch{
 		Threat: t, Scale: e.Spec.Sigma, Classifier: e.Model(), Input: e.Noisy, Workers: e.Threads(),
