@@ -37,7 +37,13 @@ type Audited struct {
 	Curve          []audit.Point    `json:"curve,omitempty"` // absent without labels
 	Delta          float64          `json:"delta"`           // of the curve
 	Results        []AuditedExample `json:"results"`
+
+	broken []float64
 }
+
+// Broken returns the distance of the nearest verified break of each labelled example: 0 if the answer is wrong without a
+// perturbation, +∞ if no break was found. All of them hold at once with a probability of at least 1 − Gamma.
+func (r *Audited) Broken() []float64 { return r.broken }
 
 // AuditCount compares the number of contradicted certificates with chance.
 type AuditCount struct {
@@ -98,6 +104,13 @@ func FindAudit(e *runfolder.Evidence) (string, error) {
 		return "", nil
 	}
 	return dir, err
+}
+
+// RunOfAudit returns the runfolder.Run.Digest of the run that a folder audits.
+func RunOfAudit(dir string) (string, error) {
+	var header AuditHeader
+	_, err := auditForm.Read(dir, &header)
+	return header.Run, err
 }
 
 // ReadAudit reads the folder of an audit of a run.
@@ -280,7 +293,7 @@ func (r *Audited) drawCurve(listed []float64) {
 		if o.Certified < math.MaxFloat64 {
 			largest = math.Max(largest, o.Certified)
 		}
-		outcomes = append(outcomes, o)
+		outcomes, r.broken = append(outcomes, o), append(r.broken, o.Listed)
 	}
 	if len(outcomes) > 0 {
 		r.Curve = audit.Curve(outcomes, certify.RadiiUpTo(largest), audit.Levels{Alpha: r.Alpha, Gamma: r.exampleLevel(), Delta: r.Delta})
