@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The thresholds are those of MATH.md §17: γ = 1e-5, α = .001, at 5 %.
+// The thresholds were computed apart from this package, for γ = 1e-5, α = .001, at 5 %.
 func TestThresholds(t *testing.T) {
 	rate := Rate(.001, 1e-5)
 	if want := .001 + 1e-5 - .001*1e-5; rate < want || rate > want*(1+1e-14) {
@@ -97,5 +97,28 @@ func TestSlackLevel(t *testing.T) {
 		if accused > gamma || accused == 0 {
 			t.Errorf("p = %v: accused with probability %v, want at most %v", p, accused, gamma)
 		}
+	}
+}
+
+// A right run is accused with at most the stated probability: in a simulation with a fixed seed, each of 1,000
+// certificates fails with probability α and is then always found, and each verification is wrong with probability γ.
+func TestRightRunsAreNotAccused(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 0))
+	const alpha, gamma, n, trials, level = .001, 1e-5, 1000, 4000, .05
+	rate := Rate(alpha, gamma)
+	accused := 0
+	for range trials {
+		k := int64(0)
+		for range n {
+			if r.Float64() < alpha || r.Float64() < gamma {
+				k++
+			}
+		}
+		if ChancePValue(k, n, rate) <= level {
+			accused++
+		}
+	}
+	if accused > trials*level || accused < trials*level/10 {
+		t.Errorf("%d of %d right runs are accused at level %v", accused, trials, level)
 	}
 }

@@ -28,7 +28,8 @@ func exactFlip(a, b int64) *big.Rat {
 	return sum.Mul(sum, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), uint(a+b+1))))
 }
 
-// The values are those of MATH.md §17: 17 votes for the rival and none for the class, 40 and 10.
+// The values were computed apart from this package. For 17 votes for the rival and none for the class E is
+// (2¹⁸ − 1)/18.
 func TestFlipValues(t *testing.T) {
 	for _, c := range []struct {
 		b, a int64

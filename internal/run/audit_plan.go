@@ -47,7 +47,7 @@ type AuditBudget struct {
 	Verify   int64 `json:"verify_samples"` // largest number of samples to verify a candidate
 }
 
-// DefaultAuditBudget is the budget of MATH.md §17.
+// DefaultAuditBudget is the default budget. It finds changes of the answer at about twice the certified radius.
 var DefaultAuditBudget = AuditBudget{Rounds: 1, Restarts: 4, Steps: 150, Samples: 256, Screen: 50_000, Verify: 250_000}
 
 // The names of an audit: its folder in a run's folder, and the folder's files.

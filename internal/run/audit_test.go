@@ -202,8 +202,8 @@ func readPoints(t *testing.T, path string) (all [][]float32) {
 	return all
 }
 
-// double rewrites a run's certificates with radii and margins that are twice as large, with right checksums.
-func double(t *testing.T, dir string) {
+// enlarge rewrites a run's certificates with radii and margins that are larger by a factor, with right checksums.
+func enlarge(t *testing.T, dir string, factor float64) {
 	t.Helper()
 	run, err := runfolder.Read(dir)
 	if err != nil {
@@ -212,7 +212,7 @@ func double(t *testing.T, dir string) {
 	certs := readResults(t, dir).certs
 	var lines []byte
 	for _, c := range certs {
-		c.Radius, c.Margin = 2*c.Radius, 2*c.Margin
+		c.Radius, c.Margin = factor*c.Radius, factor*c.Margin
 		text, err := json.Marshal(c)
 		if err != nil {
 			t.Fatal(err)
@@ -228,7 +228,7 @@ func double(t *testing.T, dir string) {
 // nothing; and by certifying again with the method that is broken.
 func TestAuditFindsFalseRadii(t *testing.T) {
 	p := linearRun(t, 40)
-	double(t, p.Out)
+	enlarge(t, p.Out, 2)
 	r := mustAudit(t, auditPlan(p))
 	if c := r.Contradictions; !c.MoreThanChance || c.Count < 10 || c.Again != 0 || c.PValue > 1e-6 {
 		t.Errorf("false radii pass: %+v", c)
@@ -323,5 +323,117 @@ func TestAuditRefuses(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 		})
+	}
+}
+
+// Certificates from scores are audited by mean scores, not by votes.
+func TestAuditByScores(t *testing.T) {
+	p := linearRun(t, 30, func(p *Plan) { p.Scores = true })
+	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Out, a.Examples = filepath.Join(t.TempDir(), "audit"), 12 }))
+	if c := r.Contradictions; c.Count != 0 || r.Gap.Verified < 3 {
+		t.Errorf("a right run: %+v, %d changes verified", c, r.Gap.Verified)
+	}
+	for _, e := range r.Results {
+		if e.Distance != nil && *e.Distance < e.Radius {
+			t.Errorf("example %d: verified distance %v, radius %v", e.Index, *e.Distance, e.Radius)
+		}
+	}
+	enlarge(t, p.Out, 8)
+	if c := mustAudit(t, auditPlan(p)).Contradictions; !c.MoreThanChance {
+		t.Errorf("false radii pass: %+v", c)
+	}
+}
+
+// Bounds on the confidence are tested: right ones pass, false ones are found.
+func TestAuditOfConfidence(t *testing.T) {
+	p := linearRun(t, 30, func(p *Plan) { p.ConfidenceRadii = []float64{.05, .1} })
+	small := func(a *AuditPlan) { a.Out, a.Examples = filepath.Join(t.TempDir(), "audit"), 8 }
+	r := mustAudit(t, auditPlan(p, small))
+	if r.Contradictions.Count != 0 {
+		t.Errorf("a right run: %+v", r.Contradictions)
+	}
+	lines := readAuditLines(t, r.Out)
+	tested := 0
+	for _, l := range lines {
+		for _, test := range l.Tests {
+			if test.Kind == TestConfidence {
+				tested++
+				if test.Distance > test.Radius || test.Distance < .5*test.Radius {
+					t.Errorf("a bound for radius %v is tested at %v", test.Radius, test.Distance)
+				}
+			}
+		}
+	}
+	if tested < 4 {
+		t.Errorf("%d bounds are tested", tested)
+	}
+	narrow(t, p.Out)
+	r = mustAudit(t, auditPlan(p, small))
+	found := 0
+	for _, e := range r.Results {
+		if slices.Equal(e.Contradicted, []TestKind{TestConfidence}) {
+			found++
+		}
+	}
+	if !r.Contradictions.MoreThanChance || found < 3 {
+		t.Errorf("false bounds pass: %+v", r.Contradictions)
+	}
+}
+
+func readAuditLines(t *testing.T, dir string) []AuditLine {
+	t.Helper()
+	var header AuditHeader
+	lines, err := auditForm.Read(dir, &header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// narrow raises the lower bounds in a run's bounds.csv to the upper bounds, with right checksums.
+func narrow(t *testing.T, dir string) {
+	t.Helper()
+	run, err := runfolder.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, runfolder.BoundsFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for i, line := range lines[1:] {
+		cells := strings.Split(line, ",")
+		cells[6] = cells[7]
+		lines[i+1] = string(run.Seed().AppendCSV([]byte(lines[0]), []byte(strings.Join(cells[:len(cells)-1], ","))))
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Several rounds test at smaller levels, which add up to at most the level of one round.
+func TestAuditRounds(t *testing.T) {
+	p := linearRun(t, 12)
+	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Examples, a.Budget.Rounds = 4, 2 }))
+	levels := map[int]map[int]float64{}
+	for _, l := range readAuditLines(t, r.Out) {
+		for _, test := range l.Tests {
+			if test.Kind == TestFlip {
+				if levels[l.Index] == nil {
+					levels[l.Index] = map[int]float64{}
+				}
+				levels[l.Index][l.Round] = test.Level
+			}
+		}
+	}
+	for index, of := range levels {
+		if of[1]+of[2] > .001/4*flipShare || math.Abs(of[1]-4*of[2]) > 1e-12 {
+			t.Errorf("example %d: the levels of the rounds are %v", index, of)
+		}
+	}
+	if len(levels) == 0 || r.Done != 4 {
+		t.Errorf("%d examples are done, %d with candidates", r.Done, len(levels))
 	}
 }
