@@ -150,9 +150,6 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	if err != nil {
 		return nil, badInput(err)
 	}
-	if err := o.addAudits(runs); err != nil {
-		return nil, badInput(err)
-	}
 	r := tables.Report{Runs: runs, Classes: o.classes}
 	o.look.Envelope = o.look.Envelope && summary.OneNorm(runs)
 	if len(runs) > 1 && o.look.Envelope {
@@ -243,7 +240,7 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	if o.baseline != "" {
 		baseline, runs = &runs[len(runs)-1], runs[:len(runs)-1]
 	}
-	return runs, baseline, nil
+	return runs, baseline, o.addAudits(runs)
 }
 
 // nameRuns names each run by the last part of its path, or by the whole path if two are alike.

@@ -43,7 +43,7 @@ func (o reportOptions) addAudits(runs []summary.Summary) error {
 
 // addAudit adds the audit in a folder to the summary of its run.
 func addAudit(runs []summary.Summary, dir string) error {
-	of, err := run.RunOfAudit(dir)
+	of, err := run.AuditedDigest(dir)
 	if err != nil {
 		return err
 	}

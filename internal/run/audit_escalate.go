@@ -84,7 +84,7 @@ func (a *auditor) escalate(ctx context.Context, rec runfolder.Record, r *rounds)
 		if !ok || !t.contradicts(fresh.Certificate) {
 			continue
 		}
-		result, err := a.test(ctx, rec.Votes.Index, verifySeed, i, t)
+		result, err := a.testAgain(ctx, rec.Votes.Index, verifySeed, i, t)
 		if err != nil {
 			return err
 		}
@@ -92,6 +92,18 @@ func (a *auditor) escalate(ctx context.Context, rec runfolder.Record, r *rounds)
 	}
 	r.escalated = e
 	return a.journal.Append(AuditLine{Index: rec.Votes.Index, Step: Escalated, Escalation: e})
+}
+
+// testAgain carries out a test of an escalation.
+func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
+	if t.Kind != TestFlip || a.byScores() {
+		return a.test(ctx, index, seed, turn, t)
+	}
+	input, err := a.place(index, t)
+	if err != nil {
+		return TestResult{}, err
+	}
+	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
 // against returns the test of what a fresh certificate claims in place of the old one. It returns false if the fresh

@@ -166,6 +166,19 @@ func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest
 	return r, nil
 }
 
+// flipAgain repeats a rejected flip for an escalation, with a fixed number of samples, for votes. This has more power than
+// a test that may stop at any time.
+func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
+	n := a.header.Verify
+	p := &probe{stream: stream, input: input, first: n, most: n}
+	if err := a.sample(ctx, seed, p); err != nil {
+		return r, err
+	}
+	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), count(p.votes, t.Rival)
+	r.Rejected = audit.FlipPValue(r.Votes, r.Against) <= a.level(t.Level, n)
+	return r, nil
+}
+
 // confidence tests whether the mean score of the class is outside the claimed interval at an input.
 func (a *auditor) confidence(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input, most int64) (TestResult, error) {
 	level := a.level(t.Level, most) / 2

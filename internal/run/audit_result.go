@@ -106,8 +106,8 @@ func FindAudit(e *runfolder.Evidence) (string, error) {
 	return dir, err
 }
 
-// RunOfAudit returns the runfolder.Run.Digest of the run that a folder audits.
-func RunOfAudit(dir string) (string, error) {
+// AuditedDigest returns the runfolder.Run.Digest of the run that a folder audits.
+func AuditedDigest(dir string) (string, error) {
 	var header AuditHeader
 	_, err := auditForm.Read(dir, &header)
 	return header.Run, err
