@@ -21,7 +21,7 @@ type smoothedOptions struct {
 // addSmoothedFlags adds the flags. The noise belongs to the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
-	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by --smoothed=`METHOD`: "+attack.SmoothedMethods.Described())
+	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by --smoothed=`METHOD` (150 steps, 4 starts, if not given): "+attack.SmoothedMethods.Described())
 	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
 	f.Float64Var(&e.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &e.Law)
@@ -117,6 +117,9 @@ func writeSmoothedAttack(w io.Writer, r *run.Attacked) error {
 	writeShares(w, r, "smoothed accuracy")
 	fmt.Fprintf(w, "\nIntervals: Clopper–Pearson, %g %%, for examples drawn like these.\n", 100*r.Level)
 	fmt.Fprintf(w, "Each answer comes from %d fresh samples. An answer, or the verification of a perturbation, is wrong with a probability of at most %g.\n", n.N, n.Alpha)
+	if r.ZeroGradients > 0 {
+		fmt.Fprintf(w, "The gradient was zero at %d examples: the model may hide its gradients; compare --smoothed=stein.\n", r.ZeroGradients)
+	}
 	if n.Abstained > 0 {
 		fmt.Fprintf(w, "The smoothed classifier abstained at %d examples before the attack.\n", n.Abstained)
 	}

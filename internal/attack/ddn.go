@@ -16,44 +16,46 @@ const (
 	ddnLast   = .02 // steps and changes of the radius fall to this share, along half a cosine
 )
 
-// directions returns the perturbation that each restart found.
-func (s *SmoothedSearch) directions(ctx context.Context, x Example) ([][]float64, error) {
-	found := make([][]float64, s.Restarts)
+// directions returns the perturbation that each restart found, and the number of steps without a gradient.
+func (s *SmoothedSearch) directions(ctx context.Context, x Example) (found [][]float64, flat int, err error) {
+	found = make([][]float64, s.Restarts)
+	zeros := make([]int, s.Restarts)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(s.Workers, 1))
 	for restart := range found {
 		g.Go(func() (err error) {
-			found[restart], err = s.descend(ctx, x, restart)
+			found[restart], zeros[restart], err = s.descend(ctx, x, restart)
 			return err
 		})
 	}
-	return found, g.Wait()
+	err = g.Wait()
+	for _, n := range zeros {
+		flat += n
+	}
+	return found, flat, err
 }
 
-// descend runs one restart of DDN. The first starts at the example, the others at random points around it.
-func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) ([]float64, error) {
+// descend runs one restart of DDN. The first starts at the example, the others at random points around it. It counts the
+// steps without a gradient.
+func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (delta []float64, flat int, err error) {
 	blurred, err := s.newBlurred(x)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	delta, radius := make([]float64, len(x.Values)), min(s.Scale, s.Epsilon)
-	if restart > 0 {
-		rng := rand.New(rand.NewPCG(s.Seed, uint64(x.Index)<<20|uint64(restart)))
-		for i := range delta {
-			delta[i] = rng.NormFloat64()
-		}
-		s.rescale(delta, x.Values, radius)
-	}
+	radius := min(s.Scale, s.Epsilon)
+	delta = s.start(x, restart, radius)
 	for step := range s.Steps {
 		lost, err := blurred.run(ctx, delta, restart*s.Steps+step)
 		if err != nil {
-			return nil, err
+			return nil, flat, err
 		}
 		anneal := ddnLast + (1-ddnLast)*(1+math.Cos(math.Pi*float64(step)/float64(s.Steps)))/2
 		if norm := length(blurred.gradient); norm > 0 && !math.IsInf(norm, 1) {
 			for i, g := range blurred.gradient {
 				delta[i] += anneal * radius * g / norm
 			}
+		} else {
+			flat++
 		}
 		change := 1 + ddnRadius*anneal
 		if lost {
@@ -62,7 +64,21 @@ func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) ([
 		radius = min(radius*change, s.Epsilon)
 		s.rescale(delta, x.Values, radius)
 	}
-	return delta, nil
+	return delta, flat, nil
+}
+
+// start returns the first perturbation of a restart.
+func (s *SmoothedSearch) start(x Example, restart int, radius float64) []float64 {
+	delta := make([]float64, len(x.Values))
+	if restart == 0 {
+		return delta
+	}
+	rng := rand.New(rand.NewPCG(s.Seed, uint64(x.Index)<<20|uint64(restart)))
+	for i := range delta {
+		delta[i] = rng.NormFloat64()
+	}
+	s.rescale(delta, x.Values, radius)
+	return delta
 }
 
 // rescale scales a perturbation of x to a radius, and cuts it to the box.

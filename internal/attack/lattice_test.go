@@ -140,6 +140,14 @@ func TestMoveBest(t *testing.T) {
 	}
 }
 
+// TestFill: the unit with the largest gain over cost comes first. Here 1/1 is more than 2.5/3.
+func TestFill(t *testing.T) {
+	all := []mover{{place: 0, gain: 2.5, units: 1, room: 5}, {place: 1, gain: 1, room: 5}}
+	if used := fill(all, 4); used != 2 || all[0].units != 1 || all[1].units != 1 {
+		t.Errorf("used %d of 4: %+v", used, all)
+	}
+}
+
 func TestMoveExtremes(t *testing.T) {
 	x := []float32{0, 1, bytesLattice.Value(7)}
 	for _, c := range []struct {

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -97,38 +98,50 @@ var ladder = []float64{2, 1.7, 1.4, 1.2, 1.1, 1.05, 1.02, 1.01, 1}
 // Candidates searches from an example whose Label is the smoothed classifier's answer. It returns the farthest candidate
 // first, none if nothing was found. If the label loses at the example itself, this is the only candidate.
 func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate, error) {
+	candidates, _, err := s.Search(ctx, x)
+	return candidates, err
+}
+
+// Search returns the Candidates, and the number of steps whose gradient was zero or no number.
+func (s *SmoothedSearch) Search(ctx context.Context, x Example) (candidates []Candidate, flat int, err error) {
 	if err := s.check(x); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	at, err := s.poll(ctx, x, x.Values, s.Screen)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if at.lost() {
-		return []Candidate{{slices.Clone(x.Values), 0, at.rival}}, nil
+		return []Candidate{{slices.Clone(x.Values), 0, at.rival}}, 0, nil
 	}
-	directions, err := s.directions(ctx, x)
+	directions, flat, err := s.directions(ctx, x)
 	if err != nil {
-		return nil, err
+		return nil, flat, err
 	}
-	var best ray
-	best.radius = math.Inf(1)
+	best, err := s.nearest(ctx, x, directions)
+	if err != nil || math.IsInf(best.radius, 1) {
+		return nil, flat, err
+	}
+	candidates, err = s.climbLadder(ctx, x, best)
+	return candidates, flat, err
+}
+
+// nearest returns the ray along which the label loses first.
+func (s *SmoothedSearch) nearest(ctx context.Context, x Example, directions [][]float64) (ray, error) {
+	best := ray{radius: math.Inf(1)}
 	for _, d := range directions {
-		r, err := s.crossing(ctx, x, ray{d, s.Scale}, min(s.Screen, 4*s.Samples), .02)
+		r, err := s.crossing(ctx, x, ray{d, length(d)}, min(s.Screen, 4*s.Samples), .02)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		if r.radius < best.radius {
 			best = r
 		}
 	}
 	if math.IsInf(best.radius, 1) {
-		return nil, nil
+		return best, nil
 	}
-	if best, err = s.crossing(ctx, x, best, s.Screen, .005); err != nil || math.IsInf(best.radius, 1) {
-		return nil, err
-	}
-	return s.climbLadder(ctx, x, best)
+	return s.crossing(ctx, x, best, s.Screen, .005)
 }
 
 // check refuses a search that is not set up.
@@ -195,7 +208,7 @@ func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 }
 
 // crossing returns the ray with the smallest radius, up to a relative tolerance, at which the label loses among
-// selection samples. The search starts at the ray's radius.
+// selection samples. The search starts at the ray's radius, or at the noise's scale if that is 0.
 func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples int, tolerance float64) (ray, error) {
 	loses := func(radius float64) (bool, error) {
 		values, _ := s.point(x, ray{r.direction, radius})
@@ -203,7 +216,7 @@ func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples
 		return p.lost(), err
 	}
 	farthest := min(s.Epsilon, s.farthest(x))
-	low, high, factor := 0., min(r.radius, farthest), 1.05
+	low, high, factor := 0., min(cmp.Or(r.radius, s.Scale), farthest), 1.05
 	for {
 		lost, err := loses(high)
 		if err != nil {

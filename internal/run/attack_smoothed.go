@@ -137,6 +137,9 @@ type verification struct {
 // attack attacks an example whose smoothed answer is its label. A perturbation counts if it is verified.
 func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Found, error) {
 	f := attack.Found{Index: x.Index, Label: x.Label}
+	if x.Label < 0 {
+		return f, spec.BadInputf("example %d has no label", x.Index)
+	}
 	votes, err := v.search.Votes(ctx, x.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Selection), v.n)
 	if err != nil {
 		return f, err
@@ -147,7 +150,8 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	if !f.Correct() {
 		return f, nil
 	}
-	candidates, err := v.search.Candidates(ctx, x)
+	candidates, flat, err := v.search.Search(ctx, x)
+	f.Flat = flat
 	if err != nil {
 		return f, err
 	}
