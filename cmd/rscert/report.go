@@ -29,6 +29,7 @@ type reportOptions struct {
 	json     bool
 	classes  bool
 	baseline string
+	audits   []string
 	plots    []string
 	curve    curves.Curve
 	look     curves.Options
@@ -47,6 +48,8 @@ answers. Several runs appear side by side, with their upper envelope.
 
 A RUN is a run folder, a file certificates.jsonl, or a log with the columns idx,
 label, predict, radius and correct (Cohen et al. 2019).
+
+If a run was audited ('rscert audit'), the summary also has its accuracy under attack.
 
 --html writes everything to a single page: the curves, a table of the examples with
 pictures of the inputs (--data), the parameters, and the meaning of each number.
@@ -99,6 +102,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of statements about all examples together")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of equal-width bins of the calibration errors")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds` for the error of confident answers")
+	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of audits, each of one of the runs; default: the folder audit in a run's folder")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
@@ -236,7 +240,7 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	if o.baseline != "" {
 		baseline, runs = &runs[len(runs)-1], runs[:len(runs)-1]
 	}
-	return runs, baseline, nil
+	return runs, baseline, o.addAudits(runs)
 }
 
 // nameRuns names each run by the last part of its path, or by the whole path if two are alike.

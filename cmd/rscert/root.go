@@ -27,7 +27,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2   // wrong usage or input
-	exitRequirement = 3   // a --require is not met, or verify finds a run invalid
+	exitRequirement = 3   // a --require is not met, verify finds a run invalid, or audit finds it contradicted
 	exitInterrupted = 130 // SIGINT or SIGTERM
 )
 
@@ -87,7 +87,7 @@ func newRoot(s streams, started *bool) *cobra.Command {
 true with its stated probability.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 a requirement is not
-met or a run is not valid; 130 interrupted.`,
+met, a run is not valid or its certificates are contradicted; 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          unknownCommand,
@@ -104,6 +104,7 @@ met or a run is not valid; 130 interrupted.`,
 	root.AddCommand(
 		newACCE(s),
 		newAttack(s),
+		newAudit(s),
 		newCalibrate(s),
 		newCE(s),
 		newCertify(s),
@@ -231,7 +232,8 @@ func exitCode(err error) int {
 	var unmet requirementError
 	var invalid invalidError
 	var different replayError
-	if errors.As(err, &unmet) || errors.As(err, &invalid) || errors.As(err, &different) {
+	var contradicted contradictedError
+	if errors.As(err, &unmet) || errors.As(err, &invalid) || errors.As(err, &different) || errors.As(err, &contradicted) {
 		return exitRequirement
 	}
 	return exitFailed

@@ -3,6 +3,7 @@ package runfolder
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -102,4 +103,11 @@ func encodeLine(seed checksum.Seed, v any) ([]byte, error) {
 		return nil, err
 	}
 	return append(seed.AppendJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n'), nil
+}
+
+// Digest is the SHA-256, in hex, of what the run certifies and with which parameters. It is the same for all shards, and
+// does not depend on paths, software or hardware.
+func (r Run) Digest() string {
+	digest := sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
+	return hex.EncodeToString(digest[:])
 }

@@ -33,13 +33,7 @@ func (r Run) arithmetic() certify.Arithmetic {
 }
 
 // draws returns the maximum number of words for an example of the run.
-func (r Run) draws() int64 {
-	d := int64(1)
-	for _, n := range r.Data.Shape {
-		d *= int64(n)
-	}
-	return (r.Parameters.N0 + r.Parameters.N) * d
-}
+func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.Inputs() }
 
 // Target returns the target of each example at alpha. It subtracts the part of alpha that finite words use.
 func (r Run) Target(alpha float64) certify.Target {
@@ -58,4 +52,13 @@ func (p Parameters) Target(alpha float64) certify.Target {
 		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz,
 		Arithmetic: certify.Idealised, Precision: p.Precision.String(),
 	}
+}
+
+// Inputs returns the number of values of an input.
+func (r Run) Inputs() int64 {
+	d := int64(1)
+	for _, n := range r.Data.Shape {
+		d *= int64(n)
+	}
+	return d
 }

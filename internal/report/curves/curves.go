@@ -141,6 +141,21 @@ func accuracyLine(s summary.Summary, style int) picture.Line {
 	return l
 }
 
+// auditLine returns the share of the audited examples that the attack did not break, as a step function.
+func auditLine(s summary.Summary, style int) picture.Line {
+	color := picture.Palette[style%len(picture.Palette)]
+	l := picture.Line{Name: fmt.Sprintf("%s under attack (%d audited)", quote.Line(s.Name), s.Audit.Examples), Color: &color, Style: 2}
+	share := func(radius float64) float64 { return float64(s.Audit.Unbroken(radius)) / float64(s.Audit.Examples) }
+	l.Add(0, share(0))
+	for _, d := range s.Audit.Broken {
+		if d > 0 && !math.IsInf(d, 1) {
+			l.Add(d, share(math.Nextafter(d, 0)))
+			l.Add(d, share(d))
+		}
+	}
+	return l
+}
+
 // envelopeLine returns the upper envelope of the lines.
 func envelopeLine(lines []picture.Line, runs []summary.Summary) picture.Line {
 	var radii []float64
@@ -159,17 +174,25 @@ func envelopeLine(lines []picture.Line, runs []summary.Summary) picture.Line {
 
 func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
 	var lines []picture.Line
+	var attacked []picture.Line
 	for k, s := range runs {
 		if s.Labelled == 0 {
 			return nil, fmt.Errorf("%s: the examples have no labels", s.Path)
 		}
 		lines = append(lines, accuracyLine(s, k))
+		if s.Audit != nil && s.Audit.Examples > 0 {
+			attacked = append(attacked, auditLine(s, k))
+		}
 	}
-	drawn := lines
+	drawn := slices.Concat(lines, attacked)
 	if o.Envelope && len(runs) > 1 {
-		drawn = append([]picture.Line{envelopeLine(lines, runs)}, lines...)
+		drawn = append([]picture.Line{envelopeLine(lines, runs)}, drawn...)
 	}
-	p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(runs), 100*runs[0].Level)), summary.Norms(runs)+" radius", "certified accuracy")
+	axis := "certified accuracy"
+	if len(attacked) > 0 {
+		axis = "accuracy: certified, under attack"
+	}
+	p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(runs), 100*runs[0].Level)), summary.Norms(runs)+" radius", axis)
 	p.Add(picture.Grid())
 	picture.AddLines(p, drawn...)
 	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1

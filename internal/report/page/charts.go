@@ -60,6 +60,14 @@ func (p Page) grid(steps int) []number {
 				largest = max(largest, row.CertifiedRadius())
 			}
 		}
+		if r.Audit == nil {
+			continue
+		}
+		for _, d := range r.Audit.Broken {
+			if !math.IsInf(d, 1) {
+				largest = max(largest, d)
+			}
+		}
 	}
 	step := 1.0 / 64
 	if largest > 0 {
@@ -126,6 +134,15 @@ func (p Page) accuracyChart() chart {
 		}
 		c.Series = append(c.Series, line)
 	}
+	for k, r := range p.Runs {
+		if r.Audit != nil && r.Audit.Examples > 0 {
+			c.Series = append(c.Series, auditSeries(r, k, c.X))
+		}
+	}
+	if len(c.Series) > len(p.Runs) {
+		c.Meaning += " The line under attack is the share of the audited examples for which 'rscert audit' found no change of the " +
+			"answer within the radius: an upper bound, so the truth lies between the two lines."
+	}
 	if len(p.Runs) > 1 && summary.OneNorm(p.summaries()) {
 		for _, value := range best.Values {
 			best.Text = append(best.Text, percent(float64(value), report.Down))
@@ -134,6 +151,18 @@ func (p Page) accuracyChart() chart {
 		c.Meaning += " The best of the runs at each radius is no curve of one classifier: it is chosen after the fact."
 	}
 	return c
+}
+
+// auditSeries is the share of a run's audited examples that the attack did not break.
+func auditSeries(r Run, k int, radii []number) series {
+	line := series{Name: fmt.Sprintf("%s under attack (%d audited)", r.Name, r.Audit.Examples), Color: k, Dash: 1, Shape: "step"}
+	for _, x := range radii {
+		n := r.Audit.Unbroken(float64(x))
+		share := float64(n) / float64(r.Audit.Examples)
+		line.Values = append(line.Values, number(share))
+		line.Text = append(line.Text, fmt.Sprintf("at most %s: %d of %d audited", percent(share, report.Up), n, r.Audit.Examples))
+	}
+	return line
 }
 
 // calibrationChart shows bounds on the calibration. If α is known, these are the bounds that hold with the stated

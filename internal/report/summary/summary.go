@@ -51,6 +51,9 @@ type Summary struct {
 	Calibration []Calibration `json:"calibration,omitempty"` // in ascending order of radius; empty without bounds
 	Reliability *Reliability  `json:"reliability,omitempty"` // for the vote shares, without attack
 
+	// Audit is set if the run was audited.
+	Audit *Audit `json:"audit,omitempty"`
+
 	// Rows are the examples, in the order of the file.
 	Rows []Row `json:"-"`
 	// Run is the content of run.json; nil for a file from elsewhere.

@@ -179,6 +179,12 @@ func (r Report) accuracy() section {
 		s.table.AddRow(append(row, finite(run.AverageRadius.Value), shareValue(run.Clean), shareValue(run.Smoothed),
 			report.Number(run.Abstained.Value))...)
 	}
+	for _, run := range r.Runs {
+		if run.Audit != nil && run.Audit.Examples > 0 {
+			s.table.AddRow(underAttack(*run.Audit, r.runName(run))...)
+			s.notes = append(s.notes, auditNote(*run.Audit, r.runName(run)))
+		}
+	}
 	if len(r.Envelope) > 0 {
 		row := []report.Cell{report.Text("upper envelope")}
 		for _, p := range r.Envelope {
@@ -188,6 +194,28 @@ func (r Report) accuracy() section {
 		s.notes = append(s.notes, "The upper envelope is of no single classifier: at each radius it is the best run, chosen after the fact.")
 	}
 	return s
+}
+
+// underAttack is the row of an audit: the share of its examples that the attack did not break.
+func underAttack(a summary.Audit, of string) []report.Cell {
+	row := []report.Cell{report.Text("under attack" + of)}
+	for _, p := range a.Curve {
+		row = append(row, report.Number(p.Unbroken.Value))
+	}
+	return row
+}
+
+// auditNote says what the row of an audit is.
+func auditNote(a summary.Audit, of string) string {
+	found := "no contradiction to the certificates"
+	if a.Contradictions > 0 {
+		found = fmt.Sprintf("certificates contradicted: %d", a.Contradictions)
+	}
+	if a.MoreThanChance {
+		found += ", more than chance explains"
+	}
+	return fmt.Sprintf("Under attack%s: the share of %d audited examples without a verified change of the answer within the radius, an upper bound; %s.",
+		of, a.Examples, found)
 }
 
 // examples states the number of examples.

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
+)
+
+// auditOptions are the flags of audit.
+type auditOptions struct {
+	plan        run.AuditPlan
+	json, quiet bool
+}
+
+func newAudit(s streams) *cobra.Command {
+	var o auditOptions
+	cmd := &cobra.Command{
+		Use:   "audit RUN",
+		Short: "Attack a run's smoothed classifier: the gap to the certificates, and contradictions",
+		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
+with the run's certificates. A certificate is a lower bound on the smallest
+perturbation that changes the answer. A perturbation that changes the answer is an
+upper bound. The command prints both, and the curves of robust accuracy between them.
+
+The command chooses examples by a hash of the data, not by results. For each example it
+searches for perturbed inputs on the lattice of the run's noise, writes them to the
+audit's folder, and only then draws the seed of the noise that verifies them. With a
+probability of at least 1 − gamma, every verified statement of the audit is true.
+
+A perturbation within the certified radius contradicts the certificate. Right
+certificates fail with probability alpha, so a few contradictions can be chance. The
+command compares their number with the binomial distribution. It also certifies each
+contradicted example again with fresh noise at alpha = 1e-6, and tests this certificate.
+Bounds on the confidence (certify --confidence-radii) are tested in the same way.
+
+The exit code is 3 if there are more contradictions than chance explains. Then the
+certificates, the run or rscert are wrong; 'rscert verify' may say which.
+
+The folder, RUN/audit by default, holds audit.json and audit.jsonl. An audit that was
+stopped goes on with --resume. 'rscert report RUN' draws the curves.`,
+		Example: `  rscert audit run
+  rscert audit run --examples 1000 --out audit-1000
+  rscert audit run --resume --json
+  rscert audit run --model cnn.onnx --data mnist/
+  rscert audit run --examples 20 --restarts 1 --steps 40 --screen 5000 --verify-samples 20000`,
+		Args: oneArgument("one run folder"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.plan.Run = args[0]
+			return runAudit(cmd.Context(), s, o)
+		},
+	}
+	addAuditFlags(cmd, &o)
+	return cmd
+}
+
+func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
+	f, p := cmd.Flags(), &o.plan
+	b, standard := &p.Budget, run.DefaultAuditBudget
+	f.SortFlags = false
+	f.StringVar(&p.Model, "model", "", "ONNX `file` of the classifier; default: as recorded")
+	f.StringVar(&p.Data, "data", "", "`path` of the dataset; default: as recorded")
+	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of the denoiser; default: as recorded")
+	f.StringVar(&p.Labels, "labels", "", "`file` with the labels; default: as recorded")
+	f.StringVar(&p.ClassNames, "class-names", "", "`file` with the class names; default: as recorded")
+	group(cmd, "Model and data")
+	integerVar(f, &p.Examples, "examples", 128, "number of examples, chosen by a hash of the data")
+	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "searches per example, each with other random starts; with several, round k verifies at a level smaller by the factor 6/(π²k²)")
+	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "random starts of a search")
+	integerVar(f, &b.Steps, "steps", standard.Steps, "steps of each start")
+	integerVar(f, &b.Samples, "samples", standard.Samples, "noisy copies in the gradient of a step")
+	integerVar(f, &b.Screen, "screen", standard.Screen, "largest number of samples that judge a candidate before it is verified")
+	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "largest number of fresh samples that verify a candidate, or the answer at an example")
+	f.Float64Var(&p.Gamma, "gamma", .001, "largest probability that any verified statement of the audit is wrong")
+	group(cmd, "Budget")
+	f.StringVar(&p.Out, "out", "", "`folder` of the audit; default: audit in the run's folder")
+	f.BoolVar(&p.Resume, "resume", false, "go on with the audit in the folder")
+	integerVar(f, &p.Threads, "threads", 0, "number of threads; 0 = one per core")
+	libraryFlag(cmd, &p.Library)
+	f.BoolVar(&o.json, "json", false, "print the result as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	group(cmd, "How it is run")
+}
+
+// contradictedError ends the process with exit code 3.
+type contradictedError struct{ path string }
+
+func (e contradictedError) Error() string {
+	return e.path + ": more certificates are contradicted than chance explains"
+}
+
+func runAudit(ctx context.Context, s streams, o auditOptions) error {
+	o.plan.Version = version()
+	found, err := run.Audit(ctx, o.plan, s.console(o.quiet))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		err = report.WriteJSON(s.out, "audit", found)
+	} else {
+		err = writeAudit(s.out, found)
+	}
+	if err == nil && found.Contradictions.MoreThanChance {
+		err = contradictedError{o.plan.Run}
+	}
+	return err
+}
+
+// writeAudit prints the gap, the curves and the verdict.
+func writeAudit(w io.Writer, r *run.Audited) error {
+	var b strings.Builder
+	c, g := r.Contradictions, r.Gap
+	line := func(name, format string, values ...any) {
+		fmt.Fprintf(&b, "%-15s %s\n", name, quote.Line(fmt.Sprintf(format, values...)))
+	}
+	line("audit", "%s of %s, %d of %d examples, level %g", r.Out, r.Path, r.Done, len(r.AuditHeader.Examples), r.Gamma)
+	line("attacked", "%d examples with a certificate, %d with a verified change of the answer", g.Attacked, g.Verified)
+	line("median", "certified radius %s, verified distance %s, ratio %s", figure(g.MedianRadius), figure(g.MedianDistance), figure(g.MedianRatio))
+	if len(r.Curve) > 0 {
+		b.WriteString("\n" + curveTable(r) + "\n")
+	}
+	if c.Count == 0 {
+		line("contradictions", "no contradiction in %d", r.Done)
+	} else {
+		line("contradictions", "%d in %d, p = %.2g (examples %s); 5 %% would be %d", c.Count, r.Done, c.PValue, strings.Trim(fmt.Sprint(c.Examples), "[]"), c.Threshold)
+		line("certified again", "%d contradicted again at alpha %g, p = %.2g", c.Again, 1e-6, c.AgainPValue)
+	}
+	verdict := "no more contradictions than chance explains"
+	if c.MoreThanChance {
+		verdict = "MORE CONTRADICTIONS THAN CHANCE EXPLAINS"
+	}
+	if !r.Sound {
+		verdict += "; the method of the certificates is not sound"
+	}
+	fmt.Fprintf(&b, "\n%s\n", verdict)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// figure formats a median that may be infinite.
+func figure(v *float64) string {
+	if v == nil {
+		return "not found"
+	}
+	return fmt.Sprintf("%.3g", *v)
+}
+
+// curveTable prints the curves of robust accuracy.
+func curveTable(r *run.Audited) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-10s %-12s %-12s %s\n", "radius", "certified", "not broken", fmt.Sprintf("robust accuracy in the population, %g %% each side", 100*(1-r.Delta)))
+	for _, p := range r.Curve {
+		fmt.Fprintf(&b, "%-10.4g %-12.4f %-12.4f [%.4f, %.4f]\n", p.Radius, p.Certified, p.Images, p.Lower, p.Upper)
+	}
+	return b.String()
+}

@@ -1,0 +1,45 @@
+package audit
+
+// Chains tests the candidates of several images at the familywise level γ: with probability at least 1−γ it rejects no
+// true hypothesis. p[i] holds the p-values of image i, its farthest candidate first. Chains returns how many candidates
+// of each image it rejects, from the first on.
+//
+// It is the sequentially rejective procedure of Bretz et al. 2009 on a graph of chains. Each image starts with the
+// level γ/len(p). A rejected candidate passes its level to the next candidate of the image (fixed sequence). The last
+// candidate of an image shares it equally among the images that still have candidates, as in Holm's procedure.
+func Chains(p [][]float64, gamma float64) []int {
+	rejected := make([]int, len(p))
+	weights := make([]float64, len(p))
+	open := 0
+	for i := range p {
+		weights[i] = 1 / float64(len(p))
+		if len(p[i]) > 0 {
+			open++
+		}
+	}
+	for again := true; again; {
+		again = false
+		for i, values := range p {
+			for rejected[i] < len(values) && values[rejected[i]] <= gamma*weights[i]*(1-16*unit) {
+				rejected[i]++
+				again = true
+			}
+			if weights[i] > 0 && len(values) > 0 && rejected[i] == len(values) {
+				open--
+				share(p, rejected, weights, i, open)
+			}
+		}
+	}
+	return rejected
+}
+
+// share divides the weight of image i among the images that still have candidates.
+func share(p [][]float64, rejected []int, weights []float64, i, open int) {
+	part := weights[i] / float64(max(open, 1)) * (1 - 4*unit)
+	weights[i] = 0
+	for j := range p {
+		if rejected[j] < len(p[j]) {
+			weights[j] += part
+		}
+	}
+}

@@ -1,0 +1,20 @@
+// Package audit tests certificates against attacks. It takes counts and scores of fresh noise, and returns verified
+// statements. It is pure: slices in, values out, and every rounding favours the certificate.
+//
+//   - Flip, FlipPValue: the rival class is more probable than the certified class at a perturbed input.
+//   - Slack: the margin at a perturbed input is below the margin that the certificate implies there, without a flip.
+//   - Bet: a mean score is above or below a claimed bound.
+//   - Chains: several candidates of several images, at one familywise level.
+//   - Contradictions: whether the number of contradicted certificates exceeds chance.
+//   - Curve: upper bounds on robust accuracy beside the certified lower bounds.
+//
+// docs/audit.md explains the protocol.
+package audit
+
+import "math"
+
+// unit is the unit round-off of float64.
+const unit = 0x1p-53
+
+// down returns a number below x by more than a few roundings of magnitude scale.
+func down(x, scale float64) float64 { return x - 16*unit*(math.Abs(x)+scale) }

@@ -1,0 +1,67 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/smoothing"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// Perturbed returns the noisy inputs at other values of an example, and the distance of these values from the example,
+// rounded up, in the norm of the run's radii. If the data are on a lattice, the values are rounded to the lattice of
+// the noise, and the distance is between lattice points. Otherwise the distance is between the values and the numbers
+// in the file. The experiment must have noise on a lattice.
+func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.Input, float64, error) {
+	if e.noise.lattice == nil {
+		return nil, 0, spec.BadInputf("the noise is in floats, not on a lattice")
+	}
+	if e.noise.quantise != nil {
+		input, _, err := e.noise.input(values)
+		if err != nil {
+			return nil, 0, fmt.Errorf("example %d: %w", x.Index, err)
+		}
+		return input, e.noise.length(len(values), func(d int) float64 { return float64(values[d]) - float64(x.Values[d]) }) + x.Rounding, nil
+	}
+	clean, moved := e.noise.points(x.Values), e.noise.points(values)
+	steps := e.noise.length(len(values), func(d int) float64 { return float64(moved[d] - clean[d]) })
+	step, _ := e.noise.step.Float64()
+	arranged := make([]int32, len(moved))
+	e.noise.arrange(arranged, moved)
+	input, err := e.noise.lattice.Input(arranged, e.noise.channel)
+	if err != nil {
+		return nil, 0, fmt.Errorf("example %d: %w", x.Index, err)
+	}
+	return input, steps * step * (1 + 0x1p-50), nil
+}
+
+// points returns the integers of the lattice points nearest to values.
+func (n *noise) points(values []float32) []int32 {
+	step, _ := n.step.Float64()
+	points := make([]int32, len(values))
+	for d, v := range values {
+		points[d] = int32(math.RoundToEven(float64(v) / step))
+	}
+	return points
+}
+
+// arrange writes integers in the order of the model's input.
+func (n *noise) arrange(dst, points []int32) {
+	for d := range dst {
+		from := d
+		if n.Perm != nil {
+			from = n.Perm[d]
+		}
+		dst[d] = points[from]
+	}
+}
+
+// length returns the norm of a vector of d coordinates, rounded up; 0 only for 0.
+func (n *noise) length(d int, coordinate func(int) float64) float64 {
+	norm, sum := n.law.Norm(), 0.
+	for i := range d {
+		sum = norm.Add(sum, coordinate(i))
+	}
+	return norm.Length(sum) * (1 + float64(d+8)*0x1p-51)
+}

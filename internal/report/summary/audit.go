@@ -1,0 +1,45 @@
+package summary
+
+import (
+	"math"
+	"slices"
+)
+
+// Audit is the accuracy under attack that an audit of the run found: an upper bound beside the certified accuracy.
+type Audit struct {
+	Folder         string  `json:"folder"`
+	Examples       int     `json:"examples"` // audited, with a label
+	Gamma          float64 `json:"gamma"`    // largest probability that any verified break is wrong
+	Contradictions int     `json:"contradictions"`
+	MoreThanChance bool    `json:"more_than_chance"`
+	// Curve is the accuracy under attack at the radii of the summary. It is empty without labels.
+	Curve []AuditPoint `json:"curve,omitempty"`
+	// Broken holds the distance of each labelled example's nearest verified break, ascending: 0 if the answer is wrong
+	// without a perturbation, +∞ if no break was found.
+	Broken []float64 `json:"-"`
+}
+
+// AuditPoint is a point of the curve of an audit.
+type AuditPoint struct {
+	Radius float64 `json:"radius"`
+	// Unbroken is the share of the audited examples without a verified break within the radius, with its interval.
+	Unbroken Share `json:"unbroken"`
+}
+
+// Unbroken returns the number of examples without a verified break within the radius.
+func (a Audit) Unbroken(radius float64) int {
+	k, _ := slices.BinarySearch(a.Broken, math.Nextafter(radius, math.Inf(1)))
+	return len(a.Broken) - k
+}
+
+// AddAudit adds what an audit of the run found.
+func (s *Summary) AddAudit(a Audit) {
+	a.Broken = slices.Sorted(slices.Values(a.Broken))
+	a.Examples = len(a.Broken)
+	if a.Examples > 0 {
+		for _, p := range s.Curve {
+			a.Curve = append(a.Curve, AuditPoint{p.Radius, newShare(a.Unbroken(p.Radius), a.Examples, s.Level)})
+		}
+	}
+	s.Audit = &a
+}

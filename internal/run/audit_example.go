@@ -1,0 +1,298 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/audit"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// These shares of an example's level go to its tests: to the candidates of all rounds, to the example itself, and to
+// the bounds on its confidence. They add up to 1.
+const (
+	flipShare       = .5
+	cleanShare      = .25
+	confidenceShare = .25
+)
+
+// examples audits the examples that the folder lacks, in the order of the header.
+func (a *auditor) examples(ctx context.Context) error {
+	done, err := byExample(a.lines)
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.plan.Out, err)
+	}
+	bar := progress.Start(a.console.Progress, "audit", int64(len(a.header.Examples)), 0)
+	defer bar.Finish()
+	contradicted := 0
+	for _, index := range a.header.Examples {
+		r := done[index]
+		if r == nil {
+			r = newRounds()
+		}
+		rec := a.records[index]
+		for round := 0; round <= a.header.Rounds && !r.settled(rec.Certificate, round); round++ {
+			if err := a.round(ctx, rec, round, r); err != nil {
+				return err
+			}
+		}
+		if len(r.contradictions(rec.Certificate)) > 0 {
+			contradicted++
+			if err := a.escalate(ctx, rec, r); err != nil {
+				return err
+			}
+		}
+		bar.Add(1, fmt.Sprintf("%d contradictions", contradicted))
+	}
+	return nil
+}
+
+// settled reports whether an example needs no search: it has no class to lose, or no certificate and a wrong answer.
+func (r *rounds) settled(c certify.Certificate, round int) bool {
+	if round == 0 {
+		return false
+	}
+	return target(c) < 0 || c.Prediction == certify.Abstained && r.rejects(TestWrong)
+}
+
+// rejects reports whether a test of round 0 of this kind is rejected.
+func (r *rounds) rejects(kind TestKind) bool {
+	for i, t := range r.tests[0] {
+		if results := r.results[0]; t.Kind == kind && i < len(results) && results[i].Rejected {
+			return true
+		}
+	}
+	return false
+}
+
+// round freezes and verifies the tests of a round, unless the folder has them.
+func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r *rounds) (err error) {
+	index := rec.Votes.Index
+	tests, frozen := r.tests[round]
+	if !frozen {
+		if round == 0 {
+			tests = a.cleanTests(rec)
+		} else if tests, err = a.searchTests(ctx, rec, round); err != nil {
+			return err
+		}
+		r.tests[round] = tests
+		if err := a.journal.Append(AuditLine{Index: index, Step: Frozen, Round: round, SHA256: hashTests(tests), Tests: tests}); err != nil {
+			return err
+		}
+	}
+	if r.done(round) {
+		return nil
+	}
+	line := AuditLine{Index: index, Step: Verified, Round: round}
+	if len(tests) > 0 {
+		seed, err := experiment.DrawSeed() // after the candidates are frozen
+		if err != nil {
+			return err
+		}
+		line.Seed = &seed
+		if line.Results, err = a.verify(ctx, index, seed, tests); err != nil {
+			return err
+		}
+	}
+	r.results[round] = line.Results
+	return a.journal.Append(line)
+}
+
+// cleanTests returns the tests of the example itself. The run's votes choose the rivals; their noise is independent of
+// the verification's.
+func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
+	label, certified := rec.Votes.Label, rec.Certificate.Prediction
+	level := a.header.exampleLevel() * cleanShare / 3
+	if label >= 0 {
+		rival := topOther(rec.Votes, label, !a.byScores())
+		if certified != certify.Abstained && certified != label {
+			rival = certified
+		}
+		tests = append(tests, AuditTest{Kind: TestWrong, Class: label, Rival: rival, Level: level},
+			AuditTest{Kind: TestRight, Class: label, Rival: rival, Level: level})
+	}
+	if p := a.run.Parameters; certified != certify.Abstained && !a.byScores() && p.Lipschitz == 0 {
+		tests = append(tests, AuditTest{Kind: TestSlack, Class: certified, Rival: topOther(rec.Votes, certified, true), Radius: rec.Certificate.Radius, Level: level})
+	}
+	return tests
+}
+
+// topOther returns the class besides a with the most votes, or −1 if more samples had no answer and none is allowed.
+func topOther(v certify.Votes, a int, none bool) int {
+	best, most := -1, v.None0+v.None
+	if !none {
+		most = -1
+	}
+	for class := range v.Counts {
+		votes := v.Counts[class]
+		if class < len(v.Counts0) {
+			votes += v.Counts0[class]
+		}
+		if class != a && (votes > most || best < 0 && votes == most) {
+			best, most = class, votes
+		}
+	}
+	return best
+}
+
+// mostCandidates limits the candidates of a round. The farthest are tested.
+const mostCandidates = 64
+
+// searchTests searches for candidates and returns the tests of them, the farthest first, and of the confidence at inputs
+// on the way to the nearest.
+func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round int) ([]AuditTest, error) {
+	index := rec.Votes.Index
+	x, err := a.Values(index)
+	if err != nil {
+		return nil, err
+	}
+	search, err := a.search(ctx, round)
+	if err != nil {
+		return nil, err
+	}
+	found, err := search.Candidates(ctx, attack.Example{Index: index, Label: target(rec.Certificate), Values: x.Values})
+	if err != nil {
+		return nil, err
+	}
+	level := a.header.exampleLevel()
+	flips := level * flipShare
+	if a.header.Rounds > 1 {
+		flips = audit.RoundLevel(flips, round)
+	}
+	var tests []AuditTest
+	for _, c := range found {
+		_, distance, err := a.Perturbed(x, c.Values)
+		if err != nil {
+			return nil, err
+		}
+		if c.Rival < 0 || c.Rival >= a.Model().Classes() || c.Rival == target(rec.Certificate) {
+			return nil, fmt.Errorf("example %d: a candidate's rival is class %d: please report this", index, c.Rival)
+		}
+		tests = append(tests, AuditTest{Kind: TestFlip, Distance: distance, Class: target(rec.Certificate), Rival: c.Rival, Level: flips, Values: packValues(c.Values)})
+	}
+	slices.SortStableFunc(tests, func(s, t AuditTest) int { return cmp.Compare(t.Distance, s.Distance) })
+	tests = tests[:min(len(tests), mostCandidates)]
+	if len(tests) == 0 {
+		return nil, nil
+	}
+	nearest, err := unpackValues(tests[len(tests)-1].Values, len(x.Values))
+	if err != nil {
+		return nil, err
+	}
+	more, err := a.confidenceTests(x, nearest, tests[len(tests)-1].Distance, level*confidenceShare/float64(a.header.Rounds))
+	return append(tests, more...), err
+}
+
+// confidenceTests returns a test of each bound on the example's confidence, at an input within the bound's radius in
+// the direction of the nearest candidate.
+func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance, level float64) (tests []AuditTest, err error) {
+	claims := a.claims[x.Index]
+	for _, c := range claims {
+		values, at, err := a.shrink(x, nearest, distance, c.radius)
+		if err != nil {
+			return nil, err
+		}
+		tests = append(tests, AuditTest{
+			Kind: TestConfidence, Distance: at, Class: c.class, Rival: -1, Radius: c.radius, Lower: c.lower, Upper: c.upper,
+			Level: level / float64(len(claims)), Values: packValues(values),
+		})
+	}
+	return tests, nil
+}
+
+// shrink returns values within radius of the example, in the direction of other values at a distance.
+func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
+	for scale := 1.; ; scale *= .98 {
+		share := math.Min(1, scale*radius/distance)
+		if distance == 0 || scale < 1e-6 {
+			share = 0
+		}
+		values := make([]float32, len(to))
+		for d, v := range x.Values {
+			values[d] = float32(float64(v) + share*(float64(to[d])-float64(v)))
+		}
+		if _, at, err := a.Perturbed(x, values); err != nil || at <= radius || share == 0 {
+			return values, at, err
+		}
+	}
+}
+
+// verify tests frozen tests with the noise of a seed. The flips are a fixed sequence: the first that is not rejected
+// ends them.
+func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
+	results := make([]TestResult, len(tests))
+	ended := false
+	for i, t := range tests {
+		if t.Kind == TestFlip && ended {
+			continue
+		}
+		r, err := a.test(ctx, index, seed, i, t)
+		if err != nil {
+			return nil, err
+		}
+		results[i] = r
+		ended = ended || t.Kind == TestFlip && !r.Rejected
+	}
+	return results, nil
+}
+
+// testsPerExample is the number of streams of noise of an example.
+const testsPerExample = 1 << 8
+
+// test carries out one test. The test's turn distinguishes its noise from the noise of the seed's other tests.
+func (a *auditor) test(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
+	if turn >= testsPerExample {
+		return TestResult{}, fmt.Errorf("example %d: more than %d tests: take fewer confidence radii", index, testsPerExample)
+	}
+	stream := index*testsPerExample + turn
+	input, err := a.place(index, t)
+	if err != nil {
+		return TestResult{}, err
+	}
+	switch t.Kind {
+	case TestSlack:
+		return a.slack(ctx, seed, stream, t, input)
+	case TestConfidence:
+		return a.confidence(ctx, seed, stream, t, input, a.header.Screen)
+	case TestRight:
+		t.Class, t.Rival = t.Rival, t.Class
+		r, err := a.flip(ctx, seed, stream, t, input, a.header.Verify)
+		r.Votes, r.Against = r.Against, r.Votes
+		return r, err
+	default:
+		return a.flip(ctx, seed, stream, t, input, a.header.Verify)
+	}
+}
+
+// slack bounds the margin at an input from a fixed number of samples, and compares the bound with the margin that the
+// claimed radius needs.
+func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
+	n := a.header.Screen
+	p := &probe{stream: stream, input: input, first: n, most: n}
+	if err := a.sample(ctx, seed, p); err != nil {
+		return r, err
+	}
+	noise, second := a.run.Parameters.Law.Law(), a.run.Parameters.Margin != certify.FirstMargin
+	theorem := noise.First()
+	if second {
+		theorem = noise.Second()
+	}
+	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), count(p.votes, t.Rival)
+	margin := audit.Slack(noise, second, n, r.Votes, r.Against, a.level(t.Level, n))
+	// The radius is rounded down by at least four roundings, and so is the margin that it needs.
+	needed := theorem.Margin(t.Radius-t.Distance, a.run.Parameters.Sigma) * (1 - 0x1p-50)
+	if !math.IsInf(margin, 0) {
+		r.Margin = &margin
+	}
+	r.Rejected = margin < needed
+	return r, nil
+}

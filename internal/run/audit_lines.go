@@ -1,0 +1,192 @@
+package run
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// AuditLine is a line of audit.jsonl. A round of an example has two lines: first its tests are frozen, then a seed is
+// drawn, and the tests are verified with the noise of this seed. Round 0 tests the example itself. An example that
+// contradicts its certificate has a third line.
+type AuditLine struct {
+	Index int       `json:"index"`
+	Step  AuditStep `json:"step"`
+	Round int       `json:"round"`
+
+	// These fields are in frozen lines. SHA256 is of the tests.
+	SHA256 string      `json:"sha256,omitempty"`
+	Tests  []AuditTest `json:"tests,omitempty"`
+
+	// These fields are in verified lines.
+	Seed    *uint64      `json:"seed,omitempty"`
+	Results []TestResult `json:"results,omitempty"`
+
+	// Escalation is in escalated lines.
+	Escalation *Escalation `json:"escalation,omitempty"`
+}
+
+// AuditStep says what a line records.
+type AuditStep string
+
+// The steps.
+const (
+	Frozen    AuditStep = "frozen"
+	Verified  AuditStep = "verified"
+	Escalated AuditStep = "escalated"
+)
+
+// TestKind is the kind of a test.
+type TestKind string
+
+// The kinds of tests. A rejection means:
+const (
+	// TestWrong: at the example itself Rival is more probable than Class, the label.
+	TestWrong TestKind = "wrong"
+	// TestRight: at the example itself Class, the label, is more probable than Rival.
+	TestRight TestKind = "right"
+	// TestSlack: at the example itself the margin of Class over Rival is below what the radius Radius needs.
+	TestSlack TestKind = "slack"
+	// TestFlip: at Distance Rival is more probable than Class.
+	TestFlip TestKind = "flip"
+	// TestConfidence: at Distance the mean score of Class is outside [Lower, Upper], the claim for Radius.
+	TestConfidence TestKind = "confidence"
+)
+
+// AuditTest is a frozen test.
+type AuditTest struct {
+	Kind     TestKind `json:"kind"`
+	Distance float64  `json:"distance"` // of the input from the example, rounded up
+	Class    int      `json:"class"`
+	Rival    int      `json:"rival"` // −1: the samples without an answer
+	Radius   float64  `json:"radius,omitempty"`
+	Lower    float64  `json:"lower,omitempty"`
+	Upper    float64  `json:"upper,omitempty"`
+	Level    float64  `json:"level"` // before the part that finite words use
+	// Values is the input, as little-endian float32; absent for the example itself.
+	Values []byte `json:"values,omitempty"`
+}
+
+// TestResult is the result of a test.
+type TestResult struct {
+	Samples int64 `json:"samples"` // 0: the test was not reached
+	Votes   int64 `json:"votes"`   // for the class
+	Against int64 `json:"against"` // for the rival
+	// LogEvidence is the largest logarithm of the evidence so far, of tests that collect evidence.
+	LogEvidence float64 `json:"log_evidence,omitempty"`
+	// Margin is the upper bound on the margin that a slack test found; absent if infinite.
+	Margin   *float64 `json:"margin,omitempty"`
+	Rejected bool     `json:"rejected"`
+}
+
+// Escalation repeats a contradiction with fresh noise, at far smaller levels.
+type Escalation struct {
+	Seed       uint64  `json:"seed"` // of the noise that certified the example again
+	Alpha      float64 `json:"alpha"`
+	Prediction int     `json:"prediction"`
+	Radius     float64 `json:"radius"`
+	VerifySeed uint64  `json:"verify_seed"`
+	Gamma      float64 `json:"gamma"`
+	// Contradicted means that the fresh certificate is contradicted, too.
+	Contradicted bool `json:"contradicted"`
+}
+
+// hashTests returns the SHA-256, in hex, of the JSON of tests.
+func hashTests(tests []AuditTest) string {
+	text, err := json.Marshal(tests)
+	if err != nil {
+		panic(err) // finite numbers and bytes can be encoded
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// valid checks a line.
+func (l AuditLine) valid() error {
+	switch l.Step {
+	case Frozen:
+		if l.SHA256 != hashTests(l.Tests) {
+			return errors.New("sha256 is not of the tests")
+		}
+	case Verified:
+		if l.Seed == nil && len(l.Results) > 0 {
+			return errors.New("it has results and no seed")
+		}
+	case Escalated:
+		if l.Escalation == nil {
+			return errors.New("it has no escalation")
+		}
+	default:
+		return fmt.Errorf("step %q is unknown", l.Step)
+	}
+	return nil
+}
+
+// packValues encodes an input.
+func packValues(values []float32) []byte {
+	var b bytes.Buffer
+	_ = binary.Write(&b, binary.LittleEndian, values) // writing to a Buffer cannot fail
+	return b.Bytes()
+}
+
+// unpackValues decodes an input of n values.
+func unpackValues(packed []byte, n int) ([]float32, error) {
+	if len(packed) != 4*n {
+		return nil, fmt.Errorf("a frozen input has %d bytes, want %d", len(packed), 4*n)
+	}
+	values := make([]float32, n)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(packed[4*i:]))
+	}
+	return values, nil
+}
+
+// rounds are the lines of one example.
+type rounds struct {
+	tests     map[int][]AuditTest
+	results   map[int][]TestResult
+	escalated *Escalation
+}
+
+func newRounds() *rounds {
+	return &rounds{tests: map[int][]AuditTest{}, results: map[int][]TestResult{}}
+}
+
+// done reports whether a round is verified.
+func (r rounds) done(round int) bool {
+	_, ok := r.results[round]
+	return ok
+}
+
+// byExample sorts lines by example. Each verified line must follow its frozen line and fit it.
+func byExample(lines []AuditLine) (map[int]*rounds, error) {
+	all := map[int]*rounds{}
+	for _, l := range lines {
+		r := all[l.Index]
+		if r == nil {
+			r = newRounds()
+			all[l.Index] = r
+		}
+		tests, frozen := r.tests[l.Round]
+		switch l.Step {
+		case Frozen:
+			if frozen {
+				return nil, fmt.Errorf("example %d: round %d is frozen twice", l.Index, l.Round)
+			}
+			r.tests[l.Round] = l.Tests
+		case Verified:
+			if !frozen || r.done(l.Round) || len(tests) != len(l.Results) {
+				return nil, fmt.Errorf("example %d: the results of round %d are not of its tests", l.Index, l.Round)
+			}
+			r.results[l.Round] = l.Results
+		case Escalated:
+			r.escalated = l.Escalation
+		}
+	}
+	return all, nil
+}
