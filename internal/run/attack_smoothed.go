@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/binomial"
@@ -46,7 +47,7 @@ type AttackedNoise struct {
 }
 
 // AttackSmoothed attacks the smoothed classifier and writes the folder of the attack, if it has one.
-func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experiment.Console) (*Attacked, error) {
+func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experiment.Console) (r *Attacked, err error) {
 	base, err := p.settle()
 	if err != nil {
 		return nil, spec.BadInput(err)
@@ -66,7 +67,7 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	if err != nil {
 		return nil, err
 	}
-	defer closeSearch()
+	defer func() { err = errors.Join(err, closeSearch()) }()
 	s.Seed, s.Screen = e.Spec.Seed, p.N
 	s.Steps, s.Restarts, s.Samples = cmp.Or(p.Steps, s.Steps), cmp.Or(p.Restarts, s.Restarts), cmp.Or(p.Samples, s.Samples)
 	v := verification{
@@ -87,7 +88,7 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 		return nil, err
 	}
 	defer a.close()
-	r := base.result(e, stages, a.found)
+	r = base.result(e, stages, a.found)
 	r.Warnings = []attack.Warning{}
 	counted := *noise
 	for _, f := range a.found {
