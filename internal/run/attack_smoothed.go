@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 
 	"github.com/rscert/rscert/internal/attack"
@@ -45,7 +46,7 @@ type AttackedNoise struct {
 }
 
 // AttackSmoothed attacks the smoothed classifier and writes the folder of the attack, if it has one.
-func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experiment.Console) (*Attacked, error) {
+func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experiment.Console) (r *Attacked, err error) {
 	base, err := p.settle()
 	if err != nil {
 		return nil, spec.BadInput(err)
@@ -62,7 +63,7 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	if err != nil {
 		return nil, err
 	}
-	defer closeSearch()
+	defer func() { err = errors.Join(err, closeSearch()) }()
 	s.Seed, s.Screen = e.Spec.Seed, p.N
 	s.Steps, s.Restarts, s.Samples = cmp.Or(p.Steps, s.Steps), cmp.Or(p.Restarts, s.Restarts), cmp.Or(p.Samples, s.Samples)
 	base.Spec, base.Steps, base.Restarts = e.Spec, s.Steps, s.Restarts
@@ -86,7 +87,7 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	if err != nil {
 		return nil, err
 	}
-	r := base.result(e, found)
+	r = base.result(e, found)
 	r.Smoothed = &AttackedNoise{
 		Law: p.Spec.Law, Sigma: p.Spec.Sigma, Samples: s.Samples, Screen: s.Screen,
 		N: p.N, Alpha: p.Alpha, VerificationSeed: v.seed, Abstained: v.abstained,
