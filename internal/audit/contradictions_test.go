@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/law"
 )
 
@@ -120,5 +121,17 @@ func TestRightRunsAreNotAccused(t *testing.T) {
 	}
 	if accused > trials*level || accused < trials*level/10 {
 		t.Errorf("%d of %d right runs are accused at level %v", accused, trials, level)
+	}
+}
+
+// Each probability has half of γ.
+func TestSlackIsFormula(t *testing.T) {
+	want := binomial.UpperBound(70, 100, .05) - binomial.LowerBound(20, 100, .05)
+	if got := Slack(law.Gaussian, false, 100, 70, 20, .1); math.Abs(got-want) > 1e-12 || got < want {
+		t.Errorf("first margin at most %v, want %v", got, want)
+	}
+	want = law.High(law.Gaussian, binomial.UpperBound(70, 100, .05)) - law.Low(law.Gaussian, binomial.LowerBound(20, 100, .05))
+	if got := Slack(law.Gaussian, true, 100, 70, 20, .1); math.Abs(got-want) > 1e-12 || got < want {
+		t.Errorf("second margin at most %v, want %v", got, want)
 	}
 }
