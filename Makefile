@@ -128,6 +128,17 @@ test-race: tools
 test-plain: tools
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACE))")
 
+.PHONY: serve-load
+serve-load: onnxruntime tools ## load 'rscert serve' for three minutes and print latencies, throughput and memory
+	RSCERT_SERVE_LOAD=$(or $(LOAD),60s) $(GO) test -count 1 -v -timeout 20m -run 'TestServeLoad$$' ./cmd/rscert
+
+$(CACHE)/triton/ok: scripts/requirements-triton.txt
+	$(venv)
+
+.PHONY: serve-client
+serve-client: onnxruntime tools $(CACHE)/triton/ok ## ask 'rscert serve' with NVIDIA's tritonclient, from PyPI
+	RSCERT_TRITON_PYTHON=$(CACHE)/triton/bin/python $(GO) test -count 1 -v -run 'TestTritonClient$$' ./cmd/rscert
+
 .PHONY: slurm
 slurm: onnxruntime tools ## run a job array on a real Slurm, installing it if need be (as root, on Debian)
 	@command -v slurmctld slurmd munged >/dev/null || { apt-get update -qq && apt-get install -y -qq slurm-wlm munge; }

@@ -374,35 +374,130 @@ func (s *served) attack(rng *rand.Rand) {
 	}
 }
 
+// certifySpeed returns the samples per second of certify, and the processor time of a sample.
+func certifySpeed(t *testing.T) (samplesPerSecond float64, each time.Duration) {
+	t.Helper()
+	args := func(n string) []string {
+		return []string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
+			"--seed", "1", "--n", n, "--n0", "100", "--max", "20", "--quiet", "--out", filepath.Join(t.TempDir(), "run")}
+	}
+	var wall, processor [2]time.Duration // of a short run and a long one
+	for i, n := range []string{"100", "10000"} {
+		cmd, began := program(t, args(n)...), time.Now()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		wall[i], processor[i] = time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
+	}
+	const samples = 20 * (10000 - 100)
+	return samples / (wall[1] - wall[0]).Seconds(), (processor[1] - processor[0]) / samples
+}
+
 // TestServeLoad loads a server with 64 clients, then with the same clients of which 5 % of the requests are hostile.
 // Every good request is answered. With RSCERT_SERVE_LOAD it also prints the figures of docs/benchmarks.md.
 func TestServeLoad(t *testing.T) {
 	folder, length := servedRun(t), loadTime(t)
 	s := startServer(t, "--run", folder)
 	lone := s.load(t, 1, length, 0)
-	report := func(name string, l []time.Duration, samples float64) {
+	samples, processor := 0., 0.
+	report := func(name string, l []time.Duration) {
+		was, before := samples, processor
+		samples, processor = s.metric(t, "rscert_samples_total"), s.metric(t, "process_cpu_seconds_total")
+		drawn := samples - was
 		at := func(q float64) time.Duration {
 			return l[min(len(l)-1, int(q*float64(len(l))))].Round(10 * time.Microsecond)
 		}
-		t.Logf("%s: %d requests, %.0f requests/s, %.0f samples/s, p50 %v, p90 %v, p99 %v, RSS %.0f MB", name, len(l),
-			float64(len(l))/length.Seconds(), samples/length.Seconds(), at(.5), at(.9), at(.99), s.metric(t, "process_resident_memory_bytes")/1e6)
+		t.Logf("%s: %d requests, %.0f requests/s, %.0f samples/s, %.1f µs of the processor a sample, p50 %v, p90 %v, p99 %v, RSS %.0f MB",
+			name, len(l), float64(len(l))/length.Seconds(), drawn/length.Seconds(), (processor-before)/drawn*1e6, at(.5), at(.9), at(.99),
+			s.metric(t, "process_resident_memory_bytes")/1e6)
 	}
-	report("1 client", lone, s.metric(t, "rscert_samples_total"))
+	report("1 client", lone)
 	for _, c := range []struct {
 		name    string
 		hostile float64
 	}{{"64 clients", 0}, {"64 clients, 5 % hostile", .05}} {
-		before := s.metric(t, "rscert_samples_total")
 		l := s.load(t, 64, length, c.hostile)
 		if len(l) < 64 {
 			t.Errorf("%s: only %d answers", c.name, len(l))
 			continue
 		}
-		report(c.name, l, s.metric(t, "rscert_samples_total")-before)
+		report(c.name, l)
 	}
 	if err := s.terminate(t); err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, s.stderr)
 	}
+	if os.Getenv("RSCERT_SERVE_LOAD") != "" {
+		speed, each := certifySpeed(t)
+		t.Logf("certify: %.0f samples/s, %.1f µs of the processor a sample", speed, each.Seconds()*1e6)
+	}
+}
+
+// TestTritonClient asks a server with NVIDIA's tritonclient, from PyPI. 'make serve-client' installs it.
+func TestTritonClient(t *testing.T) {
+	python := os.Getenv("RSCERT_TRITON_PYTHON")
+	if python == "" {
+		t.Skip("RSCERT_TRITON_PYTHON names no Python with tritonclient; 'make serve-client' does")
+	}
+	s := startServer(t, "--run", servedRun(t), "--alpha", "1e-9")
+	out, err := exec.CommandContext(t.Context(), python, "../../scripts/serve_client.py", strings.TrimPrefix(s.root(), "http://"),
+		"mnist-cnn", "../../testdata/mnist/t10k-images-idx3-ubyte.gz").Output()
+	var r struct {
+		Classes, Votes [][]int
+		Radii          []float64
+	}
+	if err != nil || json.Unmarshal(out, &r) != nil || len(r.Classes) != 4 || len(r.Radii) != 2 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	images, _ := digits(t, 8)
+	_, want, err := s.infer(http.DefaultClient, images...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, classes := range r.Classes {
+		for i, k := range classes {
+			if k != want[i] && k >= 0 && want[i] >= 0 {
+				t.Errorf("digit %d: %d, want %d", i, k, want[i])
+			}
+		}
+	}
+	if r.Radii[0] < .1 || r.Votes[0][0] < 13 {
+		t.Errorf("radii %v, votes %v", r.Radii, r.Votes)
+	}
+}
+
+// TestSlowClients opens connections that send nothing, or a header byte by byte. The server closes them.
+func TestSlowClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the timeout of a header")
+	}
+	s := startServer(t, "--run", servedRun(t), "--connections", "3", "--read-timeout", "1s")
+	http.DefaultClient.CloseIdleConnections()
+	address := strings.TrimPrefix(s.root(), "http://")
+	var wait sync.WaitGroup
+	for k := range 3 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait.Go(func() {
+			defer conn.Close()
+			_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+			for k > 0 { // the first connection sends nothing
+				if _, err := conn.Write([]byte("X")); err != nil {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if _, err := io.Copy(io.Discard, conn); err != nil && k == 0 {
+				t.Errorf("connection %d was not closed: %v", k, err)
+			}
+		})
+	}
+	images, _ := digits(t, 1)
+	if status, _, err := s.infer(http.DefaultClient, images[0]); status != 200 || err != nil {
+		t.Errorf("behind slow clients: %d %v", status, err)
+	}
+	wait.Wait()
 }
 
 // TestServeKilled kills a server under load, by SIGKILL. The log holds every answer that a client received, in whole

@@ -17,7 +17,7 @@ import (
 // These maps hold the names that other programs and papers use for commands, flags and values.
 var (
 	commandsElsewhere = map[string]string{
-		"check": "certify", "predict": "certify", "run": "certify", "smooth": "certify",
+		"check": "certify", "run": "certify", "smooth": "certify",
 		"recertify": "radius", "votes": "radius", "attack": "acce", "calibration": "ce", "ece": "metrics",
 		"reliability": "metrics",
 		"isotonic":    "calibrate", "scale": "temperature", "info": "doctor", "env": "doctor", "version": "--version",
