@@ -26,7 +26,6 @@ type climbing struct {
 	velocity []float32 // with momentum
 	steps    int       // left
 	length   float64
-	checked  bool // whether the classifier gets x wrong is known
 }
 
 func (s *Search) newClimb(t *target, round int) ascent {

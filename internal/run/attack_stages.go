@@ -32,6 +32,9 @@ type AttackStage struct {
 
 // checkSettings refuses settings that the attack would not use.
 func (p *AttackPlan) checkSettings() error {
+	if !(p.Momentum >= 0) {
+		return param.Errorf("%s %v: want at least 0", param.Momentum, p.Momentum)
+	}
 	runs := make(map[attack.Method]bool)
 	for _, s := range p.Method.Stages() {
 		if runs[s.Method] {
@@ -54,8 +57,6 @@ func (p *AttackPlan) checkSettings() error {
 		return nil
 	}
 	switch {
-	case !(p.Momentum >= 0):
-		return param.Errorf("%s %v: want at least 0", param.Momentum, p.Momentum)
 	case p.Momentum > 0 && p.Method != attack.PGD:
 		return param.Errorf("%s: is for %s %s", param.Momentum, param.Attack, attack.PGD)
 	case p.Targeted && p.Method != attack.PGD:
