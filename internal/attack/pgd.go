@@ -23,8 +23,8 @@ type climbing struct {
 	s        *Search
 	target   *target
 	x        []float32
-	velocity []float32 // with momentum
-	steps    int       // left
+	velocity []float32 // sum of gradients; nil without momentum
+	steps    int       // number of steps left
 	length   float64
 }
 
