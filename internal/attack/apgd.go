@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// The constants of Auto-PGD, in the paper's names.
+// The constants of Auto-PGD. The comments give their names in the paper.
 const (
 	apgdMomentum = .75 // α: the share of the new direction in a step
-	apgdRho      = .75 // ρ: the share of steps that must improve the loss
+	apgdRho      = .75 // ρ: a checkpoint halves the step if fewer steps improved the loss
 )
 
-// autoClimb runs Auto-PGD (Croce & Hein 2020, algorithm 1) on all targets, round by round: gradient ascent with momentum
-// from a random start, with steps of 2ε at first. At checkpoints that come closer and closer the step is halved if
-// the loss has improved too rarely, and the ascent goes on from its best point.
+// autoClimb runs Auto-PGD (Croce & Hein 2020, algorithm 1) on all targets, round by round. Auto-PGD is gradient ascent
+// with momentum from a random start. The length of the first step is 2ε. A checkpoint halves the step if the loss has
+// improved too rarely, and the ascent then continues from its best point.
 func (s *Search) autoClimb(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {
@@ -38,17 +38,17 @@ func checkpoints(steps int) (all []int) {
 type autoClimbing struct {
 	s      *Search
 	target *target
-	checks []int // the checkpoints to come
+	checks []int // checkpoints not yet reached
 
 	x, previous        []float32
-	best, bestGradient []float32 // the point of the largest loss
+	best, bestGradient []float32 // the point with the largest loss so far
 	loss, bestLoss     float64
 	length             float64
-	steps              int // done
-	// Since the last checkpoint:
-	since, improved int     // steps, and those that improved the loss
-	bestBefore      float64 // bestLoss at the last checkpoint
-	halvedBefore    bool    // the last checkpoint halved the step
+	steps              int     // number of steps taken
+	since              int     // steps at the last checkpoint
+	improved           int     // number of steps since then that improved the loss
+	bestBefore         float64 // bestLoss at the last checkpoint
+	halvedBefore       bool    // the last checkpoint halved the step
 }
 
 func (s *Search) newAutoClimb(t *target, checks []int, round int) ascent {
@@ -95,8 +95,9 @@ func (c *autoClimbing) observe(wrong bool, loss float64, gradient []float32) (do
 	return false
 }
 
-// check halves the step and reports true if less than the share ρ of the steps since the last checkpoint improved the
-// loss, or if neither the step nor the largest loss has changed since then.
+// check halves the step if fewer than the share ρ of the steps since the last checkpoint improved the loss. It also
+// halves the step if neither the step nor the largest loss has changed since the last checkpoint. It reports whether it
+// halved the step.
 func (c *autoClimbing) check() bool {
 	rare := float64(c.improved) < apgdRho*float64(c.steps-c.since)
 	stuck := !c.halvedBefore && !(c.bestLoss > c.bestBefore)
@@ -127,8 +128,8 @@ func (c *autoClimbing) move(from, gradient []float32) {
 	c.steps++
 }
 
-// scatterFar moves x to a random point at distance Epsilon: along uniform noise for Linf, along normal noise for L2. It
-// projects.
+// scatterFar moves x to a random point at distance Epsilon and projects it. The direction is uniform noise for Linf and
+// normal noise for L2.
 func (s *Search) scatterFar(x []float32, t *target, round int) {
 	rng, noise, size := s.random(t, round), make([]float64, len(x)), 0.
 	for i := range noise {

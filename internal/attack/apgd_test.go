@@ -276,7 +276,7 @@ func TestTargets(t *testing.T) {
 			targets, restarts int
 			want              []int64
 			robust            bool
-		}{{2, 1, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
+		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
 			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5: the other 20 values
 			// together reach it, but no random start does.
 			model := &several{batch: 2, aims: make(map[int][]int64)}

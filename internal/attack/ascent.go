@@ -9,10 +9,11 @@ import (
 
 // ascent climbs the loss of one example.
 type ascent interface {
-	// point is the input at which the loss and its gradient are wanted next. After the ascent it is the candidate.
+	// point returns the input at which the ascent needs the loss and its gradient next. After the ascent it returns the
+	// candidate.
 	point() []float32
-	// observe tells the ascent the loss at its point, the gradient, and whether the classifier gets the point wrong. It
-	// moves on, and reports whether it is done. It may keep neither slice.
+	// observe takes the loss and the gradient at the point, and whether the classifier gets the point wrong. It then
+	// takes a step, and reports whether the ascent has ended. It must not keep the gradient.
 	observe(wrong bool, loss float64, gradient []float32) (done bool)
 }
 
@@ -49,13 +50,13 @@ func (s *Search) candidates(ctx context.Context, targets []*target, begin func(*
 	return all, scores, err
 }
 
-// drive runs the ascents of targets to their ends. Each ascent has a row of the gradient's batch; the next target takes
-// the row of an ascent that is done.
+// drive runs an ascent to its end for each target. Each ascent has a row of the gradient's batch. When an ascent ends,
+// the next target takes its row.
 func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent, begin func(*target) ascent) error {
 	n, d, m := s.Gradients.Examples(), len(targets[0].Values), s.Classifier.Classes()
 	x, scores, gradient, losses := make([]float32, n*d), make([]float32, n*m), make([]float32, n*d), make([]float32, n)
 	labels, aims := make([]int64, n), make([]int64, n)
-	var rows []int // the targets whose ascents run
+	var rows []int // by row, the index of the target
 	for next := 0; ; {
 		for ; next < len(targets) && len(rows) < n; next++ {
 			ascents[next] = begin(targets[next])

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// Check is the name of a test for results that mislead. Most are those of AutoAttack (Croce & Hein 2020; its checks.py).
+// Check is the name of a test for misleading results. AutoAttack makes these tests, too (Croce & Hein 2020, checks.py).
 type Check string
 
 // The checks.
 const (
-	// ZeroGradients: a step found a gradient of zero, so that it could not move the example.
+	// ZeroGradients: a gradient was zero, so the attack could not take a step along it.
 	ZeroGradients Check = "zero-gradients"
-	// ScoresBetter: an attack by scores alone broke examples that the attacks by gradients left standing.
+	// ScoresBetter: an attack that uses scores alone broke examples that attacks by gradients had left standing.
 	ScoresBetter Check = "scores-better"
 	// RandomScores: the scores of the same inputs change from run to run.
 	RandomScores Check = "random-scores"
@@ -29,8 +29,8 @@ type Warning struct {
 	Text     string `json:"text"`
 }
 
-// scoresBetterShare is the share of examples that attacks by scores may break after those by gradients. AutoAttack
-// takes it, too.
+// scoresBetterShare is the share of all examples that attacks by scores may break without a warning, after attacks by
+// gradients. AutoAttack has the same value.
 const scoresBetterShare = .002
 
 // Flat counts the examples at which a gradient was zero.
@@ -44,10 +44,10 @@ func Flat(found []Found) (examples int) {
 }
 
 // BrokenByScores counts the examples that attacks by scores alone broke after attacks by gradients had left them
-// standing. warn reports whether they are more than .2 % of all: gradients then mislead. stages are the attacks that
-// ran, in turn.
+// standing. The argument stages lists the attacks in the order in which they ran. The result warn is true if the count
+// is more than .2 % of all examples.
 func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
-	after := make(map[Method]bool) // attacks by scores with attacks by gradients before them
+	after := make(map[Method]bool) // marks attacks by scores that ran after an attack by gradients
 	gradients := false
 	for _, m := range stages {
 		after[m] = gradients && !m.UsesGradients()
@@ -61,15 +61,14 @@ func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 	return examples, float64(examples) > scoresBetterShare*float64(len(found))
 }
 
-// The check for random scores: how many examples it takes, and the change that it allows in scores divided by their
-// Euclidean norm.
+// These are the constants of Random.
 const (
-	RandomExamples = 64
-	randomChange   = 1e-4
+	RandomExamples = 64   // number of examples
+	randomChange   = 1e-4 // largest change of an example's scores, divided by their norm
 )
 
-// Random counts the examples whose scores, divided by their norm, change by more than 10⁻⁴ between two runs of the same
-// batches. It takes the first 64 examples.
+// Random runs the classifier twice on the first 64 examples. It divides an example's scores by their Euclidean norm, and
+// counts the examples for which the two results are more than 10⁻⁴ apart.
 func (s *Search) Random(ctx context.Context, examples []Example) (changed int, err error) {
 	var inputs [][]float32
 	for _, x := range examples[:min(len(examples), RandomExamples)] {

@@ -11,7 +11,7 @@ import (
 
 // The constants of FAB, from the paper's experiments and the authors' implementation.
 const (
-	fabBias      = .1   // α_max: the largest share of the step that starts at the example
+	fabBias      = .1   // α_max: the largest weight of the point reached from the example
 	fabOvershoot = 1.05 // η: a step goes this many times as far as the boundary
 	fabBackward  = .9   // β: a step back from an adversarial input keeps this share of the perturbation
 	fabStart     = .5   // the norm of a random start, as a share of ε
@@ -20,8 +20,9 @@ const (
 
 // fab runs the fast adaptive boundary attack, which looks for the smallest perturbation (Croce & Hein 2020b, algorithm
 // 1). Each step makes the logits linear at x, takes the nearest boundary between the label and another class, and goes
-// past it: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here d and d₀ lead from x and the example x₀ to the boundary in the box,
-// and α = min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
+// past it: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here d and d₀ lead from x and the example x₀ to the boundary in the
+// box, and α = min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards
+// x₀.
 //
 // A restart begins at a random input, and attacks only examples that nothing has broken before. With Targets, the
 // search steps to the boundary of one class in each round, which takes one gradient a step in place of one for each
@@ -39,13 +40,13 @@ func (s *Search) fab(ctx context.Context, targets []*target) error {
 // chase is FAB on one example.
 type chase struct {
 	*target
-	rivals []int     // the classes whose boundary with the label it may step to
-	x      []float32 // where it is
-	// The nearest boundary from x, where the logits are made linear: difference + slope·d = 0. slope is nil if no
-	// gradient tells.
+	rivals []int     // the classes whose boundary with the label a step may cross
+	x      []float32 // the current point
+	// The nearest boundary from x, if the logits were linear: all x + d with difference + slope·d = 0. away is its
+	// distance. slope is nil if all gradients are zero or no numbers.
 	slope            []float64
 	difference, away float64
-	// The closest adversarial input so far, and its distance; nil if there is none.
+	// The closest adversarial input so far, nil if there is none, and its distance.
 	best     []float32
 	distance float64
 }
@@ -62,8 +63,8 @@ func (s *Search) newChase(t *target, round int) *chase {
 	return c
 }
 
-// leap moves x, in place, by a random perturbation of norm ε/2, then into the box: uniform values for Linf, Gaussian for
-// L2.
+// leap moves x, in place, by a random perturbation of norm ε/2, then into the box: uniform values for Linf, Gaussian
+// for L2.
 func (s *Search) leap(x []float32, rng *rand.Rand) {
 	d := make([]float64, len(x))
 	for i := range d {
@@ -113,7 +114,7 @@ func (s *Search) advance(ctx context.Context, chases []*chase) error {
 	n, d := s.Gradients.Examples(), len(chases[0].x)
 	var x []float32
 	labels, rivals := make([]int64, n), make([]int64, n)
-	for row := range n { // copies of the last chase fill up
+	for row := range n { // copies of the last chase fill the batch
 		c := chases[min(row, len(chases)-1)]
 		x, labels[row] = append(x, c.x...), int64(c.Label)
 	}
@@ -158,7 +159,7 @@ func (s *Search) cross(c *chase) {
 		c.found.Flat++
 		return
 	}
-	gap, origin := -c.difference, -c.difference // of x and of the example
+	gap, origin := -c.difference, -c.difference // slope·d of the boundary, from x and from the example
 	for i, v := range c.slope {
 		origin += v * (float64(c.x[i]) - float64(c.Values[i]))
 	}
@@ -182,8 +183,8 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 	return z
 }
 
-// shrunk returns a moved towards x until the norm of the perturbation is this share of its norm: values beyond the norm
-// are cut for Linf, so that values at the box's ends keep their place; the whole is scaled for L2.
+// shrunk returns a moved towards x until the perturbation has this share of its norm. For L2 it scales the
+// perturbation. For Linf it limits each value's change, so that small changes, as at the box's ends, stay as they are.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
 		return t.between(x, a, share)
@@ -195,9 +196,9 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	return z
 }
 
-// closeIn looks for the boundary between each example and its closest adversarial input, and settles what is allowed.
-// It goes to where the margin would be zero if it were linear, and a little further, so that most of these inputs are
-// adversarial and none is far from the boundary.
+// closeIn is the final search: it looks for adversarial inputs between each example and its closest one, and settles
+// those within ε. Each step tries the point where the margin would be zero if it were linear, or rather a point
+// slightly beyond, so that it is mostly adversarial and close to the boundary.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32
@@ -237,17 +238,19 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	return nil
 }
 
-// sectionBeyond is the share of the rest of a section that a step of the final search goes past the boundary.
+// sectionBeyond says how far beyond the estimated boundary the final search looks, as a share of the way from there to
+// the section's outer end.
 const sectionBeyond = .01
 
-// section is the part, between an example and an adversarial input, that holds a boundary.
+// section is the range of norms, as shares of the norm of an adversarial input's perturbation, in which the final
+// search looks for a boundary.
 type section struct {
 	*chase
-	end          []float32 // x₀ + 1·(end − x₀)
-	inner, outer float64   // shares of the way from x₀ to end: right at inner, wrong at outer
-	right, wrong float64   // the margins there
+	end          []float32 // the adversarial input, share 1
+	inner, outer float64   // the classifier is right at share inner, wrong at share outer
+	right, wrong float64   // the margins at inner and at outer
 	at           []float32 // the input at outer
-	scores       []float32 // its scores
+	scores       []float32 // the scores at outer
 }
 
 // share returns where to look next.
@@ -259,7 +262,7 @@ func (c *section) share() float64 {
 	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)
 }
 
-// narrow puts an end of the section to the input at share.
+// narrow moves an end of the section to share, where the input has these scores.
 func (c *section) narrow(input, scores []float32) {
 	share, m := c.share(), margin(scores, c.Label)
 	if smoothing.Vote(scores) == c.Label {

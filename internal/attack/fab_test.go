@@ -10,11 +10,12 @@ import (
 
 // affine has the scores W·x + b of several classes, so that the distance to every other class is known.
 type affine struct {
-	w     [][]float64
-	b     []float64
-	batch int
-	zero  bool // its gradients are zero
-	calls int
+	w      [][]float64
+	b      []float64
+	batch  int
+	zero   bool // its gradients are zero
+	calls  int
+	rivals []int64 // of the first example, call by call
 }
 
 func newAffine(classes, values int) *affine {
@@ -57,6 +58,7 @@ type affineGradients struct{ *affine }
 
 func (a affineGradients) Run(ctx context.Context, x []float32, labels, rivals []int64, scores, differences, gradient []float32) error {
 	a.calls++
+	a.rivals = append(a.rivals, rivals[0])
 	d := a.InputLen()
 	for i := range labels {
 		at := x[i*d : (i+1)*d]
@@ -197,7 +199,7 @@ func TestFABBox(t *testing.T) {
 	}
 }
 
-// TestFABRivals: the targeted attack tries 9 of the other classes, with each restart.
+// TestFABRivals: the targeted attack tries 9 of the other classes with each restart, the largest score first.
 func TestFABRivals(t *testing.T) {
 	a := newAffine(12, 4)
 	all := a.examples(3, -1, 1)
@@ -208,6 +210,40 @@ func TestFABRivals(t *testing.T) {
 	}
 	if want := 9 * 4 * 2; a.calls != want {
 		t.Errorf("%d gradients of three examples, want %d", a.calls, want)
+	}
+	scores := make([]float32, 12)
+	if err := a.Run(t.Context(), all[0].Values, scores); err != nil {
+		t.Fatal(err)
+	}
+	for call, rival := range a.rivals {
+		if want := others(scores, all[0].Label)[call/8]; int(rival) != want {
+			t.Fatalf("gradient %d is towards class %d, want %d", call, rival, want)
+		}
+	}
+}
+
+// TestFABClosest: an adversarial input that is farther away than an earlier one does not replace it.
+func TestFABClosest(t *testing.T) {
+	inf := float32(math.Inf(1))
+	a := newAffine(2, 5)
+	s := a.search(FAB, Threat{L2, 100, -inf, inf})
+	x := a.examples(1, -1, 1)[0]
+	c := s.newChase(&target{Example: x, found: new(Found), others: []int{1 - x.Label}}, 0)
+	slope, difference := make([]float64, 5), a.score(1-x.Label, x.Values)-a.score(x.Label, x.Values)
+	near := slices.Clone(x.Values)
+	for i := range slope {
+		slope[i] = a.w[1-x.Label][i] - a.w[x.Label][i]
+	}
+	for i, d := range s.towards(x.Values, slope, -difference) {
+		near[i] += float32(1.01 * d)
+	}
+	c.best, c.distance = near, s.Distance(near, x.Values)
+	s.Steps = 1 // to 1.05 times the distance
+	if err := s.chase(t.Context(), []*chase{c}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(c.best, near) {
+		t.Errorf("%v replaces %v", c.best, near)
 	}
 }
 

@@ -80,8 +80,8 @@ func (n Norm) length(d []float64) float64 {
 	return most
 }
 
-// dual is the norm of a gradient g in which the hyperplane g·d = gap is |gap|/dual(g) away: the L1 norm for Linf, L2 for
-// L2.
+// dual is the norm of a gradient g in which the hyperplane g·d = gap is |gap|/dual(g) away: the L1 norm for Linf, L2
+// for L2.
 func (n Norm) dual(g []float32) float64 {
 	squares, sum := 0., 0.
 	for _, v := range g {

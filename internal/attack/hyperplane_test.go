@@ -43,7 +43,8 @@ func smallestLinf(t *testing.T, threat Threat, x []float32, w []float64, gap flo
 	return value, true
 }
 
-// dykstra projects x onto {z: w·(z − x) = gap} ∩ box by Dykstra's alternating projections, and returns the perturbation.
+// dykstra projects x onto {z: w·(z − x) = gap} ∩ box by Dykstra's alternating projections, and returns the
+// perturbation.
 func dykstra(threat Threat, x []float32, w []float64, gap float64) []float64 {
 	square := 0.
 	for _, v := range w {

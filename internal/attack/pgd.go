@@ -23,10 +23,9 @@ type climbing struct {
 	s        *Search
 	target   *target
 	x        []float32
-	velocity []float32 // with momentum
-	steps    int       // left
+	velocity []float32 // sum of gradients; nil without momentum
+	steps    int       // number of steps left
 	length   float64
-	checked  bool // whether the classifier gets x wrong is known
 }
 
 func (s *Search) newClimb(t *target, round int) ascent {

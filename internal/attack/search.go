@@ -17,7 +17,8 @@ import (
 type Classifier = smoothing.Classifier
 
 // Gradients gives the scores of Examples inputs, the losses of a loss function, and the gradient of each loss in its
-// input. targets are the classes that targeted attacks aim at; other losses ignore them. Several goroutines may run it.
+// input. The argument targets holds the classes that a targeted attack aims at; other losses ignore it. Several
+// goroutines may run it.
 type Gradients interface {
 	Examples() int
 	Run(ctx context.Context, x []float32, labels, targets []int64, scores, losses, gradient []float32) error
@@ -144,8 +145,8 @@ func others(scores []float32, label int) []int {
 	return all
 }
 
-// rounds calls f for each random start. A targeted attack has Restarts rounds for each of the Targets: the first ones
-// aim at the class with the largest score of the example itself, the next ones at the second class.
+// rounds calls f for each random start, while targets stand. A targeted attack has Restarts rounds for each of the
+// Targets. Its first rounds aim at the other class with the largest clean score, the next rounds at the second class.
 func (s *Search) rounds(targets []*target, f func(round int) error) error {
 	aims := max(1, min(s.Targets, s.Classifier.Classes()-1))
 	restarts := max(1, s.Restarts)

@@ -10,8 +10,8 @@ import (
 // firstShare is the share of an image that a square changes at first, p of the paper.
 const firstShare = .8
 
-// square runs the Square attack (Andriushchenko et al. 2020): each query changes a random part of the best input so far,
-// and keeps the change where the margin falls.
+// square runs the Square attack (Andriushchenko et al. 2020): each query changes a random part of the best input so
+// far, and keeps the change where the margin falls.
 func (s *Search) square(ctx context.Context, targets []*target) error {
 	walks := make([]*walk, len(targets))
 	for i, t := range targets {

@@ -12,10 +12,10 @@ const (
 	leastSide = 3
 )
 
-// proposeL2 returns the next input to try for L2 (Andriushchenko et al. 2020, algorithm 3). A query takes the
-// perturbation in two random windows, and what the norm leaves unused, and gives them to the first window: its
-// direction there plus a random one, of the form of twoBumps. The sign is random for each channel. The size of windows
-// follows the authors' implementation: sides are odd, and at least 3 where the image has room.
+// proposeL2 returns the next input to try for L2 (Andriushchenko et al. 2020, algorithm 3). A query draws two windows.
+// It moves the second window's share of the norm, and the norm that is still unused, into the first window. The new
+// perturbation there is the old direction plus twoBumps with a random sign for each channel. The sides of windows
+// follow the authors' implementation: they are odd, and at least 3 where the image has room.
 func (w *walk) proposeL2(s *Search, query int) []float32 {
 	if query == 0 {
 		return w.tile(s)
@@ -36,7 +36,8 @@ func (w *walk) proposeL2(s *Search, query int) []float32 {
 	return w.perturbed(s, d)
 }
 
-// tile returns the first input to try: about 5 by 5 tiles of the form of twoBumps, together of norm ε.
+// tile returns the first input to try: about 5 by 5 tiles, each of them twoBumps with a random sign for each channel.
+// The perturbation has norm ε.
 func (w *walk) tile(s *Search) []float32 {
 	d := make([]float64, len(w.Values))
 	height, width := max(1, w.height/firstTiles), max(1, w.width/firstTiles)
@@ -105,8 +106,8 @@ func (w *walk) within(channel int, r rectangle) []int {
 	return all
 }
 
-// gather moves, in one channel of the perturbation d, the norm from the window from into the window into, with a share
-// of the squared norm that was unused:
+// gather changes one channel of the perturbation d: it empties the window "from" and gives its norm to the window
+// "into", together with an unused squared norm:
 // ν ← (ρ·η + ν/‖ν‖)·√(‖d on both windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖,
 // where ν is d on into, η the form and ρ a random sign.
 func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {

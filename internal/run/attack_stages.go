@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// AttackStage holds the settings of one attack of a sequence, and what it left standing.
+// AttackStage holds the settings and the outcome of one attack of a sequence.
 type AttackStage struct {
 	Attack   attack.Method `json:"attack"`
 	Loss     grad.Loss     `json:"loss,omitempty"`
@@ -27,11 +27,14 @@ type AttackStage struct {
 	Targets  int           `json:"targets,omitempty"`
 	Restarts int           `json:"restarts"`
 	Broken   int           `json:"broken"`
-	Robust   Share         `json:"robust"` // after this attack and all before it
+	Robust   Share         `json:"robust"` // accuracy after this attack and all earlier ones
 }
 
 // checkSettings refuses settings that the attack would not use.
 func (p *AttackPlan) checkSettings() error {
+	if !(p.Momentum >= 0) {
+		return param.Errorf("%s %v: want at least 0", param.Momentum, p.Momentum)
+	}
 	runs := make(map[attack.Method]bool)
 	for _, s := range p.Method.Stages() {
 		if runs[s.Method] {
@@ -59,8 +62,6 @@ func (p *AttackPlan) checkSettings() error {
 		return nil
 	}
 	switch {
-	case !(p.Momentum >= 0):
-		return param.Errorf("%s %v: want at least 0", param.Momentum, p.Momentum)
 	case p.Momentum > 0 && p.Method != attack.PGD:
 		return param.Errorf("%s: is for %s %s", param.Momentum, param.Attack, attack.PGD)
 	case p.Targeted && p.Method != attack.PGD:
@@ -69,8 +70,8 @@ func (p *AttackPlan) checkSettings() error {
 	return nil
 }
 
-// stages returns the attacks of the plan with their settings, for a model with this number of classes. A preset leaves
-// out the attacks whose losses need more classes.
+// stages returns the attacks of the plan with their settings. If the model has too few classes for an attack's loss, a
+// preset leaves the attack out and warns, and other plans are refused.
 func (p *AttackPlan) stages(classes int) (all []AttackStage, warnings []attack.Warning, err error) {
 	for _, stage := range p.Method.Stages() {
 		settled := p.stage(stage, classes)
@@ -114,7 +115,7 @@ func (p *AttackPlan) stage(s attack.Stage, classes int) AttackStage {
 	return settled
 }
 
-// searches returns the stages' attacks, each behind the one before it.
+// searches returns the attack of the first stage. Its field Then leads to the later ones.
 func (p *AttackPlan) searches(ctx context.Context, e *experiment.Experiment, stages []AttackStage, g *gradients, console experiment.Console) (*attack.Search, error) {
 	var first *attack.Search
 	last := &first
@@ -135,12 +136,12 @@ func (p *AttackPlan) searches(ctx context.Context, e *experiment.Experiment, sta
 	return first, nil
 }
 
-// gradients are the gradients of an attack's losses. Attacks with the same loss share one.
+// gradients holds the open gradients. Attacks with the same loss share one.
 type gradients struct {
 	all []*fedGradients
 }
 
-// open opens the gradient of a stage's loss.
+// open returns the gradient of the stage's loss.
 func (g *gradients) open(ctx context.Context, e *experiment.Experiment, stage AttackStage, console experiment.Console) (*fedGradients, error) {
 	o := grad.Objective{Loss: stage.Loss, Targeted: stage.Targets > 0 && !stage.Loss.Pairs(), Examples: gradientExamples}
 	if e.Model().Settings().Independence != onnx.Proved {
@@ -161,7 +162,7 @@ func (g *gradients) open(ctx context.Context, e *experiment.Experiment, stage At
 	return f, nil
 }
 
-// Close frees all of them.
+// Close frees the gradients.
 func (g *gradients) Close() error {
 	var errs []error
 	for _, f := range g.all {
@@ -177,10 +178,10 @@ type fedGradients struct {
 	objective grad.Objective
 }
 
-// Examples is the number of inputs of a Run.
+// Examples is the number of inputs in a call of Run.
 func (f *fedGradients) Examples() int { return f.objective.Examples }
 
-// Run gives the scores, the losses and the gradients of the losses in examples' values.
+// Run computes the scores, the losses and the gradients of the losses in the values of the data.
 func (f *fedGradients) Run(ctx context.Context, values []float32, labels, targets []int64, scores, losses, gradient []float32) error {
 	d, inner := f.e.Model().InputLen(), make([]float32, len(gradient))
 	if err := f.Gradient.Run(ctx, feed(f.e, values), nil, f.classes(labels, targets), scores, losses, inner); err != nil {
@@ -192,7 +193,7 @@ func (f *fedGradients) Run(ctx context.Context, values []float32, labels, target
 	return nil
 }
 
-// classes returns the classes that the objective takes.
+// classes returns the classes in the objective's LabelShape.
 func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	if f.objective.Targeted {
 		return targets
@@ -226,7 +227,7 @@ func countStages(stages []AttackStage, found []attack.Found) {
 	}
 }
 
-// warnings returns what the checks say about the model and the outcome. random counts the examples with random scores.
+// warnings returns the checks that failed. The argument random is the number of examples with random scores.
 func warnings(e *experiment.Experiment, stages []AttackStage, found []attack.Found, random int) (all []attack.Warning) {
 	warn := func(check attack.Check, examples int, format string, args ...any) {
 		all = append(all, attack.Warning{Check: check, Examples: examples, Text: fmt.Sprintf(format, args...)})

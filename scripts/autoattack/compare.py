@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares 'rscert attack' with AutoAttack, torchattacks and ART; run by 'make autoattack'.
 
-All programs attack the same examples, within the same norms, on the same ONNX files; the Python programs take a PyTorch
-twin that onnx2torch makes. Prints the tables of docs/attacks.md, marked for studies/page. Each result stays in a file of
-the folder --cache, so that an interrupted comparison goes on.
+All programs attack the same examples of the same ONNX files, within the same norms. The Python programs attack a
+PyTorch twin, which onnx2torch makes. The script prints the tables of docs/attacks.md, marked for studies/page. It keeps
+each result in a file of the folder --cache, so that an interrupted comparison goes on.
 """
 
 import argparse
@@ -51,6 +51,7 @@ torch.set_num_threads(1)  # many small steps: more threads mostly wait for each 
 SEED = 1
 STAGES = ["apgd-ce", "apgd-t", "fab-t", "square"]  # of AutoAttack's version standard
 BATCH = 100
+NORMS = {"linf": "Linf", "l2": "L2"}
 CNN, RESNET, DENSE = "mnist-cnn", "cifar10_resnet_2b", "mnist-net_256x2"
 
 
@@ -67,8 +68,8 @@ def digits(count, shape):
 def cifar(count):
     """The first CIFAR-10 test images of the JPEG copy, in [0, 1], channels first."""
     table = pyarrow.parquet.read_table(SHARED / "data" / "cifar10-jpeg" / "test.parquet").slice(0, count).to_pydict()
-    images = [np.asarray(Image.open(io.BytesIO(image["bytes"])).convert("RGB")) for image in table["image"]]
-    return np.stack(images).transpose(0, 3, 1, 2).astype(np.float32) / np.float32(255), np.array(table["label"], np.int64)
+    images = np.stack([np.asarray(Image.open(io.BytesIO(i["bytes"])).convert("RGB")) for i in table["image"]])
+    return images.transpose(0, 3, 1, 2).astype(np.float32) / np.float32(255), np.array(table["label"], np.int64)
 
 
 class Twin(torch.nn.Module):
@@ -135,7 +136,7 @@ def autoattack(case, norm, epsilon, attacks):
     """Robust accuracies after each attack of a sequence, by the authors' AutoAttack."""
     with tempfile.TemporaryDirectory() as folder:
         log, standard = Path(folder) / "log", attacks == STAGES
-        attack = AutoAttack(case.twin, norm={"linf": "Linf", "l2": "L2"}[norm], eps=epsilon, seed=SEED, device="cpu",
+        attack = AutoAttack(case.twin, norm=NORMS[norm], eps=epsilon, seed=SEED, device="cpu",
                             version="standard" if standard else "custom", log_path=str(log),
                             attacks_to_run=[] if standard else attacks)
         attack.apgd.n_restarts = 1
@@ -150,16 +151,20 @@ def autoattack(case, norm, epsilon, attacks):
 
 def torchattacks_apgd(case, norm, epsilon):
     x, y = case.tensors()
-    attack = torchattacks.APGD(case.twin, norm={"linf": "Linf", "l2": "L2"}[norm], eps=epsilon, steps=100, n_restarts=1, seed=SEED, loss="ce")
-    return {"apgd-ce": case.robust(torch.cat([attack(a, b) for a, b in zip(x.split(BATCH), y.split(BATCH))]), norm, epsilon)}
+    attack = torchattacks.APGD(case.twin, norm=NORMS[norm], eps=epsilon, steps=100, n_restarts=1, seed=SEED, loss="ce")
+    adversarial = torch.cat([attack(a, b) for a, b in zip(x.split(BATCH), y.split(BATCH))])
+    return {"apgd-ce": case.robust(adversarial, norm, epsilon)}
 
 
 def art_apgd(case, norm, epsilon):
     np.random.seed(SEED)
-    classifier = PyTorchClassifier(case.twin, torch.nn.CrossEntropyLoss(), case.x.shape[1:], 10, clip_values=(0, 1), device_type="cpu")
-    attack = AutoProjectedGradientDescent(classifier, norm=np.inf if norm == "linf" else 2, eps=epsilon, eps_step=2 * epsilon,
-                                          max_iter=100, nb_random_init=1, batch_size=BATCH, loss_type="cross_entropy", verbose=False)
-    return {"apgd-ce": case.robust(torch.from_numpy(attack.generate(case.x, np.eye(10)[case.y])), norm, epsilon)}
+    classifier = PyTorchClassifier(case.twin, torch.nn.CrossEntropyLoss(), case.x.shape[1:], 10, clip_values=(0, 1),
+                                   device_type="cpu")
+    attack = AutoProjectedGradientDescent(classifier, norm={"linf": np.inf, "l2": 2}[norm], eps=epsilon,
+                                          eps_step=2 * epsilon, max_iter=100, nb_random_init=1, batch_size=BATCH,
+                                          loss_type="cross_entropy", verbose=False)
+    adversarial = torch.from_numpy(attack.generate(case.x, np.eye(10)[case.y]))
+    return {"apgd-ce": case.robust(adversarial, norm, epsilon)}
 
 
 def rscert(binary, case, norm, epsilon, attack, extra=()):
@@ -178,7 +183,7 @@ def rscert(binary, case, norm, epsilon, attack, extra=()):
             wrong = int((case.twin(x).argmax(1) != torch.from_numpy(found["y"])).sum())
     shares = {stage["attack"]: stage["robust"]["share"] for stage in result["stages"]}
     distances = [row["distance"] for row in result["results"] if "distance" in row]
-    return shares | {"found": len(distances), "wrong": wrong, "mean distance": float(np.mean(distances)) if distances else 0}
+    return shares | {"found": len(distances), "wrong": wrong}
 
 
 def measured(folder, key, measure):
@@ -210,16 +215,18 @@ def single_rows(binary, folder, cases, plan):
     queries = ("--steps", 5000)
     for name, norm, epsilon, text in plan:
         case, key = cases[name], f"{name} {len(cases[name].y)} {norm} {epsilon}"
-        for attack, programs in {
-            "apgd-ce": {"AutoAttack": lambda: autoattack(case, norm, epsilon, ["apgd-ce"]), "torchattacks": lambda: torchattacks_apgd(case, norm, epsilon),
-                        "ART": lambda: art_apgd(case, norm, epsilon), "rscert": lambda: rscert(binary, case, norm, epsilon, "apgd-ce")},
-            "fab-t": {"AutoAttack": lambda: autoattack(case, norm, epsilon, ["fab-t"]), "rscert": lambda: rscert(binary, case, norm, epsilon, "fab-t")},
-            "square": {"AutoAttack": lambda: autoattack(case, norm, epsilon, ["square"]),
-                       "rscert": lambda: rscert(binary, case, norm, epsilon, "square", queries)},
-        }.items():
-            r = {program: measured(folder, f"{key} {attack} {program}", run).get(attack) for program, run in programs.items()}
-            cells = " | ".join(percent(r.get(program)) for program in ("AutoAttack", "torchattacks", "ART", "rscert"))
-            yield f"| {name} | {len(case.y)} | {norm} ≤ {text} | {attack} | {cells} |"
+        for attack in ("apgd-ce", "fab-t", "square"):
+            extra = queries if attack == "square" else ()
+            programs = {"AutoAttack": lambda: autoattack(case, norm, epsilon, [attack]),
+                        "torchattacks": lambda: torchattacks_apgd(case, norm, epsilon),
+                        "ART": lambda: art_apgd(case, norm, epsilon),
+                        "rscert": lambda: rscert(binary, case, norm, epsilon, attack, extra)}
+            cells = []
+            for program, run in programs.items():
+                left_out = attack != "apgd-ce" and program in ("torchattacks", "ART")
+                r = {} if left_out else measured(folder, f"{key} {attack} {program}", run)
+                cells.append(percent(r.get(attack)))
+            yield f"| {name} | {len(case.y)} | {norm} ≤ {text} | {attack} | {' | '.join(cells)} |"
 
 
 STANDARD = [
@@ -263,8 +270,9 @@ def main():
     print("| model | examples | norm | attack | AutoAttack | torchattacks | ART | rscert |")
     print("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: |")
     print("\n".join(single))
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "torchattacks", "adversarial-robustness-toolbox"))
-    print(f"\nMeasured {' to '.join(days)} on {machine()}, with other work on the machine: the seconds are rough. {packages}.")
+    packages = ("torch", "torchattacks", "adversarial-robustness-toolbox")
+    print(f"\nMeasured {' to '.join(days)} on {machine()}, load average {os.getloadavg()[2]:.0f} at the end, with")
+    print(", ".join(f"{name} {version(name)}" for name in packages) + ".")
     print(f"The twins' logits differ from ONNX Runtime's by at most {error:.1g}. PyTorch gets {wrong} of the {found}")
     print("adversarial inputs wrong that rscert found.")
     print("\n<!-- end: autoattack -->")

@@ -26,7 +26,7 @@ const (
 	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
 	DLR Loss = "dlr"
 	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). It needs four
-	// classes. Labels holds y and t of each example. It is DLR's form for targeted attacks, not a choice of its own.
+	// classes. Labels holds y and t of each example. Users choose DLR, and targeted attacks take this form.
 	TargetedDLR Loss = "dlr-targeted"
 	// Difference is z_t − z_y for a class t, whose boundary with y FAB steps to. Labels holds y and t of each example. It
 	// is no choice of users.
