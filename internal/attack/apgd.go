@@ -39,6 +39,8 @@ type autoClimbing struct {
 	s      *Search
 	target *target
 	checks []int // checkpoints not yet reached
+	// keepsOn means that it goes on where the classifier gets a point wrong.
+	keepsOn bool
 
 	x, previous        []float32
 	best, bestGradient []float32 // the point with the largest loss so far
@@ -65,7 +67,7 @@ func (s *Search) newAutoClimb(t *target, checks []int, round int) ascent {
 func (c *autoClimbing) point() []float32 { return c.x }
 
 func (c *autoClimbing) observe(wrong bool, loss float64, gradient []float32) (done bool) {
-	if wrong {
+	if wrong && !c.keepsOn {
 		return true
 	}
 	if c.steps > 0 && loss > c.loss {

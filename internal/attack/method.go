@@ -36,6 +36,14 @@ const (
 	ACE Method = "ace"
 	// PGDConf maximises the confidence in a wrong class (Stutz et al. 2020).
 	PGDConf Method = "pgd-conf"
+	// APGDConf maximises it by Auto-PGD.
+	APGDConf Method = "apgd-conf"
+	// APGDConfT maximises the confidence in several classes in turn by Auto-PGD.
+	APGDConfT Method = "apgd-conf-t"
+	// SquareConf maximises the confidence in a wrong class by random squares.
+	SquareConf Method = "square-conf"
+	// AAConf is Stutz's AutoAttack for confidences.
+	AAConf Method = "aa-conf"
 )
 
 // mostTargets is the number of classes that targeted attacks aim at, as in AutoAttack.
@@ -83,6 +91,13 @@ var definitions = []definition{
 		norms: both, steps: 100, run: (*Search).ace, confidence: true},
 	{name: PGDConf, what: "maximises the confidence in a wrong class", gradients: true, loss: grad.Confidence,
 		norms: both, steps: 1000, run: (*Search).raise, confidence: true},
+	{name: APGDConf, what: "the same by Auto-PGD", gradients: true, loss: grad.Confidence,
+		norms: both, steps: 1000, run: (*Search).autoRaise, confidence: true},
+	{name: APGDConfT, what: "apgd-conf, aims at up to nine classes in turn", gradients: true, loss: grad.CrossEntropy, targets: mostTargets,
+		norms: both, steps: 1000, run: (*Search).autoRaise, confidence: true},
+	{name: SquareConf, what: "the same by random squares, without gradients", norms: both, steps: 5000, run: (*Search).squareRaise, confidence: true},
+	{name: AAConf, what: "AutoAttack for confidences: apgd-conf, apgd-conf-t and square-conf in turn; the best input counts",
+		preset: []Stage{{APGDConf, 1000}, {APGDConfT, 1000}, {SquareConf, 5000}}},
 }
 
 // Methods lists all attacks.

@@ -6,9 +6,16 @@ import (
 	"testing"
 )
 
-// TestPGDConfLinear: on a linear model of two classes the largest confidence in the other class is at the edge of the
-// ball, also for examples that are wrong already.
-func TestPGDConfLinear(t *testing.T) {
+// TestRaiseLinear: on a linear model of two classes the largest confidence in the other class is at the edge of the
+// ball, also for examples that are wrong already. The attacks by gradients reach it.
+func TestRaiseLinear(t *testing.T) {
+	for _, method := range []Method{PGDConf, APGDConf, APGDConfT} {
+		testRaiseLinear(t, method, 2e-3)
+	}
+	testRaiseLinear(t, SquareConf, .15)
+}
+
+func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()
 		all, distances := examplesOf(l, 40, norm)
@@ -18,8 +25,8 @@ func TestPGDConfLinear(t *testing.T) {
 			}
 		}
 		const epsilon = .6
-		s := newSearch(l, PGDConf, norm, epsilon)
-		s.Gradients, s.Steps, s.StepSize, s.Restarts = softmaxGradients{l, 3, true}, 200, epsilon/10, 2
+		s := newSearch(l, method, norm, epsilon)
+		s.Gradients, s.Steps, s.StepSize, s.Restarts, s.Targets = softmaxGradients{l, 3, true}, 400, epsilon/10, 2, method.Targets()
 		found, err := s.Run(t.Context(), all)
 		if err != nil {
 			t.Fatal(err)
@@ -31,17 +38,62 @@ func TestPGDConfLinear(t *testing.T) {
 				toward = reach + z
 			}
 			want, a := max(sigmoid(toward), sigmoid(-toward)), f.Altered[0]
-			if math.Abs(a.Confidence-want) > 2e-3 || a.Distance > epsilon {
-				t.Errorf("%s: confidence %g, want %g; distance %g", norm, a.Confidence, want, a.Distance)
+			if math.Abs(a.Confidence-want) > tolerance || a.Distance > epsilon {
+				t.Errorf("%s %s: confidence %g, want %g; distance %g", method, norm, a.Confidence, want, a.Distance)
 			}
 			broken := f.Correct() && distances[i] < epsilon-1e-3
-			if near := math.Abs(distances[i]-epsilon) < 1e-3; !near && (f.Adversarial != nil) != broken {
-				t.Errorf("%s: distance %g, broken %v", norm, distances[i], f.Adversarial != nil)
+			if near := math.Abs(distances[i]-epsilon) < tolerance; !near && (f.Adversarial != nil) != broken {
+				t.Errorf("%s %s: distance %g, broken %v", method, norm, distances[i], f.Adversarial != nil)
 			}
 			if f.Adversarial != nil && (f.Class == f.Label || !slices.Equal(f.Adversarial, a.Values) || f.Distance != a.Distance) {
 				t.Errorf("%s: %+v", norm, f)
 			}
 		}
+	}
+}
+
+// TestRaiseSequence: after several attacks in turn each example has the best input of all, and the first attack that
+// broke it has its name on it.
+func TestRaiseSequence(t *testing.T) {
+	l := newLinear()
+	all, _ := examplesOf(l, 30, Linf)
+	search := func(method Method, steps int) *Search {
+		s := newSearch(l, method, Linf, .6)
+		s.Gradients, s.Steps, s.Restarts, s.Targets = softmaxGradients{l, 4, true}, steps, 1, method.Targets()
+		return s
+	}
+	run := func(s *Search) []Found {
+		found, err := s.Run(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	weak, strong := run(search(SquareConf, 5)), run(search(APGDConf, 300))
+	both := search(SquareConf, 5)
+	both.Then = search(APGDConf, 300)
+	better, first := 0, 0
+	for i, f := range run(both) {
+		value := func(f Found) float64 { // the probability of the class beside the label
+			if a := f.Altered[0]; a.Class == f.Label {
+				return 1 - a.Confidence
+			}
+			return f.Altered[0].Confidence
+		}
+		if value(f) != max(value(weak[i]), value(strong[i])) {
+			t.Errorf("example %d: %g of %g and %g", i, value(f), value(weak[i]), value(strong[i]))
+		}
+		if value(strong[i]) > value(weak[i]) {
+			better++
+		}
+		if weak[i].Adversarial != nil {
+			if first++; f.By != SquareConf {
+				t.Errorf("example %d was broken by %s first", i, f.By)
+			}
+		}
+	}
+	if better == 0 || first == 0 {
+		t.Errorf("%d better, %d broken at first", better, first)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/experiment"
@@ -43,7 +44,7 @@ func (p *AttackPlan) checkSettings() error {
 		runs[s.Method] = true
 	}
 	for m := range runs {
-		if m.ChangesConfidence() && !p.Method.Single() {
+		if m.ChangesConfidence() && strings.Contains(p.Method.String(), ",") {
 			return param.Errorf("%s %s: %s changes confidences, and runs alone", param.Attack, p.Method, m)
 		}
 	}
@@ -107,6 +108,10 @@ func (p *AttackPlan) stage(s attack.Stage, classes int) AttackStage {
 		settled.Restarts = p.Restarts
 	case attack.ACE:
 		settled.StepSize = cmp.Or(p.StepSize, attack.ACERate)
+	case attack.APGDConf:
+		settled.Restarts = cmp.Or(p.Restarts, attack.ConfRestarts)
+	case attack.APGDConfT:
+		settled.Restarts = p.Restarts
 	case attack.PGDConf:
 		settled.Restarts = cmp.Or(p.Restarts, attack.ConfRestarts)
 		settled.StepSize = cmp.Or(p.StepSize, attack.ConfStep(p.Threat))
