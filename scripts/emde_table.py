@@ -16,20 +16,22 @@ import platform
 import subprocess
 import sys
 import tempfile
-import time
 from datetime import date
 from pathlib import Path
 
 import numpy as np
+import onnxruntime as ort
 import torch
 from torch.nn.functional import cross_entropy, softmax
 
 from train_cifar import network
 
 KINDS = ("standard", "adversarial")
-SETTINGS = ((-1, "label"), (1, "label"), (-1, "prediction"), (1, "prediction"))
 SYMBOL = {"label": "y", "prediction": "ŷ"}
 BINS = 15
+EPSILON = 8 / 255
+# Table 1 of Emde et al. for CIFAR-10 and 8/255: no attack, (−1, y), (+1, y), (−1, ŷ), (+1, ŷ).
+PUBLISHED = {"standard": (3.06, 2.49, 18.79, 5.19, 11.87), "adversarial": (20.69, 21.84, 23.51, 11.92, 25.59)}
 
 
 def adaptive_ece(confidence, correct):
@@ -119,11 +121,87 @@ def load(folder, kind):
     return model.eval().requires_grad_(False)
 
 
-def rscert(args, kind, attack, examples, *more):
-    """The document of 'rscert attack --json' on the first examples."""
+def rscert(args, kind, attack, examples, out):
+    """The document of 'rscert attack --json' on the first test images."""
+    command = [args.rscert, "attack", "--model", args.folder / f"{kind}.onnx", "--data", args.folder / "test.npz"]
+    command += ["--norm", "linf", "--eps", EPSILON, "--attack", attack, "--seed", 1, "--max", examples]
+    command += ["--select", "first", "--quiet", "--json", "--out", out / f"{kind}-{attack}"]
+    print(kind, attack, file=sys.stderr)
+    return json.loads(subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def check_inputs(session, folder, name, x):
+    """Stop if an input that rscert stored is too far away or has another class, by ONNX Runtime in Python."""
+    with np.load(folder / f"{name}.npz") as arrays:
+        altered = arrays["x"].reshape(x.shape)
+    if np.abs(altered.astype(np.float64) - x).max() > EPSILON or altered.min() < 0 or altered.max() > 1:
+        sys.exit(f"{folder}: {name} has an input that is not allowed")
+    before, after = (session.run(None, {"image": rows})[0].argmax(1) for rows in (x, altered))
+    if not np.array_equal(before, after):
+        sys.exit(f"{folder}: {name} changed {np.sum(before != after)} classes")
+
+
+def calibration(args, kind, x, y, out):
+    """The rows of a network: ECE and AdaECE by rscert, AdaECE by the PyTorch attack and by its literal variant."""
+    found = rscert(args, kind, "ace", len(x), out)["confidences"]
+    model, session = load(args.folder, kind), ort.InferenceSession(args.folder / f"{kind}.onnx", providers=["CPUExecutionProvider"])
+    torch_x, torch_y = torch.from_numpy(x), torch.from_numpy(y)
+    logits = session.run(None, {"image": x})[0]
+    confidence = softmax(torch.from_numpy(logits).double(), 1).max(1).values.numpy()
+    clean = adaptive_ece(confidence, logits.argmax(1) == y)
+    before = found["before"]
+    rows = [("none", before["accuracy"], before["ece"], before["ada_ece"], clean, clean)]
+    for after in found["after"]:
+        check_inputs(session, out / f"{kind}-ace", after["name"], x)
+        eta, omega = after["eta"], after["omega"]
+        print(kind, eta, omega, "in PyTorch", file=sys.stderr)
+        others = [torch_ace(model, torch_x, torch_y, eta, omega, EPSILON, stop) for stop in (False, True)]
+        rows.append((f"({eta:+d}, {SYMBOL[omega]})".replace("-", "−"), after["accuracy"], after["ece"], after["ada_ece"], *others))
+    return rows
+
+
+def print_calibration(tables):
+    """Table 1, both networks below each other."""
+    print("<!-- made: ace -->\n")
+    print("| network | setting | accuracy | ECE | AdaECE | AdaECE, PyTorch | AdaECE, stopping | AdaECE, Emde et al. |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for kind, rows in tables.items():
+        for (setting, *figures), published in zip(rows, PUBLISHED[kind]):
+            shown = " | ".join(f"{100 * v:.2f}" for v in figures)
+            print(f"| {kind} | {setting} | {shown} | {published} |")
+    print("\n<!-- end: ace -->")
+
+
+def print_robustness(args, out):
+    """Robust accuracies, with their intervals."""
+    print("<!-- made: cifar-robust -->\n")
+    print("| network | accuracy | `fgsm` | `pgd` | `square` |\n| --- | ---: | ---: | ---: | ---: |")
+    for kind in KINDS:
+        found = [rscert(args, kind, attack, args.attacked, out) for attack in ("fgsm", "pgd", "square")]
+        shares = [found[0]["accuracy"], *(f["robust"] for f in found)]
+        shown = " | ".join(f"{100 * s['share']:.1f} [{100 * s['low']:.1f}, {100 * s['high']:.1f}]" for s in shares)
+        print(f"| {kind} | {shown} |")
+    print("\n<!-- end: cifar-robust -->", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rscert", default="bin/rscert")
+    parser.add_argument("--folder", type=Path, required=True, help="the folder that train_cifar.py wrote")
+    parser.add_argument("--examples", type=int, default=1000, help="the number of images whose confidence is attacked")
+    parser.add_argument("--attacked", type=int, default=500, help="the number of images for robust accuracy")
+    args = parser.parse_args()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    with np.load(args.folder / "test.npz") as arrays:
+        x, y = arrays["x"][: args.examples].astype(np.float32) / 255, arrays["y"][: args.examples]
     with tempfile.TemporaryDirectory() as scratch:
-        command = [args.rscert, "attack", "--model", args.folder / f"{kind}.onnx", "--data", args.folder / "test.npz"]
-        command += ["--norm", "linf", "--eps", repr(args.eps), "--attack", attack, "--seed", "1", "--max", examples]
-        command += ["--select", "first", "--quiet", "--json", "--out", Path(scratch) / "attack", *more]
-        print(*command[:2], kind, attack, file=sys.stderr)
-        return json.loads(subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE).stdout)
+        print_robustness(args, Path(scratch))
+        print_calibration({kind: calibration(args, kind, x, y, Path(scratch)) for kind in KINDS})
+    print("<!-- made: cifar-where -->\n")
+    print(f"`make emde-table`, {date.today():%-d %B %Y}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores;")
+    print(f"PyTorch {torch.__version__}, ONNX Runtime {ort.__version__}.")
+    print("\n<!-- end: cifar-where -->")
+
+
+if __name__ == "__main__":
+    main()

@@ -157,7 +157,7 @@ def settings(args):
 
 
 def export(model, path):
-    """Write the model in one file, and return its accuracy's session."""
+    """Write the model in one file, and return a session of ONNX Runtime that runs it."""
     example = torch.zeros(2, 3, 32, 32)
     torch.onnx.export(
         model.eval(), (example,), path, input_names=["image"], output_names=["logits"], dynamic_shapes=({0: "batch"},), external_data=False
@@ -184,7 +184,8 @@ def main():
     model = network()
     train(model, torch.from_numpy(x), torch.from_numpy(y), args)
     session = export(model, args.out / f"{args.kind}.onnx")
-    found = np.concatenate([session.run(None, {"image": rows.astype(np.float32) / 255})[0].argmax(1) for rows in np.array_split(test_x, 20)])
+    batches = [rows.astype(np.float32) / 255 for rows in np.array_split(test_x, 20)]
+    found = np.concatenate([session.run(None, {"image": rows})[0].argmax(1) for rows in batches])
     print(f"{args.kind}: accuracy on {len(test_y)} test images {np.mean(found == test_y):.4f}")
 
 
