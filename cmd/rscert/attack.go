@@ -10,6 +10,7 @@ import (
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/graph/grad"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/spec"
@@ -18,7 +19,11 @@ import (
 // attackOptions are the flags of attack beside those of the experiment.
 type attackOptions struct {
 	plan        run.AttackPlan
+	methods     []attack.Method
 	box         []float64
+	plots       []string
+	plotSize    picture.Size
+	verify      string
 	json, quiet bool
 }
 
@@ -38,9 +43,11 @@ itself confirms every success. Results do not depend on --batch or --threads.
 
 The methods:
 ` + attackList() + `
-fgsm and pgd need the model's gradients, which rscert writes as an ONNX graph. Where an
-operator has no gradient the error names it; square works on every model. Attacks by
-gradients can fail on a model that hides its gradients: compare them with square.
+All but square need the model's gradients, which rscert writes as an ONNX graph. Where
+an operator has no gradient the error names it; square works on every model. Attacks by
+gradients can fail on a model that hides its gradients. rscert then prints a warning.
+
+--attack takes several names: each attack runs on the examples that the earlier ones left.
 
 --out makes a folder: attack.json, with the parameters and the result of each example,
 and adversarial.npz, with the inputs found (x) and their labels (y), in the order of
@@ -48,6 +55,8 @@ attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
+  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack standard --max 1000
+  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack apgd-ce,square
   rscert attack --model forest.onnx --data table.csv --norm linf --eps 0.2 --box=-inf,inf --attack square`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,15 +89,24 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	choiceVar(f, &p.Threat.Norm, "norm", attack.Linf, attack.Norms, "norm of the perturbation: "+attack.Norms.String())
 	f.Float64Var(&p.Threat.Epsilon, "eps", 0, "largest norm `E` of a perturbation, in the units of the data")
 	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` of the data's values; without limits: --box=-inf,inf; default: 0,1")
-	choiceVar(f, &p.Method, "attack", attack.PGD, attack.Methods, attack.Methods.Described())
+	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn: "+attack.Methods.Described())
 	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "what fgsm and pgd make large: "+grad.Losses.Described())
-	integerVar(f, &p.Steps, "steps", 0, "steps of pgd, or queries of square; 0 = 40 steps, 1000 queries")
+	integerVar(f, &p.Steps, "steps", 0, "steps of pgd and apgd, or queries of square; 0 = 40 of pgd, 100 of apgd, 1000 queries")
 	f.Float64Var(&p.StepSize, "step-size", 0, "length of a step of pgd; 0 = 2.5·eps/steps")
-	integerVar(f, &p.Restarts, "restarts", 1, "random starts of pgd")
+	f.Float64Var(&p.Momentum, "momentum", 0, "pgd: share of the earlier gradients that each step keeps, usually 0.9 or 1; 0 = none")
+	f.BoolVar(&p.Targeted, "targeted", false, "pgd: aim at up to nine other classes in turn, the largest score first; any wrong class counts")
+	integerVar(f, &p.Restarts, "restarts", 0, "random starts of pgd and apgd, for each class that they aim at, and of pgd-conf; 0 = 1, of pgd-conf 10")
 	f.StringVar(&p.Out, "out", "", "new `folder` for the result and the adversarial inputs")
+	f.BoolVar(&p.Resume, "resume", false, "go on with the attack in the folder; start it if there is none")
+	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder: example, change and adversarial input")
+	f.StringVar(&o.verify, "verify", "", "replay the finished attack in this `folder` instead")
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
 	group(cmd, "The attack")
+	integerVar(f, &p.Bins, "bins", run.DefaultAttackBins, "number of bins of the calibration errors")
+	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagrams before and under ace or pgd-conf to this .svg, .png or .pdf `file`")
+	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of --plot in centimetres")
+	group(cmd, "Attacks on confidence")
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; default: drawn from the system and recorded")
@@ -109,6 +127,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 		if len(o.box) != 2 {
 			return badInputf("--box %v: want LOW,HIGH", o.box)
 		}
+		p.Method = attack.Sequence(o.methods...)
 		p.Threat.Low, p.Threat.High = float32(o.box[0]), float32(o.box[1])
 		if !tf32 {
 			return nil
@@ -118,8 +137,21 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 }
 
 func runAttack(ctx context.Context, s streams, o attackOptions) error {
+	if o.verify != "" {
+		return verifyAttack(ctx, s, o)
+	}
+	formats, err := pictureFormats(o.plots, o.plan.Spec.Model, o.plan.Spec.Data)
+	if err != nil {
+		return err
+	}
+	if len(formats) > 0 && !o.plan.Method.ChangesConfidence() {
+		return badInputf("--plot: is for attacks on confidence, --attack %s or %s", attack.ACE, attack.PGDConf)
+	}
 	found, err := run.Attack(ctx, o.plan, s.console(o.quiet))
 	if err != nil {
+		return err
+	}
+	if err := o.plot(formats, found); err != nil {
 		return err
 	}
 	if o.json {
@@ -129,25 +161,65 @@ func runAttack(ctx context.Context, s streams, o attackOptions) error {
 }
 
 func writeAttack(w io.Writer, r *run.Attacked) error {
-	how := fmt.Sprintf("%s, %d steps", r.Attack, r.Steps)
-	switch r.Attack {
-	case attack.FGSM:
-		how = fmt.Sprintf("%s, loss %s", r.Attack, r.Loss)
-	case attack.PGD:
-		how = fmt.Sprintf("%s, loss %s, %d steps of %.3g, random starts: %d", r.Attack, r.Loss, r.Steps, r.StepSize, r.Restarts)
-	case attack.Square:
-		how = fmt.Sprintf("%s, %d queries", r.Attack, r.Steps)
+	how := string(r.Attack)
+	if len(r.Stages) == 1 {
+		how = describeAttack(r.Stages[0])
 	}
 	fmt.Fprintf(w, "%s on %s, %s ≤ %g, values in [%s, %s], seed %d\n\n", how, r.Model.File, r.Norm, r.Epsilon, r.Box[0], r.Box[1], r.Seed)
-	for _, line := range []struct {
+	type line struct {
 		name string
 		run.Share
-	}{{"accuracy", r.Accuracy}, {"robust accuracy, at most", r.Robust}} {
+	}
+	lines := []line{{"accuracy", r.Accuracy}}
+	if len(r.Stages) > 1 {
+		for _, stage := range r.Stages {
+			lines = append(lines, line{"  after " + string(stage.Attack), stage.Robust})
+		}
+	}
+	if r.Attack != attack.ACE { // ACE keeps every class
+		lines = append(lines, line{"robust accuracy, at most", r.Robust})
+	}
+	for _, line := range lines {
 		fmt.Fprintf(w, "%-25s %.4f  [%.4f, %.4f]  %d of %d\n", line.name, line.Share.Share, line.Low, line.High, line.Count, r.Examples)
 	}
+	if r.Confidences != nil {
+		fmt.Fprintln(w)
+		if err := tabulateConfidences(r.Confidences).WriteText(w); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(w, "\nIntervals: Clopper–Pearson, %g %%, for examples drawn like these.\n", 100*r.Level)
-	if r.ZeroGradients > 0 {
-		fmt.Fprintf(w, "The gradient was zero at %d examples: the model may hide its gradients; compare --attack square.\n", r.ZeroGradients)
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning.Text)
 	}
 	return nil
+}
+
+// describeAttack returns an attack with the settings that it used.
+func describeAttack(s run.AttackStage) string {
+	how := string(s.Attack)
+	if s.Loss != "" {
+		how += ", loss " + string(s.Loss)
+	}
+	switch s.Attack {
+	case attack.FGSM:
+		return how
+	case attack.PGD:
+		how += fmt.Sprintf(", %d steps of %.3g", s.Steps, s.StepSize)
+	case attack.ACE:
+		return how + fmt.Sprintf(", %d steps, learning rate %g", s.Steps, s.StepSize)
+	case attack.PGDConf:
+		return how + fmt.Sprintf(", %d steps of %.3g at first, random starts: %d", s.Steps, s.StepSize, s.Restarts)
+	case attack.Square:
+		return how + fmt.Sprintf(", %d queries", s.Steps)
+	default:
+		how += fmt.Sprintf(", %d steps", s.Steps)
+	}
+	if s.Momentum > 0 {
+		how += fmt.Sprintf(", momentum %g", s.Momentum)
+	}
+	if s.Targets > 0 {
+		how += fmt.Sprintf(", classes aimed at: %d", s.Targets)
+	}
+	return how + fmt.Sprintf(", random starts: %d", s.Restarts)
 }

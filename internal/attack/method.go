@@ -3,11 +3,13 @@ package attack
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/graph/grad"
 )
 
-// Method is the name of an attack.
+// Method is the name of an attack, of a preset or, with commas between names, of a sequence of several.
 type Method string
 
 // The attacks.
@@ -16,24 +18,63 @@ const (
 	FGSM Method = "fgsm"
 	// PGD takes many steps along the gradient from a random start (Madry et al. 2018).
 	PGD Method = "pgd"
+	// APGDCE is Auto-PGD, which chooses its steps itself, on the cross-entropy (Croce & Hein 2020).
+	APGDCE Method = "apgd-ce"
+	// APGDDLR is Auto-PGD on the difference of logits ratio.
+	APGDDLR Method = "apgd-dlr"
+	// APGDT is Auto-PGD on the targeted difference of logits ratio.
+	APGDT Method = "apgd-t"
 	// Square changes random squares and uses scores alone (Andriushchenko et al. 2020).
 	Square Method = "square"
+	// Standard is AutoAttack's preset of that name (Croce & Hein 2020).
+	Standard Method = "standard"
+	// ACE changes confidences and keeps every class (Emde et al. 2025, equation 2).
+	ACE Method = "ace"
+	// PGDConf maximises the confidence in a wrong class (Stutz et al. 2020).
+	PGDConf Method = "pgd-conf"
 )
+
+// mostTargets is the number of classes that targeted attacks aim at, as in AutoAttack.
+const mostTargets = 9
 
 // definition says what an attack is, needs and does. An attack is one file and one definition.
 type definition struct {
 	name      Method
-	what      string // a line of help
-	gradients bool   // it uses gradients
+	what      string    // a line of help
+	gradients bool      // it uses gradients
+	loss      grad.Loss // "": the user's choice
+	targets   int       // classes that it aims at; 0: none
 	norms     []Norm
 	steps     int // where the user gives none
 	run       func(*Search, context.Context, []*target) error
+	preset    []Stage // in place of run
+	// confidence: it changes confidences. It also attacks the examples that are wrong already.
+	confidence bool
 }
 
+// Stage is an attack of a sequence.
+type Stage struct {
+	Method Method
+	Steps  int // 0: the method's own number
+}
+
+var both = []Norm{Linf, L2}
+
 var definitions = []definition{
-	{FGSM, "one step along the gradient", true, []Norm{Linf, L2}, 1, (*Search).climb},
-	{PGD, "many steps, from random starts", true, []Norm{Linf, L2}, 40, (*Search).climb},
-	{Square, "random squares, without gradients, for linf", false, []Norm{Linf}, 1000, (*Search).square},
+	{name: FGSM, what: "one step along the gradient", gradients: true, norms: both, steps: 1, run: (*Search).climb},
+	{name: PGD, what: "many steps, from random starts", gradients: true, norms: both, steps: 40, run: (*Search).climb},
+	{name: APGDCE, what: "Auto-PGD: chooses its steps itself; cross-entropy", gradients: true, loss: grad.CrossEntropy,
+		norms: both, steps: 100, run: (*Search).autoClimb},
+	{name: APGDDLR, what: "Auto-PGD, difference of logits ratio", gradients: true, loss: grad.DLR,
+		norms: both, steps: 100, run: (*Search).autoClimb},
+	{name: APGDT, what: "Auto-PGD, aims at up to nine classes in turn", gradients: true, loss: grad.TargetedDLR, targets: mostTargets,
+		norms: both, steps: 100, run: (*Search).autoClimb},
+	{name: Square, what: "random squares, without gradients, for linf", norms: []Norm{Linf}, steps: 1000, run: (*Search).square},
+	{name: Standard, what: "AutoAttack: apgd-ce, apgd-t and square in turn", preset: []Stage{{APGDCE, 100}, {APGDT, 100}, {Square, 5000}}},
+	{name: ACE, what: "changes confidences and keeps every class, to harm calibration", gradients: true, loss: grad.CrossEntropy,
+		norms: both, steps: 100, run: (*Search).ace, confidence: true},
+	{name: PGDConf, what: "maximises the confidence in a wrong class", gradients: true, loss: grad.Confidence,
+		norms: both, steps: 1000, run: (*Search).raise, confidence: true},
 }
 
 // Methods lists all attacks.
@@ -47,7 +88,7 @@ func names() []Method {
 	return all
 }
 
-// definition returns the attack's definition. The method must be one of Methods.
+// definition returns the definition of an attack or a preset. The method must be one of Methods.
 func (m Method) definition() definition {
 	return definitions[slices.IndexFunc(definitions, func(d definition) bool { return d.name == m })]
 }
@@ -57,14 +98,74 @@ func (m Method) String() string { return string(m) }
 // MarshalText writes the method.
 func (m Method) MarshalText() ([]byte, error) { return []byte(m), nil }
 
-// UnmarshalText reads a method.
-func (m *Method) UnmarshalText(text []byte) error { return Methods.Unmarshal(text, m) }
+// UnmarshalText reads a method, or a sequence of several.
+func (m *Method) UnmarshalText(text []byte) error {
+	for name := range strings.SplitSeq(string(text), ",") {
+		var one Method
+		if err := Methods.Unmarshal([]byte(name), &one); err != nil {
+			return err
+		}
+	}
+	*m = Method(text)
+	return nil
+}
 
-// UsesGradients reports whether the attack needs gradients.
-func (m Method) UsesGradients() bool { return m.definition().gradients }
+// Sequence returns the method that runs methods in turn, each on the examples that the earlier ones left standing.
+func Sequence(methods ...Method) Method {
+	names := make([]string, len(methods))
+	for i, m := range methods {
+		names[i] = string(m)
+	}
+	return Method(strings.Join(names, ","))
+}
 
-// Norms returns the norms in which the attack can bound a perturbation.
-func (m Method) Norms() []Norm { return m.definition().norms }
+// Stages returns the attacks that the method runs in turn: itself, if it is a single one.
+func (m Method) Stages() (all []Stage) {
+	for name := range strings.SplitSeq(string(m), ",") {
+		d := Method(name).definition()
+		if d.preset == nil {
+			d.preset = []Stage{{Method: d.name}}
+		}
+		all = append(all, d.preset...)
+	}
+	return all
+}
 
-// DefaultSteps is the number of steps or queries of an attack whose user gives none.
+// Single reports whether the method is one attack, not a sequence of several.
+func (m Method) Single() bool { return len(m.Stages()) == 1 }
+
+// UsesGradients reports whether the method needs gradients.
+func (m Method) UsesGradients() bool {
+	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().gradients })
+}
+
+// Loss returns the loss that a single attack raises: chosen where the attack lets users choose. The argument targeted
+// says that the attack aims at classes.
+func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
+	d := m.definition()
+	switch {
+	case !d.gradients:
+		return ""
+	case d.loss != "":
+		return d.loss
+	case chosen == grad.DLR && targeted:
+		return grad.TargetedDLR
+	}
+	return chosen
+}
+
+// Targets returns the number of classes that a single attack aims at: 0 for none.
+func (m Method) Targets() int { return m.definition().targets }
+
+// Norms returns the norms in which the method can bound a perturbation.
+func (m Method) Norms() []Norm {
+	return slices.DeleteFunc(slices.Clone(Norms.Values()), func(n Norm) bool {
+		return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return !slices.Contains(s.Method.definition().norms, n) })
+	})
+}
+
+// DefaultSteps is the number of steps or queries of a single attack whose user gives none.
 func (m Method) DefaultSteps() int { return m.definition().steps }
+
+// ChangesConfidence reports whether the attack changes confidences. Found.Confidence and Found.Altered are then set.
+func (m Method) ChangesConfidence() bool { return m.definition().confidence }

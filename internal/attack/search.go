@@ -1,10 +1,13 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/rscert/rscert/internal/smoothing"
@@ -13,11 +16,11 @@ import (
 // Classifier gives scores. Several goroutines may run it, and an example's scores do not depend on its batch.
 type Classifier = smoothing.Classifier
 
-// Gradients gives the scores of Examples inputs with labels, and the gradient of a loss in each input. Several
-// goroutines may run it.
+// Gradients gives the scores of Examples inputs, the losses of a loss function, and the gradient of each loss in its
+// input. targets are the classes that targeted attacks aim at; other losses ignore them. Several goroutines may run it.
 type Gradients interface {
 	Examples() int
-	Run(ctx context.Context, x []float32, labels []int64, scores, gradient []float32) error
+	Run(ctx context.Context, x []float32, labels, targets []int64, scores, losses, gradient []float32) error
 }
 
 // Example is an input to attack.
@@ -31,9 +34,14 @@ type Found struct {
 	Index, Label int
 	Clean        int       // class of the example itself, −1 for none
 	Adversarial  []float32 // nil: the example is wrong already, or no perturbation was found
+	By           Method    // the attack that found Adversarial
 	Class        int       // class of Adversarial
 	Distance     float64   // of Adversarial, rounded up
 	Flat         int       // steps whose gradient was zero
+	// These are set by attacks that change confidences: the largest probability without attack, and the altered inputs,
+	// for ACE one for each of Settings.
+	Confidence float64
+	Altered    []Altered
 }
 
 // Correct reports whether the classifier is right on the example itself.
@@ -49,18 +57,23 @@ type Search struct {
 	Classifier Classifier
 	Gradients  Gradients // of methods that use them
 	Shape      []int     // of an example
-	Steps      int       // of PGD; queries of Square
+	Steps      int       // of PGD and Auto-PGD; queries of Square
 	StepSize   float64   // of PGD
-	Restarts   int       // of PGD
+	Momentum   float64   // of PGD; 0: none
+	Targets    int       // number of classes that an attack aims at in turn; 0: none
+	Restarts   int       // random starts, for each of the Targets
+	Then       *Search   // attacks the examples that this one leaves standing; nil: no other attack
 	Seed       uint64
 	Workers    int
-	Progress   func(done int) // called with the number of examples settled; may be nil
+	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use it.
+	Probabilities bool
+	Progress      func(done int) // called with the number of examples settled; may be nil
 }
 
 // Run attacks the examples. Their values must be in the box.
 func (s *Search) Run(ctx context.Context, examples []Example) ([]Found, error) {
 	found := make([]Found, len(examples))
-	group := max(1, s.Workers) * max(s.Classifier.Batch(), 1) // bounds the memory
+	group := s.workers() * max(s.Classifier.Batch(), 1) // bounds the memory
 	for i := 0; i < len(examples); i += group {
 		j := min(i+group, len(examples))
 		if err := s.group(ctx, examples[i:j], found[i:j]); err != nil {
@@ -83,21 +96,78 @@ func (s *Search) group(ctx context.Context, examples []Example, found []Found) e
 	if err != nil {
 		return err
 	}
+	definition := s.Method.definition()
 	var targets []*target
 	for i, x := range examples {
 		found[i] = Found{Index: x.Index, Label: x.Label, Clean: smoothing.Vote(scores[i])}
-		if found[i].Correct() {
-			targets = append(targets, &target{Example: x, found: &found[i]})
+		if definition.confidence {
+			if found[i].Clean < 0 {
+				return fmt.Errorf("example %d: the model gives no class, so it has no confidence", x.Index)
+			}
+			found[i].Confidence = s.confidence(scores[i])
+		}
+		if found[i].Correct() || definition.confidence {
+			targets = append(targets, &target{Example: x, found: &found[i], others: others(scores[i], x.Label)})
 		}
 	}
-	return s.Method.definition().run(s, ctx, targets)
+	for a := s; a != nil; a = a.Then {
+		rest := targets // attacks on confidence go on where the class is wrong
+		if !definition.confidence {
+			rest = standing(targets)
+		}
+		if err := a.Method.definition().run(a, ctx, rest); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // target is an example that is still right.
 type target struct {
 	Example
-	found *Found
+	found  *Found
+	others []int // the other classes, largest score of the example itself first
+	aim    int   // the class that a targeted attack aims at
+	// highest is the logarithm of the largest probability of a wrong class at found.Altered, for attacks that raise it.
+	highest float64
 }
+
+// others returns all classes but the label, the largest score first.
+func others(scores []float32, label int) []int {
+	all := make([]int, 0, len(scores))
+	for k := range scores {
+		if k != label {
+			all = append(all, k)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	return all
+}
+
+// rounds calls f for each random start. A targeted attack has Restarts rounds for each of the Targets: the first ones
+// aim at the class with the largest score of the example itself, the next ones at the second class.
+func (s *Search) rounds(targets []*target, f func(round int) error) error {
+	aims := max(1, min(s.Targets, s.Classifier.Classes()-1))
+	restarts := max(1, s.Restarts)
+	for round := range aims * restarts {
+		rest := standing(targets)
+		if len(rest) == 0 {
+			return nil
+		}
+		for _, t := range rest {
+			if s.Targets > 0 {
+				t.aim = t.others[round/restarts]
+			}
+		}
+		if err := f(round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workers is the number of goroutines that run the model.
+func (s *Search) workers() int { return max(1, s.Workers) }
 
 // random returns the example's own random numbers: they do not depend on which examples are attacked beside it.
 func (s *Search) random(t *target, restart int) *rand.Rand {
@@ -110,12 +180,18 @@ func (s *Search) settle(t *target, candidate, scores []float32) error {
 	if class == t.Label {
 		return nil
 	}
+	distance, err := s.allowed(t, candidate)
+	t.found.Adversarial, t.found.By, t.found.Class, t.found.Distance = candidate, s.Method, class, distance
+	return err
+}
+
+// allowed returns the distance of a candidate from its example. A candidate that the threat does not allow is an error.
+func (s *Search) allowed(t *target, candidate []float32) (float64, error) {
 	distance := s.Distance(candidate, t.Values)
 	if _, outside := s.Outside(candidate); outside || !(distance <= s.Epsilon) {
-		return errors.New("a perturbation is larger than allowed: please report this")
+		return 0, errors.New("a perturbation is larger than allowed: please report this")
 	}
-	t.found.Adversarial, t.found.Class, t.found.Distance = candidate, class, distance
-	return nil
+	return distance, nil
 }
 
 // standing returns the targets that nothing has broken.
@@ -152,7 +228,7 @@ func (s *Search) scores(ctx context.Context, inputs [][]float32) ([][]float32, e
 func (s *Search) parallel(n, piece int, f func(i, j int) error) error {
 	var wait sync.WaitGroup
 	pieces := (n + piece - 1) / piece
-	errs, slots := make([]error, pieces), make(chan struct{}, max(1, s.Workers))
+	errs, slots := make([]error, pieces), make(chan struct{}, s.workers())
 	for k := range pieces {
 		slots <- struct{}{}
 		wait.Go(func() {

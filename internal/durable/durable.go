@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -93,7 +94,7 @@ func replace(path string, data []byte, was fs.FileInfo) error {
 	if was == nil {
 		return WriteIn(root, name, data, newMode)
 	}
-	return writeIn(root, name, data, 0o600, func(f *os.File) error {
+	return writeIn(root, name, writerOf(data), 0o600, func(f *os.File) error {
 		if owner, ok := was.Sys().(*syscall.Stat_t); ok {
 			_ = f.Chown(int(owner.Uid), int(owner.Gid)) // only root may change the owner of a file
 		}
@@ -104,10 +105,25 @@ func replace(path string, data []byte, was fs.FileInfo) error {
 // WriteIn writes a file in a folder, as WriteFile does, but it follows no link: it replaces whatever has the name. The
 // umask limits the mode.
 func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
+	return StreamIn(root, name, mode, writerOf(data))
+}
+
+// StreamIn does what WriteIn does, with the data that the function writes.
+func StreamIn(root *os.Root, name string, mode fs.FileMode, data func(io.Writer) error) error {
 	return writeIn(root, name, data, mode, func(*os.File) error { return nil })
 }
 
-func writeIn(root *os.Root, name string, data []byte, mode fs.FileMode, adapt func(*os.File) error) (err error) {
+// writerOf returns a function that writes data.
+func writerOf(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+func writeIn(
+	root *os.Root, name string, data func(io.Writer) error, mode fs.FileMode, adapt func(*os.File) error,
+) (err error) {
 	temporary := Temporary + rand.Text()
 	f, err := root.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
@@ -119,7 +135,7 @@ func writeIn(root *os.Root, name string, data []byte, mode fs.FileMode, adapt fu
 			_ = root.Remove(temporary)
 		}
 	}()
-	if _, err = f.Write(data); err != nil {
+	if err = data(f); err != nil {
 		return err
 	}
 	if err = adapt(f); err != nil {

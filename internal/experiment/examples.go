@@ -123,7 +123,7 @@ func (e *Experiment) Record() runfolder.Run {
 // DrawNoisy writes the first example with noise to a PNG file. Values are clipped to [0,1].
 func (e *Experiment) DrawNoisy(path string) error {
 	shape := e.data.Shape()
-	if !drawable(shape) {
+	if !Drawable(shape) {
 		return spec.BadInputf("%s %s: examples of shape %v are no images of 1 or 3 channels", param.CheckImage, path, shape)
 	}
 	example, err := e.data.Example(e.positions[0])

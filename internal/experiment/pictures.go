@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"math"
 
 	"github.com/rscert/rscert/internal/dataset"
@@ -48,7 +49,7 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 		return fmt.Errorf("%s: %w: its SHA-256 is %.12s…, run.json has "+
 			"%.12s…", path, ErrOtherData, p.data.SHA256(), p.run.Data.SHA256)
 	}
-	if !drawable(shape) {
+	if !Drawable(shape) {
 		return fmt.Errorf("%s: examples of shape %v are no images of 1 or 3 channels", path, shape)
 	}
 	if p.run.Parameters.Noise == spec.Float {
@@ -79,8 +80,8 @@ func (p *Pictures) Draw(index int) (input, noisy image.Image, err error) {
 // Close closes the data set.
 func (p *Pictures) Close() error { return p.data.Close() }
 
-// drawable reports whether values of this shape are an image.
-func drawable(shape []int) bool { return len(shape) == 3 && (shape[0] == 1 || shape[0] == 3) }
+// Drawable reports whether values of this shape are an image of 1 or 3 channels.
+func Drawable(shape []int) bool { return len(shape) == 3 && (shape[0] == 1 || shape[0] == 3) }
 
 // drawRGB converts values [C,H,W] to an image. It clips the values to [0,1].
 func drawRGB(values []float32, shape []int) image.Image {
@@ -117,4 +118,30 @@ func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Strea
 		input.Perturb(dst, s, 0)
 	}
 	return err
+}
+
+// DrawAttacked makes an image of an example, the change that an attack made to it, and the attacked example, side by
+// side. Grey is no change. Changes are multiplied so that the largest one reaches black or white. Values are clipped to
+// [0,1]. The shape must be Drawable.
+func DrawAttacked(example, attacked []float32, shape []int) image.Image {
+	most := float32(0)
+	for i, v := range example {
+		most = max(most, attacked[i]-v, v-attacked[i])
+	}
+	change := make([]float32, len(example))
+	for i, v := range example {
+		change[i] = .5
+		if most > 0 {
+			change[i] += (attacked[i] - v) / (2 * most)
+		}
+	}
+	const gap = 1
+	w := shape[2] + gap
+	joined := image.NewRGBA(image.Rect(0, 0, 3*w-gap, shape[1]))
+	draw.Draw(joined, joined.Bounds(), image.White, image.Point{}, draw.Src)
+	for k, values := range [][]float32{example, change, attacked} {
+		at := image.Rect(k*w, 0, k*w+shape[2], shape[1])
+		draw.Draw(joined, at, drawRGB(values, shape), image.Point{}, draw.Src)
+	}
+	return joined
 }

@@ -17,6 +17,19 @@ func NewArchiveWriter(w io.Writer) *ArchiveWriter { return &ArchiveWriter{zip.Ne
 // Write adds an array of the given shape, such as "x" for numpy.load(…)["x"].
 func Write[T float32 | float64 | int64](a *ArchiveWriter, name string, shape []int, values []T) error {
 	kind := map[string]string{"float32": "<f4", "float64": "<f8", "int64": "<i8"}[fmt.Sprintf("%T", *new(T))]
+	w, err := a.begin(name, kind, shape)
+	if err != nil {
+		return err
+	}
+	return binary.Write(w, binary.LittleEndian, values)
+}
+
+// BeginFloat32 adds an array whose values the caller then writes, as little-endian float32 numbers.
+func (a *ArchiveWriter) BeginFloat32(name string, shape []int) (io.Writer, error) {
+	return a.begin(name, "<f4", shape)
+}
+
+func (a *ArchiveWriter) begin(name, kind string, shape []int) (io.Writer, error) {
 	var sizes strings.Builder
 	for _, n := range shape {
 		fmt.Fprintf(&sizes, "%d, ", n)
@@ -26,13 +39,11 @@ func Write[T float32 | float64 | int64](a *ArchiveWriter, name string, shape []i
 	text += strings.Repeat(" ", 63-(before+len(text))%64) + "\n"
 	w, err := a.zip.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: zip.Store})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	head := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(text)))
-	if _, err := w.Write(append(head, text...)); err != nil {
-		return err
-	}
-	return binary.Write(w, binary.LittleEndian, values)
+	_, err = w.Write(append(head, text...))
+	return w, err
 }
 
 // Close ends the archive.

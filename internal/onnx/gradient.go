@@ -22,7 +22,7 @@ type Gradient struct {
 	names             grad.Attached
 	scores, gradient  string // outputs
 	in, noise, labels ort.Shape
-	out               ort.Shape // of the scores
+	losses, out       ort.Shape // out: of the scores
 	onHost            error
 }
 
@@ -80,7 +80,7 @@ func (m *Model) differentiate(ctx context.Context, o grad.Objective) (*onnxpb.Mo
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &Gradient{names: names, scores: scores, in: shape, labels: ort.NewShape(int64(o.Examples))}
+	g := &Gradient{names: names, scores: scores, in: shape, labels: ort.NewShape(o.LabelShape()...), losses: ort.NewShape(int64(o.Examples))}
 	g.out = slices.Concat(shape[:len(shape)-len(m.sample)], m.row)
 	if names.Noise != "" {
 		g.in = slices.Concat(ort.NewShape(int64(o.Examples)), shape[1:])
@@ -98,7 +98,7 @@ func (m *Model) differentiate(ctx context.Context, o grad.Objective) (*onnxpb.Mo
 		}
 	}
 	given[names.Labels] = g.labels
-	zeros = append(zeros, Held(names.Labels, g.labels, make([]int64, o.Examples)))
+	zeros = append(zeros, Held(names.Labels, g.labels, make([]int64, g.labels.FlattenedSize())))
 	facts, err := graph.Learn(edited, names.Loss, given, grad.Parameters, Learner(ctx, m.weights, zeros))
 	if err != nil {
 		return nil, nil, fmt.Errorf("the model fails on zeros: %w", err)
@@ -113,7 +113,8 @@ func (m *Model) differentiate(ctx context.Context, o grad.Objective) (*onnxpb.Mo
 // OnHost says why the CPU computes the gradient of a model on another device; nil: the device does.
 func (g *Gradient) OnHost() error { return g.onHost }
 
-// Run computes the scores [Examples·Copies·m] and the losses [Examples] of examples with labels, and the gradient of
+// Run computes the scores [Examples·Copies·m] and the losses [Examples] of examples with labels (of the objective's
+// LabelShape), and the gradient of
 // each loss in its example, of the size of x. noise, [Examples·Copies·values], is nil for one copy.
 func (g *Gradient) Run(ctx context.Context, x, noise []float32, labels []int64, scores, loss, gradient []float32) error {
 	in := []Tensor{Held(g.names.Input, g.in, x), Held(g.names.Labels, g.labels, labels)}
@@ -121,7 +122,7 @@ func (g *Gradient) Run(ctx context.Context, x, noise []float32, labels []int64, 
 		in = append(in, Held(g.names.Noise, g.noise, noise))
 	}
 	return g.session.run(ctx, in, []Tensor{
-		Held(g.scores, g.out, scores), Held(g.names.Loss, g.labels, loss), Held(g.gradient, g.in, gradient),
+		Held(g.scores, g.out, scores), Held(g.names.Loss, g.losses, loss), Held(g.gradient, g.in, gradient),
 	})
 }
 

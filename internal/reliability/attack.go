@@ -14,11 +14,12 @@ import (
 )
 
 // Attack is a picture of calibration under attack. It shows the bins without attack and under the worst attack for some
-// radii, and measures of calibration by radius.
+// radii, and measures of calibration by radius. Or it shows the bins under some attacks that were carried out, without
+// measures by radius.
 type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
-	Measures []Measure
+	Measures []Measure    // nil: the attacks were carried out
 	Size     picture.Size // zero: the number of diagrams determines the size
 }
 
@@ -47,7 +48,13 @@ func (a Attack) Draw(format picture.Format) ([]byte, error) {
 	for _, d := range a.Diagrams {
 		panels = append(panels, d.plot())
 	}
-	panels = append(panels, a.byRadius())
+	attacked := "under the attack"
+	alt := "Calibration under attack. " + a.Title + ". Reliability diagrams without attack and under each attack."
+	if a.Measures != nil {
+		panels = append(panels, a.byRadius())
+		attacked = "under the worst attack"
+		alt = "Calibration under attack. " + a.Title + ". Reliability diagrams without attack and under the worst one, and CBS and CCE by radius."
+	}
 	columns := min(len(panels), panelsInRow)
 	if len(panels) == 4 { // two rows of two panels
 		columns = 2
@@ -65,7 +72,6 @@ func (a Attack) Draw(format picture.Format) ([]byte, error) {
 		}
 		grid[i/columns] = append(grid[i/columns], p)
 	}
-	alt := "Calibration under attack. " + a.Title + ". Reliability diagrams without attack and under the worst one, and CBS and CCE by radius."
 	return picture.Draw(format, size, alt, func(dc draw.Canvas) {
 		style := panels[0].Title.TextStyle
 		style.Font.Size = vg.Points(10)
@@ -73,7 +79,7 @@ func (a Attack) Draw(format picture.Format) ([]byte, error) {
 		style.XAlign, style.YAlign = draw.XCenter, draw.YTop
 		dc.FillText(style, vg.Point{X: dc.Center().X, Y: dc.Max.Y}, title)
 		dc.Max.Y -= vg.Points(18)
-		drawLegend(dc, panels[0].Legend.TextStyle)
+		drawLegend(dc, panels[0].Legend.TextStyle, attacked)
 		dc.Max.Y -= vg.Points(18)
 		tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: vg.Points(10), PadY: vg.Points(10)}
 		for i, row := range plot.Align(grid, tiles, dc) {
@@ -94,14 +100,14 @@ var (
 )
 
 // drawLegend draws the common legend of all diagrams in one line at the top of dc.
-func drawLegend(dc draw.Canvas, style draw.TextStyle) {
+func drawLegend(dc draw.Canvas, style draw.TextStyle, attacked string) {
 	const glyph, space = 18, 14 // in points
 	style.XAlign, style.YAlign = draw.XLeft, draw.YCenter
 	entries := []struct {
 		name string
 		draw plot.Thumbnailer
 	}{
-		{"bins without attack", cleanGaps}, {"under the worst attack", attackedGaps}, {"calibrated", &plotter.Line{LineStyle: diagonalLine}},
+		{"bins without attack", cleanGaps}, {attacked, attackedGaps}, {"calibrated", &plotter.Line{LineStyle: diagonalLine}},
 	}
 	var width vg.Length
 	for _, e := range entries {

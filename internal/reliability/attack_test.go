@@ -96,3 +96,27 @@ func TestAttackWithoutColours(t *testing.T) {
 		t.Errorf("%d dashed lines, want those of the statements for all and the diagonals", n)
 	}
 }
+
+// TestDrawCarriedOut checks that a picture without measures has the diagrams alone, and says that the attacks were
+// carried out.
+func TestDrawCarriedOut(t *testing.T) {
+	for diagrams, want := range map[int]string{1: "7x8.5", 2: "14x8.5", 4: "14x15.5"} {
+		a := attackOf(t, diagrams)
+		a.Measures = nil
+		svg, err := a.Draw(picture.SVG)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var size picture.Size
+		if err := size.UnmarshalText([]byte(want)); err != nil {
+			t.Fatal(err)
+		}
+		a.Size = size
+		if same, err := a.Draw(picture.SVG); err != nil || !bytes.Equal(svg, same) {
+			t.Errorf("%d diagrams: the size is not %s (%v)", diagrams, want, err)
+		}
+		if text := string(svg); !strings.Contains(text, "under the attack") || strings.Contains(text, "worst") || strings.Contains(text, "by radius") {
+			t.Errorf("%d diagrams: wrong words", diagrams)
+		}
+	}
+}

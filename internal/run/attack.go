@@ -1,26 +1,19 @@
 package run
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/binomial"
-	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/graph/grad"
 	"github.com/rscert/rscert/internal/hint"
-	"github.com/rscert/rscert/internal/npy"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
-	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -33,8 +26,13 @@ type AttackPlan struct {
 	Loss     grad.Loss
 	Steps    int     // 0: the method's
 	StepSize float64 // 0: 2.5·ε/steps, as Madry et al. 2018 take
-	Restarts int
+	Momentum float64 // of PGD
+	Targeted bool    // PGD aims at other classes in turn
+	Restarts int     // 0: the method's
+	Bins     int     // of calibration errors, for attacks on confidences
 	Out      string
+	Resume   bool // go on in Out, with its seed and its examples
+	Pictures int  // the number of pictures in Out
 }
 
 // gradientExamples is the number of examples in one gradient. It does not follow the batch, so that results cannot.
@@ -70,6 +68,8 @@ type Attacked struct {
 	Loss          grad.Loss        `json:"loss,omitempty"`
 	Steps         int              `json:"steps"`
 	StepSize      float64          `json:"step_size,omitempty"`
+	Momentum      float64          `json:"momentum,omitempty"`
+	Targets       int              `json:"targets,omitempty"`
 	Restarts      int              `json:"restarts"`
 	Seed          uint64           `json:"seed"`
 	Examples      int              `json:"examples"`
@@ -77,7 +77,11 @@ type Attacked struct {
 	Accuracy      Share            `json:"accuracy"`
 	Robust        Share            `json:"robust"` // accuracy under attack
 	ZeroGradients int              `json:"zero_gradients"`
+	Stages        []AttackStage    `json:"stages"`
+	Warnings      []attack.Warning `json:"warnings"`
 	Results       []AttackedResult `json:"results"`
+	// Confidences is set by attacks that change confidences.
+	Confidences *AttackedConfidence `json:"confidences,omitempty"`
 }
 
 // AttackedFile names a file.
@@ -95,51 +99,61 @@ type AttackedResult struct {
 	// The class of the adversarial input and its distance, rounded up; absent where none was found.
 	Class    *int     `json:"class,omitempty"`
 	Distance *float64 `json:"distance,omitempty"`
+	// The attack of a sequence that found the adversarial input.
+	Attack attack.Method `json:"attack,omitempty"`
+	// The confidence in the example itself, and the inputs whose confidence the attack changed.
+	Confidence *float64        `json:"confidence,omitempty"`
+	Altered    []AlteredResult `json:"altered,omitempty"`
 }
-
-// The files of an attack's folder.
-const (
-	AttackFile      = "attack.json"
-	AdversarialFile = "adversarial.npz"
-)
 
 // Attack runs an attack and writes its folder, if it has one.
 func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Attacked, error) {
 	if err := p.settle(); err != nil {
 		return nil, spec.BadInput(err)
 	}
+	if err := p.keepResumed(); err != nil {
+		return nil, err
+	}
 	e, err := experiment.Open(ctx, p.Spec, console)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	search, gradient, err := p.search(ctx, e, console)
+	stages, warned, err := p.stages(e.Model().Classes())
+	if err != nil {
+		return nil, spec.BadInput(err)
+	}
+	if err := p.checkPictures(e.Shape()); err != nil {
+		return nil, err
+	}
+	var g gradients
+	defer g.Close()
+	search, err := p.searches(ctx, e, stages, &g, console)
 	if err != nil {
 		return nil, err
 	}
-	if gradient != nil {
-		defer gradient.Close()
-	}
-	examples, err := p.examples(e)
+	a := &attacking{plan: &p, e: e, search: search}
+	random, err := a.checkExamples(ctx)
 	if err != nil {
 		return nil, err
 	}
-	bar := progress.Start(console.Progress, "attack", int64(len(examples)), 0)
-	done := 0
-	search.Progress = func(now int) {
-		bar.Add(int64(now-done), "")
-		done = now
+	if p.Out != "" {
+		if a.folder, err = p.openFolder(e, stages); err != nil {
+			return nil, err
+		}
+		defer a.folder.Close()
 	}
-	found, err := search.Run(ctx, examples)
-	bar.Finish()
-	if err != nil {
+	if err := a.run(ctx, console); err != nil {
 		return nil, err
 	}
-	r := p.result(e, found)
-	if p.Out == "" {
-		return r, nil
+	r := p.result(e, stages, a.found)
+	r.Warnings = slices.Concat([]attack.Warning{}, warned, warnings(e, stages, a.found, random)) // [] in JSON if there are none
+	if p.Method.ChangesConfidence() {
+		if err := r.calibrate(p.Bins); err != nil {
+			return nil, spec.BadInput(err)
+		}
 	}
-	return r, p.write(r, found, e.Shape())
+	return r, a.finish(r)
 }
 
 // settle checks the plan and fills in what the method determines.
@@ -149,58 +163,34 @@ func (p *AttackPlan) settle() error {
 	switch {
 	case p.Steps < 0:
 		return param.Errorf("%s %d: want at least 1", param.Steps, p.Steps)
-	case p.Restarts < 1:
+	case p.Restarts < 0:
 		return param.Errorf("%s %d: want at least 1", param.Restarts, p.Restarts)
+	case p.Out == "" && (p.Resume || p.Pictures > 0):
+		return param.Errorf("%s and %s need %s", param.Resume, param.Pictures, param.Out)
+	case p.Pictures < 0:
+		return param.Errorf("%s %d: want at least 0", param.Pictures, p.Pictures)
+	case strings.Contains(p.Spec.Device.String(), ","):
+		return hint.Add(param.Errorf("%s %s: an attack runs on one device", param.Device, p.Spec.Device), "name one of them")
 	case p.StepSize < 0:
 		return param.Errorf("%s %v: want a number above 0", param.StepSize, p.StepSize)
 	case !slices.Contains(p.Method.Norms(), p.Threat.Norm):
 		return hint.Add(param.Errorf("%s %s: is for norm %s", param.Attack, p.Method, p.Method.Norms()[0]), "with gradients, %s pgd is for both norms", param.Attack)
 	}
-	p.Steps = cmp.Or(p.Steps, p.Method.DefaultSteps())
-	switch p.Method {
-	case attack.FGSM:
-		p.Steps, p.StepSize, p.Restarts = 1, p.Threat.Epsilon, 1
-	case attack.PGD:
-		p.StepSize = cmp.Or(p.StepSize, 2.5*p.Threat.Epsilon/float64(p.Steps))
-	case attack.Square:
-		p.StepSize, p.Restarts, p.Loss = 0, 1, ""
+	if err := p.checkSettings(); err != nil {
+		return err
 	}
-	if p.Out != "" {
+	if p.Out != "" && !p.Resume {
 		if _, err := os.Lstat(p.Out); !errors.Is(err, os.ErrNotExist) {
-			return hint.Add(param.Errorf("%s %s: is there already", param.Out, p.Out), "name a new folder")
+			return hint.Add(param.Errorf("%s %s: is there already", param.Out, p.Out), "name a new folder, or go on with %s", param.Resume)
 		}
 	}
 	return p.Threat.Check()
 }
 
-// search opens what the method needs.
-func (p *AttackPlan) search(ctx context.Context, e *experiment.Experiment, console experiment.Console) (*attack.Search, *onnx.Gradient, error) {
-	s := &attack.Search{
-		Threat: p.Threat, Method: p.Method, Classifier: &fed{e.Model(), e}, Shape: e.Shape(),
-		Steps: p.Steps, StepSize: p.StepSize, Restarts: p.Restarts, Seed: e.Spec.Seed, Workers: e.Threads(),
-	}
-	if !p.Method.UsesGradients() {
-		return s, nil, nil
-	}
-	examples := gradientExamples
-	if e.Model().Settings().Independence != onnx.Proved {
-		examples = 1
-	}
-	g, err := e.Model().Gradient(ctx, grad.Objective{Loss: p.Loss, Examples: examples})
-	if err != nil {
-		return nil, nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square, for norm linf, uses no gradients", param.Attack))
-	}
-	if why := g.OnHost(); why != nil {
-		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)
-	}
-	s.Gradients = &fedGradients{g, e, examples}
-	return s, g, nil
-}
-
-// examples reads the examples, which must be in the box.
-func (p *AttackPlan) examples(e *experiment.Experiment) ([]attack.Example, error) {
+// examples reads the examples at positions of the data, which must be in the box.
+func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]attack.Example, error) {
 	var all []attack.Example
-	for _, position := range e.Positions() {
+	for _, position := range positions {
 		x, err := e.Values(position)
 		if err != nil {
 			return nil, err
@@ -215,19 +205,31 @@ func (p *AttackPlan) examples(e *experiment.Experiment) ([]attack.Example, error
 }
 
 // result gathers what an attack found.
-func (p *AttackPlan) result(e *experiment.Experiment, found []attack.Found) *Attacked {
+func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, found []attack.Found) *Attacked {
 	record := e.Record()
 	r := &Attacked{
 		Model: AttackedFile{record.Model.File, record.Model.SHA256}, Data: AttackedFile{record.Data.File, record.Data.SHA256},
 		Device: e.Device().String(), Mean: e.Spec.Mean, Std: e.Spec.Std,
-		Attack: p.Method, Norm: p.Threat.Norm, Epsilon: p.Threat.Epsilon, Box: [2]string{fmt.Sprint(p.Threat.Low), fmt.Sprint(p.Threat.High)},
-		Loss: p.Loss, Steps: p.Steps, StepSize: p.StepSize, Restarts: p.Restarts, Seed: e.Spec.Seed, Examples: len(found), Level: attackLevel,
+		Attack: p.Method, Norm: p.Threat.Norm, Epsilon: p.Threat.Epsilon, Box: boxText(p.Threat),
+		Seed: e.Spec.Seed, Examples: len(found), Level: attackLevel, Stages: stages,
+	}
+	countStages(stages, found)
+	if len(stages) == 1 { // of several attacks, each stage has its own
+		one := stages[0]
+		r.Loss, r.Steps, r.StepSize, r.Momentum, r.Targets, r.Restarts = one.Loss, one.Steps, one.StepSize, one.Momentum, one.Targets, one.Restarts
 	}
 	correct, robust := 0, 0
+	r.ZeroGradients = attack.Flat(found)
 	for _, f := range found {
 		row := AttackedResult{Index: f.Index, Label: f.Label, Predicted: f.Clean, Robust: f.Robust()}
 		if f.Adversarial != nil {
 			row.Class, row.Distance = &f.Class, &f.Distance
+			if len(stages) > 1 {
+				row.Attack = f.By
+			}
+		}
+		if p.Method.ChangesConfidence() {
+			row.Confidence, row.Altered = &f.Confidence, alteredResults(p.Method, f)
 		}
 		if f.Correct() {
 			correct++
@@ -235,42 +237,10 @@ func (p *AttackPlan) result(e *experiment.Experiment, found []attack.Found) *Att
 		if f.Robust() {
 			robust++
 		}
-		if f.Flat > 0 {
-			r.ZeroGradients++
-		}
 		r.Results = append(r.Results, row)
 	}
 	r.Accuracy, r.Robust = shareOf(correct, len(found)), shareOf(robust, len(found))
 	return r
-}
-
-// write makes the folder: the result, and the adversarial inputs x with their labels y, as a dataset.
-func (p *AttackPlan) write(r *Attacked, found []attack.Found, shape []int) error {
-	var x []float32
-	var y []int64
-	for _, f := range found {
-		if f.Adversarial != nil {
-			x, y = append(x, f.Adversarial...), append(y, int64(f.Label))
-		}
-	}
-	var archive, record bytes.Buffer
-	w := npy.NewArchiveWriter(&archive)
-	err := errors.Join(npy.Write(w, "x", append([]int{len(y)}, shape...), x), npy.Write(w, "y", []int{len(y)}, y), w.Close())
-	if err != nil {
-		return err
-	}
-	encoder := json.NewEncoder(&record)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(r); err != nil {
-		return err
-	}
-	if err := os.Mkdir(p.Out, 0o777); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(filepath.Join(p.Out, AdversarialFile), archive.Bytes()); err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(p.Out, AttackFile), record.Bytes())
 }
 
 // fed is the classifier of the data's values: the model behind its normalisation and order of values.
@@ -293,26 +263,4 @@ func feed(e *experiment.Experiment, values []float32) []float32 {
 		e.Feed(in[i:i+d], values[i:i+d])
 	}
 	return in
-}
-
-// fedGradients are the gradients in the data's values.
-type fedGradients struct {
-	*onnx.Gradient
-	e        *experiment.Experiment
-	examples int
-}
-
-// Examples is the number of inputs of a Run.
-func (f *fedGradients) Examples() int { return f.examples }
-
-// Run gives the scores and the gradients of the loss in examples' values.
-func (f *fedGradients) Run(ctx context.Context, values []float32, labels []int64, scores, gradient []float32) error {
-	d, loss, inner := f.e.Model().InputLen(), make([]float32, f.examples), make([]float32, len(gradient))
-	if err := f.Gradient.Run(ctx, feed(f.e, values), nil, labels, scores, loss, inner); err != nil {
-		return err
-	}
-	for i := 0; i < len(inner); i += d {
-		f.e.Pull(gradient[i:i+d], inner[i:i+d])
-	}
-	return nil
 }

@@ -200,6 +200,15 @@ func lockFolder(dir string, run Run) (*Folder, error) {
 
 // lockRoot locks a folder for writing. If this fails, it closes root.
 func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
+	l, err := lockDir(root, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Folder{dir: dir, root: root, lock: l, run: run, seed: run.Seed()}, nil
+}
+
+// lockDir locks a folder of any kind for writing. If this fails, it closes root.
+func lockDir(root *os.Root, dir string) (*flock.Flock, error) {
 	l, err := newLock(root, dir, os.O_CREATE|os.O_RDONLY)
 	var got bool
 	if err == nil {
@@ -214,7 +223,7 @@ func lockRoot(root *os.Root, dir string, run Run) (*Folder, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Folder{dir: dir, root: root, lock: l, run: run, seed: run.Seed()}, nil
+	return l, nil
 }
 
 // newLock returns the folder's lock, which is not yet locked. It follows no link and does not wait for a pipe.

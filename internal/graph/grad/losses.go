@@ -25,7 +25,24 @@ const (
 	// DLR is the difference of logits ratio, −(z_y − max_{j≠y} z_j)/(z_π1 − z_π3), where z_π1 ≥ z_π2 ≥ … are the sorted
 	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
 	DLR Loss = "dlr"
+	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). It needs four
+	// classes. Labels holds y and t of each example. It is DLR's form for targeted attacks, not a choice of its own.
+	TargetedDLR Loss = "dlr-targeted"
+	// Confidence is ln max_{j≠y} softmax(z)_j, the confidence in a wrong class (Stutz et al. 2020). The attacks that
+	// maximise it have no other loss, so it is not a choice of its own.
+	Confidence Loss = "confidence"
 )
+
+// LeastClasses is the smallest number of classes for which the loss is defined.
+func (l Loss) LeastClasses() int {
+	switch l {
+	case DLR:
+		return 3
+	case TargetedDLR:
+		return 4
+	}
+	return 1
+}
 
 // Losses lists all losses.
 var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
@@ -44,7 +61,7 @@ func (l *Loss) UnmarshalText(text []byte) error { return Losses.Unmarshal(text, 
 // Objective is a loss of a batch of examples.
 type Objective struct {
 	Loss Loss
-	// Targeted negates the loss: a large value then means the given class.
+	// Targeted negates the loss: a large value then means the given class. TargetedDLR needs no negation.
 	Targeted bool
 	Examples int
 	// Copies is the number of noisy copies of each example. Above 1 the loss is of the logarithm of their mean softmax,
@@ -58,7 +75,7 @@ type Objective struct {
 type Attached struct {
 	Input  string // [Examples, …]
 	Noise  string // [Examples, Copies, …], added to each example; "" for one copy
-	Labels string // int64 [Examples], the class of each example
+	Labels string // int64 [Examples], the class of each example; for TargetedDLR [Examples, 2], label and target
 	Loss   string // [Examples]
 }
 
@@ -68,8 +85,8 @@ func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes i
 	if err := checkOpset(m); err != nil {
 		return Attached{}, err
 	}
-	if o.Loss == DLR && classes < 3 {
-		return Attached{}, fmt.Errorf("loss %s needs three classes, the model has %d", DLR, classes)
+	if least := o.Loss.LeastClasses(); classes < least {
+		return Attached{}, fmt.Errorf("loss %s needs %d classes, the model has %d", o.Loss, least, classes)
 	}
 	name := graph.Numbered(unusedPrefix(m.Graph))
 	t := &tape{Builder: graph.NewBuilder(name), name: name, opset: graph.Opset(m)}
@@ -81,11 +98,19 @@ func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes i
 	}
 	a.Loss = t.loss(scores, a.Labels, int64(classes), o)
 	m.Graph.Node = append(m.Graph.Node, t.Nodes...)
-	labels := graph.FloatTensor(a.Labels, []int64{int64(o.Examples)})
+	labels := graph.FloatTensor(a.Labels, o.LabelShape())
 	labels.GetType().GetTensorType().ElemType = proto.Int32(int32(graph.Int64))
 	m.Graph.Input = append(m.Graph.Input, labels)
 	m.Graph.Output = append(m.Graph.Output, graph.FloatTensor(a.Loss, []int64{int64(o.Examples)}))
 	return a, nil
+}
+
+// LabelShape returns the shape of Attached.Labels.
+func (o Objective) LabelShape() []int64 {
+	if o.Loss == TargetedDLR {
+		return []int64{int64(o.Examples), 2}
+	}
+	return []int64{int64(o.Examples)}
 }
 
 // addNoise puts x + noise in front of a model with a batch, each example Copies times, and makes both the graph's
@@ -115,42 +140,70 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 		z = t.reduce("ReduceLogSumExp", t.reshape(logs, []int64{examples, copies, classes}), []int64{1}, false)
 		z = t.Op("Sub", z, t.Floats(nil, float32(math.Log(float64(copies)))))
 	}
-	own := t.Op("Equal", t.reshape(labels, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
-	l := t.lossOf(o.Loss, z, own)
+	if o.Loss == TargetedDLR {
+		column := func(k int64) string { return t.slice(labels, []int64{k}, []int64{k + 1}, []int64{1}) }
+		return t.targetedDLR(z, t.marks(column(0), examples, classes), t.marks(column(1), examples, classes))
+	}
+	l := t.lossOf(o.Loss, z, t.marks(labels, examples, classes))
 	if o.Targeted {
 		l = t.Op("Neg", l)
 	}
 	return l
 }
 
+// marks adds truth values [examples, classes] that mark one class in each row.
+func (t *tape) marks(class string, examples, classes int64) string {
+	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
+}
+
 // lossOf adds the loss of logits z [E, m], where own marks the label of each row.
 func (t *tape) lossOf(kind Loss, z, own string) string {
-	row, zero := []int64{1}, t.Floats(nil, 0)
+	row := []int64{1}
+	if kind == Confidence {
+		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
+		return t.reduce("ReduceMax", t.Op("Where", own, t.Floats(nil, -math.MaxFloat32), logs), row, false)
+	}
 	if kind == CrossEntropy {
 		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
-		return t.Op("Neg", t.reduce("ReduceSum", t.Op("Where", own, logs, zero), row, false))
+		return t.Op("Neg", t.reduce("ReduceSum", t.Op("Where", own, logs, t.Floats(nil, 0)), row, false))
 	}
-	label := t.reduce("ReduceSum", t.Op("Where", own, z, zero), row, false)
+	label := t.marked(z, own)
 	other := t.reduce("ReduceMax", t.Op("Where", own, t.Floats(nil, -math.MaxFloat32), z), row, false)
 	margin := t.Op("Sub", other, label)
 	if kind == Margin {
 		return margin
 	}
-	top := t.topThree(z)
-	span := t.Op("Sub", t.slice(top, []int64{0}, []int64{1}, row), t.slice(top, []int64{2}, []int64{3}, row))
-	span = t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1})
-	return t.Op("Div", margin, span)
+	sorted := t.largest(z, 3)
+	return t.ratio(margin, t.Op("Sub", sorted(0), sorted(2)))
 }
 
-// topThree adds the three largest elements of each row, descending.
-func (t *tape) topThree(z string) string {
+// targetedDLR adds TargetedDLR of logits z, where own and target mark the label and the target of each row.
+func (t *tape) targetedDLR(z, own, target string) string {
+	margin := t.Op("Sub", t.marked(z, target), t.marked(z, own))
+	sorted := t.largest(z, 4)
+	mean := t.Op("Mul", t.Op("Add", sorted(2), sorted(3)), t.Floats(nil, .5))
+	return t.ratio(margin, t.Op("Sub", sorted(0), mean))
+}
+
+// marked adds the marked element of each row of z.
+func (t *tape) marked(z, mark string) string {
+	return t.reduce("ReduceSum", t.Op("Where", mark, z, t.Floats(nil, 0)), []int64{1}, false)
+}
+
+// ratio adds margin [E] over span [E, 1], which may be 0.
+func (t *tape) ratio(margin, span string) string {
+	return t.Op("Div", margin, t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1}))
+}
+
+// largest adds the k largest elements of each row. The function that it returns adds column i of them, [E, 1].
+func (t *tape) largest(z string, k int64) func(i int64) string {
 	top := graph.Node("TopK", []string{z}, t.name(), graph.IntAttribute("axis", 1))
 	top.Output = append(top.Output, t.name())
 	if t.opset < 10 {
-		top.Attribute = append(top.Attribute, graph.IntAttribute("k", 3))
+		top.Attribute = append(top.Attribute, graph.IntAttribute("k", k))
 	} else {
-		top.Input = append(top.Input, t.Ints(3))
+		top.Input = append(top.Input, t.Ints(k))
 	}
 	t.Add(top)
-	return top.Output[0]
+	return func(i int64) string { return t.slice(top.Output[0], []int64{i}, []int64{i + 1}, []int64{1}) }
 }

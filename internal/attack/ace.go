@@ -1,0 +1,226 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// Omega says which class's probability an ACE attack changes, ω of Emde et al. 2025, equation 2.
+type Omega string
+
+// The classes.
+const (
+	TrueLabel  Omega = "label"      // y
+	Prediction Omega = "prediction" // ŷ, the model's class
+)
+
+// Omegas lists all classes.
+var Omegas = choice.Of("omega", TrueLabel, Prediction)
+
+func (o Omega) String() string { return string(o) }
+
+// MarshalText writes the class.
+func (o Omega) MarshalText() ([]byte, error) { return []byte(o), nil }
+
+// UnmarshalText reads a class.
+func (o *Omega) UnmarshalText(text []byte) error { return Omegas.Unmarshal(text, o) }
+
+// Setting is an ACE attack, η·CE(f(x′), ω) → max. Eta 1 lowers the probability of Omega's class, Eta −1 raises it.
+type Setting struct {
+	Eta   int   `json:"eta"`
+	Omega Omega `json:"omega"`
+}
+
+// ACERate is the learning rate with which ACE starts (Emde et al. 2025, appendix B.2).
+const ACERate = 10
+
+// Settings lists the ACE attacks, in the order of table 1 of Emde et al. 2025.
+var Settings = []Setting{{-1, TrueLabel}, {1, TrueLabel}, {-1, Prediction}, {1, Prediction}}
+
+// String returns a name for files, such as minus-label.
+func (s Setting) String() string {
+	sign := "plus"
+	if s.Eta < 0 {
+		sign = "minus"
+	}
+	return fmt.Sprintf("%s-%s", sign, s.Omega)
+}
+
+// ace runs the ACE attacks (Emde et al. 2025, equation 2 and appendix B.2; after Galil & El-Yaniv 2021): for each
+// setting it maximises η·CE(f(x′), ω) over the allowed x′ to which the classifier gives the class of x. Steps follow the
+// gradient itself, times a rate that starts at StepSize. It climbs from x.
+func (s *Search) ace(ctx context.Context, targets []*target) error {
+	for _, t := range targets {
+		t.found.Altered = make([]Altered, len(Settings))
+	}
+	for k, setting := range Settings {
+		var climbing []*target
+		for _, t := range targets {
+			if setting.Omega == TrueLabel || !t.found.Correct() {
+				climbing = append(climbing, t.aimed(setting.Omega))
+			}
+		}
+		candidates, scores, err := s.candidates(ctx, climbing, func(t *target) ascent { return s.newGradual(t, setting.Eta) })
+		if err != nil {
+			return err
+		}
+		if err := s.keepClass(ctx, climbing, candidates, scores, k); err != nil {
+			return err
+		}
+	}
+	for _, t := range targets { // where ŷ = y, the attacks for both are the same
+		if t.found.Correct() {
+			copy(t.found.Altered[2:], t.found.Altered[:2])
+		}
+	}
+	return nil
+}
+
+// aimed returns the target with the class ω in place of its label, for the gradient.
+func (t *target) aimed(omega Omega) *target {
+	if omega == TrueLabel {
+		return t
+	}
+	other := *t
+	other.Label = t.found.Clean
+	return &other
+}
+
+// shares are the shares of a perturbation that keepClass tries, after all of it.
+var shares = []float64{.99, .9, .5, 0}
+
+// keepClass takes the candidates, with their scores, as the altered inputs of setting k. The gradient's graph found that
+// each keeps its class. Where the classifier itself disagrees, by rounding at a boundary, keepClass shortens the
+// perturbation, at last to 0.
+func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, scores [][]float32, k int) (err error) {
+	for turn := 0; ; turn++ {
+		var rest []*target
+		var shorter [][]float32
+		for i, t := range targets {
+			class := smoothing.Vote(scores[i])
+			switch {
+			case class == t.found.Clean:
+				if t.found.Altered[k], err = s.alteredBy(t, candidates[i], class, scores[i]); err != nil {
+					return err
+				}
+			case turn == len(shares):
+				return fmt.Errorf("example %d: the model gives it another class than before", t.Index)
+			default:
+				rest, shorter = append(rest, t), append(shorter, s.shorten(t, candidates[i], shares[turn]))
+			}
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		targets, candidates = rest, shorter
+		if scores, err = s.scores(ctx, candidates); err != nil {
+			return err
+		}
+	}
+}
+
+// shorten returns the example with a share of the candidate's perturbation.
+func (s *Search) shorten(t *target, candidate []float32, share float64) []float32 {
+	x := make([]float32, len(candidate))
+	for i, v := range t.Values {
+		x[i] = float32(float64(v) + share*(float64(candidate[i])-float64(v)))
+	}
+	s.Project(x, t.Values)
+	return x
+}
+
+// The rate is multiplied by plateauFactor when more than plateauPatience steps in a row did not improve the loss by the
+// factor 1 + plateauThreshold. These are the defaults of PyTorch's ReduceLROnPlateau, which the authors used.
+const (
+	plateauFactor    = .1
+	plateauPatience  = 10
+	plateauThreshold = 1e-4
+)
+
+// crossingFactor multiplies the rate when a step would change the class; the step is not taken. (The authors stop there,
+// which leaves x itself where the first step is too long.)
+const crossingFactor = .5
+
+// gradual is an ACE attack on one example. It ends at its best point of those that kept the class.
+type gradual struct {
+	*Search
+	*target
+	eta          float64
+	rate         float64   // learning rate
+	steps        int       // left
+	x            []float32 // where the gradient is wanted
+	at, gradient []float32 // the last point that kept the class; nil before the first
+	best         []float32 // the point of the largest value
+	value        float64   // of best, η·CE
+	plateau      float64   // the value from which the last improvement counts
+	waiting      int       // steps since then
+	keeps        bool      // x keeps the class
+	here         float64   // the value at x
+}
+
+func (s *Search) newGradual(t *target, eta int) *gradual {
+	return &gradual{
+		Search: s, target: t, eta: float64(eta), rate: s.StepSize, steps: s.Steps, x: slices.Clone(t.Values),
+		best: t.Values, value: math.Inf(-1), plateau: math.Inf(-1),
+	}
+}
+
+func (c *gradual) point() []float32 { return c.x }
+
+func (c *gradual) watch(scores []float32) {
+	c.keeps, c.here = smoothing.Vote(scores) == c.found.Clean, c.eta*c.crossEntropy(scores, c.Label)
+}
+
+// observe goes back to the last point of the class, or on from this one. The loss is more accurate in here.
+func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
+	if c.keeps {
+		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)
+		c.judge()
+	} else {
+		c.rate *= crossingFactor
+	}
+	if c.steps == 0 || c.at == nil || !c.move() {
+		c.x = slices.Clone(c.best)
+		return true
+	}
+	c.steps--
+	return false
+}
+
+// judge compares the value at x with the best one, and lowers the rate at a plateau.
+func (c *gradual) judge() {
+	if c.here > c.value {
+		c.best, c.value = slices.Clone(c.x), c.here
+	}
+	if math.IsInf(c.plateau, -1) || c.here > c.plateau+plateauThreshold*math.Abs(c.plateau) {
+		c.plateau, c.waiting = c.here, 0
+		return
+	}
+	if c.waiting++; c.waiting > plateauPatience {
+		c.rate, c.waiting = c.rate*plateauFactor, 0
+	}
+}
+
+// move goes a step from at and reports whether it leads to another point.
+func (c *gradual) move() bool {
+	flat := true
+	for i, g := range c.gradient {
+		if g-g != 0 { // not finite
+			flat = true
+			break
+		}
+		c.x[i] = float32(float64(c.at[i]) + c.rate*c.eta*float64(g))
+		flat = flat && g == 0
+	}
+	if flat {
+		c.found.Flat++
+		return false
+	}
+	c.Project(c.x, c.Values)
+	return !slices.Equal(c.x, c.at)
+}

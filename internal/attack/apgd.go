@@ -1,0 +1,147 @@
+package attack
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// The constants of Auto-PGD, in the paper's names.
+const (
+	apgdMomentum = .75 // α: the share of the new direction in a step
+	apgdRho      = .75 // ρ: the share of steps that must improve the loss
+)
+
+// autoClimb runs Auto-PGD (Croce & Hein 2020, algorithm 1) on all targets, round by round: gradient ascent with momentum
+// from a random start, with steps of 2ε at first. At checkpoints that come closer and closer the step is halved if
+// the loss has improved too rarely, and the ascent goes on from its best point.
+func (s *Search) autoClimb(ctx context.Context, targets []*target) error {
+	checks := checkpoints(s.Steps)
+	return s.rounds(targets, func(round int) error {
+		return s.ascend(ctx, targets, func(t *target) ascent { return s.newAutoClimb(t, checks, round) })
+	})
+}
+
+// checkpoints returns the numbers of steps w_j = ⌈p_j·steps⌉ after which Auto-PGD checks its progress: p_1 = .22,
+// p_{j+1} = p_j + max(p_j − p_{j−1} − .03, .06).
+func checkpoints(steps int) (all []int) {
+	for percent, gap := 22, 22; percent <= 100; percent += gap {
+		if w := (percent*steps + 99) / 100; len(all) == 0 || w > all[len(all)-1] {
+			all = append(all, w)
+		}
+		gap = max(gap-3, 6)
+	}
+	return all
+}
+
+// autoClimbing is Auto-PGD on one example.
+type autoClimbing struct {
+	s      *Search
+	target *target
+	checks []int // the checkpoints to come
+
+	x, previous        []float32
+	best, bestGradient []float32 // the point of the largest loss
+	loss, bestLoss     float64
+	length             float64
+	steps              int // done
+	// Since the last checkpoint:
+	since, improved int     // steps, and those that improved the loss
+	bestBefore      float64 // bestLoss at the last checkpoint
+	halvedBefore    bool    // the last checkpoint halved the step
+}
+
+func (s *Search) newAutoClimb(t *target, checks []int, round int) ascent {
+	c := &autoClimbing{
+		s: s, target: t, checks: checks, x: slices.Clone(t.Values), length: 2 * s.Epsilon,
+		bestLoss: math.Inf(-1), halvedBefore: true,
+	}
+	s.scatterFar(c.x, t, round)
+	c.previous = slices.Clone(c.x)
+	c.best, c.bestGradient = slices.Clone(c.x), make([]float32, len(c.x))
+	return c
+}
+
+func (c *autoClimbing) point() []float32 { return c.x }
+
+func (c *autoClimbing) observe(wrong bool, loss float64, gradient []float32) (done bool) {
+	if wrong {
+		return true
+	}
+	if c.steps > 0 && loss > c.loss {
+		c.improved++
+	}
+	c.loss = loss
+	if loss > c.bestLoss {
+		c.bestLoss = loss
+		copy(c.best, c.x)
+		copy(c.bestGradient, gradient)
+	}
+	if c.steps == 0 {
+		c.bestBefore = c.bestLoss
+	}
+	if c.steps == c.s.Steps {
+		copy(c.x, c.best)
+		return true
+	}
+	from := c.x
+	if len(c.checks) > 0 && c.steps == c.checks[0] {
+		c.checks = c.checks[1:]
+		if c.check() {
+			from, gradient, c.loss = c.best, c.bestGradient, c.bestLoss
+		}
+	}
+	c.move(from, gradient)
+	return false
+}
+
+// check halves the step and reports true if less than the share ρ of the steps since the last checkpoint improved the
+// loss, or if neither the step nor the largest loss has changed since then.
+func (c *autoClimbing) check() bool {
+	rare := float64(c.improved) < apgdRho*float64(c.steps-c.since)
+	stuck := !c.halvedBefore && !(c.bestLoss > c.bestBefore)
+	c.halvedBefore = rare || stuck
+	c.since, c.improved, c.bestBefore = c.steps, 0, c.bestLoss
+	if c.halvedBefore {
+		c.length /= 2
+	}
+	return c.halvedBefore
+}
+
+// move takes a step from a point along its gradient: z = P(x + η·g), then P(x + α·(z − x) + (1 − α)·(x − previous)).
+func (c *autoClimbing) move(from, gradient []float32) {
+	z := slices.Clone(from)
+	if !c.s.step(z, gradient, c.length) {
+		c.target.found.Flat++
+	}
+	c.s.Project(z, c.target.Values)
+	if c.steps > 0 {
+		for i, x := range from {
+			step := apgdMomentum*(float64(z[i])-float64(x)) + (1-apgdMomentum)*(float64(x)-float64(c.previous[i]))
+			z[i] = float32(float64(x) + step)
+		}
+		c.s.Project(z, c.target.Values)
+	}
+	copy(c.previous, from)
+	c.x = z
+	c.steps++
+}
+
+// scatterFar moves x to a random point at distance Epsilon: along uniform noise for Linf, along normal noise for L2. It
+// projects.
+func (s *Search) scatterFar(x []float32, t *target, round int) {
+	rng, noise, size := s.random(t, round), make([]float64, len(x)), 0.
+	for i := range noise {
+		if s.Norm == Linf {
+			noise[i] = 2*rng.Float64() - 1
+			size = max(size, math.Abs(noise[i]))
+			continue
+		}
+		noise[i] = rng.NormFloat64()
+		size = math.Hypot(size, noise[i])
+	}
+	for i, v := range noise {
+		x[i] = float32(float64(x[i]) + s.Epsilon*v/size)
+	}
+	s.Project(x, t.Values)
+}

@@ -1,0 +1,111 @@
+package attack
+
+import (
+	"context"
+	"math"
+
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// ascent climbs the loss of one example.
+type ascent interface {
+	// point is the input at which the loss and its gradient are wanted next. After the ascent it is the candidate.
+	point() []float32
+	// observe tells the ascent the loss at its point, the gradient, and whether the classifier gets the point wrong. It
+	// moves on, and reports whether it is done. It may keep neither slice.
+	observe(wrong bool, loss float64, gradient []float32) (done bool)
+}
+
+// watcher is an ascent that wants the scores at its point, before each observe. It may not keep the slice.
+type watcher interface{ watch(scores []float32) }
+
+// ascend runs one ascent for each standing target, and settles their candidates.
+func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*target) ascent) error {
+	targets = standing(targets)
+	candidates, scores, err := s.candidates(ctx, targets, begin)
+	if err != nil {
+		return err
+	}
+	for i, t := range targets {
+		if err := s.settle(t, candidates[i], scores[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidates runs one ascent for each target, and the classifier on their candidates.
+func (s *Search) candidates(ctx context.Context, targets []*target, begin func(*target) ascent) (all, scores [][]float32, err error) {
+	ascents := make([]ascent, len(targets))
+	share := (len(targets) + s.workers() - 1) / s.workers()
+	err = s.parallel(len(targets), max(1, share), func(i, j int) error { return s.drive(ctx, targets[i:j], ascents[i:j], begin) })
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, a := range ascents {
+		all = append(all, a.point())
+	}
+	scores, err = s.scores(ctx, all)
+	return all, scores, err
+}
+
+// drive runs the ascents of targets to their ends. Each ascent has a row of the gradient's batch; the next target takes
+// the row of an ascent that is done.
+func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent, begin func(*target) ascent) error {
+	n, d, m := s.Gradients.Examples(), len(targets[0].Values), s.Classifier.Classes()
+	x, scores, gradient, losses := make([]float32, n*d), make([]float32, n*m), make([]float32, n*d), make([]float32, n)
+	labels, aims := make([]int64, n), make([]int64, n)
+	var rows []int // the targets whose ascents run
+	for next := 0; ; {
+		for ; next < len(targets) && len(rows) < n; next++ {
+			ascents[next] = begin(targets[next])
+			rows = append(rows, next)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		for row := range n { // copies of the last example fill the batch
+			k := rows[min(row, len(rows)-1)]
+			copy(x[row*d:], ascents[k].point())
+			labels[row], aims[row] = int64(targets[k].Label), int64(targets[k].aim)
+		}
+		if err := s.Gradients.Run(ctx, x, labels, aims, scores, losses, gradient); err != nil {
+			return err
+		}
+		var rest []int
+		for row, k := range rows {
+			if w, ok := ascents[k].(watcher); ok {
+				w.watch(scores[row*m : (row+1)*m])
+			}
+			wrong := smoothing.Vote(scores[row*m:(row+1)*m]) != targets[k].Label
+			if !ascents[k].observe(wrong, float64(losses[row]), gradient[row*d:(row+1)*d]) {
+				rest = append(rest, k)
+			}
+		}
+		rows = rest
+	}
+}
+
+// step moves x by a length along the gradient: in every value by its sign for Linf, along the whole for L2. It reports
+// false, and does not move, if the gradient is zero or no number.
+func (s *Search) step(x, gradient []float32, length float64) bool {
+	square := 0.
+	for _, g := range gradient {
+		square += float64(g) * float64(g)
+	}
+	norm := math.Sqrt(square)
+	if !(norm > 0) || math.IsInf(norm, 0) {
+		return false
+	}
+	for i, g := range gradient {
+		along := float64(g) / norm
+		if s.Norm == Linf {
+			along = 0
+			if g != 0 {
+				along = math.Copysign(1, float64(g))
+			}
+		}
+		x[i] = float32(float64(x[i]) + length*along)
+	}
+	return true
+}

@@ -1,0 +1,60 @@
+package attack
+
+import "math"
+
+// Altered is an input whose confidence an attack changed.
+type Altered struct {
+	Values     []float32
+	Class      int
+	Confidence float64 // probability of Class
+	Distance   float64 // from the example, rounded up
+}
+
+// alteredBy returns a candidate as an altered input, given the classifier's scores of it.
+func (s *Search) alteredBy(t *target, candidate []float32, class int, scores []float32) (Altered, error) {
+	distance, err := s.allowed(t, candidate)
+	return Altered{candidate, class, s.confidence(scores), distance}, err
+}
+
+// smallest is the smallest normal float32, in place of a probability of 0, whose logarithm would be infinite.
+const smallest = 0x1p-126
+
+// logit returns the logit of class k.
+func (s *Search) logit(scores []float32, k int) float64 {
+	if s.Probabilities {
+		return math.Log(max(float64(scores[k]), smallest))
+	}
+	return float64(scores[k])
+}
+
+// crossEntropy returns −ln softmax(z)_y for the logits z, accurate also where it is tiny.
+func (s *Search) crossEntropy(scores []float32, y int) float64 {
+	own, most := s.logit(scores, y), 0.
+	if math.IsInf(own, -1) { // a masked class
+		return math.Inf(1)
+	}
+	for k := range scores {
+		most = max(most, s.logit(scores, k)-own)
+	}
+	rest := 0.
+	for k := range scores {
+		if k != y {
+			rest += math.Exp(s.logit(scores, k) - own - most)
+		}
+	}
+	return most + math.Log1p(math.Exp(-most)-1+rest)
+}
+
+// confidence returns the largest probability.
+func (s *Search) confidence(scores []float32) float64 {
+	best := 0
+	for k, v := range scores {
+		if v > scores[best] {
+			best = k
+		}
+	}
+	if s.Probabilities {
+		return min(max(float64(scores[best]), 0), 1)
+	}
+	return math.Exp(-s.crossEntropy(scores, best))
+}

@@ -1,0 +1,122 @@
+package attack
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// TestPGDConfLinear: on a linear model of two classes the largest confidence in the other class is at the edge of the
+// ball, also for examples that are wrong already.
+func TestPGDConfLinear(t *testing.T) {
+	for _, norm := range Norms.Values() {
+		l := newLinear()
+		all, distances := examplesOf(l, 40, norm)
+		for i := range all {
+			if i%5 == 0 {
+				all[i].Label = 1 - all[i].Label
+			}
+		}
+		const epsilon = .6
+		s := newSearch(l, PGDConf, norm, epsilon)
+		s.Gradients, s.Steps, s.StepSize, s.Restarts = softmaxGradients{l, 3, true}, 200, epsilon/10, 2
+		found, err := s.Run(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range found {
+			z, reach := math.Abs(l.value(all[i].Values)), l.reach(norm, epsilon)
+			toward := reach - z // of the other class
+			if !f.Correct() {
+				toward = reach + z
+			}
+			want, a := max(sigmoid(toward), sigmoid(-toward)), f.Altered[0]
+			if math.Abs(a.Confidence-want) > 2e-3 || a.Distance > epsilon {
+				t.Errorf("%s: confidence %g, want %g; distance %g", norm, a.Confidence, want, a.Distance)
+			}
+			broken := f.Correct() && distances[i] < epsilon-1e-3
+			if near := math.Abs(distances[i]-epsilon) < 1e-3; !near && (f.Adversarial != nil) != broken {
+				t.Errorf("%s: distance %g, broken %v", norm, distances[i], f.Adversarial != nil)
+			}
+			if f.Adversarial != nil && (f.Class == f.Label || !slices.Equal(f.Adversarial, a.Values) || f.Distance != a.Distance) {
+				t.Errorf("%s: %+v", norm, f)
+			}
+		}
+	}
+}
+
+// TestBacktracking: a step that lowers the value is not taken and shortens the next one by a factor 1.1; the momentum
+// goes on.
+func TestBacktracking(t *testing.T) {
+	s := &Search{Threat: Threat{L2, 10, -10, 10}}
+	s.Steps, s.StepSize = 10, 1
+	c := s.newRaising(&target{Example: Example{Values: []float32{0, 0}}, found: new(Found)}, 0)
+	look := func(other, g0, g1 float32) bool {
+		c.watch([]float32{0, other})
+		return c.observe(false, 0, []float32{g0, g1})
+	}
+	look(1, 3, 4)
+	if math.Abs(float64(c.x[0])-.06) > 1e-7 || math.Abs(float64(c.x[1])-.08) > 1e-7 { // a tenth of the unit gradient
+		t.Fatalf("the first step leads to %v, want 0.06 and 0.08", c.x)
+	}
+	look(.5, -1, 0) // a smaller score of the other class
+	if c.length != 1/1.1 || !slices.Equal(c.at, []float32{0, 0}) {
+		t.Errorf("length %g at %v", c.length, c.at)
+	}
+	if got, want := float64(c.x[0]), .19*.6/1.1; math.Abs(got-want) > 1e-7 { // .9·.1 + .1
+		t.Errorf("the second step leads to %g, want %g", got, want)
+	}
+	if look(2, 0, 0) != true || c.found.Flat != 1 {
+		t.Error("a gradient of zero is not noticed")
+	}
+}
+
+// TestKeepHighest: an input of a wrong class is better than one of the right class, and then the probability counts.
+func TestKeepHighest(t *testing.T) {
+	s := &Search{Threat: Threat{L2, 10, -10, 10}, Probabilities: true}
+	target := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
+	for i, c := range []struct {
+		scores []float32
+		taken  bool
+	}{
+		{[]float32{.7, .2, .1}, true}, {[]float32{.3, .36, .34}, true}, {[]float32{.5, .45, .05}, false},
+		{[]float32{.34, .35, .31}, false}, {[]float32{.1, .1, .8}, true}, {[]float32{float32(math.NaN()), 1, 0}, false},
+	} {
+		if err := s.keepHighest(target, []float32{float32(i)}, c.scores); err != nil {
+			t.Fatal(err)
+		}
+		if a := target.found.Altered[0]; (a.Values[0] == float32(i)) != c.taken {
+			t.Errorf("scores %v: kept %v", c.scores, a)
+		}
+	}
+	if f := target.found; f.Adversarial[0] != 4 || f.Class != 2 || f.By != s.Method {
+		t.Errorf("the adversarial input is %+v", f)
+	}
+}
+
+// TestThrow: random starts are within ε, of all lengths, and differ by index and restart.
+func TestThrow(t *testing.T) {
+	for _, norm := range Norms.Values() {
+		s := &Search{Threat: Threat{norm, .1, 0, 1}, Seed: 1}
+		start := func(index, restart int) (x []float32, distance float64) {
+			values := slices.Repeat([]float32{.5}, 10)
+			x = slices.Clone(values)
+			s.throw(x, &target{Example: Example{Index: index, Values: values}}, restart)
+			return x, s.Distance(x, values)
+		}
+		mean, most := 0., 0.
+		for i := range 400 {
+			_, d := start(i, 1)
+			mean, most = mean+d/400, max(most, d)
+		}
+		if math.Abs(mean-.05) > .005 || most > .1 || most < .099 {
+			t.Errorf("%s: distances up to %g, mean %g, want 0.1 and 0.05", norm, most, mean)
+		}
+		a, _ := start(1, 1)
+		b, _ := start(2, 1)
+		c, _ := start(1, 2)
+		if slices.Equal(a, b) || slices.Equal(a, c) {
+			t.Errorf("%s: starts do not follow index and restart", norm)
+		}
+	}
+}

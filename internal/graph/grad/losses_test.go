@@ -1,0 +1,136 @@
+package grad_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/graph/grad"
+	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/onnx"
+)
+
+// linearModel is an ONNX file of the scores x·w, where w is [values, classes].
+func linearModel(t *testing.T, opset int64, w [][]float64) []byte {
+	t.Helper()
+	f := newFunction(graph.Float32, opset, []int64{4, int64(len(w))})
+	f.Graph.Input[0].GetType().GetTensorType().Shape.Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "n"}
+	y := f.op("MatMul", in("x", f.floats([]int64{int64(len(w)), int64(len(w[0]))}, slices.Concat(w...)...)))
+	f.Graph.Output = []*onnxpb.ValueInfoProto{graph.FloatTensor(y, []int64{0, int64(len(w[0]))})}
+	f.Graph.Output[0].GetType().GetTensorType().Shape.Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "n"}
+	data, err := proto.Marshal(f.ModelProto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestTargetedDLR compares the loss and its gradient with Croce & Hein's equation 7, differentiated by hand, for all
+// pairs of a label and a target: each of them is among the four largest logits for some pairs and not for others.
+func TestTargetedDLR(t *testing.T) {
+	const values, classes = 3, 6
+	rng := rand.New(rand.NewPCG(3, 4))
+	w := make([][]float64, values)
+	for i := range w {
+		for range classes {
+			w[i] = append(w[i], rng.NormFloat64())
+		}
+	}
+	for _, opset := range []int64{9, 17} {
+		m, err := openLibrary(t).Load(linearModel(t, opset, w), onnx.LoadOptions{Device: onnx.CPU})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		const pairs = classes * (classes - 1)
+		g, err := m.Gradient(t.Context(), grad.Objective{Loss: grad.TargetedDLR, Examples: pairs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		var x []float32
+		var labels []int64
+		var wantLoss, wantGradient []float64
+		for pair := range pairs {
+			label, target := pair/(classes-1), pair%(classes-1)
+			if target >= label {
+				target++
+			}
+			input := []float64{float64(float32(rng.NormFloat64())), .5, -.25}
+			loss, gradient := targetedDLR(w, input, label, target)
+			x, labels = append(x, singles(input)...), append(labels, int64(label), int64(target))
+			wantLoss, wantGradient = append(wantLoss, loss), append(wantGradient, gradient...)
+		}
+		scores, losses, gradient := make([]float32, pairs*classes), make([]float32, pairs), make([]float32, pairs*values)
+		if err := g.Run(t.Context(), x, nil, labels, scores, losses, gradient); err != nil {
+			t.Fatal(err)
+		}
+		compare(t, "loss", losses, wantLoss)
+		compare(t, "gradient", gradient, wantGradient)
+	}
+}
+
+// targetedDLR returns the loss of the scores x·w and its gradient in x.
+func targetedDLR(w [][]float64, x []float64, label, target int) (loss float64, gradient []float64) {
+	classes := len(w[0])
+	z, order := make([]float64, classes), make([]int, classes)
+	for k := range z {
+		order[k] = k
+		for i, v := range x {
+			z[k] += v * w[i][k]
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if z[a] > z[b] {
+			return -1
+		}
+		return 1
+	})
+	span := z[order[0]] - (z[order[2]]+z[order[3]])/2
+	loss = -(z[label] - z[target]) / span
+	inLogits := make([]float64, classes)
+	inLogits[target] += 1 / span
+	inLogits[label] -= 1 / span
+	inLogits[order[0]] -= loss / span
+	inLogits[order[2]] += loss / span / 2
+	inLogits[order[3]] += loss / span / 2
+	for i := range x {
+		sum := 0.
+		for k, d := range inLogits {
+			sum += d * w[i][k]
+		}
+		gradient = append(gradient, sum)
+	}
+	return loss, gradient
+}
+
+// TestLossesNeedClasses: a loss whose denominator would be 0 is refused.
+func TestLossesNeedClasses(t *testing.T) {
+	for _, c := range []struct {
+		loss    grad.Loss
+		classes int
+		message string
+	}{
+		{grad.DLR, 2, "loss dlr needs 3 classes, the model has 2"},
+		{grad.DLR, 3, ""},
+		{grad.TargetedDLR, 3, "loss dlr-targeted needs 4 classes, the model has 3"},
+		{grad.TargetedDLR, 4, ""},
+	} {
+		m, err := openLibrary(t).Load(linearModel(t, 17, [][]float64{make([]float64, c.classes)}), onnx.LoadOptions{Device: onnx.CPU})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := m.Gradient(t.Context(), grad.Objective{Loss: c.loss, Examples: 1})
+		if (err == nil) != (c.message == "") || err != nil && !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s with %d classes: %v", c.loss, c.classes, err)
+		}
+		if err == nil {
+			g.Close()
+		}
+		m.Close()
+	}
+}

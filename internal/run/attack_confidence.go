@@ -1,0 +1,146 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/calib"
+)
+
+// DefaultAttackBins is the number of bins of the calibration errors.
+const DefaultAttackBins = 15
+
+// AttackedConfidence holds what an attack on confidences did to calibration.
+type AttackedConfidence struct {
+	Bins   int                 `json:"bins"`
+	Before AttackCalibration   `json:"before"`
+	After  []AttackCalibration `json:"after"` // one for each name
+}
+
+// AttackCalibration describes the confidences of all examples, before an attack or under it.
+type AttackCalibration struct {
+	Name  string       `json:"name,omitempty"` // of the files; absent before the attack
+	Eta   int          `json:"eta,omitempty"`  // of ACE, with Omega
+	Omega attack.Omega `json:"omega,omitempty"`
+
+	Accuracy       float64 `json:"accuracy"`
+	MeanConfidence float64 `json:"mean_confidence"`
+	ECE            float64 `json:"ece"`     // bins of equal width
+	AdaECE         float64 `json:"ada_ece"` // bins of equal count
+}
+
+// AlteredResult describes an input whose confidence an attack changed.
+type AlteredResult struct {
+	Name       string  `json:"name"`
+	Class      int     `json:"class"`
+	Confidence float64 `json:"confidence"`
+	Distance   float64 `json:"distance"`
+}
+
+// adversarial is the name of the inputs of attacks that make one input for each example.
+const adversarial = "adversarial"
+
+// alteredNames returns the names of the inputs that the attack makes for each example. Files have these names.
+func alteredNames(m attack.Method) []string {
+	if m != attack.ACE {
+		return []string{adversarial}
+	}
+	var names []string
+	for _, s := range attack.Settings {
+		names = append(names, s.String())
+	}
+	return names
+}
+
+// clean returns the predictions on the examples themselves.
+func (r *Attacked) clean() *calib.Predictions {
+	p := new(calib.Predictions)
+	for _, row := range r.Results {
+		p.Confidence, p.Correct = append(p.Confidence, *row.Confidence), append(p.Correct, row.Predicted == row.Label)
+	}
+	return p
+}
+
+// altered returns the predictions on the altered inputs of name k.
+func (r *Attacked) altered(k int) *calib.Predictions {
+	p := new(calib.Predictions)
+	for _, row := range r.Results {
+		a := row.Altered[k]
+		p.Confidence, p.Correct = append(p.Confidence, a.Confidence), append(p.Correct, a.Class == row.Label)
+	}
+	return p
+}
+
+// calibrate measures what an attack on confidences did to calibration.
+func (r *Attacked) calibrate(bins int) (err error) {
+	c := &AttackedConfidence{Bins: bins}
+	if c.Before, err = calibrationOf(r.clean(), bins); err != nil {
+		return err
+	}
+	for k, name := range alteredNames(r.Attack) {
+		a, err := calibrationOf(r.altered(k), bins)
+		if err != nil {
+			return err
+		}
+		a.Name = name
+		if r.Attack == attack.ACE {
+			a.Eta, a.Omega = attack.Settings[k].Eta, attack.Settings[k].Omega
+		}
+		c.After = append(c.After, a)
+	}
+	r.Confidences = c
+	return nil
+}
+
+func calibrationOf(p *calib.Predictions, bins int) (c AttackCalibration, err error) {
+	width, err := calib.EqualWidth(p, bins, calib.UpperClosed)
+	if err != nil {
+		return c, err
+	}
+	count, err := calib.EqualCount(p, bins)
+	if err != nil {
+		return c, err
+	}
+	return AttackCalibration{
+		Accuracy: calib.AccuracyEstimate(p, attackLevel).Value, MeanConfidence: p.MeanConfidence(),
+		ECE: calib.ECE(width), AdaECE: calib.ECE(count),
+	}, nil
+}
+
+// alteredResults describes the altered inputs of an example.
+func alteredResults(m attack.Method, f attack.Found) (all []AlteredResult) {
+	names := alteredNames(m)
+	for k, a := range f.Altered {
+		all = append(all, AlteredResult{names[k], a.Class, a.Confidence, a.Distance})
+	}
+	return all
+}
+
+// Bins returns the bins of equal width before an attack on confidences, and under it for each of Confidences.After.
+func (r *Attacked) Bins() (before []calib.Bin, after [][]calib.Bin, err error) {
+	before, err = calib.EqualWidth(r.clean(), r.Confidences.Bins, calib.UpperClosed)
+	for k := range r.Confidences.After {
+		bins, failed := calib.EqualWidth(r.altered(k), r.Confidences.Bins, calib.UpperClosed)
+		after, err = append(after, bins), errors.Join(err, failed)
+	}
+	return before, after, err
+}
+
+// writePredictions writes predictions on the examples as a CSV file that 'rscert metrics' reads.
+func (r *Attacked) writePredictions(w io.Writer, p *calib.Predictions) error {
+	var b bytes.Buffer
+	fmt.Fprintln(&b, "index,confidence,correct")
+	for i, row := range r.Results {
+		right := 0
+		if p.Correct[i] {
+			right = 1
+		}
+		fmt.Fprintf(&b, "%d,%s,%d\n", row.Index, strconv.FormatFloat(p.Confidence[i], 'g', -1, 64), right)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

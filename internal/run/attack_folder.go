@@ -1,0 +1,208 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/npy"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// The files of an attack's folder, beside NAME.npz and NAME.csv for each name of altered inputs.
+const (
+	AttackFile      = runfolder.AttackResultFile
+	AdversarialFile = adversarial + ".npz"
+	CleanFile       = "predictions.csv" // of attacks on confidences
+)
+
+// attacking is an attack in progress.
+type attacking struct {
+	plan   *AttackPlan
+	e      *experiment.Experiment
+	search *attack.Search
+	folder *runfolder.AttackFolder // nil: nothing is stored
+	lines  []runfolder.Attacked    // of found
+	found  []attack.Found          // without the values of inputs
+}
+
+// chunk is the number of examples that are attacked side by side and stored together.
+func (a *attacking) chunk() int {
+	workers := max(1, a.search.Workers)
+	for s := a.search; s != nil; s = s.Then {
+		if s.Gradients != nil {
+			return 2 * workers * gradientExamples
+		}
+	}
+	return workers * max(1, a.search.Classifier.Batch())
+}
+
+// checkExamples reads all examples once, so that errors in the data come before the attack. It returns how many of the
+// first examples have random scores.
+func (a *attacking) checkExamples(ctx context.Context) (random int, err error) {
+	positions := a.e.Positions()
+	for i, n := range positions {
+		if i%a.chunk() == 0 {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+		}
+		if _, err := a.plan.examples(a.e, []int{n}); err != nil {
+			return 0, err
+		}
+	}
+	first, err := a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
+	if err != nil {
+		return 0, err
+	}
+	return a.search.Random(ctx, first)
+}
+
+// run attacks the examples that the folder does not hold yet.
+func (a *attacking) run(ctx context.Context, console experiment.Console) error {
+	positions := a.e.Positions()
+	bar := progress.Start(console.Progress, "attack", int64(len(positions)), 0)
+	defer bar.Finish()
+	if a.folder != nil {
+		a.lines = a.folder.Done()
+		for _, line := range a.lines {
+			a.found = append(a.found, foundOf(line))
+		}
+		bar.Add(int64(len(a.lines)), "")
+	}
+	for i := len(a.lines); i < len(positions); i = len(a.lines) {
+		examples, err := a.plan.examples(a.e, positions[i:min(i+a.chunk(), len(positions))])
+		if err != nil {
+			return err
+		}
+		found, err := a.search.Run(ctx, examples)
+		if err != nil {
+			return err
+		}
+		if err := a.store(found); err != nil {
+			return err
+		}
+		bar.Add(int64(len(found)), "")
+	}
+	return nil
+}
+
+// store appends examples to the folder, and keeps them without values.
+func (a *attacking) store(found []attack.Found) error {
+	var lines []runfolder.Attacked
+	var inputs [][][]float32
+	for _, f := range found {
+		line, values := lineOf(a.plan.Method, f)
+		lines, inputs = append(lines, line), append(inputs, values)
+		a.found = append(a.found, foundOf(line))
+	}
+	a.lines = append(a.lines, lines...)
+	if a.folder == nil {
+		return nil
+	}
+	return a.folder.Append(lines, inputs)
+}
+
+// lineOf returns the outcome of an example as a line of the folder, and the values of its inputs.
+func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values [][]float32) {
+	line = runfolder.Attacked{Index: f.Index, Label: f.Label, Predicted: f.Clean, ZeroGradients: f.Flat, Attack: string(f.By)}
+	switch {
+	case m.ChangesConfidence():
+		line.Confidence = &f.Confidence
+		names := alteredNames(m)
+		for k, a := range f.Altered {
+			line.Inputs = append(line.Inputs, runfolder.AttackedInput{Name: names[k], Class: a.Class, Distance: a.Distance, Confidence: &a.Confidence})
+			values = append(values, a.Values)
+		}
+	case f.Adversarial != nil:
+		line.Inputs = []runfolder.AttackedInput{{Name: adversarial, Class: f.Class, Distance: f.Distance}}
+		values = [][]float32{f.Adversarial}
+	}
+	return line, values
+}
+
+// foundOf returns the outcome in a line. Its inputs have no values, but are not nil.
+func foundOf(line runfolder.Attacked) attack.Found {
+	f := attack.Found{Index: line.Index, Label: line.Label, Clean: line.Predicted, Flat: line.ZeroGradients, By: attack.Method(line.Attack)}
+	if line.Confidence != nil {
+		f.Confidence = *line.Confidence
+	}
+	for _, in := range line.Inputs {
+		if in.Confidence != nil {
+			f.Altered = append(f.Altered, attack.Altered{Class: in.Class, Confidence: *in.Confidence, Distance: in.Distance})
+		}
+		if f.Correct() && in.Class != f.Label {
+			f.Adversarial, f.Class, f.Distance = []float32{}, in.Class, in.Distance
+		}
+	}
+	return f
+}
+
+// finish writes the results of an attack whose examples are all in the folder, if they are not written yet.
+func (a *attacking) finish(r *Attacked) error {
+	if a.folder == nil {
+		return nil
+	}
+	if runfolder.Finished(a.plan.Out) {
+		return a.folder.RemoveParts()
+	}
+	for k, name := range alteredNames(r.Attack) {
+		if err := a.folder.Write(name+".npz", func(w io.Writer) error { return a.writeArchive(w, name) }); err != nil {
+			return err
+		}
+		if r.Confidences == nil {
+			continue
+		}
+		if err := a.folder.Write(name+".csv", func(w io.Writer) error { return r.writePredictions(w, r.altered(k)) }); err != nil {
+			return err
+		}
+	}
+	if r.Confidences != nil {
+		if err := a.folder.Write(CleanFile, func(w io.Writer) error { return r.writePredictions(w, r.clean()) }); err != nil {
+			return err
+		}
+	}
+	if err := a.drawPictures(); err != nil {
+		return err
+	}
+	var result bytes.Buffer
+	encoder := json.NewEncoder(&result)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(r); err != nil {
+		return err
+	}
+	return a.folder.Finish(result.Bytes())
+}
+
+// writeArchive writes the inputs of a name, x, with their labels, y, as a dataset.
+func (a *attacking) writeArchive(w io.Writer, name string) error {
+	y := []int64{}
+	for _, line := range a.lines {
+		for _, in := range line.Inputs {
+			if in.Name == name {
+				y = append(y, int64(line.Label))
+			}
+		}
+	}
+	archive := npy.NewArchiveWriter(w)
+	x, err := archive.BeginFloat32("x", append([]int{len(y)}, a.e.Shape()...))
+	if err != nil {
+		return err
+	}
+	err = a.folder.EachInput(a.lines, a.e.Model().InputLen(), func(line, input int, values []float32) error {
+		if a.lines[line].Inputs[input].Name != name {
+			return nil
+		}
+		return binary.Write(x, binary.LittleEndian, values)
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(npy.Write(archive, "y", []int{len(y)}, y), archive.Close())
+}

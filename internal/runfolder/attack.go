@@ -1,0 +1,336 @@
+package runfolder
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/confined"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// These are the names of the files in the folder of an attack while it runs. The attack's results have other names.
+const (
+	AttackPlanFile   = "plan.json"      // model, data and settings; written first
+	AttackedFile     = "attacked.jsonl" // one line per example
+	AttackInputsFile = "inputs.part"    // the perturbed inputs, float32 and little-endian, in the order of the lines
+)
+
+// Attacked is a line of attacked.jsonl: the outcome of an attack on one example.
+type Attacked struct {
+	Index         int             `json:"index"`
+	Label         int             `json:"label"`
+	Predicted     int             `json:"predicted"` // class of the example itself, −1 for none
+	ZeroGradients int             `json:"zero_gradients,omitempty"`
+	Confidence    *float64        `json:"confidence,omitempty"` // of the example itself
+	Attack        string          `json:"attack,omitempty"`     // the attack of a sequence that broke the example
+	Inputs        []AttackedInput `json:"inputs,omitempty"`
+}
+
+// AttackedInput describes a perturbed input in inputs.part.
+type AttackedInput struct {
+	Name       string   `json:"name"`
+	Class      int      `json:"class"`
+	Distance   float64  `json:"distance"` // norm of the perturbation, rounded up
+	Confidence *float64 `json:"confidence,omitempty"`
+	Sum        string   `json:"sha256"` // of the values in inputs.part
+}
+
+// attackedKeys are required in every line.
+var attackedKeys = []string{"index", "label", "predicted"}
+
+// AttackFolder is the folder of an attack, open for appending.
+type AttackFolder struct {
+	dir    string
+	root   *os.Root
+	lock   *flock.Flock
+	seed   checksum.Seed
+	lines  *appendFile
+	inputs *appendFile
+	done   []Attacked
+}
+
+// ReadAttackPlan returns the document in the plan.json of a folder. The error is fs.ErrNotExist if there is none.
+func ReadAttackPlan(dir string) ([]byte, error) {
+	path := filepath.Join(dir, AttackPlanFile)
+	file, err := confined.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxLine))
+	if err != nil {
+		return nil, err
+	}
+	plan, state := checksum.VerifySealed(text)
+	if state != checksum.Good {
+		return nil, damaged(fmt.Errorf("%s: has changed since it was written: its checksum does not match", path))
+	}
+	return plan, nil
+}
+
+// attackSeed is the seed of the checksums of an attack's lines, which identity determines.
+func attackSeed(identity []byte) checksum.Seed {
+	digest := sha256.Sum256(identity)
+	return checksum.NewSeed(digest[:])
+}
+
+// CreateAttack creates the folder of an attack. The document plan, indented by two spaces, becomes its plan.json.
+// The lines carry the identity. An example has the given number of values. It returns ErrExists if the folder holds
+// anything except the remains of a start that was interrupted before plan.json.
+func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	if err := checkUnused(dir); err != nil {
+		return nil, err
+	}
+	f, err := openAttack(dir, identity)
+	if err != nil {
+		return nil, err
+	}
+	err = durable.SyncFolder(filepath.Dir(filepath.Clean(dir)))
+	if err == nil {
+		err = durable.WriteIn(f.root, AttackPlanFile, checksum.Seal(plan), 0o666)
+	}
+	if err == nil {
+		err = f.open(0, 0)
+	}
+	return f, f.closeAfter(err)
+}
+
+// ResumeAttack opens the folder of an attack for more examples of the given number of values. It keeps the examples
+// that are complete, and cuts off what a kill or a power cut left of others. Damage that no interruption explains is a
+// DamageError.
+func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error) {
+	f, err := openAttack(dir, identity)
+	if err != nil {
+		return nil, err
+	}
+	content, err := readAttacked(dir, f.seed)
+	if err != nil {
+		return nil, f.closeAfter(err)
+	}
+	if Finished(dir) {
+		f.done = content.values
+		return f, nil
+	}
+	whole, size, err := f.countWhole(content.values, values)
+	if err == nil {
+		f.done = content.values[:whole]
+		end := int64(0)
+		if whole > 0 {
+			end = content.ends[whole-1]
+		}
+		err = f.open(end, size)
+	}
+	return f, f.closeAfter(err)
+}
+
+// AttackResultFile holds the result of an attack. It is written last.
+const AttackResultFile = "attack.json"
+
+// Finished reports whether the attack in a folder has its result.
+func Finished(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, AttackResultFile))
+	return err == nil
+}
+
+func openAttack(dir string, identity []byte) (*AttackFolder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	l, err := lockDir(root, dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &AttackFolder{dir: dir, root: root, lock: l, seed: attackSeed(identity)}
+	return f, f.closeAfter(removeTemporary(root))
+}
+
+// closeAfter closes the folder if err is not nil, and returns err.
+func (f *AttackFolder) closeAfter(err error) error {
+	if err != nil {
+		_ = f.Close()
+	}
+	return err
+}
+
+func (f *AttackFolder) open(lines, inputs int64) (err error) {
+	if f.inputs, err = openAppend(f.root, AttackInputsFile, inputs); err != nil {
+		return err
+	}
+	if f.lines, err = openAppend(f.root, AttackedFile, lines); err != nil {
+		return err
+	}
+	return durable.SyncFolder(f.dir)
+}
+
+// ReadAttacked returns the whole lines of an attack's folder.
+func ReadAttacked(dir string, identity []byte) ([]Attacked, error) {
+	content, err := readAttacked(dir, attackSeed(identity))
+	return content.values, err
+}
+
+func readAttacked(dir string, seed checksum.Seed) (c content[Attacked], err error) {
+	path := filepath.Join(dir, AttackedFile)
+	format := fileFormat[Attacked]{
+		keys: attackedKeys, sealed: true, seed: seed, own: true, valid: func(Attacked) error { return nil },
+	}
+	if _, err := os.Lstat(path); missing(err) { // killed between plan.json and the first line
+		return c, nil
+	}
+	if err := checkOwn(path); err != nil {
+		return c, err
+	}
+	file, err := confined.Open(path)
+	if err != nil {
+		return c, err
+	}
+	r := newValueReader(file, format.decoder())
+	r.path, r.file = path, file
+	if c, err = r.collect(); err == nil {
+		err = c.damage.repairable(path)
+	}
+	return c, damaged(err)
+}
+
+// countWhole returns how many of the lines have all their inputs, and the size of these inputs. After a power cut the
+// inputs of the last lines may be missing.
+func (f *AttackFolder) countWhole(lines []Attacked, values int) (whole int, size int64, err error) {
+	if len(lines) == 0 {
+		return 0, 0, nil
+	}
+	file, err := confined.OpenIn(f.root, AttackInputsFile, os.O_RDONLY)
+	if missing(err) {
+		return 0, 0, &DamageError{hint.New(fmt.Sprintf("%s: is missing", filepath.Join(f.dir, AttackInputsFile)),
+			"start again in another folder")}
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer file.Close()
+	block := make([]byte, 4*values)
+	for _, line := range lines {
+		end := size
+		for _, in := range line.Inputs {
+			if _, err := file.ReadAt(block, end); err != nil || digestOf(block) != in.Sum {
+				return whole, size, nil
+			}
+			end += int64(len(block))
+		}
+		whole, size = whole+1, end
+	}
+	return whole, size, nil
+}
+
+func digestOf(block []byte) string { return fmt.Sprintf("%x", sha256.Sum256(block)) }
+
+// Done returns the examples that the folder contained when it was opened.
+func (f *AttackFolder) Done() []Attacked { return f.done }
+
+// Append adds examples, with the values of each example's Inputs, and makes them survive a power cut. It sets the
+// checksums of the inputs.
+func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
+	var blocks, text []byte
+	for i := range lines {
+		for k, values := range inputs[i] {
+			from := len(blocks)
+			for _, v := range values {
+				blocks = binary.LittleEndian.AppendUint32(blocks, math.Float32bits(v))
+			}
+			lines[i].Inputs[k].Sum = digestOf(blocks[from:])
+		}
+		line, err := encodeLine(f.seed, lines[i])
+		if err != nil {
+			return err
+		}
+		text = append(text, line...)
+	}
+	if err := f.inputs.append(blocks); err != nil {
+		return err
+	}
+	if err := f.inputs.sync(); err != nil {
+		return err
+	}
+	if err := f.lines.append(text); err != nil {
+		return err
+	}
+	return f.lines.sync()
+}
+
+// EachInput reads the inputs of lines in order, of the given number of values each. The function visit may keep them.
+func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, input int, x []float32) error) error {
+	file, err := confined.OpenIn(f.root, AttackInputsFile, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	block := make([]byte, 4*values)
+	for i, line := range lines {
+		for k, in := range line.Inputs {
+			if _, err := io.ReadFull(file, block); err != nil {
+				return err
+			}
+			if digestOf(block) != in.Sum {
+				return &DamageError{fmt.Errorf("%s: the input of example %d has changed since it was written", file.Name(), line.Index)}
+			}
+			x := make([]float32, values)
+			if err := binary.Read(bytes.NewReader(block), binary.LittleEndian, x); err != nil {
+				return err
+			}
+			if err := visit(i, k, x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Write writes another file of the folder, which appears whole or not at all.
+func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
+	return durable.StreamIn(f.root, name, 0o666, data)
+}
+
+// Finish writes attack.json and removes inputs.part, whose inputs other files then hold.
+func (f *AttackFolder) Finish(result []byte) error {
+	err := f.Write(AttackResultFile, func(w io.Writer) error {
+		_, err := w.Write(result)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return f.RemoveParts()
+}
+
+// RemoveParts removes inputs.part of a finished attack.
+func (f *AttackFolder) RemoveParts() error {
+	if err := f.root.Remove(AttackInputsFile); err != nil && !missing(err) {
+		return err
+	}
+	return nil
+}
+
+// Close stops writing. The folder can still be resumed.
+func (f *AttackFolder) Close() (err error) {
+	for _, a := range []*appendFile{f.inputs, f.lines} {
+		if a != nil {
+			err = errors.Join(err, a.file.Close())
+		}
+	}
+	f.inputs, f.lines = nil, nil
+	_ = f.lock.Unlock()
+	return errors.Join(err, f.root.Close())
+}
