@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Attack the calibration of the two CIFAR-10 networks of train_cifar.py; run by 'make emde-table'.
 
-Prints the tables of docs/attacks.md, marked for studies/page: AdaECE and ECE before and after 'rscert attack --attack
-ace' in its four settings, as in table 1 of Emde et al. (2025), and the robust accuracies under pgd, fgsm and square.
+Prints the tables of docs/attacks.md, marked for studies/page: robust accuracies under fgsm, pgd and square, and ECE and
+AdaECE before and after 'rscert attack --attack ace' in its four settings, as in table 1 of Emde et al. (2025).
 
-The column PyTorch is an independent implementation of ACE, on the same networks and images. It differs from rscert's
-in the arithmetic, so that the paths of the two attacks part after some steps. The last column is Emde et al.'s literal
-rule: the attack on an image stops at the first step that changes the class. rscert halves the step instead.
+Another table compares the attack with an independent implementation in PyTorch, on the same networks and images. The
+two attacks differ only by the rounding of sums. Its last column follows the paper to the letter: the attack on an image
+stops at the first step that changes the class. rscert halves this step and goes on.
 """
 
 import argparse
@@ -35,10 +35,11 @@ PUBLISHED = {"standard": (3.06, 2.49, 18.79, 5.19, 11.87), "adversarial": (20.69
 
 
 def adaptive_ece(confidence, correct):
-    """The expected calibration error with BINS bins of equal count."""
+    """The expected calibration error with BINS bins of equal count; equal confidences share a bin."""
     order = np.argsort(confidence, kind="stable")
-    ends = np.ceil(np.arange(BINS + 1) * len(order) / BINS).astype(int)
-    parts = [order[i:j] for i, j in zip(ends, ends[1:])]
+    ranks = np.ceil(np.arange(1, BINS + 1) * len(order) / BINS).astype(int)
+    ends = np.searchsorted(confidence[order], confidence[order[ranks - 1]], side="right")
+    parts = np.split(order, ends[:-1])
     return sum(abs(correct[part].sum() - confidence[part].sum()) for part in parts) / len(order)
 
 
@@ -100,18 +101,16 @@ class Ace:
 
 
 def torch_ace(model, x, y, eta, omega, epsilon, stop):
-    """AdaECE after the attack."""
-    confidence, right = [], []
-    for i in range(0, len(x), 100):
-        images, labels = x[i : i + 100], y[i : i + 100]
+    """The confidences after the attack."""
+    confidence = []
+    for images, labels in zip(x.split(100), y.split(100)):
         altered = Ace(model, images, labels, eta, omega, epsilon, stop).run()
         with torch.no_grad():
             before, after = model(images).argmax(1), softmax(model(altered).double(), 1).max(1)
         if not torch.equal(before, after.indices):
             sys.exit("the PyTorch attack changed a class")
         confidence.append(after.values.numpy())
-        right.append((before == labels).numpy())
-    return adaptive_ece(np.concatenate(confidence), np.concatenate(right))
+    return np.concatenate(confidence)
 
 
 def load(folder, kind):
@@ -141,35 +140,57 @@ def check_inputs(session, folder, name, x):
         sys.exit(f"{folder}: {name} changed {np.sum(before != after)} classes")
 
 
-def calibration(args, kind, x, y, out):
-    """The rows of a network: ECE and AdaECE by rscert, AdaECE by the PyTorch attack and by its literal variant."""
-    found = rscert(args, kind, "ace", len(x), out)["confidences"]
-    model, session = load(args.folder, kind), ort.InferenceSession(args.folder / f"{kind}.onnx", providers=["CPUExecutionProvider"])
-    torch_x, torch_y = torch.from_numpy(x), torch.from_numpy(y)
-    logits = session.run(None, {"image": x})[0]
-    confidence = softmax(torch.from_numpy(logits).double(), 1).max(1).values.numpy()
-    clean = adaptive_ece(confidence, logits.argmax(1) == y)
-    before = found["before"]
-    rows = [("none", before["accuracy"], before["ece"], before["ada_ece"], clean, clean)]
-    for after in found["after"]:
+def name(eta, omega):
+    return f"({eta:+d}, {SYMBOL[omega]})".replace("-", "−")
+
+
+def attack_calibration(args, kind, x, y, out):
+    """The document of 'rscert attack --attack ace', whose inputs and AdaECE are checked in Python."""
+    found = rscert(args, kind, "ace", len(x), out)
+    session = ort.InferenceSession(args.folder / f"{kind}.onnx", providers=["CPUExecutionProvider"])
+    correct = session.run(None, {"image": x})[0].argmax(1) == y
+    for k, after in enumerate(found["confidences"]["after"]):
         check_inputs(session, out / f"{kind}-ace", after["name"], x)
-        eta, omega = after["eta"], after["omega"]
-        print(kind, eta, omega, "in PyTorch", file=sys.stderr)
-        others = [torch_ace(model, torch_x, torch_y, eta, omega, EPSILON, stop) for stop in (False, True)]
-        rows.append((f"({eta:+d}, {SYMBOL[omega]})".replace("-", "−"), after["accuracy"], after["ece"], after["ada_ece"], *others))
-    return rows
+        if abs(adaptive_ece(confidences(found, k), correct) - after["ada_ece"]) > 1e-9:
+            sys.exit(f"{kind}, {after['name']}: AdaECE is not {after['ada_ece']}")
+    return found
+
+
+def confidences(found, k):
+    """Confidences of all images under setting k, by rscert."""
+    return np.array([row["altered"][k]["confidence"] for row in found["results"]])
 
 
 def print_calibration(tables):
-    """Table 1, both networks below each other."""
+    """Table 1, beside the published one."""
     print("<!-- made: ace -->\n")
-    print("| network | setting | accuracy | ECE | AdaECE | AdaECE, PyTorch | AdaECE, stopping | AdaECE, Emde et al. |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for kind, rows in tables.items():
-        for (setting, *figures), published in zip(rows, PUBLISHED[kind]):
-            shown = " | ".join(f"{100 * v:.2f}" for v in figures)
-            print(f"| {kind} | {setting} | {shown} | {published} |")
-    print("\n<!-- end: ace -->")
+    print("| network | setting | accuracy | ECE | AdaECE | AdaECE of Emde et al. |\n| --- | --- | ---: | ---: | ---: | ---: |")
+    for kind, found in tables.items():
+        found = found["confidences"]
+        names = ["no attack", *(name(after["eta"], after["omega"]) for after in found["after"])]
+        for row, setting, published in zip([found["before"], *found["after"]], names, PUBLISHED[kind]):
+            shown = " | ".join(f"{100 * row[figure]:.2f}" for figure in ("accuracy", "ece", "ada_ece"))
+            print(f"| {kind} | {setting} | {shown} | {published:.2f} |")
+    print("\n<!-- end: ace -->", flush=True)
+
+
+def print_check(args, tables, x, y):
+    """The attack of rscert beside two attacks in PyTorch, on the first images."""
+    x, y = torch.from_numpy(x[: args.checked]), torch.from_numpy(y[: args.checked])
+    print("<!-- made: ace-check -->\n")
+    print("| network | setting | rscert | PyTorch | largest difference of a confidence | PyTorch, stopping |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
+    for kind, found in tables.items():
+        model = load(args.folder, kind)
+        correct = (model(x).argmax(1) == y).numpy()
+        for k, after in enumerate(found["confidences"]["after"]):
+            print(kind, after["name"], "in PyTorch", file=sys.stderr)
+            ours = confidences(found, k)[: args.checked]
+            same, stopping = (torch_ace(model, x, y, after["eta"], after["omega"], EPSILON, stop) for stop in (False, True))
+            errors = " | ".join(f"{100 * adaptive_ece(confidence, correct):.2f}" for confidence in (ours, same))
+            last = f"{np.abs(ours - same).max():.1g} | {100 * adaptive_ece(stopping, correct):.2f}"
+            print(f"| {kind} | {name(after['eta'], after['omega'])} | {errors} | {last} |")
+    print("\n<!-- end: ace-check -->", flush=True)
 
 
 def print_robustness(args, out):
@@ -177,7 +198,7 @@ def print_robustness(args, out):
     print("<!-- made: cifar-robust -->\n")
     print("| network | accuracy | `fgsm` | `pgd` | `square` |\n| --- | ---: | ---: | ---: | ---: |")
     for kind in KINDS:
-        found = [rscert(args, kind, attack, args.attacked, out) for attack in ("fgsm", "pgd", "square")]
+        found = [rscert(args, kind, attack, args.examples, out) for attack in ("fgsm", "pgd", "square")]
         shares = [found[0]["accuracy"], *(f["robust"] for f in found)]
         shown = " | ".join(f"{100 * s['share']:.1f} [{100 * s['low']:.1f}, {100 * s['high']:.1f}]" for s in shares)
         print(f"| {kind} | {shown} |")
@@ -188,15 +209,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rscert", default="bin/rscert")
     parser.add_argument("--folder", type=Path, required=True, help="the folder that train_cifar.py wrote")
-    parser.add_argument("--examples", type=int, default=1000, help="the number of images whose confidence is attacked")
-    parser.add_argument("--attacked", type=int, default=500, help="the number of images for robust accuracy")
+    parser.add_argument("--examples", type=int, default=500, help="the number of images to attack")
+    parser.add_argument("--checked", type=int, default=100, help="the number of images to attack in PyTorch, too")
     args = parser.parse_args()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     with np.load(args.folder / "test.npz") as arrays:
         x, y = arrays["x"][: args.examples].astype(np.float32) / 255, arrays["y"][: args.examples]
     with tempfile.TemporaryDirectory() as scratch:
         print_robustness(args, Path(scratch))
-        print_calibration({kind: calibration(args, kind, x, y, Path(scratch)) for kind in KINDS})
+        tables = {kind: attack_calibration(args, kind, x, y, Path(scratch)) for kind in KINDS}
+    print_calibration(tables)
+    print_check(args, tables, x, y)
     print("<!-- made: cifar-where -->\n")
     print(f"`make emde-table`, {date.today():%-d %B %Y}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores;")
     print(f"PyTorch {torch.__version__}, ONNX Runtime {ort.__version__}.")

@@ -30,7 +30,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy, pad
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training pixels
-EPOCHS = {"standard": 10, "adversarial": 7}
+# The learning rate, as a share of --rate, lies on straight lines between these epochs and values.
+RATES = {"standard": ((0, 2, 10), (0, 1, 0)), "adversarial": ((0, 2, 4, 5), (0, 1, 0.6, 0))}
 SHIFT = 2  # the largest random shift of a training image, in pixels
 
 
@@ -108,11 +109,6 @@ def perturbed(model, x, y, epsilon):
     return (x + delta).clamp(0, 1)
 
 
-def rate(epochs, args):
-    """The learning rate after a number of epochs: up for two epochs, then down to 0 along a line."""
-    return args.rate * min(epochs / 10 / 0.2, (1 - epochs / args.epochs) / (1 - 2 / args.epochs))
-
-
 def train_epoch(model, optimiser, x, y, epoch, args):
     torch.manual_seed(1000 * args.seed + epoch)
     batches = torch.randperm(len(x)).split(128)
@@ -120,7 +116,7 @@ def train_epoch(model, optimiser, x, y, epoch, args):
     for i, rows in enumerate(batches):
         epochs = epoch + (i + 1) / len(batches)
         for group in optimiser.param_groups:
-            group["lr"] = rate(epochs, args)
+            group["lr"] = args.rate * np.interp(epochs, *RATES[args.kind])
         inputs, labels = shifted(x[rows].float() / 255), y[rows]
         if args.kind == "adversarial":
             inputs = perturbed(model, inputs, labels, args.eps * min(1, epochs / 2.5))
@@ -145,7 +141,7 @@ def train(model, x, y, args):
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])
         first = state["epochs"]
-    for epoch in range(first, args.epochs):
+    for epoch in range(first, RATES[args.kind][0][-1]):
         train_epoch(model, optimiser, x, y, epoch, args)
         state = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "epochs": epoch + 1, "settings": settings(args)}
         torch.save(state, checkpoint.with_suffix(".new"))
@@ -153,7 +149,7 @@ def train(model, x, y, args):
 
 
 def settings(args):
-    return {name: getattr(args, name) for name in ("kind", "epochs", "rate", "eps", "seed")}
+    return {name: getattr(args, name) for name in ("kind", "rate", "eps", "seed")}
 
 
 def export(model, path):
@@ -169,13 +165,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder with train.parquet and test.parquet")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the model, test.npz and the progress")
-    parser.add_argument("--kind", choices=EPOCHS, required=True)
-    parser.add_argument("--epochs", type=int, help="default: 10 for standard, 7 for adversarial")
+    parser.add_argument("--kind", choices=RATES, required=True)
     parser.add_argument("--rate", type=float, default=0.2, help="the largest learning rate")
     parser.add_argument("--eps", type=float, default=6 / 255, help="the budget of adversarial training, in pixels of [0, 1]")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    args.epochs = args.epochs or EPOCHS[args.kind]
     args.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     x, y = cached(args.data, args.out, "train")
