@@ -167,5 +167,7 @@ func (m Method) Norms() []Norm {
 // DefaultSteps is the number of steps or queries of a single attack whose user gives none.
 func (m Method) DefaultSteps() int { return m.definition().steps }
 
-// ChangesConfidence reports whether the attack changes confidences. Found.Confidence and Found.Altered are then set.
-func (m Method) ChangesConfidence() bool { return m.definition().confidence }
+// ChangesConfidence reports whether the method changes confidences. Found.Confidence and Found.Altered are then set.
+func (m Method) ChangesConfidence() bool {
+	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().confidence })
+}

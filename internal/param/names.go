@@ -7,6 +7,7 @@ const (
 	Attack            Name = "attack"
 	Baseline          Name = "baseline"
 	Batch             Name = "batch"
+	Bins              Name = "bins"
 	Box               Name = "box"
 	CheckImage        Name = "check-image"
 	Class             Name = "class"

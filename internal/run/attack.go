@@ -147,7 +147,7 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 		return nil, err
 	}
 	r := p.result(e, stages, a.found)
-	r.Warnings = slices.Concat([]attack.Warning{}, warned, warnings(e, stages, a.found, random)) // [] in JSON if there are none
+	r.Warnings = append(append([]attack.Warning{}, warned...), warnings(e, stages, a.found, random)...) // [] in JSON if there are none
 	if p.Method.ChangesConfidence() {
 		if err := r.calibrate(p.Bins); err != nil {
 			return nil, spec.BadInput(err)
@@ -167,6 +167,8 @@ func (p *AttackPlan) settle() error {
 		return param.Errorf("%s %d: want at least 1", param.Restarts, p.Restarts)
 	case p.Out == "" && (p.Resume || p.Pictures > 0):
 		return param.Errorf("%s and %s need %s", param.Resume, param.Pictures, param.Out)
+	case p.Bins < 1 && p.Method.ChangesConfidence():
+		return param.Errorf("%s %d: want at least 1", param.Bins, p.Bins)
 	case p.Pictures < 0:
 		return param.Errorf("%s %d: want at least 0", param.Pictures, p.Pictures)
 	case strings.Contains(p.Spec.Device.String(), ","):

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// TestKilledAttack kills an attack repeatedly, at moments spread over its length. No finished example may be lost, with
+// its perturbed inputs, and no line may be torn. After the last resume, the folder must have the files and bytes of an
+// undisturbed attack.
+func TestKilledAttack(t *testing.T) {
+	t.Run("pgd", func(t *testing.T) { testKilledAttack(t, 3, "pgd", "--eps", "0.3", "--max", "96", "--steps", "60") })
+	t.Run("ace", func(t *testing.T) {
+		testKilledAttack(t, 11, "ace", "--eps", "0.1", "--max", "64", "--steps", "30", "--pictures", "2")
+	})
+}
+
+// attackFiles reads the files of an attack's folder, without its lock.
+func attackFiles(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "[a-z]*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, path := range paths {
+		if files[filepath.Base(path)], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// testKilledAttack kills and resumes an attack whose undisturbed run leaves the given number of files beside plan.json.
+func testKilledAttack(t *testing.T, files int, method string, more ...string) {
+	args := func(out string) []string {
+		return append([]string{"attack", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--attack", method,
+			"--norm", "linf", "--seed", "1", "--quiet", "--resume", "--out", out}, more...)
+	}
+	whole, dir := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "killed")
+	began := time.Now()
+	if out, err := program(t, args(whole)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	length, want := time.Since(began), attackFiles(t, whole)
+	if len(want) != files+1 {
+		t.Fatalf("the undisturbed attack has %d files, want %d", len(want), files+1)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	kills, done, later := 0, 0, 0
+	for ; ; kills++ {
+		moment := time.Duration((.2 + .6*rng.Float64()) * float64(length))
+		if kills == 12 { // ends the test on any machine
+			moment = time.Hour
+		}
+		if killAfter(t, moment, args(dir)) {
+			break
+		}
+		got := attackFiles(t, dir)
+		lines := got[runfolder.AttackedFile]
+		if !bytes.HasPrefix(want[runfolder.AttackedFile], lines) || len(lines) > 0 && lines[len(lines)-1] != '\n' {
+			t.Fatalf("after kill %d the lines are no beginning of the undisturbed attack's", kills)
+		}
+		n := bytes.Count(lines, []byte("\n"))
+		if n < done {
+			t.Fatalf("kill %d lost examples: %d of %d are left", kills, n, done)
+		}
+		if n > 0 && n > done {
+			later++
+		}
+		done = n
+	}
+	if kills == 0 || later == 0 {
+		t.Errorf("%d kills, %d of them after progress", kills, later)
+	}
+	got := attackFiles(t, dir)
+	if len(got) != len(want) {
+		t.Errorf("%d files, want %d", len(got), len(want))
+	}
+	for name, data := range want {
+		if !bytes.Equal(got[name], data) {
+			t.Errorf("%s differs after %d kills", name, kills)
+		}
+	}
+	t.Logf("killed %d times, %d times after progress", kills, later)
+}
+
+// killAfter runs the program and kills it after a time. It reports whether the program had ended before.
+func killAfter(t *testing.T, moment time.Duration, args []string) (ended bool) {
+	t.Helper()
+	cmd := program(t, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(moment, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != -1) {
+		t.Fatalf("%v\n%s", err, stderr.Bytes())
+	}
+	return err == nil
+}
