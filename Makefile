@@ -250,7 +250,7 @@ cifar-models: $(MODELS)/ok ## train two small CNNs on CIFAR-10, plainly and adve
 emde-table: onnxruntime build $(MODELS)/ok ## attack the calibration of the networks of cifar-models: the tables of docs/attacks.md
 	@[ -e $(CIFAR)/adversarial.onnx ] && [ -e $(CIFAR)/standard.onnx ] || \
 		{ echo "make: without the networks of 'make cifar-models' there is no table" >&2; exit 0; }; \
-	mkdir -p out && $(MODELS)/bin/python scripts/emde_table.py --rscert bin/rscert --folder $(CIFAR) >out/emde.txt && \
+	mkdir -p out && $(MODELS)/bin/python scripts/emde_table.py --rscert bin/rscert --folder $(CIFAR) --out out/emde --plots docs/img >out/emde.txt && \
 	$(GO) run ./studies/page docs/attacks.md <out/emde.txt
 
 .PHONY: gradients

@@ -15,7 +15,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from datetime import date
 from pathlib import Path
 
@@ -120,11 +119,13 @@ def load(folder, kind):
     return model.eval().requires_grad_(False)
 
 
-def rscert(args, kind, attack, examples, out):
-    """The document of 'rscert attack --json' on the first test images."""
+def rscert(args, kind, attack):
+    """The document of 'rscert attack --json' on the first test images. An attack that was stopped goes on."""
     command = [args.rscert, "attack", "--model", args.folder / f"{kind}.onnx", "--data", args.folder / "test.npz"]
-    command += ["--norm", "linf", "--eps", EPSILON, "--attack", attack, "--seed", 1, "--max", examples]
-    command += ["--select", "first", "--quiet", "--json", "--out", out / f"{kind}-{attack}"]
+    command += ["--norm", "linf", "--eps", EPSILON, "--attack", attack, "--seed", 1, "--max", args.examples]
+    command += ["--select", "first", "--quiet", "--json", "--resume", "--out", args.out / f"{kind}-{attack}"]
+    if attack == "ace" and args.plots:
+        command += ["--plot", args.plots / f"ace-{kind}.svg"]
     print(kind, attack, file=sys.stderr)
     return json.loads(subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE).stdout)
 
@@ -144,13 +145,13 @@ def name(eta, omega):
     return f"({eta:+d}, {SYMBOL[omega]})".replace("-", "−")
 
 
-def attack_calibration(args, kind, x, y, out):
+def attack_calibration(args, kind, x, y):
     """The document of 'rscert attack --attack ace', whose inputs and AdaECE are checked in Python."""
-    found = rscert(args, kind, "ace", len(x), out)
+    found = rscert(args, kind, "ace")
     session = ort.InferenceSession(args.folder / f"{kind}.onnx", providers=["CPUExecutionProvider"])
     correct = session.run(None, {"image": x})[0].argmax(1) == y
     for k, after in enumerate(found["confidences"]["after"]):
-        check_inputs(session, out / f"{kind}-ace", after["name"], x)
+        check_inputs(session, args.out / f"{kind}-ace", after["name"], x)
         if abs(adaptive_ece(confidences(found, k), correct) - after["ada_ece"]) > 1e-9:
             sys.exit(f"{kind}, {after['name']}: AdaECE is not {after['ada_ece']}")
     return found
@@ -193,12 +194,12 @@ def print_check(args, tables, x, y):
     print("\n<!-- end: ace-check -->", flush=True)
 
 
-def print_robustness(args, out):
+def print_robustness(args):
     """Robust accuracies, with their intervals."""
     print("<!-- made: cifar-robust -->\n")
     print("| network | accuracy | `fgsm` | `pgd` | `square` |\n| --- | ---: | ---: | ---: | ---: |")
     for kind in KINDS:
-        found = [rscert(args, kind, attack, args.examples, out) for attack in ("fgsm", "pgd", "square")]
+        found = [rscert(args, kind, attack) for attack in ("fgsm", "pgd", "square")]
         shares = [found[0]["accuracy"], *(f["robust"] for f in found)]
         shown = " | ".join(f"{100 * s['share']:.1f} [{100 * s['low']:.1f}, {100 * s['high']:.1f}]" for s in shares)
         print(f"| {kind} | {shown} |")
@@ -209,15 +210,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rscert", default="bin/rscert")
     parser.add_argument("--folder", type=Path, required=True, help="the folder that train_cifar.py wrote")
+    parser.add_argument("--out", type=Path, required=True, help="the folder for the attacks; existing attacks go on")
     parser.add_argument("--examples", type=int, default=500, help="the number of images to attack")
     parser.add_argument("--checked", type=int, default=100, help="the number of images to attack in PyTorch, too")
+    parser.add_argument("--plots", type=Path, help="the folder for the reliability diagrams")
     args = parser.parse_args()
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    args.out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
     with np.load(args.folder / "test.npz") as arrays:
         x, y = arrays["x"][: args.examples].astype(np.float32) / 255, arrays["y"][: args.examples]
-    with tempfile.TemporaryDirectory() as scratch:
-        print_robustness(args, Path(scratch))
-        tables = {kind: attack_calibration(args, kind, x, y, Path(scratch)) for kind in KINDS}
+    print_robustness(args)
+    tables = {kind: attack_calibration(args, kind, x, y) for kind in KINDS}
     print_calibration(tables)
     print_check(args, tables, x, y)
     print("<!-- made: cifar-where -->\n")
