@@ -119,10 +119,10 @@ def load(folder, kind):
     return model.eval().requires_grad_(False)
 
 
-def rscert(args, kind, attack):
+def rscert(args, kind, attack, examples):
     """The document of 'rscert attack --json' on the first test images. An attack that was stopped goes on."""
     command = [args.rscert, "attack", "--model", args.folder / f"{kind}.onnx", "--data", args.folder / "test.npz"]
-    command += ["--norm", "linf", "--eps", EPSILON, "--attack", attack, "--seed", 1, "--max", args.examples]
+    command += ["--norm", "linf", "--eps", EPSILON, "--attack", attack, "--seed", 1, "--max", examples]
     command += ["--select", "first", "--quiet", "--json", "--resume", "--out", args.out / f"{kind}-{attack}"]
     if attack == "ace" and args.plots:
         command += ["--plot", args.plots / f"ace-{kind}.svg"]
@@ -147,7 +147,7 @@ def name(eta, omega):
 
 def attack_calibration(args, kind, x, y):
     """The document of 'rscert attack --attack ace', whose inputs and AdaECE are checked in Python."""
-    found = rscert(args, kind, "ace")
+    found = rscert(args, kind, "ace", len(x))
     session = ort.InferenceSession(args.folder / f"{kind}.onnx", providers=["CPUExecutionProvider"])
     correct = session.run(None, {"image": x})[0].argmax(1) == y
     for k, after in enumerate(found["confidences"]["after"]):
@@ -199,7 +199,7 @@ def print_robustness(args):
     print("<!-- made: cifar-robust -->\n")
     print("| network | accuracy | `fgsm` | `pgd` | `square` |\n| --- | ---: | ---: | ---: | ---: |")
     for kind in KINDS:
-        found = [rscert(args, kind, attack) for attack in ("fgsm", "pgd", "square")]
+        found = [rscert(args, kind, attack, args.attacked) for attack in ("fgsm", "pgd", "square")]
         shares = [found[0]["accuracy"], *(f["robust"] for f in found)]
         shown = " | ".join(f"{100 * s['share']:.1f} [{100 * s['low']:.1f}, {100 * s['high']:.1f}]" for s in shares)
         print(f"| {kind} | {shown} |")
@@ -211,8 +211,9 @@ def main():
     parser.add_argument("--rscert", default="bin/rscert")
     parser.add_argument("--folder", type=Path, required=True, help="the folder that train_cifar.py wrote")
     parser.add_argument("--out", type=Path, required=True, help="the folder for the attacks; existing attacks go on")
-    parser.add_argument("--examples", type=int, default=500, help="the number of images to attack")
-    parser.add_argument("--checked", type=int, default=100, help="the number of images to attack in PyTorch, too")
+    parser.add_argument("--attacked", type=int, default=500, help="the number of images for robust accuracy")
+    parser.add_argument("--examples", type=int, default=400, help="the number of images whose confidence is attacked")
+    parser.add_argument("--checked", type=int, default=50, help="how many of them PyTorch attacks, too")
     parser.add_argument("--plots", type=Path, help="the folder for the reliability diagrams")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
