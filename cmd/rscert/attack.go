@@ -91,11 +91,11 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` of the data's values; without limits: --box=-inf,inf; default: 0,1")
 	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn: "+attack.Methods.Described())
 	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "what fgsm and pgd make large: "+grad.Losses.Described())
-	integerVar(f, &p.Steps, "steps", 0, "steps of pgd and apgd, or queries of square; 0 = 40 of pgd, 100 of apgd, 1000 queries")
+	integerVar(f, &p.Steps, "steps", 0, "steps of pgd, apgd and fab, or queries of square; 0 = 40 of pgd, 100 of apgd and fab, 1000 queries")
 	f.Float64Var(&p.StepSize, "step-size", 0, "length of a step of pgd; 0 = 2.5·eps/steps")
 	f.Float64Var(&p.Momentum, "momentum", 0, "pgd: share of the earlier gradients that each step keeps, usually 0.9 or 1; 0 = none")
 	f.BoolVar(&p.Targeted, "targeted", false, "pgd: aim at up to nine other classes in turn, the largest score first; any wrong class counts")
-	integerVar(f, &p.Restarts, "restarts", 0, "random starts of pgd and apgd, for each class that they aim at, and of pgd-conf; 0 = 1, of pgd-conf 10")
+	integerVar(f, &p.Restarts, "restarts", 0, "starts of pgd, apgd, fab and pgd-conf, for each class that they aim at; all are random but the first one of fab; 0 = 1, of pgd-conf 10")
 	f.StringVar(&p.Out, "out", "", "new `folder` for the result and the adversarial inputs")
 	f.BoolVar(&p.Resume, "resume", false, "go on with the attack in the folder; start it if there is none")
 	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder: example, change and adversarial input")
@@ -221,5 +221,9 @@ func describeAttack(s run.AttackStage) string {
 	if s.Targets > 0 {
 		how += fmt.Sprintf(", classes aimed at: %d", s.Targets)
 	}
-	return how + fmt.Sprintf(", random starts: %d", s.Restarts)
+	starts := "random starts"
+	if s.Attack == attack.FAB || s.Attack == attack.FABT { // the first is the example
+		starts = "starts"
+	}
+	return how + fmt.Sprintf(", %s: %d", starts, s.Restarts)
 }

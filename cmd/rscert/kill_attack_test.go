@@ -19,7 +19,7 @@ import (
 func TestKilledAttack(t *testing.T) {
 	t.Run("pgd", func(t *testing.T) { testKilledAttack(t, 3, "pgd", "--eps", "0.3", "--max", "96", "--steps", "60") })
 	t.Run("ace", func(t *testing.T) {
-		testKilledAttack(t, 11, "ace", "--eps", "0.1", "--max", "64", "--steps", "30", "--pictures", "2")
+		testKilledAttack(t, 13, "ace", "--eps", "0.1", "--max", "80", "--steps", "30", "--pictures", "2", "--threads", "1")
 	})
 }
 
@@ -57,7 +57,7 @@ func testKilledAttack(t *testing.T, files int, method string, more ...string) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	kills, done, later := 0, 0, 0
 	for ; ; kills++ {
-		moment := time.Duration((.2 + .6*rng.Float64()) * float64(length))
+		moment := time.Duration((.1 + .4*rng.Float64()) * float64(length))
 		if kills == 12 { // ends the test on any machine
 			moment = time.Hour
 		}

@@ -20,7 +20,7 @@ type softmaxGradients struct {
 
 func (g softmaxGradients) Examples() int { return g.examples }
 
-func (g softmaxGradients) Run(ctx context.Context, x []float32, labels, _ []int64, scores, _, gradient []float32) error {
+func (g softmaxGradients) Run(ctx context.Context, x []float32, labels, _ []int64, scores, losses, gradient []float32) error {
 	if err := g.linear.Run(ctx, x, scores); err != nil {
 		return err
 	}
@@ -30,7 +30,9 @@ func (g softmaxGradients) Run(ctx context.Context, x []float32, labels, _ []int6
 		if label == 1 {
 			slope--
 		}
+		losses[i] = float32(math.Log1p(math.Exp((1 - 2*float64(label)) * z)))
 		if g.other { // ln p_0 where the label is 1
+			losses[i] = -float32(math.Log1p(math.Exp((2*float64(label) - 1) * z)))
 			slope = (1 - 2*float64(label)) / (1 + math.Exp((1-2*float64(label))*z))
 		}
 		for j, w := range g.w {

@@ -39,6 +39,8 @@ type autoClimbing struct {
 	s      *Search
 	target *target
 	checks []int // the checkpoints to come
+	// keepsOn: it goes on where the classifier gets a point wrong.
+	keepsOn bool
 
 	x, previous        []float32
 	best, bestGradient []float32 // the point of the largest loss
@@ -65,7 +67,7 @@ func (s *Search) newAutoClimb(t *target, checks []int, round int) ascent {
 func (c *autoClimbing) point() []float32 { return c.x }
 
 func (c *autoClimbing) observe(wrong bool, loss float64, gradient []float32) (done bool) {
-	if wrong {
+	if wrong && !c.keepsOn {
 		return true
 	}
 	if c.steps > 0 && loss > c.loss {

@@ -190,7 +190,7 @@ func newSearch(l *linear, method Method, norm Norm, epsilon float64) *Search {
 // TestLinear: of a linear classifier exactly those examples can be broken whose distance from the boundary, |z|/‖w‖ in
 // the dual norm, is below ε; gradients find all of them.
 func TestLinear(t *testing.T) {
-	for _, method := range []Method{FGSM, PGD, APGDCE, APGDT} {
+	for _, method := range []Method{FGSM, PGD, APGDCE, APGDT, FAB, FABT} {
 		for _, norm := range Norms.Values() {
 			l := newLinear()
 			all, distances := examplesOf(l, 40, norm)
@@ -220,17 +220,19 @@ func TestLinear(t *testing.T) {
 
 // TestSquareLinear: Square breaks most examples well within ε, none beyond.
 func TestSquareLinear(t *testing.T) {
-	l := newLinear()
-	all, distances := examplesOf(l, 40, Linf)
-	s := newSearch(l, Square, Linf, .6)
-	s.Steps = 300
-	found, err := s.Run(t.Context(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, f := range found {
-		if distances[i] > .6 && !f.Robust() || distances[i] < .4 && f.Robust() {
-			t.Errorf("distance %g, robust %v", distances[i], f.Robust())
+	for _, norm := range Norms.Values() {
+		l := newLinear()
+		all, distances := examplesOf(l, 40, norm)
+		s := newSearch(l, Square, norm, .6)
+		s.Steps = 300
+		found, err := s.Run(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range found {
+			if distances[i] > .6 && !f.Robust() || distances[i] < .4 && f.Robust() {
+				t.Errorf("%s: distance %g, robust %v", norm, distances[i], f.Robust())
+			}
 		}
 	}
 }
@@ -243,26 +245,32 @@ func single() []Method {
 // TestBatchesDoNotMatter: the same results for every size of batches and gradients, and for part of the examples.
 func TestBatchesDoNotMatter(t *testing.T) {
 	for _, method := range single() {
-		var want []Found
-		for _, c := range []struct{ batch, examples, workers int }{{4, 3, 1}, {1, 1, 3}, {7, 16, 2}, {100, 5, 4}} {
-			l := newLinear()
-			all, _ := examplesOf(l, 20, Linf)
-			s := newSearch(l, method, Linf, .5)
-			l.batch, s.Workers, s.Gradients = c.batch, c.workers, linearGradients{l, c.examples}
-			found, err := s.Run(t.Context(), all)
-			if err != nil {
-				t.Fatal(err)
-			}
-			part, err := s.Run(t.Context(), all[7:11])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want == nil {
-				want = found
-			}
-			if !reflect.DeepEqual(found, want) || !reflect.DeepEqual(part, want[7:11]) {
-				t.Errorf("%s: batches of %d change results", method, c.batch)
-			}
+		for _, norm := range method.Norms() {
+			testBatches(t, method, norm)
+		}
+	}
+}
+
+func testBatches(t *testing.T, method Method, norm Norm) {
+	var want []Found
+	for _, c := range []struct{ batch, examples, workers int }{{4, 3, 1}, {1, 1, 3}, {7, 16, 2}, {100, 5, 4}} {
+		l := newLinear()
+		all, _ := examplesOf(l, 20, norm)
+		s := newSearch(l, method, norm, .5)
+		l.batch, s.Workers, s.Gradients = c.batch, c.workers, linearGradients{l, c.examples}
+		found, err := s.Run(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, err := s.Run(t.Context(), all[7:11])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = found
+		}
+		if !reflect.DeepEqual(found, want) || !reflect.DeepEqual(part, want[7:11]) {
+			t.Errorf("%s %s: batches of %d change results", method, norm, c.batch)
 		}
 	}
 }

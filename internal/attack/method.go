@@ -24,6 +24,10 @@ const (
 	APGDDLR Method = "apgd-dlr"
 	// APGDT is Auto-PGD on the targeted difference of logits ratio.
 	APGDT Method = "apgd-t"
+	// FAB steps past the nearest boundary and back, for the smallest perturbation (Croce & Hein 2020b).
+	FAB Method = "fab"
+	// FABT is FAB towards one class at a time.
+	FABT Method = "fab-t"
 	// Square changes random squares and uses scores alone (Andriushchenko et al. 2020).
 	Square Method = "square"
 	// Standard is AutoAttack's preset of that name (Croce & Hein 2020).
@@ -32,6 +36,14 @@ const (
 	ACE Method = "ace"
 	// PGDConf maximises the confidence in a wrong class (Stutz et al. 2020).
 	PGDConf Method = "pgd-conf"
+	// APGDConf maximises it by Auto-PGD.
+	APGDConf Method = "apgd-conf"
+	// APGDConfT maximises the confidence in several classes in turn by Auto-PGD.
+	APGDConfT Method = "apgd-conf-t"
+	// SquareConf maximises the confidence in a wrong class by random squares.
+	SquareConf Method = "square-conf"
+	// AAConf is Stutz's AutoAttack for confidences.
+	AAConf Method = "aa-conf"
 )
 
 // mostTargets is the number of classes that targeted attacks aim at, as in AutoAttack.
@@ -69,12 +81,23 @@ var definitions = []definition{
 		norms: both, steps: 100, run: (*Search).autoClimb},
 	{name: APGDT, what: "Auto-PGD, aims at up to nine classes in turn", gradients: true, loss: grad.TargetedDLR, targets: mostTargets,
 		norms: both, steps: 100, run: (*Search).autoClimb},
-	{name: Square, what: "random squares, without gradients, for linf", norms: []Norm{Linf}, steps: 1000, run: (*Search).square},
-	{name: Standard, what: "AutoAttack: apgd-ce, apgd-t and square in turn", preset: []Stage{{APGDCE, 100}, {APGDT, 100}, {Square, 5000}}},
+	{name: FAB, what: "smallest perturbation: past the nearest boundary and back", gradients: true, loss: grad.Difference,
+		norms: both, steps: 100, run: (*Search).fab},
+	{name: FABT, what: "fab, aims at up to nine classes in turn", gradients: true, loss: grad.Difference, targets: mostTargets,
+		norms: both, steps: 100, run: (*Search).fab},
+	{name: Square, what: "random squares, without gradients", norms: both, steps: 1000, run: (*Search).square},
+	{name: Standard, what: "AutoAttack: apgd-ce, apgd-t, fab-t and square in turn", preset: []Stage{{APGDCE, 100}, {APGDT, 100}, {FABT, 100}, {Square, 5000}}},
 	{name: ACE, what: "changes confidences and keeps every class, to harm calibration", gradients: true, loss: grad.CrossEntropy,
 		norms: both, steps: 100, run: (*Search).ace, confidence: true},
 	{name: PGDConf, what: "maximises the confidence in a wrong class", gradients: true, loss: grad.Confidence,
 		norms: both, steps: 1000, run: (*Search).raise, confidence: true},
+	{name: APGDConf, what: "the same by Auto-PGD", gradients: true, loss: grad.Confidence,
+		norms: both, steps: 1000, run: (*Search).autoRaise, confidence: true},
+	{name: APGDConfT, what: "apgd-conf, aims at up to nine classes in turn", gradients: true, loss: grad.CrossEntropy, targets: mostTargets,
+		norms: both, steps: 1000, run: (*Search).autoRaise, confidence: true},
+	{name: SquareConf, what: "the same by random squares, without gradients", norms: both, steps: 5000, run: (*Search).squareRaise, confidence: true},
+	{name: AAConf, what: "AutoAttack for confidences: apgd-conf, apgd-conf-t and square-conf in turn; the best input counts",
+		preset: []Stage{{APGDConf, 1000}, {APGDConfT, 1000}, {SquareConf, 5000}}},
 }
 
 // Methods lists all attacks.

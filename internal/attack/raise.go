@@ -2,7 +2,6 @@ package attack
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -33,19 +32,66 @@ func ConfStep(t Threat) float64 {
 // input of the largest such probability, whether or not it changes the class.
 func (s *Search) raise(ctx context.Context, targets []*target) error {
 	for restart := range s.Restarts + 1 {
-		candidates, scores, err := s.candidates(ctx, targets, func(t *target) ascent { return s.newRaising(t, restart) })
+		if err := s.raiseFrom(ctx, targets, func(t *target) ascent { return s.newRaising(t, restart) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// autoRaise maximises the same probability by Auto-PGD from Restarts random starts, or the probability of each of the
+// Targets in turn (Stutz's article, the attacks apgd-conf and apgd-conf-t of its AutoAttack). Its first step is .05ε,
+// as there.
+func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
+	checks := checkpoints(s.Steps)
+	return s.rounds(targets, func(round int) error {
+		return s.raiseFrom(ctx, targets, func(t *target) ascent {
+			c := s.newAutoClimb(t, checks, round).(*autoClimbing)
+			c.length, c.keepsOn = confFirstStep*s.Epsilon, true
+			return c
+		})
+	})
+}
+
+// confFirstStep is the length of the first step of autoRaise as a share of ε.
+const confFirstStep = .05
+
+// squareRaise maximises the same probability by random squares.
+func (s *Search) squareRaise(ctx context.Context, targets []*target) error {
+	walks := make([]*walk, len(targets))
+	for i, t := range targets {
+		walks[i] = s.newWalk(t)
+	}
+	for query := range s.Steps {
+		inputs := make([][]float32, len(walks))
+		for i, w := range walks {
+			inputs[i] = w.propose(s, query)
+		}
+		scores, err := s.scores(ctx, inputs)
 		if err != nil {
 			return err
 		}
-		for i, t := range targets {
-			if err := s.keepHighest(t, candidates[i], scores[i]); err != nil {
+		for i, w := range walks {
+			if m := -s.other(scores[i], w.Label); m < w.margin {
+				w.best, w.margin = inputs[i], m
+			}
+			if err := s.keepHighest(w.target, inputs[i], scores[i]); err != nil {
 				return err
 			}
 		}
 	}
-	for _, t := range targets {
-		if t.found.Altered == nil {
-			return fmt.Errorf("example %d: the model gives no class to perturbed inputs", t.Index)
+	return nil
+}
+
+// raiseFrom runs one ascent for each target, and takes its candidate where it is better than those before.
+func (s *Search) raiseFrom(ctx context.Context, targets []*target, begin func(*target) ascent) error {
+	candidates, scores, err := s.candidates(ctx, targets, begin)
+	if err != nil {
+		return err
+	}
+	for i, t := range targets {
+		if err := s.keepHighest(t, candidates[i], scores[i]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -67,7 +113,10 @@ func (s *Search) keepHighest(t *target, candidate, scores []float32) error {
 	a, err := s.alteredBy(t, candidate, class, scores)
 	t.highest, t.found.Altered = value, []Altered{a}
 	if t.found.Correct() && class != t.Label {
-		t.found.Adversarial, t.found.By, t.found.Class, t.found.Distance = a.Values, s.Method, a.Class, a.Distance
+		if t.found.Adversarial == nil {
+			t.found.By = s.Method // the first attack that broke it
+		}
+		t.found.Adversarial, t.found.Class, t.found.Distance = a.Values, a.Class, a.Distance
 	}
 	return err
 }

@@ -6,9 +6,16 @@ import (
 	"testing"
 )
 
-// TestPGDConfLinear: on a linear model of two classes the largest confidence in the other class is at the edge of the
-// ball, also for examples that are wrong already.
-func TestPGDConfLinear(t *testing.T) {
+// TestRaiseLinear: on a linear model of two classes the largest confidence in the other class is at the edge of the
+// ball, also for examples that are wrong already. The attacks by gradients reach it.
+func TestRaiseLinear(t *testing.T) {
+	for _, method := range []Method{PGDConf, APGDConf, APGDConfT} {
+		testRaiseLinear(t, method, 2e-3)
+	}
+	testRaiseLinear(t, SquareConf, .15)
+}
+
+func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()
 		all, distances := examplesOf(l, 40, norm)
@@ -18,8 +25,8 @@ func TestPGDConfLinear(t *testing.T) {
 			}
 		}
 		const epsilon = .6
-		s := newSearch(l, PGDConf, norm, epsilon)
-		s.Gradients, s.Steps, s.StepSize, s.Restarts = softmaxGradients{l, 3, true}, 200, epsilon/10, 2
+		s := newSearch(l, method, norm, epsilon)
+		s.Gradients, s.Steps, s.StepSize, s.Restarts, s.Targets = softmaxGradients{l, 3, true}, 400, epsilon/10, 2, method.Targets()
 		found, err := s.Run(t.Context(), all)
 		if err != nil {
 			t.Fatal(err)
@@ -31,12 +38,12 @@ func TestPGDConfLinear(t *testing.T) {
 				toward = reach + z
 			}
 			want, a := max(sigmoid(toward), sigmoid(-toward)), f.Altered[0]
-			if math.Abs(a.Confidence-want) > 2e-3 || a.Distance > epsilon {
-				t.Errorf("%s: confidence %g, want %g; distance %g", norm, a.Confidence, want, a.Distance)
+			if math.Abs(a.Confidence-want) > tolerance || a.Distance > epsilon {
+				t.Errorf("%s %s: confidence %g, want %g; distance %g", method, norm, a.Confidence, want, a.Distance)
 			}
 			broken := f.Correct() && distances[i] < epsilon-1e-3
-			if near := math.Abs(distances[i]-epsilon) < 1e-3; !near && (f.Adversarial != nil) != broken {
-				t.Errorf("%s: distance %g, broken %v", norm, distances[i], f.Adversarial != nil)
+			if near := math.Abs(distances[i]-epsilon) < tolerance; !near && (f.Adversarial != nil) != broken {
+				t.Errorf("%s %s: distance %g, broken %v", method, norm, distances[i], f.Adversarial != nil)
 			}
 			if f.Adversarial != nil && (f.Class == f.Label || !slices.Equal(f.Adversarial, a.Values) || f.Distance != a.Distance) {
 				t.Errorf("%s: %+v", norm, f)

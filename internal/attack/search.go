@@ -57,7 +57,7 @@ type Search struct {
 	Classifier Classifier
 	Gradients  Gradients // of methods that use them
 	Shape      []int     // of an example
-	Steps      int       // of PGD and Auto-PGD; queries of Square
+	Steps      int       // of PGD, Auto-PGD and FAB; queries of Square
 	StepSize   float64   // of PGD
 	Momentum   float64   // of PGD; 0: none
 	Targets    int       // number of classes that an attack aims at in turn; 0: none
@@ -107,16 +107,17 @@ func (s *Search) group(ctx context.Context, examples []Example, found []Found) e
 			found[i].Confidence = s.confidence(scores[i])
 		}
 		if found[i].Correct() || definition.confidence {
-			targets = append(targets, &target{Example: x, found: &found[i], others: others(scores[i], x.Label)})
+			targets = append(targets, &target{Example: x, found: &found[i], others: others(scores[i], x.Label), goesOn: definition.confidence})
 		}
 	}
 	for a := s; a != nil; a = a.Then {
-		rest := targets // attacks on confidence go on where the class is wrong
-		if !definition.confidence {
-			rest = standing(targets)
-		}
-		if err := a.Method.definition().run(a, ctx, rest); err != nil {
+		if err := a.Method.definition().run(a, ctx, standing(targets)); err != nil {
 			return err
+		}
+	}
+	for _, f := range found {
+		if definition.confidence && f.Altered == nil {
+			return fmt.Errorf("example %d: the model gives no class to perturbed inputs", f.Index)
 		}
 	}
 	return nil
@@ -130,6 +131,7 @@ type target struct {
 	aim    int   // the class that a targeted attack aims at
 	// highest is the logarithm of the largest probability of a wrong class at found.Altered, for attacks that raise it.
 	highest float64
+	goesOn  bool // the attack goes on where the class is wrong
 }
 
 // others returns all classes but the label, the largest score first.
@@ -194,10 +196,10 @@ func (s *Search) allowed(t *target, candidate []float32) (float64, error) {
 	return distance, nil
 }
 
-// standing returns the targets that nothing has broken.
+// standing returns the targets that nothing has broken, and those of attacks that go on.
 func standing(targets []*target) (rest []*target) {
 	for _, t := range targets {
-		if t.found.Adversarial == nil {
+		if t.found.Adversarial == nil || t.goesOn {
 			rest = append(rest, t)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // firstShare is the share of an image that a square changes at first, p of the paper.
 const firstShare = .8
 
-// square runs the Square attack for Linf (Andriushchenko et al. 2020, algorithm 2): from stripes of ±ε, each query
-// sets a random square to x ± ε, one sign for each channel, and keeps it where the margin falls.
+// square runs the Square attack (Andriushchenko et al. 2020): each query changes a random part of the best input so far,
+// and keeps the change where the margin falls.
 func (s *Search) square(ctx context.Context, targets []*target) error {
 	walks := make([]*walk, len(targets))
 	for i, t := range targets {
@@ -79,8 +79,12 @@ func (w *walk) at(channel, row, column int) int {
 	return (channel*w.height+row)*w.width + column
 }
 
-// propose returns the next input to try.
+// propose returns the next input to try. For Linf (algorithm 2) it has stripes of ±ε at first, then a random square at
+// x ± ε, one sign for each channel.
 func (w *walk) propose(s *Search, query int) []float32 {
+	if s.Norm == L2 {
+		return w.proposeL2(s, query)
+	}
 	if query == 0 {
 		x := slices.Clone(w.Values)
 		for c := range w.channels {

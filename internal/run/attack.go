@@ -159,7 +159,7 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 // settle checks the plan and fills in what the method determines.
 func (p *AttackPlan) settle() error {
 	p.Spec.Noise = spec.NoNoise
-	p.Spec.KeepOutputs = p.Method.UsesGradients() // losses differ for logits and probabilities
+	p.Spec.KeepOutputs = p.Method.UsesGradients() || p.Method.ChangesConfidence() // logits and probabilities differ
 	switch {
 	case p.Steps < 0:
 		return param.Errorf("%s %d: want at least 1", param.Steps, p.Steps)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/experiment"
@@ -40,7 +41,7 @@ func (p *AttackPlan) checkSettings() error {
 		runs[s.Method] = true
 	}
 	for m := range runs {
-		if m.ChangesConfidence() && !p.Method.Single() {
+		if m.ChangesConfidence() && strings.Contains(p.Method.String(), ",") {
 			return param.Errorf("%s %s: %s changes confidences, and runs alone", param.Attack, p.Method, m)
 		}
 	}
@@ -102,10 +103,14 @@ func (p *AttackPlan) stage(s attack.Stage, classes int) AttackStage {
 		if p.Targeted {
 			settled.Targets = min(attack.APGDT.Targets(), classes-1)
 		}
-	case attack.APGDCE, attack.APGDDLR, attack.APGDT:
+	case attack.APGDCE, attack.APGDDLR, attack.APGDT, attack.FAB, attack.FABT:
 		settled.Restarts = p.Restarts
 	case attack.ACE:
 		settled.StepSize = cmp.Or(p.StepSize, attack.ACERate)
+	case attack.APGDConf:
+		settled.Restarts = cmp.Or(p.Restarts, attack.ConfRestarts)
+	case attack.APGDConfT:
+		settled.Restarts = p.Restarts
 	case attack.PGDConf:
 		settled.Restarts = cmp.Or(p.Restarts, attack.ConfRestarts)
 		settled.StepSize = cmp.Or(p.StepSize, attack.ConfStep(p.Threat))
@@ -142,7 +147,7 @@ type gradients struct {
 
 // open opens the gradient of a stage's loss.
 func (g *gradients) open(ctx context.Context, e *experiment.Experiment, stage AttackStage, console experiment.Console) (*fedGradients, error) {
-	o := grad.Objective{Loss: stage.Loss, Targeted: stage.Targets > 0 && stage.Loss != grad.TargetedDLR, Examples: gradientExamples}
+	o := grad.Objective{Loss: stage.Loss, Targeted: stage.Targets > 0 && !stage.Loss.Pairs(), Examples: gradientExamples}
 	if e.Model().Settings().Independence != onnx.Proved {
 		o.Examples = 1
 	}
@@ -151,7 +156,7 @@ func (g *gradients) open(ctx context.Context, e *experiment.Experiment, stage At
 	}
 	opened, err := e.Model().Gradient(ctx, o)
 	if err != nil {
-		return nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square, for norm linf, uses no gradients", param.Attack))
+		return nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square uses no gradients", param.Attack))
 	}
 	if why := opened.OnHost(); why != nil {
 		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)
@@ -197,7 +202,7 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	if f.objective.Targeted {
 		return targets
 	}
-	if f.objective.Loss != grad.TargetedDLR {
+	if !f.objective.Loss.Pairs() {
 		return labels
 	}
 	pairs := make([]int64, 0, 2*len(labels))

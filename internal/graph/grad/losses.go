@@ -28,6 +28,9 @@ const (
 	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). It needs four
 	// classes. Labels holds y and t of each example. It is DLR's form for targeted attacks, not a choice of its own.
 	TargetedDLR Loss = "dlr-targeted"
+	// Difference is z_t − z_y for a class t, whose boundary with y FAB steps to. Labels holds y and t of each example. It
+	// is no choice of users.
+	Difference Loss = "difference"
 	// Confidence is ln max_{j≠y} softmax(z)_j, the confidence in a wrong class (Stutz et al. 2020). The attacks that
 	// maximise it have no other loss, so it is not a choice of its own.
 	Confidence Loss = "confidence"
@@ -43,6 +46,9 @@ func (l Loss) LeastClasses() int {
 	}
 	return 1
 }
+
+// Pairs reports whether the loss is of two classes, so that Labels holds the label and the other class of each example.
+func (l Loss) Pairs() bool { return l == TargetedDLR || l == Difference }
 
 // Losses lists all losses.
 var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
@@ -61,7 +67,7 @@ func (l *Loss) UnmarshalText(text []byte) error { return Losses.Unmarshal(text, 
 // Objective is a loss of a batch of examples.
 type Objective struct {
 	Loss Loss
-	// Targeted negates the loss: a large value then means the given class. TargetedDLR needs no negation.
+	// Targeted negates the loss: a large value then means the given class. TargetedDLR and Difference need no negation.
 	Targeted bool
 	Examples int
 	// Copies is the number of noisy copies of each example. Above 1 the loss is of the logarithm of their mean softmax,
@@ -75,7 +81,7 @@ type Objective struct {
 type Attached struct {
 	Input  string // [Examples, …]
 	Noise  string // [Examples, Copies, …], added to each example; "" for one copy
-	Labels string // int64 [Examples], the class of each example; for TargetedDLR [Examples, 2], label and target
+	Labels string // int64 [Examples], the class of each example; for TargetedDLR and Difference [Examples, 2], label and target
 	Loss   string // [Examples]
 }
 
@@ -107,7 +113,7 @@ func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes i
 
 // LabelShape returns the shape of Attached.Labels.
 func (o Objective) LabelShape() []int64 {
-	if o.Loss == TargetedDLR {
+	if o.Loss.Pairs() {
 		return []int64{int64(o.Examples), 2}
 	}
 	return []int64{int64(o.Examples)}
@@ -140,9 +146,13 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 		z = t.reduce("ReduceLogSumExp", t.reshape(logs, []int64{examples, copies, classes}), []int64{1}, false)
 		z = t.Op("Sub", z, t.Floats(nil, float32(math.Log(float64(copies)))))
 	}
-	if o.Loss == TargetedDLR {
+	if o.Loss.Pairs() {
 		column := func(k int64) string { return t.slice(labels, []int64{k}, []int64{k + 1}, []int64{1}) }
-		return t.targetedDLR(z, t.marks(column(0), examples, classes), t.marks(column(1), examples, classes))
+		own, target := t.marks(column(0), examples, classes), t.marks(column(1), examples, classes)
+		if o.Loss == Difference {
+			return t.Op("Sub", t.marked(z, target), t.marked(z, own))
+		}
+		return t.targetedDLR(z, own, target)
 	}
 	l := t.lossOf(o.Loss, z, t.marks(labels, examples, classes))
 	if o.Targeted {

@@ -1,6 +1,7 @@
 package grad_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -132,5 +133,71 @@ func TestLossesNeedClasses(t *testing.T) {
 			g.Close()
 		}
 		m.Close()
+	}
+}
+
+// TestDifference compares the difference of two logits with the scores, and its gradient with finite differences along
+// a random direction, for all pairs of a label and a rival class.
+func TestDifference(t *testing.T) {
+	const values, classes = 4, 5
+	rng := rand.New(rand.NewPCG(5, 6))
+	w := make([][]float64, values)
+	for i := range w {
+		for range classes {
+			w[i] = append(w[i], rng.NormFloat64())
+		}
+	}
+	const pairs = classes * (classes - 1)
+	m, err := openLibrary(t).Load(linearModel(t, 17, w), onnx.LoadOptions{Device: onnx.CPU})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g, err := m.Gradient(t.Context(), grad.Objective{Loss: grad.Difference, Examples: pairs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	var labels []int64
+	for pair := range pairs {
+		label, target := pair/(classes-1), pair%(classes-1)
+		if target >= label {
+			target++
+		}
+		labels = append(labels, int64(label), int64(target))
+	}
+	x, along := make([]float32, pairs*values), make([]float32, pairs*values)
+	for i := range x {
+		x[i], along[i] = rng.Float32(), float32(rng.NormFloat64())
+	}
+	at := func(step float32) (losses, gradient []float32) {
+		moved := make([]float32, len(x))
+		for i := range x {
+			moved[i] = x[i] + step*along[i]
+		}
+		scores := make([]float32, pairs*classes)
+		losses, gradient = make([]float32, pairs), make([]float32, len(x))
+		if err := g.Run(t.Context(), moved, nil, labels, scores, losses, gradient); err != nil {
+			t.Fatal(err)
+		}
+		for pair := range pairs {
+			row := scores[pair*classes : (pair+1)*classes]
+			if want := row[labels[2*pair+1]] - row[labels[2*pair]]; math.Abs(float64(losses[pair]-want)) > 1e-6 {
+				t.Errorf("pair %v: difference %g, of the scores %g", labels[2*pair:2*pair+2], losses[pair], want)
+			}
+		}
+		return losses, gradient
+	}
+	const step = .25
+	above, gradient := at(step)
+	below, _ := at(-step)
+	for pair := range pairs {
+		slope := 0.
+		for i := pair * values; i < (pair+1)*values; i++ {
+			slope += float64(gradient[i]) * float64(along[i])
+		}
+		if want := float64(above[pair]-below[pair]) / (2 * step); math.Abs(slope-want) > 1e-4 {
+			t.Errorf("pair %v: slope %g, differences say %g", labels[2*pair:2*pair+2], slope, want)
+		}
 	}
 }

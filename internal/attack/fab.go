@@ -1,0 +1,270 @@
+package attack
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// The constants of FAB, from the paper's experiments and the authors' implementation.
+const (
+	fabBias      = .1   // α_max: the largest share of the step that starts at the example
+	fabOvershoot = 1.05 // η: a step goes this many times as far as the boundary
+	fabBackward  = .9   // β: a step back from an adversarial input keeps this share of the perturbation
+	fabStart     = .5   // the norm of a random start, as a share of ε
+	fabSections  = 3    // steps of the final search
+)
+
+// fab runs the fast adaptive boundary attack, which looks for the smallest perturbation (Croce & Hein 2020b, algorithm
+// 1). Each step makes the logits linear at x, takes the nearest boundary between the label and another class, and goes
+// past it: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here d and d₀ lead from x and the example x₀ to the boundary in the box,
+// and α = min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
+//
+// A restart begins at a random input, and attacks only examples that nothing has broken before. With Targets, the
+// search steps to the boundary of one class in each round, which takes one gradient a step in place of one for each
+// other class; a success in any class counts. The loss of Gradients must be grad.Difference.
+func (s *Search) fab(ctx context.Context, targets []*target) error {
+	return s.rounds(targets, func(round int) error {
+		chases := make([]*chase, 0, len(targets))
+		for _, t := range standing(targets) {
+			chases = append(chases, s.newChase(t, round))
+		}
+		return s.chase(ctx, chases)
+	})
+}
+
+// chase is FAB on one example.
+type chase struct {
+	*target
+	rivals []int     // the classes whose boundary with the label it may step to
+	x      []float32 // where it is
+	// The nearest boundary from x, where the logits are made linear: difference + slope·d = 0. slope is nil if no
+	// gradient tells.
+	slope            []float64
+	difference, away float64
+	// The closest adversarial input so far, and its distance; nil if there is none.
+	best     []float32
+	distance float64
+}
+
+// newChase starts FAB on a target: at the example or, in a restart, at a random input.
+func (s *Search) newChase(t *target, round int) *chase {
+	c := &chase{target: t, rivals: t.others, x: slices.Clone(t.Values), distance: math.Inf(1)}
+	if s.Targets > 0 {
+		c.rivals = []int{t.aim}
+	}
+	if round%max(1, s.Restarts) > 0 {
+		s.leap(c.x, s.random(t, round))
+	}
+	return c
+}
+
+// leap moves x, in place, by a random perturbation of norm ε/2, then into the box: uniform values for Linf, Gaussian for
+// L2.
+func (s *Search) leap(x []float32, rng *rand.Rand) {
+	d := make([]float64, len(x))
+	for i := range d {
+		if s.Norm == L2 {
+			d[i] = rng.NormFloat64()
+		} else {
+			d[i] = 2*rng.Float64() - 1
+		}
+	}
+	factor := fabStart * s.Epsilon / s.Norm.length(d)
+	for i := range x {
+		x[i] = s.clamp(float64(x[i]) + factor*d[i])
+	}
+}
+
+// chase takes all steps, then searches between each example and the closest adversarial input found.
+func (s *Search) chase(ctx context.Context, chases []*chase) error {
+	for range s.Steps {
+		err := s.parallel(len(chases), s.Gradients.Examples(), func(i, j int) error { return s.advance(ctx, chases[i:j]) })
+		if err != nil {
+			return err
+		}
+		inputs := make([][]float32, len(chases))
+		for i, c := range chases {
+			inputs[i] = c.x
+		}
+		scores, err := s.scores(ctx, inputs)
+		if err != nil {
+			return err
+		}
+		for i, c := range chases {
+			if smoothing.Vote(scores[i]) == c.Label {
+				continue
+			}
+			if distance := s.Distance(c.x, c.Values); distance < c.distance {
+				c.best, c.distance = slices.Clone(c.x), distance
+			}
+			c.x = s.between(c.Values, c.x, fabBackward)
+		}
+	}
+	return s.closeIn(ctx, chases)
+}
+
+// advance finds the nearest boundary of each chase, where the distance is |difference|/‖gradient‖ in the dual norm, and
+// moves the chase past it.
+func (s *Search) advance(ctx context.Context, chases []*chase) error {
+	n, d := s.Gradients.Examples(), len(chases[0].x)
+	var x []float32
+	labels, rivals := make([]int64, n), make([]int64, n)
+	for row := range n { // copies of the last chase fill up
+		c := chases[min(row, len(chases)-1)]
+		x, labels[row] = append(x, c.x...), int64(c.Label)
+	}
+	for _, c := range chases {
+		c.slope, c.away = nil, math.Inf(1)
+	}
+	scores, differences, gradient := make([]float32, n*s.Classifier.Classes()), make([]float32, n), make([]float32, n*d)
+	for k := range chases[0].rivals {
+		for row := range n {
+			rivals[row] = int64(chases[min(row, len(chases)-1)].rivals[k])
+		}
+		if err := s.Gradients.Run(ctx, x, labels, rivals, scores, differences, gradient); err != nil {
+			return err
+		}
+		for row, c := range chases {
+			c.consider(s.Norm, float64(differences[row]), gradient[row*d:(row+1)*d])
+		}
+	}
+	for _, c := range chases {
+		s.cross(c)
+	}
+	return nil
+}
+
+// consider takes a boundary if it is the nearest so far.
+func (c *chase) consider(n Norm, difference float64, gradient []float32) {
+	dual := n.dual(gradient)
+	away := math.Abs(difference) / dual
+	if !(dual > 0) || math.IsInf(dual, 0) || !(away < c.away) {
+		return
+	}
+	c.away, c.difference = away, difference
+	c.slope = slices.Grow(c.slope[:0], len(gradient))
+	for _, g := range gradient {
+		c.slope = append(c.slope, float64(g))
+	}
+}
+
+// cross moves a chase past its boundary, or counts that there is none.
+func (s *Search) cross(c *chase) {
+	if c.slope == nil {
+		c.found.Flat++
+		return
+	}
+	gap, origin := -c.difference, -c.difference // of x and of the example
+	for i, v := range c.slope {
+		origin += v * (float64(c.x[i]) - float64(c.Values[i]))
+	}
+	near, far := s.towards(c.x, c.slope, gap), s.towards(c.Values, c.slope, origin)
+	a, b := max(s.Norm.length(near), 1e-8), max(s.Norm.length(far), 1e-8)
+	alpha := min(a/(a+b), fabBias)
+	for i := range c.x {
+		c.x[i] = s.clamp((1-alpha)*(float64(c.x[i])+fabOvershoot*near[i]) + alpha*(float64(c.Values[i])+fabOvershoot*far[i]))
+	}
+}
+
+// clamp rounds a value to float32, in the box.
+func (t Threat) clamp(v float64) float32 { return min(max(float32(v), t.Low), t.High) }
+
+// between returns x + share·(a − x), in the box.
+func (t Threat) between(x, a []float32, share float64) []float32 {
+	z := make([]float32, len(x))
+	for i := range x {
+		z[i] = t.clamp(float64(x[i]) + share*(float64(a[i])-float64(x[i])))
+	}
+	return z
+}
+
+// shrunk returns a moved towards x until the norm of the perturbation is this share of its norm: values beyond the norm
+// are cut for Linf, so that values at the box's ends keep their place; the whole is scaled for L2.
+func (t Threat) shrunk(x, a []float32, share float64) []float32 {
+	if t.Norm == L2 {
+		return t.between(x, a, share)
+	}
+	z, most := make([]float32, len(x)), share*t.Distance(a, x)
+	for i := range x {
+		z[i] = t.clamp(min(max(float64(a[i]), float64(x[i])-most), float64(x[i])+most))
+	}
+	return z
+}
+
+// closeIn looks for the boundary between each example and its closest adversarial input, and settles what is allowed.
+// It goes to where the margin would be zero if it were linear, and a little further, so that most of these inputs are
+// adversarial and none is far from the boundary.
+func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
+	var sections []*section
+	var inputs [][]float32
+	for _, c := range chases {
+		if c.best != nil {
+			sections = append(sections, &section{chase: c, outer: 1, end: c.best, at: c.best})
+			inputs = append(inputs, c.Values, c.best)
+		}
+	}
+	scores, err := s.scores(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	for i, c := range sections {
+		c.right, c.wrong, c.scores = margin(scores[2*i], c.Label), margin(scores[2*i+1], c.Label), scores[2*i+1]
+	}
+	for range fabSections {
+		inputs = inputs[:0]
+		for _, c := range sections {
+			inputs = append(inputs, s.shrunk(c.Values, c.end, c.share()))
+		}
+		if scores, err = s.scores(ctx, inputs); err != nil {
+			return err
+		}
+		for i, c := range sections {
+			c.narrow(inputs[i], scores[i])
+		}
+	}
+	for _, c := range sections {
+		if s.Distance(c.at, c.Values) > s.Epsilon {
+			continue
+		}
+		if err := s.settle(c.target, c.at, c.scores); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sectionBeyond is the share of the rest of a section that a step of the final search goes past the boundary.
+const sectionBeyond = .01
+
+// section is the part, between an example and an adversarial input, that holds a boundary.
+type section struct {
+	*chase
+	end          []float32 // x₀ + 1·(end − x₀)
+	inner, outer float64   // shares of the way from x₀ to end: right at inner, wrong at outer
+	right, wrong float64   // the margins there
+	at           []float32 // the input at outer
+	scores       []float32 // its scores
+}
+
+// share returns where to look next.
+func (c *section) share() float64 {
+	zero := c.right / (c.right - c.wrong)
+	if !(zero >= 0 && zero <= 1) { // a margin is no number, or both are zero
+		zero = .5
+	}
+	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)
+}
+
+// narrow puts an end of the section to the input at share.
+func (c *section) narrow(input, scores []float32) {
+	share, m := c.share(), margin(scores, c.Label)
+	if smoothing.Vote(scores) == c.Label {
+		c.inner, c.right = share, m
+		return
+	}
+	c.outer, c.wrong, c.at, c.scores = share, m, input, scores
+}

@@ -1,0 +1,95 @@
+package attack
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// towards returns the smallest d with w·d = gap and x + d in the box, in the threat's norm. The box may forbid every
+// such d: towards then returns the d in the box that brings w·d closest to gap.
+//
+// The solution is |d_i| = min(λ·s_i, c_i) where w_i ≠ 0, with the sign of w_i·gap. Here c_i is the distance from x_i to
+// the box's end on that side, and s_i is 1 for Linf and |w_i| for L2. The left side of Σ |w_i|·min(λ·s_i, c_i) = |gap|
+// is piecewise linear in λ with corners at c_i/s_i: towards sorts the corners and finds λ exactly, up to rounding
+// (Croce & Hein 2020b, section 3.1). For Linf, other d have the same norm: d is zero where w is zero.
+func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
+	corners := make([]corner, 0, len(x))
+	for i, v := range w {
+		if speed := t.speed(v); speed > 0 {
+			room := t.room(x[i], v*gap)
+			corners = append(corners, corner{room / speed, math.Abs(v) * speed, math.Abs(v) * room})
+		}
+	}
+	lambda := reach(corners, math.Abs(gap))
+	d := make([]float64, len(x))
+	for i, v := range w {
+		if speed := t.speed(v); speed > 0 {
+			d[i] = math.Copysign(min(lambda*speed, t.room(x[i], v*gap)), v*gap)
+		}
+	}
+	return d
+}
+
+// corner is a value's part in Σ |w_i|·min(λ·s_i, c_i): it grows at a rate until λ is at the corner, and then stays.
+type corner struct{ at, rate, stays float64 }
+
+// reach returns the smallest λ at which the corners' sum is the gap, +∞ if none is.
+func reach(corners []corner, gap float64) float64 {
+	slices.SortFunc(corners, func(a, b corner) int { return cmp.Compare(a.at, b.at) })
+	rates := make([]float64, len(corners)+1) // rates[k] is the rate of all corners from k on
+	for k, c := range slices.Backward(corners) {
+		rates[k] = rates[k+1] + c.rate
+	}
+	stayed := 0.
+	for k, c := range corners {
+		if stayed+rates[k]*c.at >= gap {
+			return (gap - stayed) / rates[k]
+		}
+		stayed += c.stays
+	}
+	return math.Inf(1)
+}
+
+// speed is s_i: how far λ = 1 moves a value of weight w.
+func (t Threat) speed(w float64) float64 {
+	if t.Norm == L2 || w == 0 {
+		return math.Abs(w)
+	}
+	return 1
+}
+
+// room is the distance from x to the box's upper end for a positive direction, else to its lower end.
+func (t Threat) room(x float32, direction float64) float64 {
+	if direction > 0 {
+		return max(0, float64(t.High)-float64(x))
+	}
+	return max(0, float64(x)-float64(t.Low))
+}
+
+// length is the norm of a perturbation, for weights in an average: it is not rounded up as Distance is.
+func (n Norm) length(d []float64) float64 {
+	sum, most := 0., 0.
+	for _, v := range d {
+		sum += v * v
+		most = max(most, math.Abs(v))
+	}
+	if n == L2 {
+		return math.Sqrt(sum)
+	}
+	return most
+}
+
+// dual is the norm of a gradient g in which the hyperplane g·d = gap is |gap|/dual(g) away: the L1 norm for Linf, L2 for
+// L2.
+func (n Norm) dual(g []float32) float64 {
+	squares, sum := 0., 0.
+	for _, v := range g {
+		squares += float64(v) * float64(v)
+		sum += math.Abs(float64(v))
+	}
+	if n == L2 {
+		return math.Sqrt(squares)
+	}
+	return sum
+}

@@ -1,0 +1,207 @@
+package attack
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// firstTiles is the number of tiles along each side of an image that hold Square's first perturbation for L2.
+	firstTiles = 5
+	// leastSide is the smallest side of a window that Square changes for L2.
+	leastSide = 3
+)
+
+// proposeL2 returns the next input to try for L2 (Andriushchenko et al. 2020, algorithm 3). A query takes the
+// perturbation in two random windows, and what the norm leaves unused, and gives them to the first window: its
+// direction there plus a random one, of the form of twoBumps. The sign is random for each channel. The size of windows
+// follows the authors' implementation: sides are odd, and at least 3 where the image has room.
+func (w *walk) proposeL2(s *Search, query int) []float32 {
+	if query == 0 {
+		return w.tile(s)
+	}
+	d := make([]float64, len(w.Values))
+	if w.best != nil {
+		for i := range d {
+			d[i] = float64(w.best[i]) - float64(w.Values[i])
+		}
+	}
+	height, width := w.window(share(query, s.Steps))
+	into, from := w.place(height, width), w.place(height, width)
+	unused := max(0, s.Epsilon*s.Epsilon-square(d))
+	form := w.form(height, width)
+	for c := range w.channels {
+		w.gather(d, c, into, from, form, unused/float64(w.channels))
+	}
+	return w.perturbed(s, d)
+}
+
+// tile returns the first input to try: about 5 by 5 tiles of the form of twoBumps, together of norm ε.
+func (w *walk) tile(s *Search) []float32 {
+	d := make([]float64, len(w.Values))
+	height, width := max(1, w.height/firstTiles), max(1, w.width/firstTiles)
+	for row := w.height % height / 2; row+height <= w.height; row += height {
+		for column := w.width % width / 2; column+width <= w.width; column += width {
+			form, at := w.form(height, width), rectangle{row, column, height, width}
+			for c := range w.channels {
+				sign := w.sign()
+				for k, i := range w.within(c, at) {
+					d[i] = sign * form[k]
+				}
+			}
+		}
+	}
+	factor := s.Epsilon / math.Sqrt(square(d))
+	for i := range d {
+		d[i] *= factor
+	}
+	return w.perturbed(s, d)
+}
+
+// perturbed returns the example plus d, projected.
+func (w *walk) perturbed(s *Search, d []float64) []float32 {
+	x := slices.Clone(w.Values)
+	for i, v := range d {
+		x[i] = float32(float64(x[i]) + v)
+	}
+	s.Project(x, w.Values)
+	return x
+}
+
+// rectangle is a part of every channel.
+type rectangle struct{ row, column, height, width int }
+
+// window returns the height and width of a window with this share of an image's area.
+func (w *walk) window(share float64) (height, width int) {
+	area := share * float64(w.height*w.width)
+	side := max(int(math.Round(math.Sqrt(area))), leastSide)
+	side += 1 - side%2
+	height, width = min(side, w.height), min(side, w.width)
+	// A flat image has room on one side only.
+	if height < side {
+		width = min(max(width, int(math.Round(area/float64(height)))), w.width)
+	} else if width < side {
+		height = min(max(height, int(math.Round(area/float64(width)))), w.height)
+	}
+	return height, width
+}
+
+// place draws a place for a window.
+func (w *walk) place(height, width int) rectangle {
+	return rectangle{w.rng.IntN(w.height - height + 1), w.rng.IntN(w.width - width + 1), height, width}
+}
+
+// sign draws 1 or −1.
+func (w *walk) sign() float64 { return float64(2*int(w.rng.Uint64()&1) - 1) }
+
+// within returns the places of a rectangle's values in a channel, row by row.
+func (w *walk) within(channel int, r rectangle) []int {
+	all := make([]int, 0, r.height*r.width)
+	for row := r.row; row < r.row+r.height; row++ {
+		for column := r.column; column < r.column+r.width; column++ {
+			all = append(all, w.at(channel, row, column))
+		}
+	}
+	return all
+}
+
+// gather moves, in one channel of the perturbation d, the norm from the window from into the window into, with a share
+// of the squared norm that was unused:
+// ν ← (ρ·η + ν/‖ν‖)·√(‖d on both windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖,
+// where ν is d on into, η the form and ρ a random sign.
+func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {
+	places := w.within(channel, into)
+	nu := make([]float64, len(places))
+	for k, i := range places {
+		nu[k] = d[i]
+	}
+	length, available := math.Sqrt(square(nu)), square(nu)+unused
+	rho := w.sign()
+	for k := range nu {
+		if length > 0 {
+			nu[k] /= length
+		}
+		nu[k] += rho * form[k]
+	}
+	for _, i := range places {
+		d[i] = 0
+	}
+	for _, i := range w.within(channel, from) { // without the values in both windows
+		available += d[i] * d[i]
+		d[i] = 0
+	}
+	if length = math.Sqrt(square(nu)); length == 0 {
+		return
+	}
+	for k, i := range places {
+		d[i] = nu[k] * math.Sqrt(available) / length
+	}
+}
+
+// form returns twoBumps of a window, side by side or one above the other at random.
+func (w *walk) form(height, width int) []float64 {
+	if across := w.rng.Uint64()&1 == 0; across && width > 1 || height == 1 {
+		return transpose(twoBumps(width, height), height)
+	}
+	return twoBumps(height, width)
+}
+
+// twoBumps returns η of the paper, row by row, with norm 1: a bump on the upper half of the rows, a negative one on the
+// lower half, each of norm 1 at first.
+func twoBumps(height, width int) []float64 {
+	upper, lower := bump(height/2, width), bump(height-height/2, width)
+	all := make([]float64, 0, height*width)
+	all = append(all, upper...)
+	for _, v := range lower {
+		all = append(all, -v)
+	}
+	return normalise(all)
+}
+
+// bump returns η^(h1,h2) of the paper, equation 2, row by row, with norm 1: the sum of 1/(k+1)² over k from the value's
+// distance to the centre, in rows or columns, whichever is larger, to n. n is half of the larger side, rounded down.
+func bump(height, width int) []float64 {
+	n := max(height, width) / 2
+	sums := make([]float64, n+2) // by distance
+	for k := n; k >= 0; k-- {
+		sums[k] = sums[k+1] + 1/float64((k+1)*(k+1))
+	}
+	all := make([]float64, 0, height*width)
+	for row := range height {
+		for column := range width {
+			all = append(all, sums[max(abs(row-height/2), abs(column-width/2))])
+		}
+	}
+	return normalise(all)
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// normalise divides d, in place, by its norm.
+func normalise(d []float64) []float64 {
+	length := math.Sqrt(square(d))
+	for i := range d {
+		d[i] /= length
+	}
+	return d
+}
+
+// square is ‖d‖².
+func square(d []float64) float64 {
+	sum := 0.
+	for _, v := range d {
+		sum += v * v
+	}
+	return sum
+}
+
+// transpose turns a matrix with this number of columns.
+func transpose(d []float64, columns int) []float64 {
+	turned := make([]float64, 0, len(d))
+	for column := range columns {
+		for i := column; i < len(d); i += columns {
+			turned = append(turned, d[i])
+		}
+	}
+	return turned
+}
