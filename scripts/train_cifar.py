@@ -132,6 +132,7 @@ def train_epoch(model, optimiser, x, y, epoch, args):
 
 
 def train(model, x, y, args):
+    """Run the epochs that are left, and return their number."""
     optimiser = torch.optim.SGD(model.parameters(), args.rate, momentum=0.9, nesterov=True, weight_decay=5e-4)
     checkpoint, first = args.out / f"{args.kind}.checkpoint", 0
     if checkpoint.exists():
@@ -141,11 +142,13 @@ def train(model, x, y, args):
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])
         first = state["epochs"]
-    for epoch in range(first, RATES[args.kind][0][-1]):
+    last = RATES[args.kind][0][-1]
+    for epoch in range(first, last):
         train_epoch(model, optimiser, x, y, epoch, args)
         state = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "epochs": epoch + 1, "settings": settings(args)}
         torch.save(state, checkpoint.with_suffix(".new"))
         checkpoint.with_suffix(".new").replace(checkpoint)
+    return last - first
 
 
 def settings(args):
@@ -153,12 +156,11 @@ def settings(args):
 
 
 def export(model, path):
-    """Write the model in one file, and return a session of ONNX Runtime that runs it."""
+    """Write the model in one file."""
     example = torch.zeros(2, 3, 32, 32)
     torch.onnx.export(
         model.eval(), (example,), path, input_names=["image"], output_names=["logits"], dynamic_shapes=({0: "batch"},), external_data=False
     )  # fmt: skip
-    return ort.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
 def main():
@@ -176,8 +178,10 @@ def main():
     test_x, test_y = cached(args.data, args.out, "test")
     torch.manual_seed(args.seed)
     model = network()
-    train(model, torch.from_numpy(x), torch.from_numpy(y), args)
-    session = export(model, args.out / f"{args.kind}.onnx")
+    path = args.out / f"{args.kind}.onnx"
+    if train(model, torch.from_numpy(x), torch.from_numpy(y), args) or not path.exists():
+        export(model, path)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     batches = [rows.astype(np.float32) / 255 for rows in np.array_split(test_x, 20)]
     found = np.concatenate([session.run(None, {"image": rows})[0].argmax(1) for rows in batches])
     print(f"{args.kind}: accuracy on {len(test_y)} test images {np.mean(found == test_y):.4f}")
