@@ -116,7 +116,7 @@ def train_epoch(model, optimiser, x, y, epoch, args):
     for i, rows in enumerate(batches):
         epochs = epoch + (i + 1) / len(batches)
         for group in optimiser.param_groups:
-            group["lr"] = args.rate * np.interp(epochs, *RATES[args.kind])
+            group["lr"] = args.rate * float(np.interp(epochs, *RATES[args.kind]))
         inputs, labels = shifted(x[rows].float() / 255), y[rows]
         if args.kind == "adversarial":
             inputs = perturbed(model, inputs, labels, args.eps * min(1, epochs / 2.5))
