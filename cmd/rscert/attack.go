@@ -49,15 +49,25 @@ gradients can fail on a model that hides its gradients. rscert then prints a war
 
 --attack takes several names: each attack runs on the examples that the earlier ones left.
 
+ace, pgd-conf and aa-conf change confidences, for calibration and for classifiers that
+refuse to answer. They also attack the examples that are wrong already. The table shows
+accuracy and calibration before the attack and under it, and --plot the diagrams.
+
 --out makes a folder: attack.json, with the parameters and the result of each example,
 and adversarial.npz, with the inputs found (x) and their labels (y), in the order of
-attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset.`,
+attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset. A killed
+attack keeps its finished examples: --resume goes on. --verify replays a finished
+attack: it checks the norm, the box and the class of every stored input, and ends with
+exit code 3 if a result is not confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack standard --max 1000
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack apgd-ce,square
-  rscert attack --model forest.onnx --data table.csv --norm linf --eps 0.2 --box=-inf,inf --attack square`,
+  rscert attack --model forest.onnx --data table.csv --norm linf --eps 0.2 --box=-inf,inf --attack square
+  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack ace --out ace --plot ace.svg
+  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack pgd-conf --out conf
+  rscert attack --verify ace`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := settle(); err != nil {
@@ -74,7 +84,7 @@ attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset.`,
 func attackList() string {
 	var list strings.Builder
 	for _, m := range attack.Methods.Values() {
-		fmt.Fprintf(&list, "  %-8s %s\n", m, attack.Methods.What(m))
+		fmt.Fprintf(&list, "  %-11s %s\n", m, attack.Methods.What(m))
 	}
 	return list.String()
 }
@@ -109,6 +119,8 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	group(cmd, "Attacks on confidence")
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
+	f.Lookup("mean").Usage = "`values` to subtract from the input: one, or one per channel" // there is no noise
+	f.Lookup("std").Usage = "`values` that divide the input: one, or one per channel"
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; default: drawn from the system and recorded")
 	integerVar(f, &e.Skip, "skip", 1, "take every `k`-th example of the dataset")
 	integerVar(f, &e.Max, "max", 0, "take at most this many examples; 0 = all")

@@ -52,6 +52,51 @@ func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 	}
 }
 
+// TestRaiseSequence: after several attacks in turn each example has the best input of all, and the first attack that
+// broke it has its name on it.
+func TestRaiseSequence(t *testing.T) {
+	l := newLinear()
+	all, _ := examplesOf(l, 30, Linf)
+	search := func(method Method, steps int) *Search {
+		s := newSearch(l, method, Linf, .6)
+		s.Gradients, s.Steps, s.Restarts, s.Targets = softmaxGradients{l, 4, true}, steps, 1, method.Targets()
+		return s
+	}
+	run := func(s *Search) []Found {
+		found, err := s.Run(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	weak, strong := run(search(SquareConf, 5)), run(search(APGDConf, 300))
+	both := search(SquareConf, 5)
+	both.Then = search(APGDConf, 300)
+	better, first := 0, 0
+	for i, f := range run(both) {
+		value := func(f Found) float64 { // the probability of the class beside the label
+			if a := f.Altered[0]; a.Class == f.Label {
+				return 1 - a.Confidence
+			}
+			return f.Altered[0].Confidence
+		}
+		if value(f) != max(value(weak[i]), value(strong[i])) {
+			t.Errorf("example %d: %g of %g and %g", i, value(f), value(weak[i]), value(strong[i]))
+		}
+		if value(strong[i]) > value(weak[i]) {
+			better++
+		}
+		if weak[i].Adversarial != nil {
+			if first++; f.By != SquareConf {
+				t.Errorf("example %d was broken by %s first", i, f.By)
+			}
+		}
+	}
+	if better == 0 || first == 0 {
+		t.Errorf("%d better, %d broken at first", better, first)
+	}
+}
+
 // TestBacktracking: a step that lowers the value is not taken and shortens the next one by a factor 1.1; the momentum
 // goes on.
 func TestBacktracking(t *testing.T) {

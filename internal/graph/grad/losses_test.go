@@ -109,6 +109,51 @@ func targetedDLR(w [][]float64, x []float64, label, target int) (loss float64, g
 	return loss, gradient
 }
 
+// TestConfidence compares the confidence in a wrong class, ln max_{j≠y} softmax(z)_j, and its gradient with the formula
+// w_j − Σ p_k·w_k, for all labels.
+func TestConfidence(t *testing.T) {
+	w := [][]float64{{1, -2, .5, 3}, {.25, 1, -1, 2}}
+	const classes = 4
+	m, err := openLibrary(t).Load(linearModel(t, 17, w), onnx.LoadOptions{Device: onnx.CPU})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g, err := m.Gradient(t.Context(), grad.Objective{Loss: grad.Confidence, Examples: classes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	input := []float64{.5, -.75}
+	var x []float32
+	var labels []int64
+	var wantLoss, wantGradient []float64
+	for label := range classes {
+		x, labels = append(x, singles(input)...), append(labels, int64(label))
+		sum, best, top := 0., -1, math.Inf(-1)
+		for k := range classes {
+			z := input[0]*w[0][k] + input[1]*w[1][k]
+			if sum += math.Exp(z); k != label && z > top {
+				best, top = k, z
+			}
+		}
+		wantLoss = append(wantLoss, top-math.Log(sum))
+		for i := range w {
+			d := w[i][best]
+			for k := range classes {
+				d -= math.Exp(input[0]*w[0][k]+input[1]*w[1][k]) / sum * w[i][k]
+			}
+			wantGradient = append(wantGradient, d)
+		}
+	}
+	scores, losses, gradient := make([]float32, classes*classes), make([]float32, classes), make([]float32, classes*len(w))
+	if err := g.Run(t.Context(), x, nil, labels, scores, losses, gradient); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "loss", losses, wantLoss)
+	compare(t, "gradient", gradient, wantGradient)
+}
+
 // TestLossesNeedClasses: a loss whose denominator would be 0 is refused.
 func TestLossesNeedClasses(t *testing.T) {
 	for _, c := range []struct {
