@@ -16,6 +16,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
 COMPARE := $(CACHE)/compare
 MODELS := $(CACHE)/models
 AUTOATTACK := $(CACHE)/autoattack
+CIFAR := $(CACHE)/cifar
 SITE := $(CACHE)/site
 SPELL := $(CACHE)/codespell
 KUBERNETES := $(CACHE)/kubernetes
@@ -257,6 +258,22 @@ autoattack: onnxruntime build $(AUTOATTACK)/ok ## compare rscert attack with Aut
 
 $(AUTOATTACK)/ok: scripts/autoattack/requirements.txt
 	$(venv)
+
+# CIFAR names the folder of the networks. Finished and begun training is kept: the target goes on where it stopped.
+CIFAR_DATA ?= ../shared/data/cifar10-jpeg
+
+.PHONY: cifar-models
+cifar-models: $(MODELS)/ok ## train two small CNNs on CIFAR-10, plainly and adversarially, into CIFAR (half an hour on two cores)
+	@[ -e $(CIFAR_DATA)/train.parquet ] || { echo 'make: without $(CIFAR_DATA)/train.parquet no network is trained' >&2; exit 0; }; \
+	train() { $(MODELS)/bin/python scripts/train_cifar.py --data $(CIFAR_DATA) --out $(CIFAR) --kind $$1; }; \
+	train standard & train adversarial; adversarial=$$?; wait $$! && exit $$adversarial
+
+.PHONY: emde-table
+emde-table: onnxruntime build $(MODELS)/ok ## attack the calibration of the networks of cifar-models: the tables of docs/attacks.md
+	@[ -e $(CIFAR)/adversarial.onnx ] && [ -e $(CIFAR)/standard.onnx ] || \
+		{ echo "make: without the networks of 'make cifar-models' there is no table" >&2; exit 0; }; \
+	mkdir -p out && $(MODELS)/bin/python scripts/emde_table.py --rscert bin/rscert --folder $(CIFAR) --out out/emde --plots docs/img >out/emde.txt && \
+	$(GO) run ./studies/page docs/attacks.md <out/emde.txt
 
 .PHONY: gradients
 gradients: $(MODELS)/ok ## make the golden gradients of internal/graph/grad again, by PyTorch
