@@ -279,6 +279,18 @@ emde-table: onnxruntime build $(MODELS)/ok ## attack the calibration of the netw
 gradients: $(MODELS)/ok ## make the golden gradients of internal/graph/grad again, by PyTorch
 	$(MODELS)/bin/python scripts/gradient_golden.py internal/graph/grad/testdata
 
+.PHONY: gradient-models
+gradient-models: onnxruntime $(MODELS)/ok ## compare gradients of models of all kinds with PyTorch's: a table of docs/models.md; ONLY=…: some
+	$(GO) build -o out/gradients ./scripts/gradients
+	$(MODELS)/bin/python scripts/models/gradients.py --gradients out/gradients --folder out/models $(ONLY) >out/gradient-models.txt
+	$(GO) run ./studies/page docs/models.md <out/gradient-models.txt
+
+.PHONY: bench-gradients
+bench-gradients: onnxruntime $(MODELS)/ok ## time gradients beside PyTorch's, in one run: a table of docs/benchmarks.md
+	$(GO) build -o out/gradients ./scripts/gradients
+	$(MODELS)/bin/python scripts/bench_gradients.py --gradients out/gradients >out/bench-gradients.txt
+	$(GO) run ./studies/page docs/benchmarks.md <out/bench-gradients.txt
+
 $(MODELS)/ok: scripts/models/requirements.txt
 	$(venv)
 

@@ -96,7 +96,9 @@ func (s *server) answer(ctx context.Context, r request) (answer, error) {
 }
 
 func (s *server) open(ctx context.Context, r request) (answer, error) {
-	s.close()
+	if err := s.close(); err != nil {
+		return answer{}, err
+	}
 	file, err := graph.ReadModel(r.Open)
 	if err != nil {
 		return answer{}, err
@@ -109,14 +111,15 @@ func (s *server) open(ctx context.Context, r request) (answer, error) {
 	return a, err
 }
 
-func (s *server) close() {
+func (s *server) close() (err error) {
 	if s.gradient != nil {
-		s.gradient.Close()
+		err = s.gradient.Close()
 	}
 	if s.model != nil {
-		s.model.Close()
+		err = errors.Join(err, s.model.Close())
 	}
 	*s = server{library: s.library}
+	return err
 }
 
 func (s *server) run(ctx context.Context, r request) (a answer, err error) {

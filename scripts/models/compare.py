@@ -195,6 +195,12 @@ def table(program, results, failed):
     return "\n".join(lines) + "\n"
 
 
+def gradients(page):
+    """The end of the page, which 'make gradient-models' fills."""
+    heading = "\n## Gradients\n"
+    return heading + page.read_text().split(heading)[1] if page.exists() and heading in page.read_text() else ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rscert", default="bin/rscert")
@@ -218,7 +224,7 @@ def main():
         kept.write_text(json.dumps(found))
     results = [(e, found["rows"][e.name]) for e in zoo.ZOO if e.name in found["rows"]]
     if a.table:
-        a.table.write_text(table(a.rscert, results, found["failed"]))
+        a.table.write_text(table(a.rscert, results, found["failed"]) + gradients(a.table))
     sys.exit(any(r["rscert"] is None and r["python"] is not None or r.get("differ") or (r.get("scores") or 0) > r["tolerance"] for _, r in results))
 
 

@@ -16,6 +16,7 @@ var outputTypes = map[string]graph.ElemType{
 	"Equal": graph.Bool, "Greater": graph.Bool, "Less": graph.Bool, "GreaterOrEqual": graph.Bool, "LessOrEqual": graph.Bool,
 	"And": graph.Bool, "Or": graph.Bool, "Not": graph.Bool, "Xor": graph.Bool, "IsNaN": graph.Bool, "IsInf": graph.Bool,
 	"Shape": graph.Int64, "Size": graph.Int64, "ArgMax": graph.Int64, "ArgMin": graph.Int64, "NonZero": graph.Int64,
+	"MatMulInteger": graph.Int32, "ConvInteger": graph.Int32,
 }
 
 // typeInputs holds the operators whose first output has the type of another input than the first.
