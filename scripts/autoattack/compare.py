@@ -72,6 +72,18 @@ def cifar(count):
     return images.transpose(0, 3, 1, 2).astype(np.float32) / np.float32(255), np.array(table["label"], np.int64)
 
 
+class Contiguous(torch.autograd.Function):
+    """The identity with a contiguous gradient, which AutoAttack needs; convolutions may return another layout."""
+
+    @staticmethod
+    def forward(_, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(_, gradient):
+        return gradient.contiguous()
+
+
 class Twin(torch.nn.Module):
     """A model of an ONNX file behind its normalisation, for images in [0, 1] with channels first."""
 
@@ -84,7 +96,7 @@ class Twin(torch.nn.Module):
             parameter.requires_grad_(False)
 
     def forward(self, x):
-        return self.net(((x - self.mean) / self.std).reshape(-1, *self.shape))
+        return self.net(((Contiguous.apply(x) - self.mean) / self.std).reshape(-1, *self.shape))
 
 
 class Case:
@@ -231,7 +243,7 @@ def single_rows(binary, folder, cases, plan):
 
 STANDARD = [
     (CNN, "linf", 0.1, "0.1"), (CNN, "linf", 0.2, "0.2"), (CNN, "linf", 0.3, "0.3"), (CNN, "l2", 2.0, "2"),
-    (RESNET, "linf", 2 / 255, "2/255"), (DENSE, "linf", 0.03, "0.03"),
+    (RESNET, "linf", 4 / 255, "4/255"), (DENSE, "linf", 0.03, "0.03"),
 ]
 SINGLE = [(DENSE, "linf", 0.03, "0.03"), (DENSE, "l2", 0.8, "0.8"), (CNN, "l2", 2.0, "2")]
 
