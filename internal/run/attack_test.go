@@ -268,3 +268,21 @@ func TestAutoIsStronger(t *testing.T) {
 		}
 	}
 }
+
+// TestClasses: a loss of two classes takes label and target in turn, a targeted loss the target, others the label.
+func TestClasses(t *testing.T) {
+	labels, targets := []int64{1, 2}, []int64{3, 4}
+	for _, c := range []struct {
+		objective grad.Objective
+		want      []int64
+	}{
+		{grad.Objective{Loss: grad.CrossEntropy}, []int64{1, 2}},
+		{grad.Objective{Loss: grad.CrossEntropy, Targeted: true}, []int64{3, 4}},
+		{grad.Objective{Loss: grad.TargetedDLR}, []int64{1, 3, 2, 4}},
+		{grad.Objective{Loss: grad.Difference}, []int64{1, 3, 2, 4}},
+	} {
+		if got := (&fedGradients{objective: c.objective}).classes(labels, targets); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: classes %v, want %v", c.objective, got, c.want)
+		}
+	}
+}
