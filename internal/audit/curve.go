@@ -47,8 +47,8 @@ type Levels struct {
 // constant, one-sided, δ ≤ ½) for all radii. γ and α enter because a break or a certificate can be wrong. The robust
 // radius ρ means that no perturbation up to and including ρ changes the answer from the label.
 //
-// For these images themselves, #{Listed > ρ}/n is an upper bound at the familywise level: it holds unless a listed break
-// is wrong.
+// For these images themselves, #{Listed > ρ}/n is an upper bound at the familywise level. It holds unless a listed
+// break is wrong.
 func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	n := int64(len(outcomes))
 	share := func(k int64) float64 { return float64(k) / float64(n) }

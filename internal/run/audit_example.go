@@ -147,8 +147,8 @@ func topOther(v certify.Votes, a int, none bool) int {
 // mostCandidates limits the candidates of a round. The farthest are tested.
 const mostCandidates = 64
 
-// searchTests searches for candidates and returns the tests of them, the farthest first, and of the confidence at inputs
-// on the way to the nearest.
+// searchTests searches for candidates. It returns the tests of the candidates, the farthest first, and then the tests of
+// the confidence at inputs on the way to the nearest candidate.
 func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round int) ([]AuditTest, error) {
 	index := rec.Votes.Index
 	x, err := a.Values(index)

@@ -44,7 +44,7 @@ const (
 // TestKind is the kind of a test.
 type TestKind string
 
-// The kinds of tests. A rejection means:
+// The kinds of tests. Each comment says what a rejection means.
 const (
 	// TestWrong: at the example itself Rival is more probable than Class, the label.
 	TestWrong TestKind = "wrong"

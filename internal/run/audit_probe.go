@@ -166,8 +166,8 @@ func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest
 	return r, nil
 }
 
-// flipAgain repeats a rejected flip for an escalation, with a fixed number of samples, for votes. This has more power than
-// a test that may stop at any time.
+// flipAgain repeats a rejected flip for an escalation, with a fixed number of samples, for votes. A fixed number has more
+// power than a test that may stop at any time.
 func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Verify
 	p := &probe{stream: stream, input: input, first: n, most: n}

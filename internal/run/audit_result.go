@@ -41,8 +41,8 @@ type Audited struct {
 	broken []float64
 }
 
-// Broken returns the distance of the nearest verified break of each labelled example: 0 if the answer is wrong without a
-// perturbation, +∞ if no break was found. All of them hold at once with a probability of at least 1 − Gamma.
+// Broken returns the distance of the nearest verified break of each labelled example. The distance is 0 if the answer is
+// wrong without a perturbation, and +∞ if no break was found. All of them hold at once with a probability of at least 1 − Gamma.
 func (r *Audited) Broken() []float64 { return r.broken }
 
 // AuditCount compares the number of contradicted certificates with chance.
