@@ -9,7 +9,7 @@ PYTHON ?= python3
 FUZZTIME ?= 10s
 
 # Packages with much concurrency: all their tests run under the race detector.
-RACE := ./internal/onnx/... ./internal/progress/... ./internal/experiment/... ./internal/run/...
+RACE := ./internal/serve/... ./internal/auditlog/... ./internal/onnx/... ./internal/progress/... ./internal/experiment/... ./internal/run/...
 
 # Tools of single targets (Python packages, goreleaser, Kubernetes) stay beside ONNX Runtime, outside the tree.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
@@ -38,7 +38,7 @@ BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest
 RACE_SHORT := ./internal/runfolder/... ./internal/smoothing/... ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
 
 # Scripts of commands with concurrency; all scripts under the race detector would take a quarter of an hour.
-RACE_COMMANDS := Interrupt|TestScripts/^(certify|certify_scores|merge|report|acce)$$
+RACE_COMMANDS := Interrupt|TestServe$$|TestScripts/^(certify|certify_scores|merge|report|acce)$$
 
 .PHONY: help
 help: ## this list

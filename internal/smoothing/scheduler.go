@@ -245,8 +245,7 @@ func (c *scheduler) takeTurns(batch []segment) {
 	for _, g := range batch {
 		served[g.active] = true
 	}
-	waiting := make([]*active, 0, len(c.active))
-	var behind []*active
+	var waiting, behind []*active
 	for _, a := range c.active {
 		if served[a] {
 			behind = append(behind, a)
@@ -254,7 +253,7 @@ func (c *scheduler) takeTurns(batch []segment) {
 			waiting = append(waiting, a)
 		}
 	}
-	c.active = append(waiting, behind...)
+	c.active = slices.Concat(waiting, behind)
 }
 
 // available returns the number of samples that the lane can draw now. The number is at most one batch.
