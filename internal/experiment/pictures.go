@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/draw"
+	imagedraw "image/draw"
 	"math"
 
 	"github.com/rscert/rscert/internal/dataset"
@@ -138,10 +138,10 @@ func DrawAttacked(example, attacked []float32, shape []int) image.Image {
 	const gap = 1
 	w := shape[2] + gap
 	joined := image.NewRGBA(image.Rect(0, 0, 3*w-gap, shape[1]))
-	draw.Draw(joined, joined.Bounds(), image.White, image.Point{}, draw.Src)
+	imagedraw.Draw(joined, joined.Bounds(), image.White, image.Point{}, imagedraw.Src)
 	for k, values := range [][]float32{example, change, attacked} {
 		at := image.Rect(k*w, 0, k*w+shape[2], shape[1])
-		draw.Draw(joined, at, drawRGB(values, shape), image.Point{}, draw.Src)
+		imagedraw.Draw(joined, at, drawRGB(values, shape), image.Point{}, imagedraw.Src)
 	}
 	return joined
 }

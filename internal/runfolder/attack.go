@@ -86,8 +86,8 @@ func attackSeed(identity []byte) checksum.Seed {
 }
 
 // CreateAttack creates the folder of an attack. The document plan, indented by two spaces, becomes its plan.json.
-// The lines carry the identity. An example has the given number of values. It returns ErrExists if the folder holds
-// anything except the remains of a start that was interrupted before plan.json.
+// The checksums of the lines start from the identity. It returns ErrExists if the folder holds anything except the
+// remains of a start that was interrupted before plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
