@@ -115,7 +115,7 @@ def torch_ace(model, x, y, eta, omega, epsilon, stop):
 
 
 def torch_confidences(args, kind, x, y):
-    """Confidences under each setting, by the attack that halves steps and by the one that stops, from a file if it exists."""
+    """Confidences under each setting, by the attack that halves steps and by the one that stops; kept in a file."""
     checkpoint = args.folder / f"{kind}.checkpoint"
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
     path = args.out / f"{kind}-torch-{len(x)}-{digest[:12]}.npy"
