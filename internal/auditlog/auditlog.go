@@ -1,9 +1,9 @@
 // Package auditlog keeps the log of a server's answers: a file of JSON lines, each with a line number and a checksum.
 //
 // The file is only ever appended to, and each request is one write. After a kill, the file holds every line whose
-// answer was sent; the next start removes an incomplete last line. A session line, which a server writes when it starts,
-// says how the answers after it were made. An answer line holds everything else that repeats the answer, except the
-// input, of which it holds the hash.
+// answer was sent, and the next start removes an incomplete last line. A server writes a session line when it starts;
+// this line says how the server makes its answers. An answer line holds everything else that repeats the answer, except
+// the input: it holds the hash of the input.
 package auditlog
 
 import (

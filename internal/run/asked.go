@@ -37,7 +37,7 @@ func (q *asked) Restart() (smoothing.Experiment, error) {
 
 // Goal returns the next number of samples.
 func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
-	defer func() { // a goal must be above 0, even if nobody waits for it
+	defer func() { // the sampler wants a goal above 0, even from a question that has failed
 		if q.err != nil {
 			goal = max(v.N, 1)
 		}
