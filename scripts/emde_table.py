@@ -168,8 +168,8 @@ def attack_calibration(args, kind, x, y):
         if (after["eta"], after["omega"]) != SETTINGS[k]:
             sys.exit(f"setting {k} is {after['name']}")
         check_inputs(session, args.out / f"{kind}-ace", after["name"], x)
-        if abs(adaptive_ece(confidences(found, k), correct) - after["ada_ece"]) > 1e-9:
-            sys.exit(f"{kind}, {after['name']}: AdaECE is not {after['ada_ece']}")
+        if abs(adaptive_ece(confidences(found, k), correct) - after["adaece"]) > 1e-9:
+            sys.exit(f"{kind}, {after['name']}: AdaECE is not {after['adaece']}")
     return found
 
 
@@ -186,7 +186,7 @@ def print_calibration(tables):
         found = found["confidences"]
         names = ["no attack", *(name(after["eta"], after["omega"]) for after in found["after"])]
         for row, setting, published in zip([found["before"], *found["after"]], names, PUBLISHED[kind]):
-            shown = " | ".join(f"{100 * row[figure]:.2f}" for figure in ("accuracy", "ece", "ada_ece"))
+            shown = " | ".join(f"{100 * row[figure]:.2f}" for figure in ("accuracy", "ece", "adaece"))
             print(f"| {kind} | {setting} | {shown} | {published:.2f} |")
     print("\n<!-- end: ace -->", flush=True)
 
