@@ -18,7 +18,7 @@ const (
 	fabSections  = 3    // steps of the final search
 )
 
-// fab runs the fast adaptive boundary attack, which looks for the smallest perturbation (Croce & Hein 2020b, algorithm
+// fab runs the fast adaptive boundary attack, which looks for the smallest perturbation (Croce & Hein 2020, FAB, algorithm
 // 1). Each step makes the logits linear at x, takes the nearest boundary between the label and another class, and goes
 // past it: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here d and d₀ lead from x and the example x₀ to the boundary in the
 // box, and α = min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards

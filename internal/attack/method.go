@@ -24,7 +24,7 @@ const (
 	APGDDLR Method = "apgd-dlr"
 	// APGDT is Auto-PGD on the targeted difference of logits ratio.
 	APGDT Method = "apgd-t"
-	// FAB steps past the nearest boundary and back, for the smallest perturbation (Croce & Hein 2020b).
+	// FAB steps past the nearest boundary and back, for the smallest perturbation (Croce & Hein 2020, FAB).
 	FAB Method = "fab"
 	// FABT is FAB towards one class at a time.
 	FABT Method = "fab-t"

@@ -40,22 +40,17 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	}
 	var images []encoded
 	for k, folder := range folders {
-		files, err := imagesIn(filepath.Join(root, folder))
-		if err != nil {
+		if images, err = appendImages(images, filepath.Join(root, folder), order.labels[k]); err != nil {
 			return nil, err
 		}
-		for _, path := range files {
-			images = append(images, fileImage(path, order.labels[k]))
+	}
+	if len(images) == 0 && opt.unlabelled() {
+		if images, err = appendImages(nil, root, 0); err == nil && len(images) > 0 {
+			return assemble(ctx, "images", images, opt)
 		}
 	}
 	if len(images) == 0 {
 		flat, err := imagesIn(root)
-		if err == nil && len(flat) > 0 && opt.unlabelled() {
-			for _, path := range flat {
-				images = append(images, fileImage(path, 0))
-			}
-			return assemble(ctx, "images", images, opt)
-		}
 		if err == nil && len(flat) > 0 {
 			return nil, param.Errorf("%s: no data in this folder that have labels: its images lie in no class folders; %s FILE gives their labels: a table of file names and labels, or a label a line; %s none if there are none", root, param.Labels, param.Labels)
 		}
@@ -214,6 +209,15 @@ func unnatural(folders []string) (a, b string) {
 		}
 	}
 	return "", ""
+}
+
+// appendImages appends the images in a folder, with this label.
+func appendImages(images []encoded, folder string, label int) ([]encoded, error) {
+	files, err := imagesIn(folder)
+	for _, path := range files {
+		images = append(images, fileImage(path, label))
+	}
+	return images, err
 }
 
 // openFlatImages reads a folder of images with a file of labels. The file is either a table of file names and labels,

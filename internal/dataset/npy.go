@@ -377,11 +377,12 @@ func openNPZ(ctx context.Context, path string, opt Options) (_ *Dataset, err err
 	}
 	var labels []int
 	var labelAt func(int) string
-	if opt.unlabelled() {
+	switch {
+	case opt.unlabelled():
 		labelAt = unplaced
-	} else if opt.Labels != "" {
+	case opt.Labels != "":
 		labels, labelAt, err = readLabels(ctx, opt.Labels)
-	} else {
+	default:
 		var a *array
 		if a, err = readMember(ctx, path, f, y); err == nil {
 			labels, err = a.labels()

@@ -29,7 +29,7 @@ type AttackCalibration struct {
 
 	Accuracy       float64 `json:"accuracy"`
 	MeanConfidence float64 `json:"mean_confidence"`
-	ECE            float64 `json:"ece"`     // bins of equal width
+	ECE            float64 `json:"ece"`    // bins of equal width
 	AdaECE         float64 `json:"adaece"` // bins of equal count
 }
 

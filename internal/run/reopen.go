@@ -46,7 +46,7 @@ func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	for _, d := range then.Differences(now) {
 		what := fmt.Sprintf("%s was %s, now %s", d.What, d.First, d.Second)
 		switch {
-		case d.Of == runfolder.OfExtent || slices.Contains([]string{"the data set", "--seed", runfolder.NoiseOnFlag, "rscert", "the folder's format"}, d.What):
+		case d.Of == runfolder.OfExtent || slices.Contains([]string{"the data set", "--" + string(param.Seed), runfolder.NoiseOnFlag, "rscert", "the folder's format"}, d.What):
 		case d.What == "ONNX Runtime":
 			different = append(different, what)
 		default:
