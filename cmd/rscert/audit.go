@@ -125,6 +125,9 @@ func writeAudit(w io.Writer, r *run.Audited) error {
 	if len(r.Curve) > 0 {
 		b.WriteString("\n" + curveTable(r) + "\n")
 	}
+	if len(r.Calibration) > 0 {
+		b.WriteString(calibrationTable(r) + "\n")
+	}
 	if c.Count == 0 {
 		line("contradictions", "no contradiction in %d", r.Done)
 	} else {
@@ -149,6 +152,16 @@ func figure(v *float64) string {
 		return "not found"
 	}
 	return fmt.Sprintf("%.3g", *v)
+}
+
+// calibrationTable prints certified and attacked calibration.
+func calibrationTable(r *run.Audited) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-10s %-10s %-10s %-14s %-10s %s\n", "radius", "examples", "CBS", "Brier, found", "CCE", "ECE, found")
+	for _, c := range r.Calibration {
+		fmt.Fprintf(&b, "%-10.4g %-10d %-10.4f %-14.4f %-10.4f %.4f\n", c.Radius, c.Examples, c.CBS, c.Brier, c.CCE, c.ECE)
+	}
+	return b.String()
 }
 
 // curveTable prints the curves of robust accuracy.

@@ -80,7 +80,9 @@ type TestResult struct {
 	// LogEvidence is the largest logarithm of the evidence so far, of tests that collect evidence.
 	LogEvidence float64 `json:"log_evidence,omitempty"`
 	// Margin is the upper bound on the margin that a slack test found; absent if infinite.
-	Margin   *float64 `json:"margin,omitempty"`
+	Margin *float64 `json:"margin,omitempty"`
+	// Mean is the mean score of the class in the samples, of a test of a confidence.
+	Mean     *float64 `json:"mean,omitempty"`
 	Rejected bool     `json:"rejected"`
 }
 

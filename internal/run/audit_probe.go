@@ -215,7 +215,8 @@ func (a *auditor) confidence(ctx context.Context, seed uint64, stream int, t Aud
 		return r, err
 	}
 	p.decided(p.votes)
-	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), 0
+	mean := sum / n
+	r.Samples, r.Votes, r.Against, r.Mean = p.votes.N, count(p.votes, t.Class), 0, &mean
 	r.Rejected = audit.Rejected(r.LogEvidence, level)
 	return r, nil
 }

@@ -29,14 +29,16 @@ type Audited struct {
 	Out  string `json:"out"`
 	Path string `json:"run_path"`
 	AuditHeader
-	Sound          bool             `json:"sound"` // all audited certificates are by sound methods
-	Done           int              `json:"done"`  // examples that are audited
-	Certified      int              `json:"certified"`
-	Contradictions AuditCount       `json:"contradictions"`
-	Gap            AuditGap         `json:"gap"`
-	Curve          []audit.Point    `json:"curve,omitempty"` // absent without labels
-	Delta          float64          `json:"delta"`           // of the curve
-	Results        []AuditedExample `json:"results"`
+	Sound          bool          `json:"sound"` // all audited certificates are by sound methods
+	Done           int           `json:"done"`  // examples that are audited
+	Certified      int           `json:"certified"`
+	Contradictions AuditCount    `json:"contradictions"`
+	Gap            AuditGap      `json:"gap"`
+	Curve          []audit.Point `json:"curve,omitempty"` // absent without labels
+	// Calibration has an entry for each radius of the run's bounds on the confidence.
+	Calibration []AuditedCalibration `json:"calibration,omitempty"`
+	Delta       float64              `json:"delta"` // of the curve
+	Results     []AuditedExample     `json:"results"`
 
 	broken []float64
 }
@@ -141,6 +143,7 @@ func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runf
 		byIndex[c.Index] = c
 	}
 	var done []*rounds
+	confidences := map[float64][]attackedConfidence{}
 	for _, index := range r.Examples {
 		c, known := byIndex[index]
 		lines := of[index]
@@ -153,13 +156,16 @@ func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runf
 		done = append(done, lines)
 		r.Results = append(r.Results, lines.result(c))
 		r.Sound = r.Sound && c.Sound
+		for radius, x := range lines.confidences(c) {
+			confidences[radius] = append(confidences[radius], x)
+		}
 	}
 	r.Done = len(r.Results)
 	listed := r.listed(done, run)
 	r.countContradictions()
 	r.measureGap()
 	r.drawCurve(listed)
-	return nil
+	return r.compareCalibration(confidences)
 }
 
 // complete reports whether all rounds of the example are verified, and its contradictions escalated.

@@ -353,6 +353,7 @@ func TestAuditOfConfidence(t *testing.T) {
 		t.Errorf("a right run: %+v", r.Contradictions)
 	}
 	lines := readAuditLines(t, r.Out)
+	checkCalibration(t, r, lines)
 	tested := 0
 	for _, l := range lines {
 		for _, test := range l.Tests {
@@ -377,6 +378,47 @@ func TestAuditOfConfidence(t *testing.T) {
 	}
 	if !r.Contradictions.MoreThanChance || found < 3 {
 		t.Errorf("false bounds pass: %+v", r.Contradictions)
+	}
+}
+
+// checkCalibration computes certified and found Brier scores again, and compares the calibration errors with them: an
+// ECE is at least the difference of mean confidence and accuracy.
+func checkCalibration(t *testing.T, r *Audited, lines []AuditLine) {
+	t.Helper()
+	if len(r.Calibration) != 2 {
+		t.Fatalf("%d radii, want 2: %+v", len(r.Calibration), r.Calibration)
+	}
+	for _, c := range r.Calibration {
+		n, cbs, brier, gap := 0, 0., 0., 0.
+		for i, l := range lines {
+			if l.Step != Frozen {
+				continue
+			}
+			at := slices.IndexFunc(r.Results, func(e AuditedExample) bool { return e.Index == l.Index })
+			e := r.Results[at]
+			for k, test := range l.Tests {
+				if test.Kind != TestConfidence || test.Radius != c.Radius || e.Radius < c.Radius || test.Class != e.Prediction {
+					continue
+				}
+				mean, truth, end := *lines[i+1].Results[k].Mean, 0., test.Upper
+				if e.Prediction == e.Label {
+					truth, end = 1, test.Lower
+				}
+				if mean < test.Lower || mean > test.Upper {
+					t.Errorf("example %d: the mean score %v is outside [%v, %v]", l.Index, mean, test.Lower, test.Upper)
+				}
+				n++
+				cbs += (end - truth) * (end - truth)
+				brier += (mean - truth) * (mean - truth)
+				gap += mean - truth
+			}
+		}
+		if n < 2 || c.Examples != n || math.Abs(c.CBS-cbs/float64(n)) > 1e-12 || math.Abs(c.Brier-brier/float64(n)) > 1e-12 {
+			t.Errorf("%+v, want %d examples, CBS %v and Brier score %v", c, n, cbs/float64(n), brier/float64(n))
+		}
+		if c.Brier >= c.CBS || c.ECE >= c.CCE || c.ECE < math.Abs(gap)/float64(n)-1e-12 || c.CCE > 1 {
+			t.Errorf("found calibration is not below certified calibration: %+v", c)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 type fake struct {
 	bytes bool
 	hold  chan struct{} // if not nil, answers wait until it is closed
-	asked run.Question
+	asked atomic.Pointer[run.Question]
 }
 
 func (f *fake) About() run.Description {
@@ -38,7 +39,7 @@ func (f *fake) Samples(q run.Question) (int64, error) {
 }
 
 func (f *fake) Ask(ctx context.Context, q run.Question) (run.Answered, error) {
-	f.asked = q
+	f.asked.Store(&q)
 	r := run.Answered{Key: 0xabc}
 	for i, values := range q.Inputs {
 		k := int(math.Round(255 * float64(values[0])))
@@ -129,7 +130,7 @@ func TestInferJSON(t *testing.T) {
 		}
 	}
 	post(t, server.URL+"/v2/models/m/versions/1/infer", body("[1,1,1,2]", "UINT8", "[1,0]", `,"parameters":{"certify":0.5}`))
-	if q := f.asked; !q.Certify || q.Radius != .5 || len(q.Inputs) != 1 {
+	if q := f.asked.Load(); !q.Certify || q.Radius != .5 || len(q.Inputs) != 1 {
 		t.Errorf("asked %+v, want a certificate of radius 0.5", q)
 	}
 }
