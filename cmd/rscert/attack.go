@@ -51,9 +51,10 @@ gradients can fail on a model that hides its gradients. rscert then prints a war
 
 --attack takes several names: each attack runs on the examples that the earlier ones left.
 
-ace, pgd-conf and aa-conf change confidences, for calibration and for classifiers that
-refuse to answer. They also attack the examples that are wrong already. The table shows
-accuracy and calibration before the attack and under it, and --plot the diagrams.
+The methods ace, pgd-conf and aa-conf attack the confidence. ace tests calibration, and
+the other two test classifiers that refuse to answer below a confidence. These methods
+also attack the examples that are wrong already. The table shows accuracy and
+calibration before and under the attack. --plot draws the reliability diagrams.
 
 --out makes a folder: attack.json, with the parameters and the result of each example,
 and adversarial.npz, with the inputs found (x) and their labels (y), in the order of
@@ -115,7 +116,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f.Float64Var(&p.StepSize, "step-size", 0, "length of a step of pgd; 0 = 2.5·eps/steps")
 	f.Float64Var(&p.Momentum, "momentum", 0, "pgd: share of the earlier gradients that each step keeps, usually 0.9 or 1; 0 = none")
 	f.BoolVar(&p.Targeted, "targeted", false, "pgd: aim at up to nine other classes in turn, the largest score first; any wrong class counts")
-	integerVar(f, &p.Restarts, "restarts", 0, "starts of pgd, apgd, fab and pgd-conf, for each class that they aim at; all are random but the first one of fab; 0 = 1, of pgd-conf 10")
+	integerVar(f, &p.Restarts, "restarts", 0, "starts of pgd, apgd, fab and pgd-conf for each target class; every start is random except the first of fab; 0 means the default: 10 for pgd-conf, 1 for the others")
 	f.StringVar(&p.Out, "out", "", "new `folder` for the result and the adversarial inputs")
 	f.BoolVar(&p.Resume, "resume", false, "go on with the attack in the folder; start it if there is none")
 	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder: example, change and adversarial input")

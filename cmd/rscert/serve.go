@@ -53,9 +53,9 @@ PNG and JPEG images.
   GET  /metrics                             figures for Prometheus
 
 Each request gets fresh noise, from a key that the system draws after the input has
-arrived. --log keeps the key, a hash of the input and the answer; 'rscert predict
---replay' repeats the answers of such a log. At SIGTERM the server finishes the requests
-that are running (docs/serve.md).`,
+arrived. --log writes three things for each request: the key, the answer, and a hash of
+the input. 'rscert predict --replay' repeats the answers in such a log. At SIGTERM the
+server finishes the requests that are running (docs/serve.md).`,
 		Example: `  rscert serve --run run
   curl --data-binary @digit.png 'http://127.0.0.1:8000/v2/models/mnist-cnn/image?certify=true'
   rscert serve --run run --listen 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --token-file token

@@ -251,7 +251,7 @@ func (d *Dataset) CheckLabels(classes int) error {
 		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))
 	}
 	if d.folders > 0 && d.folders != classes {
-		return quote.Error(param.Errorf("%s: %d class folders, but the model has %d classes: numbered by the folders, labels shift behind one that is missing; "+
+		return quote.Error(param.Errorf("%s: %d class folders, but the model has %d classes: labels follow the order of the folders, so every label after a missing folder is wrong; "+
 			"%s FILE gives the names of the model's classes in its order", d.root, d.folders, classes, param.ClassNames))
 	}
 	for i, label := range d.labels {

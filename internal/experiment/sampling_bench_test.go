@@ -101,7 +101,7 @@ func benchModels() []benchModel {
 	}
 }
 
-// open loads the model and puts bytes on the lattice for it. It skips the benchmark if the model is missing.
+// open loads the model, and makes an input of bytes on the lattice. It skips the benchmark if the model is missing.
 func (m benchModel) open(b *testing.B, workers int) (*onnx.Model, smoothing.Input) {
 	bytes, err := os.ReadFile(m.file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,9 @@ import (
 )
 
 // This file runs graphs that add noise to the inputs and turn scores into votes. A batch sends keys and counters to the
-// device. It also sends places if the batch's examples changed. The device returns 4 bytes per row. Counts per segment
-// would take fewer bytes only for few classes, and the graph would have to know the segments.
+// device. If its examples differ from those of the last batch, it also sends their lattice points. The device returns 4
+// bytes per row. Counts per segment would take fewer bytes only for few classes, and the graph would have to know the
+// segments.
 
 // noisy is a session whose graph itself makes the noise.
 type noisy struct {

@@ -197,7 +197,7 @@ def table(rows):
     lines = [
         "<!-- made: gradient-checks -->",
         f"{len(ran)} of {len(rows)} models have gradients ({datetime.date.today():%-d %B %Y}): {counts['autograd']} were compared with"
-        f" PyTorch's autograd, {counts['differences']} with differences, and {counts['surrogate']} are surrogates.", "",
+        f" PyTorch's autograd, {counts['differences']} with finite differences, and {counts['surrogate']} are surrogates.", "",
         "| model | exporter | opset | compared with | error | error of PyTorch |",
         "| --- | --- | --- | --- | ---: | ---: |",
     ]

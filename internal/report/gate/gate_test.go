@@ -313,7 +313,7 @@ func TestCompare(t *testing.T) {
 	if a.Radius != 0.5 || a.Lost != 1 || a.Gained != 2 || a.Baseline != 0.5 || a.This != 0.75 || a.Change != 0.25 || a.P != 1 || !c.ByHash {
 		t.Errorf("%+v", a)
 	}
-	// 0.75 − 0.5, 0.75 − 0.25 twice, 0.25 − 0.5: the sum is 1.
+	// The radii of the four examples change by 0.25, 0.5, 0.5 and −0.25, by 0.25 on average.
 	if r := c.Radius; r.Change != 0.25 || r.Low == nil || *r.Low > 0.25 || *r.High < 0.25 || *r.P != 1 && *r.P < 0.05 {
 		t.Errorf("%+v", r)
 	}

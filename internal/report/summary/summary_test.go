@@ -122,7 +122,7 @@ func TestShareFormula(t *testing.T) {
 	}
 }
 
-// A radius counts as the decimal in the file, to the last digit.
+// The file's exact decimal of a radius decides, not its float64.
 func TestCertifiedAtBoundary(t *testing.T) {
 	s := mustNew(t, Source{Path: "x", Kind: CertificatesKind, Certificates: []certify.Certificate{cert(0, 1, 1, 0.1), cert(1, 1, 1, 0.3)}}, Default())
 	for text, want := range map[string]int{"0.1": 2, "0.10": 2, "0.1000000000000000000001": 1, "0.09999999999999999999": 2, "0.3": 1, "0.30000000000000000001": 0, "0": 2} {
