@@ -8,7 +8,6 @@ import (
 	"image"
 	"io"
 	"slices"
-	"sync"
 )
 
 // Requests returns a dataset for inputs that come one by one in requests. It has two examples without meaning, which
@@ -39,15 +38,16 @@ func (l Lattice) Holds(values []float32) bool {
 const maxRequestPixels = 1 << 24
 
 // decoding limits the memory of images that are decoded at the same time.
-var decoding sync.Mutex
+var decoding = make(chan struct{}, 1)
 
 // DecodeImage reads an image as Open reads an image of a folder, with the Resize and Crop of opt, and returns its values
 // in the given shape [C,H,W].
 func DecodeImage(ctx context.Context, data []byte, shape []int, opt Options) ([]float32, error) {
-	decoding.Lock()
-	defer decoding.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	select {
+	case decoding <- struct{}{}:
+		defer func() { <-decoding }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {

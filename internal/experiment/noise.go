@@ -123,7 +123,10 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 // an example. This amount is the distance between the example's values and the values in the file, plus the largest
 // such distance for any perturbed example. Data on a lattice are known exactly.
 func (n *noise) reading(example dataset.Example) float64 {
-	if n.quantise == nil {
+	switch {
+	case n.rounds:
+		return example.Rounding
+	case n.quantise == nil:
 		return 0
 	}
 	return example.Rounding + n.data.ReadingRounding(len(example.Values))
@@ -140,10 +143,13 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 		return integers, n.roundTo(integers, values)
 	}
 	for d, x := range values {
-		integers[d] = int32(n.refined * n.data.Index(x))
+		integers[d] = toInt32(n.refined * n.data.Index(x))
 	}
 	return integers, 0
 }
+
+// toInt32 converts k. An integer that does not fit becomes the nearest one that does; it is outside every lattice's range.
+func toInt32(k int) int32 { return int32(min(max(k, math.MinInt32), math.MaxInt32)) }
 
 // largest returns the largest magnitude at the model's input without noise.
 func (n *noise) largest(p spec.Spec) float64 {

@@ -54,7 +54,7 @@ func (n *noise) roundTo(integers []int32, values []float32) float64 {
 	norm, sum := n.law.Norm(), 0.
 	for d, x := range values {
 		k := n.data.Nearest(x)
-		integers[d] = int32(n.refined * k)
+		integers[d] = toInt32(n.refined * k)
 		point := float64(k) * step
 		// The conversions to float64 keep the products unfused; their errors are at most 2⁻⁵² of |x| + |point|.
 		moved := math.Abs(float64(x)-float64(point)) + float64(math.Abs(float64(x))+math.Abs(point))*0x1p-51

@@ -55,12 +55,12 @@ func CheckAlpha(alpha float64) error {
 // runner-up, and Abstained otherwise. With τ = alpha·m/(m−1) for m outcomes, the answer is wrong with probability at
 // most alpha: given that a wrong j leads, the test rejects with probability at most τ, and a wrong one leads with
 // probability at most (m−1)/m (Hung & Fithian 2019, "Rank verification for exponential families"; Cohen et al. 2019,
-// PREDICT, have τ = alpha). The tail is rounded up, τ down.
+// PREDICT, have τ = alpha). A tie has no leader. The tail is rounded up, τ down.
 func Fixed(counts []int64, alpha float64) int {
 	first, second := leaders(counts)
 	total := counts[first] + counts[second]
-	if total == 0 {
-		return Abstained
+	if counts[first] == counts[second] {
+		return Abstained // also where an alpha near 1 would accept any leader
 	}
 	m := float64(len(counts))
 	tau := alpha * m / (m - 1) * (1 - 0x1p-50)

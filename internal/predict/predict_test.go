@@ -283,7 +283,7 @@ func TestFixed(t *testing.T) {
 	}{
 		{[]int64{10, 0}, 1. / 1024 * 1.0001, 0}, {[]int64{10, 0}, 1. / 1024 * .9999, Abstained},
 		{[]int64{0, 0, 10}, 2. / 1024 * 2 / 3 * 1.0001, 2}, {[]int64{0, 0, 10}, 2. / 1024 * 2 / 3 * .9999, Abstained},
-		{[]int64{0, 0}, .5, Abstained}, {[]int64{5, 5}, .5, Abstained}, {[]int64{3, 9, 90}, .001, 2},
+		{[]int64{0, 0}, .5, Abstained}, {[]int64{5, 5}, .5, Abstained}, {[]int64{3, 9, 90}, .001, 2}, {[]int64{1, 1}, .6, Abstained}, {[]int64{0, 1}, .6, 1},
 	} {
 		if got := Fixed(c.counts, c.alpha); got != c.want {
 			t.Errorf("%v at %g: %d, want %d", c.counts, c.alpha, got, c.want)

@@ -122,7 +122,7 @@ func (a *Answerer) prepare() (err error) {
 	about := Description{
 		Model: a.plan.Spec.Model, ModelSHA: now.Model.SHA256, RunID: a.recorded.ID(), Shape: now.Data.Shape, Classes: now.Model.Classes,
 		Inputs: now.Noise.Inputs, Rule: a.plan.Rule, Alpha: a.plan.Alpha, Budget: a.plan.votes(), Round: a.plan.Round,
-		Library: now.Runtime.Library, Device: now.Runtime.Device, Batch: now.Runtime.Batch, Statement: a.plan.statement(&a.recorded),
+		Library: now.Runtime.Library, Device: now.Runtime.Device, Batch: now.Runtime.Batch,
 	}
 	if l, err := dataset.ParseLattice(now.Noise.Inputs); err == nil {
 		about.Bytes = l.Kind == dataset.ByteLattice
@@ -130,6 +130,7 @@ func (a *Answerer) prepare() (err error) {
 	if about.Different, err = sameClassifier(a.recorded, now); err != nil {
 		return err
 	}
+	about.Statement = a.plan.statement(&a.recorded, about.Different)
 	if a.plain, err = a.answering(a.plan, &about); err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	if err != nil {
 		return f, err
 	}
-	if f.Clean = answer(votes, v.level); !f.Correct() {
+	if f.Clean = answer(votes, v.n, v.level); !f.Correct() {
 		return f, nil
 	}
 	candidates, flat, err := v.search.Search(ctx, x)
@@ -187,13 +187,20 @@ func beats(votes, other int, level float64) bool {
 	return binomial.Tail(int64(votes+other), int64(votes), .5).Upper <= level
 }
 
-// answer returns the class that the smoothed classifier answers for these votes, or −1 to abstain.
-func answer(votes []int, level float64) int {
-	counts := make([]int64, len(votes))
-	for class, n := range votes {
-		counts[class] = int64(n)
+// answer returns the class that the smoothed classifier answers for the votes of n samples, or −1 to abstain. Samples
+// that vote for no class are one more outcome.
+func answer(votes []int, n int, level float64) int {
+	m := len(votes)
+	counts := make([]int64, m+1)
+	counts[m] = int64(n)
+	for class, k := range votes {
+		counts[class] = int64(k)
+		counts[m] -= int64(k)
 	}
-	return predict.Fixed(counts, level)
+	if class := predict.Fixed(counts, level); class < m {
+		return class
+	}
+	return -1
 }
 
 // AttackedRun returns the spec of a run's smoothed classifier, to attack it. A model or data that are not empty replace

@@ -218,7 +218,10 @@ func (a *auditor) openExperiment(ctx context.Context) error {
 	now := a.Record()
 	now.Version, now.Parameters.Certification, now.TangentSamples = a.plan.Version, plan.Certification, plan.TangentSamples()
 	now.Data.Selected = a.run.Data.Selected
-	conditions, err := otherConditions(a.run, now)
+	conditions, err := sameClassifier(a.run, now)
+	if err == nil && a.run.Data.SHA256 != now.Data.SHA256 {
+		err = spec.BadInputf("%s: is not the data set of the run: SHA-256 %.12s… there, %.12s… here", a.runPlan.Data, a.run.Data.SHA256, now.Data.SHA256)
+	}
 	if err != nil {
 		return errors.Join(err, a.Close())
 	}

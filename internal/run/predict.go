@@ -97,7 +97,7 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 		return nil, err
 	}
 	r.Seconds = time.Since(began).Seconds()
-	r.Statement = p.statement(recorded)
+	r.Statement = p.statement(recorded, r.Different)
 	return r, nil
 }
 
@@ -122,6 +122,10 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	}
 	if _, sealed := recorded.Format(); !sealed {
 		return nil, hint.Add(spec.BadInputf("%s: is of format 1, which does not record its lattice", p.Run), "certify again with this version")
+	}
+	if _, byVotes := recorded.Parameters.Method.Votes(); !byVotes {
+		return nil, hint.Add(spec.BadInputf("%s: its certificates are about the class with the largest mean score, and this command answers the class with the most votes", p.Run),
+			"certify by votes, or leave out %s", param.Run)
 	}
 	given := p.Spec
 	if p.Spec, err = specOf(recorded); err != nil {
@@ -157,9 +161,6 @@ func (p *PredictPlan) certifyAs(recorded runfolder.Run) error {
 		return nil
 	}
 	stop, c := p.Certify.Stop, recorded.Parameters.Certification
-	if _, byVotes := c.Method.Votes(); !byVotes {
-		return spec.BadInputf("%s: its scores certify the classes; %s needs votes", p.Run, param.Certify)
-	}
 	c.Class, c.Scores, c.SaveScores, c.ConfidenceRadii, c.Confidence, c.ConfidenceBound, c.Band = certify.Predicted, false, false, nil, "", "", ""
 	if c.N0 < 1 {
 		c.N0 = 100
@@ -180,14 +181,23 @@ func (p PredictPlan) votes() int64 {
 }
 
 // statement says what the answers promise.
-func (p PredictPlan) statement(recorded *runfolder.Run) string {
+func (p PredictPlan) statement(recorded *runfolder.Run, different []string) string {
 	s := fmt.Sprintf("An answer differs from the class of the smoothed classifier with probability at most %g for each input.", p.Alpha)
-	if recorded == nil {
+	if recorded == nil || !certifiesVotes(*recorded) {
 		return s
+	}
+	if len(different) > 0 {
+		return s + " The certificates of the run are about the software and hardware of the run, which differ here."
 	}
 	a := recorded.Parameters.Alpha
 	return s + fmt.Sprintf(" Around an input that the run certifies, every lattice input within the radius gets the certified class or "+
 		"an abstention, except with probability %g + Q·%g for Q queries, even if each query depends on the answers before.", a, p.Alpha)
+}
+
+// certifiesVotes reports whether a run's certificates are sound, exact, and about the class with the most votes.
+func certifiesVotes(r runfolder.Run) bool {
+	method, byVotes := r.Parameters.Method.Votes()
+	return byVotes && method.Sound() && r.Target(r.Parameters.Alpha).Arithmetic == certify.Exact
 }
 
 // answering runs a PredictPlan.

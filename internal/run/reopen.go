@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
@@ -52,6 +53,9 @@ func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 		default:
 			return nil, hint.Add(spec.BadInputf("this is not the classifier of the run: %s", what), "certificates of the run say nothing about it; see 'rscert certify %s'", param.Help)
 		}
+	}
+	if a, b := then.Runtime.Kinds(), now.Runtime.Kinds(); !slices.Equal(a, b) {
+		different = append(different, fmt.Sprintf("the GPU was %s, now %s", strings.Join(a, ", "), strings.Join(b, ", ")))
 	}
 	if then.Noise != now.Noise { // Differences does not look at the noise of other data
 		return nil, spec.BadInputf("this is not the noise of the run: table %.12s… in steps of %s, and %.12s… in steps of %s here",

@@ -165,16 +165,23 @@ func norm2(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// TestAnswer takes the smallest unanimous votes from the formula: 2^{1−k} ≤ α·m/(m−1).
+// TestAnswer takes the smallest unanimous votes from the formula: 2^{1−k} ≤ α·(m+1)/m for m classes. Samples without an
+// answer count as an outcome.
 func TestAnswer(t *testing.T) {
 	for _, c := range []struct {
 		votes []int
+		none  int
 		want  int
 	}{
-		{[]int{0, 10}, 1}, {[]int{9, 0}, -1}, {[]int{0, 0, 0, 0, 11, 0, 0, 0, 0, 0}, 4}, {[]int{0, 0, 0, 0, 10, 0, 0, 0, 0, 0}, -1},
-		{[]int{0, 0, 0}, -1}, {[]int{500, 500, 0}, -1}, {[]int{600, 400, 0}, 0}, {[]int{300, 530, 170}, 1},
+		{[]int{0, 11}, 0, 1}, {[]int{10, 0}, 0, -1}, {[]int{0, 0, 0, 0, 11, 0, 0, 0, 0, 0}, 0, 4}, {[]int{0, 0, 0, 0, 10, 0, 0, 0, 0, 0}, 0, -1},
+		{[]int{0, 0, 0}, 0, -1}, {[]int{500, 500, 0}, 0, -1}, {[]int{600, 400, 0}, 0, 0}, {[]int{300, 530, 170}, 0, 1},
+		{[]int{400, 0}, 600, -1}, {[]int{600, 0}, 400, 0}, {[]int{40}, 0, 0}, {[]int{0}, 40, -1},
 	} {
-		if got := answer(c.votes, .001); got != c.want {
+		n := c.none
+		for _, k := range c.votes {
+			n += k
+		}
+		if got := answer(c.votes, n, .001); got != c.want {
 			t.Errorf("votes %v: %d, want %d", c.votes, got, c.want)
 		}
 	}
@@ -200,7 +207,7 @@ func TestAnswerWrong(t *testing.T) {
 				votes[2]++
 			}
 		}
-		switch answer(votes, alpha) {
+		switch answer(votes, n, alpha) {
 		case 0:
 			answered++
 		case 1, 2:

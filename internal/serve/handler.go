@@ -241,6 +241,14 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > s.config.MaxBody {
 		return nil, problem{http.StatusRequestEntityTooLarge, fmt.Errorf("%d bytes; at most %d are read", r.ContentLength, s.config.MaxBody)}
 	}
+	weight := r.ContentLength
+	if weight < 0 { // unknown
+		weight = s.config.MaxBody
+	}
+	if !s.bodies.TryAcquire(weight) {
+		return nil, problem{http.StatusTooManyRequests, errors.New("too many large requests at once")}
+	}
+	context.AfterFunc(r.Context(), func() { s.bodies.Release(weight) }) // the request's context ends with its handler
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.config.MaxBody))
 	var tooLarge *http.MaxBytesError
 	if err != nil && !errors.As(err, &tooLarge) {
@@ -312,12 +320,17 @@ func (s *Server) image(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	a := s.answerer()
-	values, err := dataset.DecodeImage(r.Context(), data, a.About().Shape, a.ImageOptions())
+	ctx, cancel := context.WithTimeout(r.Context(), s.config.Timeout)
+	defer cancel()
+	values, err := dataset.DecodeImage(ctx, data, a.About().Shape, a.ImageOptions())
 	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		return spec.BadInput(err)
 	}
 	q.question.Inputs = [][]float32{values}
-	answered, err := s.ask(r.Context(), q)
+	answered, err := s.ask(ctx, q)
 	if err != nil {
 		return err
 	}

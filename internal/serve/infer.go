@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ type query struct {
 	binary   map[string]bool // outputs in binary form; the key "" stands for all that outputs does not name
 }
 
+// maxObjects limits the objects of a request, because each takes far more memory than its text.
+const maxObjects = 64
+
 // maxID limits the id of a request.
 const maxID = 256
 
@@ -47,6 +51,9 @@ func badf(format string, args ...any) error { return spec.BadInputf(format, args
 
 // decodeInfer decodes a request: the JSON part and the binary part after it.
 func (s *Server) decodeInfer(header, binary []byte) (query, error) {
+	if bytes.Count(header, []byte("{")) > maxObjects {
+		return query{}, badf("the request has more than %d JSON objects", maxObjects)
+	}
 	var r inferRequest
 	if err := json.Unmarshal(header, &r); err != nil {
 		return query{}, badf("the request is no JSON of the protocol: %v", err)

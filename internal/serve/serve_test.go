@@ -254,6 +254,33 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestBodies refuses a body while the bodies of running requests take all the memory for bodies, and JSON of many objects.
+func TestBodies(t *testing.T) {
+	s, server := newTest(t, &fake{}, nil)
+	ask := func(parameters string) int {
+		status, _, _ := post(t, server.URL+"/v2/models/m/infer", body("[1,1,1,2]", "FP32", "[0,0]", parameters))
+		return status
+	}
+	if !s.bodies.TryAcquire(allBodies) {
+		t.Fatal("bodies are counted before a request")
+	}
+	if status := ask(""); status != 429 {
+		t.Errorf("no memory for bodies: status %d, want 429", status)
+	}
+	s.bodies.Release(allBodies)
+	if status := ask(""); status != 200 {
+		t.Errorf("status %d, want 200", status)
+	}
+	for !s.bodies.TryAcquire(allBodies) { // the context of the request ends soon after its answer
+		time.Sleep(time.Millisecond)
+	}
+	s.bodies.Release(allBodies)
+	many := `{"inputs":[` + strings.Repeat("{},", 100) + `{}]}`
+	if status, _, text := post(t, server.URL+"/v2/models/m/infer", many); status != 400 || !strings.Contains(text, "JSON objects") {
+		t.Errorf("101 inputs: %d %s, want 400", status, text)
+	}
+}
+
 // TestTimeout ends a request that takes too long.
 func TestTimeout(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/rscert/rscert/internal/auditlog"
 	"github.com/rscert/rscert/internal/dataset"
@@ -69,7 +70,8 @@ type Server struct {
 	tokens  [sha256.Size]byte
 	log     *auditlog.Log
 	metrics *metrics
-	waiting atomic.Int64 // inputs that wait for answers
+	waiting atomic.Int64        // inputs that wait for answers
+	bodies  *semaphore.Weighted // bytes of the bodies of running requests
 }
 
 // classifier answers questions. It is a run.Answerer.
@@ -93,8 +95,12 @@ const (
 	maxHeader     = 64 << 10
 )
 
+// allBodies limits the bytes of the bodies of all running requests, unless two of the largest are longer.
+const allBodies = 64 << 20
+
 func newServer(c Config) *Server {
-	return &Server{config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token)}
+	// Decoding takes a multiple of a body's memory.
+	return &Server{config: c, bodies: semaphore.NewWeighted(max(allBodies, 2*c.MaxBody)), metrics: newMetrics(), tokens: sha256.Sum256(c.Token)}
 }
 
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
