@@ -58,29 +58,10 @@ const confFirstStep = .05
 
 // squareRaise maximises the same probability by random squares.
 func (s *Search) squareRaise(ctx context.Context, targets []*target) error {
-	walks := make([]*walk, len(targets))
-	for i, t := range targets {
-		walks[i] = s.newWalk(t)
-	}
-	for query := range s.Steps {
-		inputs := make([][]float32, len(walks))
-		for i, w := range walks {
-			inputs[i] = w.propose(s, query)
-		}
-		scores, err := s.scores(ctx, inputs)
-		if err != nil {
-			return err
-		}
-		for i, w := range walks {
-			if m := -s.other(scores[i], w.Label); m < w.margin {
-				w.best, w.margin = inputs[i], m
-			}
-			if err := s.keepHighest(w.target, inputs[i], scores[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	lowered := func(scores []float32, label int) float64 { return -s.other(scores, label) }
+	return s.walk(ctx, targets, lowered, func(w *walk, x, scores []float32) (bool, error) {
+		return false, s.keepHighest(w.target, x, scores)
+	})
 }
 
 // raiseFrom runs one ascent for each target, and takes its candidate where it is better than those before.

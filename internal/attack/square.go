@@ -13,14 +13,23 @@ const firstShare = .8
 // square runs the Square attack (Andriushchenko et al. 2020): each query changes a random part of the best input so
 // far, and keeps the change where the margin falls.
 func (s *Search) square(ctx context.Context, targets []*target) error {
+	return s.walk(ctx, targets, margin, func(w *walk, x, scores []float32) (done bool, err error) {
+		err = s.settle(w.target, x, scores)
+		return w.found.Adversarial != nil, err
+	})
+}
+
+// walk changes random parts of the targets' best inputs, and keeps a change where the loss of scores and label falls. It
+// passes each input to take, which reports whether the target needs no more queries.
+func (s *Search) walk(
+	ctx context.Context, targets []*target, loss func(scores []float32, label int) float64,
+	take func(w *walk, x, scores []float32) (done bool, err error),
+) error {
 	walks := make([]*walk, len(targets))
 	for i, t := range targets {
 		walks[i] = s.newWalk(t)
 	}
-	for query := range s.Steps {
-		if len(walks) == 0 {
-			return nil
-		}
+	for query := 0; query < s.Steps && len(walks) > 0; query++ {
 		inputs := make([][]float32, len(walks))
 		for i, w := range walks {
 			inputs[i] = w.propose(s, query)
@@ -31,13 +40,14 @@ func (s *Search) square(ctx context.Context, targets []*target) error {
 		}
 		var rest []*walk
 		for i, w := range walks {
-			if m := margin(scores[i], w.Label); m < w.margin {
-				w.best, w.margin = inputs[i], m
+			if l := loss(scores[i], w.Label); l < w.margin {
+				w.best, w.margin = inputs[i], l
 			}
-			if err := s.settle(w.target, inputs[i], scores[i]); err != nil {
+			done, err := take(w, inputs[i], scores[i])
+			if err != nil {
 				return err
 			}
-			if w.found.Adversarial == nil {
+			if !done {
 				rest = append(rest, w)
 			}
 		}
