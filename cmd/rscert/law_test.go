@@ -19,7 +19,7 @@ import (
 // A law that only this test defines must work in certify, radius, confidence and report. The test checks the law's
 // flag, the noise, the radii in the law's norm, and the words for them in the output.
 func TestLawOfATest(t *testing.T) {
-	lawtest.Use(t, lawtest.Laplace)
+	lawtest.Use(t, lawtest.Logistic)
 	run, again := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "certificates.jsonl")
 	rscert := func(want int, args ...string) string {
 		t.Helper()
@@ -29,11 +29,11 @@ func TestLawOfATest(t *testing.T) {
 		}
 		return out.String()
 	}
-	const b = 0.25
-	sample := []string{"certify", "--model", cnn, "--data", "../../testdata/mnist", "--law", "test-laplace", "--sigma", "0.25",
+	const s = 0.25
+	sample := []string{"certify", "--model", cnn, "--data", "../../testdata/mnist", "--law", "test-logistic", "--sigma", "0.25",
 		"--n", "400", "--max", "5", "--seed", "1", "--confidence-radii", "0.1", "--save-scores", "--quiet", "--out", run}
 	printed := rscert(exitDone, sample...)
-	if !strings.Contains(printed, "by L1 radius (5 examples, b = 0.25, α = ") {
+	if !strings.Contains(printed, "by L1 radius (5 examples, s = 0.25, α = ") {
 		t.Errorf("certify prints\n%s", printed)
 	}
 
@@ -45,7 +45,7 @@ func TestLawOfATest(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(data, &described)
 	}
-	if err != nil || described.Parameters.Law != "test-laplace" || described.Noise.Distribution != "test-laplace 255/4" {
+	if err != nil || described.Parameters.Law != "test-logistic" || described.Noise.Distribution != "test-logistic 255/4" {
 		t.Errorf("run.json: %+v, %v", described, err)
 	}
 
@@ -54,16 +54,16 @@ func TestLawOfATest(t *testing.T) {
 	certified := 0
 	for i, cert := range decodeLines[certify.Certificate](t, again) {
 		v, radius := votes[i], 0.0
-		// R = b·Q(p) = −b·ln(2(1−p)), where p is the lower bound of Clopper and Pearson.
+		// R = s·Q(p) = s·ln(p/(1−p)), where p is the lower bound of Clopper and Pearson.
 		if x := float64(v.Counts[cert.Label]); cert.Prediction == cert.Label && x > 0 {
 			p := distuv.Beta{Alpha: x, Beta: float64(v.N) - x + 1}.Quantile(0.01)
-			radius = -b * math.Log(2*(1-p))
+			radius = max(0, s*math.Log(p/(1-p)))
 			certified++
 			if math.Abs(cert.Radius-radius) > 1e-5 {
 				t.Errorf("example %d, %v of %d votes: radius %v, want %v", i, x, v.N, cert.Radius, radius)
 			}
 		}
-		if cert.Norm != law.L1 || cert.Law != law.Of(lawtest.Laplace) {
+		if cert.Norm != law.L1 || cert.Law != law.Of(lawtest.Logistic) {
 			t.Errorf("example %d: %s noise, norm %s", i, cert.Law, cert.Norm)
 		}
 	}
@@ -72,7 +72,7 @@ func TestLawOfATest(t *testing.T) {
 	}
 
 	for _, command := range [][]string{{"radius", run}, {"confidence", run, "--radii", "0.1"}, {"report", run}, {"report", again}} {
-		if got := rscert(exitDone, append(command, "--json")...); !hasMembers(got, `"norm":"l1"`, `"law":"test-laplace"`) {
+		if got := rscert(exitDone, append(command, "--json")...); !hasMembers(got, `"norm":"l1"`, `"law":"test-logistic"`) {
 			t.Errorf("%v prints\n%s", command, got)
 		}
 	}
@@ -82,7 +82,7 @@ func TestLawOfATest(t *testing.T) {
 	if got := rscert(exitDone, "acce", run, "--json"); !hasMembers(got, `"norm":"l1"`) {
 		t.Errorf("acce prints\n%s", got)
 	}
-	if got := rscert(exitDone, "certify", "--help"); !strings.Contains(got, "Laplace noise of scale b, radii in L1") {
+	if got := rscert(exitDone, "certify", "--help"); !strings.Contains(got, "logistic noise of scale s, radii in L1") {
 		t.Errorf("help says\n%s", got)
 	}
 	for _, wrong := range [][]string{

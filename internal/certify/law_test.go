@@ -1,41 +1,75 @@
 package certify
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
 	"github.com/rscert/rscert/internal/law"
-	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// An independent program gave these lower bounds on Q(p_A) − Q(p_B), bonferroni and exact, for Laplace noise of scale b
-// at α = 0.001. The radius, in L1, is b/2 times the bound.
-func TestAnotherLawCertifies(t *testing.T) {
-	lawtest.Use(t, lawtest.Laplace)
-	const b = 0.25
-	target := Target{Law: law.Of(lawtest.Laplace), Alpha: 0.001, Sigma: b, Class: Label}
-	for _, c := range []struct {
-		n, x1, x2 int64
-		want      map[VoteMethod]float64
-	}{
-		{100, 100, 0, map[VoteMethod]float64{ExactMargin: 4.027436, ClopperPearson: 4.027436}},
-		{100, 90, 5, map[VoteMethod]float64{Bonferroni: 1.877252, ExactMargin: 1.997379}},
-		{100, 80, 15, map[VoteMethod]float64{Bonferroni: .858935, ExactMargin: .946677}},
-		{1000, 950, 30, map[VoteMethod]float64{Bonferroni: 4.136753, ExactMargin: 4.218290}},
-		{1000, 600, 300, map[VoteMethod]float64{Bonferroni: .458606, ExactMargin: .476508}},
-	} {
+// referenceMargins are lower bounds on Q(p_A) − Q(p_B) at scale 1 and α = 0.001, by independent programs: bonferroni and
+// Buehler's bound. The radius in L1 is half of the bound. For uniform noise the bound is twice that on p_A − p_B.
+var referenceMargins = []struct {
+	law       law.Law
+	n, x1, x2 int64
+	want      map[VoteMethod]float64
+}{
+	{law.Laplace, 100, 100, 0, map[VoteMethod]float64{ExactMargin: 4.027436, ClopperPearson: 4.027436}},
+	{law.Laplace, 100, 90, 5, map[VoteMethod]float64{Bonferroni: 1.877252, ExactMargin: 1.997379}},
+	{law.Laplace, 100, 80, 15, map[VoteMethod]float64{Bonferroni: .858935, ExactMargin: .946677}},
+	{law.Laplace, 1000, 950, 30, map[VoteMethod]float64{Bonferroni: 4.136753, ExactMargin: 4.218290}},
+	{law.Laplace, 1000, 600, 300, map[VoteMethod]float64{Bonferroni: .458606, ExactMargin: .476508}},
+	{law.Uniform, 100, 100, 0, map[VoteMethod]float64{ExactMargin: 2 * .866509, ClopperPearson: 2 * .866509}},
+	{law.Uniform, 100, 90, 5, map[VoteMethod]float64{Bonferroni: 2 * .602589, ExactMargin: 2 * .631638}},
+	{law.Uniform, 100, 80, 15, map[VoteMethod]float64{Bonferroni: 2 * .346453, ExactMargin: 2 * .377081}},
+	{law.Uniform, 1000, 950, 30, map[VoteMethod]float64{Bonferroni: 2 * .871222, ExactMargin: 2 * .876204}},
+	{law.Uniform, 1000, 600, 300, map[VoteMethod]float64{Bonferroni: 2 * .198332, ExactMargin: 2 * .205612}},
+}
+
+func TestLawsCertify(t *testing.T) {
+	const scale = 0.25
+	for _, c := range referenceMargins {
 		for method, want := range c.want {
+			name := fmt.Sprintf("%s (%d; %d, %d) by %s", c.law.Name(), c.n, c.x1, c.x2, method)
+			target := Target{Law: law.Of(c.law), Alpha: 0.001, Sigma: scale, Class: Label}
 			cert, err := mustVotes(t, VoteParams{Target: target, Method: method}).Certify(
 				Votes{N: c.n, Counts: []int64{c.x1, c.x2, c.n - c.x1 - c.x2}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if cert.Margin > want+1e-6 || cert.Margin < want-2e-5 || math.Abs(cert.Radius-b/2*cert.Margin) > 1e-8 {
-				t.Errorf("(%d; %d, %d) by %s: margin %v, radius %v; want %v", c.n, c.x1, c.x2, method, cert.Margin, cert.Radius, want)
+			if cert.Margin > want+1e-6 || cert.Margin < want-2e-5 || math.Abs(cert.Radius-scale/2*cert.Margin) > 1e-8 {
+				t.Errorf("%s: margin %v, radius %v; want %v", name, cert.Margin, cert.Radius, want)
 			}
-			if cert.Law != "test-laplace" || cert.Norm != law.L1 {
-				t.Errorf("%s noise, norm %s", cert.Law, cert.Norm)
+			if cert.Law != law.Of(c.law) || cert.Norm != law.L1 {
+				t.Errorf("%s: %s noise, norm %s", name, cert.Law, cert.Norm)
 			}
+			if c.law != law.Uniform || method == ClopperPearson {
+				continue
+			}
+			target.Margin = FirstMargin
+			first, err := mustVotes(t, VoteParams{Target: target, Method: method}).Certify(
+				Votes{N: c.n, Counts: []int64{c.x1, c.x2, c.n - c.x1 - c.x2}})
+			if err != nil || math.Abs(first.Radius-cert.Radius) > 1e-5 {
+				t.Errorf("%s: radius %v by the first margin, %v by the second (%v)", name, first.Radius, cert.Radius, err)
+			}
+		}
+	}
+}
+
+// With W equal integers as noise, the radius in steps is S = ⌈W·m/2⌉ − 1, where m bounds p_A − p_B. A radius in units
+// stays below the distance (S+1)·g at which the noise of two inputs has lost too much overlap.
+func TestUniformSteps(t *testing.T) {
+	const W, g = 128, 1.0 / 255
+	steps := []float64{55, 40, 24, 56, 13}
+	for i, c := range referenceMargins[5:] {
+		cert, err := mustVotes(t, VoteParams{Target: Target{Law: law.Of(law.Uniform), Alpha: 0.001, Sigma: W * g / 2, Class: Label}}).Certify(
+			Votes{N: c.n, Counts: []int64{c.x1, c.x2, c.n - c.x1 - c.x2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := math.Floor(cert.Radius / g); got != steps[i] {
+			t.Errorf("(%d; %d, %d): %v steps, want %v", c.n, c.x1, c.x2, got, steps[i])
 		}
 	}
 }

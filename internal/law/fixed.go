@@ -19,6 +19,16 @@ func newMass(x *big.Int) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: lo.Sub(&lo, hi.Lsh(&hi, 64)).Uint64()}
 }
 
+// mirror returns the masses of the integers −n, …, n, given those of 0, …, n of a symmetric distribution.
+func mirror(half []Mass) (first int, masses []Mass) {
+	last := len(half) - 1
+	masses = make([]Mass, 2*last+1)
+	for j, p := range half {
+		masses[last-j], masses[last+j] = p, p
+	}
+	return -last, masses
+}
+
 func multiply(z, x, y *big.Int) *big.Int {
 	z.Mul(x, y)
 	return z.Rsh(z, places)

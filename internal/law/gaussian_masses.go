@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Masses returns lower bounds on p_0, p_1, … up to 9 standard deviations. The bounds are less than 2⁻¹²⁷ too low. With
+// Masses returns lower bounds on the masses of the integers up to 9 standard deviations. The bounds are less than 2⁻¹²⁷ too low. With
 // t = g/σ,
 //
 //	p_j = Φ((j+½)t) − Φ((j−½)t),  0 ≤ j ≤ ⌈9/t⌉.
@@ -24,7 +24,7 @@ import (
 // < 2¹⁶. hx is off by at most 2¹⁸. A step of the recurrence multiplies the errors by at most (hx + h²)/(n+1) <
 // 5.3/(n+1) and adds at most 2¹⁹. All steps together multiply them by less than 2⁶. So the sum of at most 24 terms is
 // off by less than 2⁵⁰ units, which is 2⁻²⁰⁶. Subtracting 2⁻¹³⁹ gives a lower bound.
-func (gaussian) Masses(ratio *big.Rat) []Mass {
+func (gaussian) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	t := divide(ratio.Denom(), ratio.Num())
 	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))
 	h2 := multiply(new(big.Int), t, t)
@@ -36,9 +36,9 @@ func (gaussian) Masses(ratio *big.Rat) []Mass {
 	terms := taylorTerms(t)
 	slack := new(big.Int).Lsh(big.NewInt(1), places-139)
 
-	masses := make([]Mass, last+1)
+	half := make([]Mass, last+1)
 	var hx, c0, c1, c2, sum, term, scratch, n big.Int
-	for j := range masses {
+	for j := range half {
 		hx.Mul(two, n.SetInt64(int64(j)))
 		c0.SetInt64(0)
 		c1.Set(phi)
@@ -58,14 +58,14 @@ func (gaussian) Masses(ratio *big.Rat) []Mass {
 		}
 		term.Mul(&sum, t)
 		term.Rsh(&term, places)
-		masses[j] = newMass(term.Sub(&term, slack))
+		half[j] = newMass(term.Sub(&term, slack))
 
 		scratch.Mul(phi, r)
 		phi.Rsh(&scratch, places)
 		scratch.Mul(r, q)
 		r.Rsh(&scratch, places)
 	}
-	return masses
+	return mirror(half)
 }
 
 // taylorTerms returns the smallest K that Masses may use. With h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋, h^{2K+1}/√(2K)! ≤

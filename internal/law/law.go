@@ -45,15 +45,18 @@ type Law interface {
 
 	// Ratios returns the lattices on which the noise can be drawn.
 	Ratios() Ratios
-	// Masses returns lower bounds on the probabilities p_0, p_1, … of the integers ⌊ratio·ε + ½⌋, where ε follows the
-	// law and p_{−j} = p_j. Together with their mirror images the masses sum to at least 1 − 2⁻⁴⁰. All machines compute
-	// the same masses.
-	Masses(ratio *big.Rat) []Mass
+	// Masses returns lower bounds on the probabilities of the integers first, first+1, …, which are ⌊ratio·ε + ½⌋ where
+	// ε follows the law. A law may add a constant to ε: this moves the inputs of the smoothed function and changes no
+	// certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same masses. The law allows the ratio
+	// (Ratios.Allow, Ratios.Round).
+	Masses(ratio *big.Rat) (first int, masses []Mass)
 }
 
 // Laws lists all laws, the default first.
 var Laws = []Law{
 	Gaussian,
+	Laplace,
+	Uniform,
 }
 
 // Words holds the names of a law and its scale in help and reports.
@@ -98,6 +101,24 @@ type Ratios struct {
 	Least    int64 // a coarser lattice would waste the noise
 	Fine     int64 // from here on rounding adds almost nothing to the noise
 	Greatest int64 // included, up to the next whole number; a finer lattice needs a table of more than 2¹⁶ entries
+	Halves   bool  // a ratio within one rounding of a multiple of ½ counts as this multiple
+}
+
+// Round returns the ratio that a table of the law uses. Where the limits ask for Halves, it is k/2 if the ratio is within
+// a factor 1 ± 2⁻⁵³ of it, as the ratio of the float64 nearest to the scale k·step/2 is. The allowance of radii for four
+// roundings (Theorem) covers this one.
+func (r Ratios) Round(ratio *big.Rat) *big.Rat {
+	if !r.Halves {
+		return ratio
+	}
+	half := big.NewRat(1, 2)
+	k := new(big.Rat).SetInt64(ceil(new(big.Rat).Sub(new(big.Rat).Add(ratio, ratio), half)))
+	k.Mul(k, half)
+	away := new(big.Rat).Sub(ratio, k)
+	if away.Abs(away).Cmp(new(big.Rat).Mul(k, big.NewRat(1, 1<<53))) > 0 {
+		return ratio
+	}
+	return k
 }
 
 // Allow reports whether noise of this ratio can be drawn.

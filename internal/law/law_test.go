@@ -12,7 +12,7 @@ import (
 )
 
 // all returns the laws and an additional law for tests.
-func all() []law.Law { return append([]law.Law{lawtest.Laplace}, law.Laws...) }
+func all() []law.Law { return append([]law.Law{lawtest.Logistic}, law.Laws...) }
 
 func cdf(l law.Law, z float64) float64 {
 	p, _ := l.CDF(z)
@@ -129,22 +129,119 @@ func TestNormIsTheLargestBall(t *testing.T) {
 
 func TestMassesAreOfTheLaw(t *testing.T) {
 	for _, l := range all() {
-		for _, ratio := range []*big.Rat{big.NewRat(l.Ratios().Least, 1), big.NewRat(61, 2), big.NewRat(l.Ratios().Greatest, 1)} {
+		for _, ratio := range []*big.Rat{big.NewRat(l.Ratios().Least, 1), big.NewRat(61, 2), big.NewRat(187, 5), big.NewRat(l.Ratios().Greatest, 1)} {
 			r, _ := ratio.Float64()
+			move := 0.0
+			if l == law.Uniform && ratio.IsInt() {
+				move = 0.5 // the law moves this noise by half a step
+			}
 			sum := 0.0
-			masses := l.Masses(ratio)
-			for j, m := range masses {
+			first, masses := l.Masses(ratio)
+			for i, m := range masses {
 				p := math.Ldexp(float64(m.Hi), -64)
-				z := float64(-j)
+				z := -math.Abs(float64(first+i) + move)
 				if want := cdf(l, (z+0.5)/r) - cdf(l, (z-0.5)/r); math.Abs(p-want) > 1e-9 {
-					t.Fatalf("%s at %v: P(%d) = %v, want %v", l.Name(), ratio, j, p, want)
+					t.Fatalf("%s at %v: P(%d) = %v, want %v", l.Name(), ratio, first+i, p, want)
 				}
-				if sum += p; j > 0 {
-					sum += p
+				sum += p
+			}
+			if math.Abs(sum-1) > 1e-12 || len(masses) > 1<<16 {
+				t.Errorf("%s at %v: %d masses sum to %v", l.Name(), ratio, len(masses), sum)
+			}
+		}
+	}
+}
+
+// The test computes Laplace masses again in 600 binary places, by the series of e^x. Each mass is below the exact one, by
+// less than 2⁻¹²⁷.
+func TestLaplaceMassesAreJustBelow(t *testing.T) {
+	const prec = 600
+	number := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }
+	exp := func(x *big.Float) *big.Float { // for x ≤ 0: by halving, the series, and squaring
+		small := new(big.Float).SetPrec(prec).SetMantExp(x, -16)
+		sum, term := number(1), number(1)
+		for k := 1.0; k < 60; k++ {
+			term.Mul(term, small)
+			term.Quo(term, number(k))
+			sum.Add(sum, term)
+		}
+		for range 16 {
+			sum.Mul(sum, sum)
+		}
+		return sum
+	}
+	for _, ratio := range []*big.Rat{big.NewRat(1, 1), big.NewRat(255, 4), big.NewRat(710, 1)} {
+		t64 := new(big.Float).SetPrec(prec).SetRat(new(big.Rat).Inv(ratio))
+		_, masses := law.Laplace.Masses(ratio)
+		last := len(masses) / 2
+		for _, j := range []int{0, 1, 2, 17, last / 2, last} {
+			want := new(big.Float).Sub(number(1), exp(new(big.Float).SetMantExp(new(big.Float).Neg(t64), -1))) // j = 0
+			if j > 0 {                                                                                         // ½(e^{−(j−½)t} − e^{−(j+½)t})
+				near := exp(new(big.Float).Mul(t64, number(0.5-float64(j))))
+				far := exp(new(big.Float).Mul(t64, number(-0.5-float64(j))))
+				want.SetMantExp(near.Sub(near, far), -1)
+			}
+			for _, k := range []int{last - j, last + j} {
+				got := new(big.Float).SetPrec(prec).SetUint64(masses[k].Hi)
+				got.Add(new(big.Float).SetMantExp(got, 64), new(big.Float).SetPrec(prec).SetUint64(masses[k].Lo))
+				got.SetMantExp(got, -128)
+				if gap := new(big.Float).Sub(want, got); gap.Sign() < 0 || gap.Cmp(new(big.Float).SetMantExp(number(1), -127)) >= 0 {
+					t.Errorf("b/g = %v: P(%d) = %.40g, want %.40g", ratio, k-last, got, want)
 				}
 			}
-			if math.Abs(sum-1) > 1e-12 || len(masses) > 1<<15 {
-				t.Errorf("%s at %v: %d masses sum to %v", l.Name(), ratio, len(masses), sum)
+		}
+	}
+}
+
+// W equal integers have the masses 1/W, exactly if W is a power of two. A half width that is the float64 nearest to W/2
+// steps gives the same integers.
+func TestUniformIntegers(t *testing.T) {
+	for _, c := range []struct {
+		width int64
+		first int
+	}{{2, -1}, {3, -1}, {128, -64}, {255, -127}, {65532, -32766}} {
+		first, masses := law.Uniform.Masses(big.NewRat(c.width, 2))
+		if first != c.first || int64(len(masses)) != c.width {
+			t.Fatalf("W = %d: %d integers from %d on", c.width, len(masses), first)
+		}
+		for _, m := range masses {
+			value := new(big.Int).SetUint64(m.Hi)
+			value.Add(value.Lsh(value, 64), new(big.Int).SetUint64(m.Lo))
+			rest := new(big.Int).Lsh(big.NewInt(1), 128)
+			rest.Sub(rest, value.Mul(value, big.NewInt(c.width)))
+			if rest.Sign() < 0 || rest.Cmp(big.NewInt(c.width)) >= 0 || c.width&(c.width-1) == 0 && rest.Sign() != 0 {
+				t.Fatalf("W = %d: a mass times W is %v·2⁻¹²⁸ below 1", c.width, rest)
+			}
+		}
+		scale, _ := big.NewRat(c.width, 2*255).Float64()
+		ratio := new(big.Rat).SetFloat64(scale)
+		ratio.Mul(ratio, big.NewRat(255, 1))
+		limits := law.Uniform.Ratios()
+		if got := limits.Round(ratio); got.Cmp(big.NewRat(c.width, 2)) != 0 {
+			t.Errorf("W = %d: ratio %v", c.width, got)
+		}
+		further, _ := ratio.Float64()
+		further *= 1 + 0x1p-51
+		if got := limits.Round(new(big.Rat).SetFloat64(further)); got.Cmp(big.NewRat(c.width, 2)) == 0 {
+			t.Errorf("W = %d: a ratio two roundings away becomes W/2", c.width)
+		}
+	}
+	if got := law.Gaussian.Ratios().Round(big.NewRat(1<<53-1, 1<<46)); got.Cmp(big.NewRat(1<<53-1, 1<<46)) != 0 {
+		t.Errorf("Gaussian ratio %v", got)
+	}
+}
+
+// Each bound is tight for each law: two half spaces are the regions of the two classes, and at the distance R along a
+// coordinate their probabilities are equal.
+func TestRadiusIsAttained(t *testing.T) {
+	for _, l := range all() {
+		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {
+			margin := l.Quantile(c.pA) - l.Quantile(c.pB)
+			radius := l.Second().Radius(margin, 1)
+			// A = {ε₁ ≤ Q(p_A)} falls to F(Q(p_A) − R), B = {ε₁ > Q(1 − p_B)} grows to F(Q(p_B) + R).
+			a, b := cdf(l, l.Quantile(c.pA)-radius), cdf(l, l.Quantile(c.pB)+radius)
+			if math.Abs(a-b) > 1e-12 {
+				t.Errorf("%s: at the radius %v the classes have the probabilities %v and %v", l.Name(), radius, a, b)
 			}
 		}
 	}
@@ -165,14 +262,14 @@ func TestNames(t *testing.T) {
 		Law  law.Name `json:"law,omitempty"`
 		Norm law.Norm `json:"norm"`
 	}
-	lawtest.Use(t, lawtest.Laplace)
+	lawtest.Use(t, lawtest.Logistic)
 	for _, c := range []struct {
 		read, written string
 		law           law.Law
 	}{
 		{`{}`, `{"norm":"l2"}`, law.Gaussian},
 		{`{"law":"gaussian","norm":"l2"}`, `{"norm":"l2"}`, law.Gaussian},
-		{`{"law":"test-laplace","norm":"l1"}`, `{"law":"test-laplace","norm":"l1"}`, lawtest.Laplace},
+		{`{"law":"test-logistic","norm":"l1"}`, `{"law":"test-logistic","norm":"l1"}`, lawtest.Logistic},
 	} {
 		var r record
 		if err := json.Unmarshal([]byte(c.read), &r); err != nil {

@@ -20,10 +20,10 @@ import (
 // TestIdentity changes each condition of a run. The seed of the run's checksums must change with every condition that
 // determines results.
 func TestIdentity(t *testing.T) {
-	lawtest.Use(t, lawtest.Laplace)
+	lawtest.Use(t, lawtest.Logistic)
 	p := func(change func(*Parameters)) func(*Run) { return func(r *Run) { change(&r.Parameters) } }
 	parameters := map[string]func(*Run){
-		"law":                p(func(p *Parameters) { p.Law = law.Of(lawtest.Laplace) }),
+		"law":                p(func(p *Parameters) { p.Law = law.Of(lawtest.Logistic) }),
 		"sigma":              p(func(p *Parameters) { p.Sigma = 0.5 }),
 		"n":                  p(func(p *Parameters) { p.N = 11 }),
 		"n0":                 p(func(p *Parameters) { p.N0 = 6 }),

@@ -252,7 +252,7 @@ func TestQuantiseDeduction(t *testing.T) {
 
 // Under a law that certifies in L1, the deduction is the sum of the distances by which the coordinates move.
 func TestQuantiseInL1(t *testing.T) {
-	q, err := NewQuantiser(lawtest.Laplace, 0.5, -3, 5)
+	q, err := NewQuantiser(lawtest.Logistic, 0.5, -3, 5)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,18 +93,14 @@ func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
 	}
 	ratio := new(big.Rat).SetFloat64(scale)
 	ratio.Quo(ratio, step)
-	if room := l.Ratios(); !room.Allow(ratio) {
+	room := l.Ratios()
+	if ratio = room.Round(ratio); !room.Allow(ratio) {
 		r, _ := ratio.Float64()
 		return nil, fmt.Errorf("%s is %.4g steps of the lattice; a table of noise has room for %d to %d",
 			l.Words().Symbol, r, room.Least, room.Greatest)
 	}
-	half := l.Masses(ratio)
-	last := len(half) - 1
-	masses := make([]Mass, 2*last+1)
-	for j, p := range half {
-		masses[last-j], masses[last+j] = p, p
-	}
-	return NewTable(l.Name()+" "+ratio.RatString(), -last, masses)
+	first, masses := l.Masses(ratio)
+	return NewTable(l.Name()+" "+ratio.RatString(), first, masses)
 }
 
 // cells returns ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².

@@ -253,7 +253,8 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 			c.stride *= 8
 		}
 		ratio := big.NewRat(c.num, c.den)
-		masses := law.Gaussian.Masses(ratio)
+		_, all := law.Gaussian.Masses(ratio)
+		masses := all[len(all)/2:] // of 0, 1, …
 		table := gaussianTable(t, c.num, c.den)
 		cells := cellsOf(table.entries, 64)
 		onePlusEta := new(big.Float).SetPrec(400).SetFloat64(table.Eta)
@@ -286,7 +287,7 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 // η must be minimal: if it is one step of 2⁻⁹² smaller, mass is missing.
 func TestEtaIsLeast(t *testing.T) {
 	for _, ratio := range []int64{1, 30, 1000} {
-		masses := law.Gaussian.Masses(big.NewRat(ratio, 1))
+		_, masses := law.Gaussian.Masses(big.NewRat(ratio, 1))
 		eta := uint64(math.Ldexp(gaussianTable(t, ratio, 1).Eta, etaPlaces))
 		total := func(eta uint64) *big.Int {
 			sum := new(big.Int)
@@ -301,9 +302,6 @@ func TestEtaIsLeast(t *testing.T) {
 					t.Fatalf("σ/g = %d: %v cells of %d, want %v", ratio, cells(p, eta), j, q)
 				}
 				sum.Add(sum, q)
-				if j > 0 {
-					sum.Add(sum, q)
-				}
 			}
 			return sum
 		}

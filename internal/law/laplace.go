@@ -1,0 +1,86 @@
+package law
+
+import (
+	"math"
+	"math/big"
+)
+
+// Laplace is noise of the density e^{−|z|/b}/(2b) in each coordinate. It certifies in the L1 norm: F is the Laplace
+// distribution function, and along a unit direction of L1 the probability p of an event changes at most at the rate
+// f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below that of Teng et al. 2020, Theorem 2, and equals
+// it for two classes.
+var Laplace Law = laplace{}
+
+type laplace struct{}
+
+func (laplace) Name() string { return "laplace" }
+
+func (laplace) Words() Words {
+	return Words{Name: "Laplace noise", Noise: "Laplace noise of scale b", Symbol: "b", Scale: "scale"}
+}
+
+func (laplace) Norm() Norm { return L1 }
+
+// CDF returns e^z/2 for z ≤ 0 and 1 − e^{−z}/2 above. Go's Exp is within one unit in the last place (four units are
+// assumed here).
+func (laplace) CDF(z float64) (p, relErr float64) {
+	if z > 0 {
+		return 1 - math.Exp(-z)/2, 8 * unit
+	}
+	return math.Exp(z) / 2, 8 * unit
+}
+
+// Quantile returns ln 2p for p ≤ ½, and −ln 2(1−p) above.
+func (laplace) Quantile(p float64) float64 {
+	if p > 0.5 {
+		return -math.Log(2 * (1 - p))
+	}
+	return math.Log(2 * p)
+}
+
+func (laplace) Density(z float64) float64 { return math.Exp(-math.Abs(z)) / 2 }
+
+func (laplace) Slope(z, shift float64) float64 { return math.Exp(math.Abs(z) - math.Abs(z+shift)) }
+
+// Peak uses calculus: for −L ≤ z ≤ 0 the value is 1 − e^{−(z+L)}/2 − r·e^z/2, which is largest at z = −(L + ln r)/2 and
+// is 1 − √r·e^{−L/2} there. For r ≥ e^L this z is below −L, where the value is (e^L − r)·e^z/2 ≤ 0, so the supremum is
+// 0. The roundings of √r·e^{−L/2} ≤ 1 are below 2⁻⁴⁸.
+func (laplace) Peak(margin, r float64) float64 {
+	return max(1-math.Sqrt(r)*math.Exp(-margin/2)+0x1p-48, 0)
+}
+
+func (laplace) Second() Theorem { return Linear(0.5, "Q(p_A)−Q(p_B), radius b/2 times the margin") }
+
+// First returns the theorem R1 = b·margin, by the largest density 1/(2b).
+func (laplace) First() Theorem { return Linear(1, "p_A−p_B, radius b times the margin") }
+
+// laplaceCut is the end of the table, in units of b. The mass beyond it is e^{−46} < 2⁻⁶⁶.
+const laplaceCut = 46
+
+// Ratios returns limits of b/g. The table needs 2·46·710 + 1 integers at the greatest ratio.
+func (laplace) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 710} }
+
+// Masses returns lower bounds that are less than 2⁻¹²⁷ too low, on the integers up to 46b. With t = g/b, a = e^{−t/2}
+// and q = e^{−t},
+//
+//	p_0 = 1 − a,  p_j = sinh(t/2)·e^{−jt} = ½(1−q)·a·q^{j−1}.
+//
+// Everything is integer arithmetic, so all machines agree. The errors follow, in units of 2⁻²⁵⁶. t is rounded once, and
+// a is off by at most 2⁸. So q is off by at most 2¹⁰. A step of the power a·q^{j−1} adds at most 2¹⁰ + 1, and j < 2¹⁵,
+// so the power is off by at most 2²⁶, and p_j by at most 2²⁷. Subtracting 2²⁸ gives a lower bound.
+func (laplace) Masses(ratio *big.Rat) (first int, masses []Mass) {
+	t := divide(ratio.Denom(), ratio.Num())
+	a := exponential(new(big.Int).Rsh(t, 1))
+	q := multiply(new(big.Int), a, a)
+	one := new(big.Int).Lsh(big.NewInt(1), places)
+	slack := big.NewInt(1 << 28)
+	half := make([]Mass, int(ceil(new(big.Rat).Mul(ratio, big.NewRat(laplaceCut, 1))))+1)
+	half[0] = newMass(new(big.Int).Sub(new(big.Int).Sub(one, a), slack))
+	power := new(big.Int).Sub(one, q)
+	power.Rsh(multiply(power, power, a), 1) // ½(1−q)·a
+	for j := 1; j < len(half); j++ {
+		half[j] = newMass(new(big.Int).Sub(power, slack))
+		multiply(power, power, q)
+	}
+	return mirror(half)
+}

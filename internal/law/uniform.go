@@ -1,0 +1,82 @@
+package law
+
+import (
+	"math"
+	"math/big"
+)
+
+// Uniform is noise that is uniform on [−λ, λ] in each coordinate. It certifies in the L1 norm: within the distance ρ an
+// event's probability changes by at most ρ/(2λ), so F(z) = (1+z)/2 and Q(p) = 2p − 1 at scale 1. Both margins state the
+// same, the second in twice the units of the first (Yang et al. 2020, uniform noise; Lee et al. 2019).
+var Uniform Law = uniform{}
+
+type uniform struct{}
+
+func (uniform) Name() string { return "uniform" }
+
+func (uniform) Words() Words {
+	return Words{Name: "uniform noise", Noise: "uniform noise on [−λ, λ]", Symbol: "λ", Scale: "half width"}
+}
+
+func (uniform) Norm() Norm { return L1 }
+
+// CDF returns (1+z)/2 within [0, 1]. The sum rounds once.
+func (uniform) CDF(z float64) (p, relErr float64) { return min(max((1+z)/2, 0), 1), 2 * unit }
+
+func (uniform) Quantile(p float64) float64 { return 2*p - 1 }
+
+func (uniform) Density(z float64) float64 {
+	if math.Abs(z) > 1 {
+		return 0
+	}
+	return 0.5
+}
+
+// Slope returns 1 up to the end of the interval and 0 beyond it.
+func (u uniform) Slope(z, shift float64) float64 { return 2 * u.Density(z+shift) }
+
+// Peak is F(L−1) = L/2, at z = −1: for r ≥ 1, F(z+L) − r·F(z) falls from there on. For L ≥ 2 it is 1.
+func (uniform) Peak(margin, _ float64) float64 { return min(margin/2, 1) }
+
+func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 times the margin") }
+
+// First returns the theorem R1 = λ·margin, by the density 1/(2λ).
+func (uniform) First() Theorem { return Linear(1, "p_A−p_B, radius λ times the margin") }
+
+// Ratios returns limits of λ/g. The table has at most 2¹⁶ integers. A coarse lattice wastes nothing, because uniform
+// integers are themselves a law of this kind.
+func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<15 - 2, Halves: true} }
+
+// Masses returns the law of the integers on a lattice of step g, with W = 2λ/g.
+//
+// If W is whole, they are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves the
+// noise by half a step, which changes no certificate: it is the same smoothing of a classifier that moves its inputs by
+// half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
+//
+// Otherwise the integer j has the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are rounded down to 128
+// places.
+func (uniform) Masses(ratio *big.Rat) (first int, masses []Mass) {
+	width := new(big.Rat).Mul(ratio, big.NewRat(2, 1))
+	inner := massOf(new(big.Rat).Inv(width))
+	if width.IsInt() {
+		count := int(width.Num().Int64())
+		masses = make([]Mass, count)
+		for j := range masses {
+			masses[j] = inner
+		}
+		return -(count / 2), masses
+	}
+	last := ceil(new(big.Rat).Sub(ratio, big.NewRat(1, 2)))
+	half := make([]Mass, last+1)
+	for j := range half {
+		half[j] = inner
+	}
+	end := new(big.Rat).Sub(ratio, big.NewRat(2*last-1, 2))
+	half[last] = massOf(end.Quo(end, width))
+	return mirror(half)
+}
+
+// massOf rounds a probability below 1 down to 128 places.
+func massOf(p *big.Rat) Mass {
+	return newMass(divide(p.Num(), p.Denom()))
+}
