@@ -93,6 +93,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 	gateFlags(cmd, &o.gate)
 	group(cmd, "Requirements")
 	f.Float64SliceVar(&o.Radii, "radii", nil, "`radii` of the table; default: round ones")
+	normsFlag(f, &o.Norms)
 	f.BoolVar(&o.PerClass, "per-class", false, "also show a table by class")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
@@ -178,6 +179,9 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 		fmt.Fprintf(s.out, "classifier: %s\n\n", quote.Line(experiment.Classifier(o.Model, outcome.Denoiser)))
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
+		return err
+	}
+	if err := writeNorms(s.out, outcome.Summary); err != nil {
 		return err
 	}
 	if clean, smoothed := outcome.CleanAccuracy, outcome.SmoothedAccuracy; clean != nil && smoothed != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
@@ -114,6 +115,16 @@ func (o gateOptions) taus() (taus []float64) {
 	return taus
 }
 
+// norms returns the norms that the requirements name.
+func (o gateOptions) norms() (norms []law.Norm) {
+	for _, r := range o.required {
+		if norm, ok := r.Norm(); ok && !slices.Contains(norms, norm) {
+			norms = append(norms, norm)
+		}
+	}
+	return norms
+}
+
 // errDidNotFinish is the error in the JUnit file until the work is done.
 var errDidNotFinish = errors.New("rscert did not finish")
 
@@ -181,6 +192,7 @@ func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome
 	}
 	options := summary.Default()
 	options.Taus = append(options.Taus, o.taus()...)
+	options.Norms = o.norms()
 	s, err := summary.New(source, options)
 	if err != nil {
 		return nil, err

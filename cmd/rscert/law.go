@@ -14,6 +14,12 @@ func lawFlag(f *pflag.FlagSet, to *law.Name) {
 	}
 }
 
+// normsFlag adds --norms.
+func normsFlag(f *pflag.FlagSet, to *[]law.Norm) {
+	choiceListVar(f, to, "norms", nil, law.Norms,
+		"also print certified accuracy by the radii that the certificates imply in these `norms`: "+law.Norms.String()+" (changed values)")
+}
+
 // scaleWords describes --sigma, as in "standard deviation σ of the noise".
 func scaleWords() string {
 	return law.Each(func(l law.Law) string { return l.Words().Title() }) + " of the noise"

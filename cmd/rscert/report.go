@@ -96,6 +96,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	choiceVar(f, &o.format, "format", tables.Text, tables.Formats, "`format` of the tables: "+tables.Formats.String())
 	f.BoolVar(&o.json, "json", false, "print JSON; the same as --format json")
 	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` of the tables; default: round ones")
+	normsFlag(f, &o.summary.Norms)
 	f.StringSliceVar(&o.names, "names", nil, "`names` of the runs, in the order of the runs; default: the names of the folders or files")
 	f.BoolVar(&o.classes, "classes", false, "also print a table by true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
@@ -146,6 +147,11 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 // report reads the runs, checks the requirements and prints the tables.
 func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
 	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
+	for _, norm := range o.norms() {
+		if !slices.Contains(o.summary.Norms, norm) {
+			o.summary.Norms = append(o.summary.Norms, norm)
+		}
+	}
 	runs, baseline, err := o.read(ctx, paths)
 	if err != nil {
 		return nil, badInput(err)
@@ -191,7 +197,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 // draw writes the files of --plot.
 func (o reportOptions) draw(formats []picture.Format, runs []summary.Summary) error {
 	if o.look.Size == (picture.Size{}) {
-		o.look.Size = o.curve.DefaultSize(len(runs))
+		o.look.Size = o.curve.DefaultSize(runs)
 	}
 	for k, plot := range o.plots {
 		content, err := o.curve.Draw(formats[k], runs, o.look)
@@ -224,7 +230,7 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 		sources, largest = append(sources, source), max(largest, most)
 	}
 	if len(o.summary.Radii) == 0 {
-		o.summary.Radii = certify.RadiiUpTo(largest)
+		o.summary.Round = certify.RadiiUpTo(largest)
 	}
 	names := nameRuns(paths)
 	copy(names, o.names)

@@ -43,6 +43,19 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	return conditions{first.Arithmetic, first.Precision, first.Quantisation}.write(w)
 }
 
+// writeNorms prints a table for each further norm.
+func writeNorms(w io.Writer, s certify.Summary) error {
+	for _, n := range s.Norms {
+		fmt.Fprintf(w, "\ncertified accuracy in %%, by the %s radius that follows from the %s radius\n\n", n.Norm.Title(), s.Norm.Title())
+		t := report.Table{Columns: summaryColumns(n.Certified, report.Column{Name: "method", Align: report.Right})}
+		t.AddRow(summaryCells(n.Certified, n.AverageRadius, s.Abstained, report.Text(nameMethod(s.Method, s.Sound)))...)
+		if err := t.WriteText(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // writeClasses prints a table by class for each summary that has one.
 func writeClasses(w io.Writer, summaries ...certify.Summary) error {
 	for _, s := range summaries {

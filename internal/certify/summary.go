@@ -43,8 +43,17 @@ type Summary struct {
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Samples is the number of estimation samples used by all examples.
 	Samples int64 `json:"samples"`
+	// Norms holds the certified accuracy by radii in further norms, if requested (Tally.In).
+	Norms []NormSummary `json:"norms,omitempty"`
 	// Classes is the result of SummarizeClasses, if requested.
 	Classes []ClassSummary `json:"classes,omitempty"`
+}
+
+// NormSummary is the certified accuracy by the radii that the certificates imply in another norm.
+type NormSummary struct {
+	Norm          law.Norm            `json:"norm"`
+	Certified     []CertifiedAccuracy `json:"certified_accuracy"`
+	AverageRadius float64             `json:"average_certified_radius"`
 }
 
 // ClassSummary summarises the certificates of the examples of one label.

@@ -2,10 +2,12 @@ package certify
 
 import (
 	"maps"
+	"math"
 	"math/big"
 	"slices"
 
 	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/law"
 )
 
 // Tally sums up certificates that share one method and one α. They are added one at a time. A Tally keeps 8 bytes per
@@ -93,6 +95,29 @@ func (t *Tally) Summary(radii []float64) Summary {
 	parts := slices.Collect(maps.Values(t.byLabel))
 	s.Certified, s.AverageRadius = curve(radii, parts...), averageRadius(parts...)
 	return s
+}
+
+// In summarises the certificates by the radii that they imply in another norm. Without radii it chooses round ones.
+func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error) {
+	var converted []*part
+	most := 0.0
+	for _, p := range t.byLabel {
+		c := &part{examples: p.examples}
+		for _, radius := range p.radii {
+			r, err := s.RadiusIn(norm, t.first.Norm, radius)
+			if err != nil {
+				return NormSummary{}, err
+			}
+			if c.radii = append(c.radii, r); r < math.MaxFloat64 {
+				most = max(most, r)
+			}
+		}
+		converted = append(converted, c)
+	}
+	if len(radii) == 0 {
+		radii = RadiiUpTo(most)
+	}
+	return NormSummary{norm, curve(radii, converted...), averageRadius(converted...)}, nil
 }
 
 // Classes summarises the certificates of each label at the given radii, as SummarizeClasses does.

@@ -15,23 +15,33 @@ const (
 	L2 Norm = iota
 	// L1 is Σ|δ|.
 	L1
+	// LInf is max |δ|. No law certifies in it; a radius in another norm implies one.
+	LInf
+	// L0 is the number of coordinates that change. No law certifies in it either.
+	L0
 )
 
-var norms = choice.Of("norm", L2, L1)
+// Norms lists all norms.
+var Norms = choice.Of("norm", L2, L1, LInf, L0)
 
 // String returns the name that files use.
-func (n Norm) String() string { return [...]string{L2: "l2", L1: "l1"}[n] }
+func (n Norm) String() string { return [...]string{L2: "l2", L1: "l1", LInf: "linf", L0: "l0"}[n] }
 
 // Title returns the name that prose uses.
-func (n Norm) Title() string { return strings.ToUpper(n.String()) }
+func (n Norm) Title() string {
+	if n == LInf {
+		return "L∞"
+	}
+	return strings.ToUpper(n.String())
+}
 
 // MarshalText returns the name.
 func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
 // UnmarshalText parses the name of a Norm.
-func (n *Norm) UnmarshalText(text []byte) error { return norms.Unmarshal(text, n) }
+func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
-// Add adds a coordinate x to a sum for Length. It does not fuse products with sums.
+// Add adds a coordinate x to a sum for Length, in L1 or L2. It does not fuse products with sums.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)
@@ -39,7 +49,7 @@ func (n Norm) Add(sum, x float64) float64 {
 	return sum + float64(x*x)
 }
 
-// Length returns the norm from the sum of all coordinates. For d coordinates, the sum and the norm together have a
+// Length returns the L1 or L2 norm from the sum of all coordinates. For d coordinates, the sum and the norm together have a
 // relative error below d + 2 roundings.
 func (n Norm) Length(sum float64) float64 {
 	if n == L1 {

@@ -46,6 +46,7 @@ const (
 	Noise             Name = "noise"
 	NoiseOn           Name = "noise-on"
 	Norm              Name = "norm"
+	Norms             Name = "norms"
 	ONNXRuntime       Name = "onnxruntime"
 	OffLattice        Name = "off-lattice"
 	Out               Name = "out"

@@ -137,6 +137,12 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	if r.Certifiers, err = description.Parameters.Certifiers(description.Target(r.plan.Alpha)); err != nil {
 		return spec.BadInput(err)
 	}
+	r.space = description.Space()
+	for _, norm := range r.plan.Norms { // before sampling
+		if _, err := r.space.RadiusIn(norm, description.Parameters.Law.Law().Norm(), 0); err != nil {
+			return spec.BadInputf("%s %s: %w", param.Norms, norm, err)
+		}
+	}
 	r.folder, err = openFolder(r.plan, description)
 	return err
 }
@@ -170,8 +176,12 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if r.none > 0 {
 		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
 	}
+	all, err := r.summary()
+	if err != nil {
+		return Outcome{}, err
+	}
 	outcome := Outcome{
-		Summary: r.summary(), Out: r.plan.Out,
+		Summary: all, Out: r.plan.Out,
 		SamplesDrawn: drawn, Seconds: took, SamplesPerSecond: float64(drawn) / took, None: r.none, Compared: r.compared,
 		TangentSamples: r.plan.TangentSamples(), SignedBy: signedBy,
 		Denoiser: r.experiment.Denoiser(),
@@ -194,7 +204,7 @@ func (r *running) sign(ctx context.Context) (string, error) {
 }
 
 // summary summarises the certificates of the run at the radii of the plan.
-func (r *running) summary() certify.Summary {
+func (r *running) summary() (certify.Summary, error) {
 	radii := r.plan.Radii
 	if len(radii) == 0 {
 		radii = certify.RadiiUpTo(r.certs.Largest())
@@ -203,7 +213,17 @@ func (r *running) summary() certify.Summary {
 	if r.plan.PerClass {
 		s.Classes = r.certs.Classes(radii)
 	}
-	return s
+	for _, norm := range r.plan.Norms {
+		if norm == s.Norm || s.Examples == 0 {
+			continue
+		}
+		in, err := r.certs.In(norm, r.space, r.plan.Radii)
+		if err != nil {
+			return s, err
+		}
+		s.Norms = append(s.Norms, in)
+	}
+	return s, nil
 }
 
 // openFolder creates the run folder of a plan, or continues it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/signature"
@@ -26,9 +27,11 @@ type Plan struct {
 	// Sign signs the finished run; nil: not. It is no part of the run.
 	Sign *signature.SecretKey
 
-	// Radii of the summary; nil: automatic. PerClass adds the classes to the summary. Neither is part of the run.
+	// Radii of the summary; nil: automatic. PerClass adds the classes to the summary, and Norms further norms. None of
+	// these is part of the run.
 	Radii    []float64
 	PerClass bool
+	Norms    []law.Norm
 }
 
 // Parameters returns the plan's parameters for run.json.

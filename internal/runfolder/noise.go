@@ -2,6 +2,7 @@ package runfolder
 
 import (
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -61,4 +62,19 @@ func (r Run) Inputs() int64 {
 		d *= int64(n)
 	}
 	return d
+}
+
+// Space returns the space of the run's inputs. Values that are bytes, or that the classifier clamps, have a Span.
+func (r Run) Space() certify.Space {
+	s := certify.Space{Dim: int(r.Inputs())}
+	if r.Noise.Quantised {
+		s.Span = r.Noise.High - r.Noise.Low
+		return s
+	}
+	switch l, err := dataset.ParseLattice(r.Noise.Inputs); {
+	case err != nil:
+	case l.Kind == dataset.ByteLattice, l.Kind == dataset.WordLattice:
+		s.Span = 1
+	}
+	return s
 }

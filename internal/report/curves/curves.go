@@ -38,15 +38,24 @@ var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii)
 
 func (c Curve) String() string { return string(c) }
 
-// DefaultSize returns the size in centimetres of a chart with the given number of runs.
-func (c Curve) DefaultSize(runs int) picture.Size {
+// DefaultSize returns the size in centimetres of a chart of the runs.
+func (c Curve) DefaultSize(runs []summary.Summary) picture.Size {
 	switch c {
 	case Reliability:
 		return reliability.DefaultSize
 	case Radii:
-		return picture.Size{Width: 15, Height: min(100, 2+5*float64(max(1, runs)))}
+		return stacked(len(runs))
+	case Accuracy:
+		if norms := runs[0].Norms; len(norms) > 0 {
+			return stacked(1 + len(norms))
+		}
 	}
 	return picture.Size{Width: 15, Height: 10}
+}
+
+// stacked returns the size of a chart of panels, one above another.
+func stacked(panels int) picture.Size {
+	return picture.Size{Width: 15, Height: min(100, 2+5*float64(max(1, panels)))}
 }
 
 // Options control the look of a chart.
@@ -184,6 +193,9 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 			attacked = append(attacked, auditLine(s, k))
 		}
 	}
+	if len(runs[0].Norms) > 0 {
+		return drawNorms(format, runs, o)
+	}
 	drawn := slices.Concat(lines, attacked)
 	if o.Envelope && len(runs) > 1 {
 		drawn = append([]picture.Line{envelopeLine(lines, runs)}, drawn...)
@@ -197,6 +209,28 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 	picture.AddLines(p, drawn...)
 	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
 	return drawPlot(format, p, o, "Certified accuracy against the "+summary.Norms(runs)+" radius, with intervals: "+names(runs)+".")
+}
+
+// drawNorms draws the certified accuracy of the runs by radius, with one panel per norm.
+func drawNorms(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	var rows [][]*plot.Plot
+	for k := -1; k < len(runs[0].Norms); k++ { // −1: the norm of the noise
+		in := slices.Clone(runs)
+		var lines []picture.Line
+		for i, s := range runs {
+			if k >= 0 {
+				in[i] = s.Norms[k].Whole()
+			}
+			lines = append(lines, accuracyLine(in[i], i))
+		}
+		p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(in), 100*in[0].Level)), summary.Norms(in)+" radius", "certified accuracy")
+		p.Add(picture.Grid())
+		picture.AddLines(p, lines...)
+		p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
+		rows = append(rows, []*plot.Plot{p})
+	}
+	return picture.Draw(format, o.Size, "Certified accuracy against the radius in several norms: "+names(runs)+".",
+		func(c draw.Canvas) { picture.Panels(c, rows) })
 }
 
 // drawPlot renders one plot.

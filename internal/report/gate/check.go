@@ -88,6 +88,13 @@ func (*UnfinishedError) SpellHint(s param.Spelling) string {
 
 func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	o := Outcome{Requirement: r.text, Run: s.Name}
+	if norm, given := r.Norm(); given {
+		in, ok := s.InNorm(norm)
+		if !ok {
+			return o, fmt.Errorf("the summary has no radii in %s", norm.Title())
+		}
+		s = in
+	}
 	if r.certified {
 		nothing, err := r.uncertified(s)
 		if err != nil {

@@ -18,6 +18,7 @@ type metric struct {
 	tau     bool // the metric also depends on a threshold
 	share   bool // the value is in [0, 1]
 	upper   bool // the certified value is an upper bound
+	length  bool // the value is a radius
 	// certifiable tells whether a statement with probability 1 − δ exists.
 	certifiable bool
 	ofBounds    bool
@@ -38,7 +39,7 @@ var metrics = []metric{
 		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Clean) }},
 	{name: "smoothed-accuracy", example: "smoothed-accuracy>=0.90", what: "accuracy of the class with the most votes",
 		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Smoothed) }},
-	{name: "acr", example: "acr>=0.45", what: "average certified radius", certifiable: true, value: averageRadius},
+	{name: "acr", example: "acr>=0.45", what: "average certified radius", length: true, certifiable: true, value: averageRadius},
 	{name: "abstain-rate", example: "abstain-rate<=0.05", what: "share without a certificate",
 		share: true, upper: true, value: func(s summary.Summary, _ Requirement) (value, error) {
 			if s.Examples == 0 {

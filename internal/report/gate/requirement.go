@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -20,7 +21,8 @@ import (
 type Requirement struct {
 	text      string // as written
 	metric    *metric
-	certified bool // applies to the bound with probability 1 − δ, not to the point value
+	certified bool      // applies to the bound with probability 1 − δ, not to the point value
+	norm      *law.Norm // norm of the radius; nil: the norm of the run's noise
 	radius    *big.Rat
 	tau       *big.Rat
 	atMost    bool // <=; otherwise >=
@@ -28,7 +30,7 @@ type Requirement struct {
 }
 
 // Syntax is the syntax of a requirement.
-const Syntax = "[certified:]NAME[@RADIUS[,TAU]]>=VALUE or <=VALUE"
+const Syntax = "[certified:]NAME[.NORM][@RADIUS[,TAU]]>=VALUE or <=VALUE"
 
 // number is a decimal without a sign or an exponent, short enough to compare quickly.
 var number = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
@@ -61,11 +63,15 @@ func Parse(text string) (Requirement, error) {
 	r.text = what + map[bool]string{true: "<=", false: ">="}[r.atMost] + bound
 	what, r.certified = strings.CutPrefix(what, "certified:")
 	name, where, at := strings.Cut(what, "@")
+	name, norm, given := strings.Cut(name, ".")
 	k := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
 	if k < 0 {
 		return r, fmt.Errorf("%s: unknown name %s (one of %s)", quote.Field(text), quote.Field(name), strings.Join(Names(), ", "))
 	}
 	r.metric = &metrics[k]
+	if err := r.parseNorm(norm, given); err != nil {
+		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
+	}
 	var err error
 	if r.bound, err = parseNumber(bound); err != nil {
 		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
@@ -77,6 +83,27 @@ func Parse(text string) (Requirement, error) {
 		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
 	}
 	return r, nil
+}
+
+// parseNorm reads the norm behind the name.
+func (r *Requirement) parseNorm(text string, given bool) error {
+	if !given {
+		return nil
+	}
+	if !r.metric.radius && !r.metric.length {
+		return fmt.Errorf("%s has no radius, so no norm", r.metric.name)
+	}
+	norm, err := law.Norms.Parse(text)
+	r.norm = &norm
+	return err
+}
+
+// Norm returns the norm of the requirement's radius, and false if it is the norm of the run's noise.
+func (r Requirement) Norm() (law.Norm, bool) {
+	if r.norm == nil {
+		return 0, false
+	}
+	return *r.norm, true
 }
 
 func parseNumber(text string) (*big.Rat, error) {

@@ -144,17 +144,17 @@ func (s Source) Largest() (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	return g.largest(), nil
+	return largest(g.rows), nil
 }
 
-func (g *gathered) largest() float64 {
-	largest := 0.0
-	for _, r := range g.rows {
+func largest(rows []Row) float64 {
+	most := 0.0
+	for _, r := range rows {
 		if r.Correct && !r.Unbounded {
-			largest = max(largest, r.Radius)
+			most = max(most, r.Radius)
 		}
 	}
-	return largest
+	return most
 }
 
 // reliability returns the bins of the votes' shares. It returns nil if an example has no label or no answer.

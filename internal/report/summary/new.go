@@ -15,6 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
 	"github.com/rscert/rscert/internal/table"
@@ -43,6 +44,9 @@ type Bounds struct {
 type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
 	Radii []float64 // radii of the curve; empty: round ones that cover all radii
+	Round []float64 // radii of the curve without Radii, for runs side by side; empty: round ones for each run
+	// Norms adds the certified accuracy in these norms. Without Radii, its radii are round ones.
+	Norms []law.Norm
 	Level float64   // confidence level of the intervals
 	Delta float64   // allowed failure probability of a statement about the dataset
 	Bins  int       // of the calibration error
@@ -123,13 +127,19 @@ func New(s Source, o Options) (Summary, error) {
 	out.Abstained = newShare(countRows(out.all(), abstained), out.Examples, o.Level)
 	radii := o.Radii
 	if len(radii) == 0 {
-		radii = certify.RadiiUpTo(g.largest())
+		radii = o.Round
 	}
-	for _, r := range slices.Compact(slices.Sorted(slices.Values(radii))) {
-		out.Curve = append(out.Curve, out.At(r))
+	out.describe(radii, out.largestRadius())
+	for _, norm := range o.Norms {
+		if norm == out.Conditions.Norm {
+			continue
+		}
+		in, err := out.In(norm, o)
+		if err != nil {
+			return Summary{}, err
+		}
+		out.Norms = append(out.Norms, in)
 	}
-	out.AverageRadius = out.averageRadius()
-	out.Classes = out.classes()
 	return out, nil
 }
 
@@ -280,8 +290,9 @@ func correctRadii(rows iter.Seq[Row]) []float64 {
 // is valid.
 const betsSeed = 1
 
-func (s Summary) averageRadius() Average {
-	a := Average{Value: decimal.MeanDown(s.SumOfRadii(0), s.Examples), Largest: s.largestRadius()}
+// averageRadius returns the average radius. The largest possible radius is nil if it is unknown.
+func (s Summary) averageRadius(largest *float64) Average {
+	a := Average{Value: decimal.MeanDown(s.SumOfRadii(0), s.Examples), Largest: largest}
 	if s.Dataset != nil {
 		certified := decimal.MeanDown(s.SumOfRadii(s.Dataset.Failures), s.Examples)
 		a.Certified = &certified

@@ -51,6 +51,9 @@ type Summary struct {
 	Calibration []Calibration `json:"calibration,omitempty"` // in ascending order of radius; empty without bounds
 	Reliability *Reliability  `json:"reliability,omitempty"` // for the vote shares, without attack
 
+	// Norms holds the certified accuracy in further norms (Options.Norms).
+	Norms []InNorm `json:"norms,omitempty"`
+
 	// Audit is set if the run was audited.
 	Audit *Audit `json:"audit,omitempty"`
 

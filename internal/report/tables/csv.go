@@ -12,9 +12,10 @@ import (
 )
 
 // csvHeader holds the columns of a tidy table, with one row per number. The column certified is the bound with
-// probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision, denoiser.
+// probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision, denoiser, and
+// the norm of the radius.
 var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified",
-	"sound", "arithmetic", "precision", "denoiser"}
+	"sound", "arithmetic", "precision", "denoiser", "norm"}
 
 // csvRow is a row with one cell per column. A nil cell prints as empty.
 type csvRow struct {
@@ -30,9 +31,14 @@ func (r Report) writeCSV(w io.Writer) error {
 		for _, row := range tidy(s) {
 			_ = out.Write(append(row.fields(), csvConditions(s.Conditions)...))
 		}
+		for _, n := range s.Norms {
+			for _, row := range tidyRadii(n.Whole()) {
+				_ = out.Write(append(row.fields(), csvConditions(n.Whole().Conditions)...))
+			}
+		}
 	}
 	for _, p := range r.Envelope {
-		_ = out.Write(append(shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil).fields(), "", "", "", ""))
+		_ = out.Write(append(shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil).fields(), "", "", "", "", r.Runs[0].Conditions.Norm.String()))
 	}
 	out.Flush()
 	return out.Error()
@@ -51,7 +57,7 @@ func (r csvRow) fields() []string {
 
 // csvConditions returns the last columns.
 func csvConditions(c summary.Conditions) []string {
-	fields := []string{"", "", csvText(c.Precision), ""}
+	fields := []string{"", "", csvText(c.Precision), "", c.Norm.String()}
 	if c.Sound != nil {
 		fields[0], fields[1] = strconv.FormatBool(*c.Sound), c.Arithmetic.String()
 	}
@@ -90,19 +96,23 @@ func shareRow(run, quantity string, s *summary.Share, radius, class any, certifi
 	return csvRow{run, quantity, radius, nil, class, s.Count, s.Of, s.Value, s.Low, s.High, certified}
 }
 
+// tidyRadii returns the numbers of a run that are in a norm as rows.
+func tidyRadii(s summary.Summary) (rows []csvRow) {
+	for _, p := range s.Curve {
+		rows = append(rows, shareRow(s.Name, "certified-accuracy", &p.Accuracy, p.Radius, nil, p.Certified))
+	}
+	a := s.AverageRadius
+	return append(rows, csvRow{run: s.Name, quantity: "acr", of: s.Examples, value: a.Value, low: a.Low, high: a.High, certified: a.Certified})
+}
+
 // tidy returns the numbers of a run as rows.
 func tidy(s summary.Summary) []csvRow {
-	var rows []csvRow
+	rows := tidyRadii(s)
 	share := func(quantity string, x *summary.Share, radius, class any, certified *float64) {
 		if x != nil {
 			rows = append(rows, shareRow(s.Name, quantity, x, radius, class, certified))
 		}
 	}
-	for _, p := range s.Curve {
-		share("certified-accuracy", &p.Accuracy, p.Radius, nil, p.Certified)
-	}
-	a := s.AverageRadius
-	rows = append(rows, csvRow{run: s.Name, quantity: "acr", of: s.Examples, value: a.Value, low: a.Low, high: a.High, certified: a.Certified})
 	share("clean-accuracy", s.Clean, nil, nil, nil)
 	share("smoothed-accuracy", s.Smoothed, nil, nil, nil)
 	share("abstain-rate", &s.Abstained, nil, nil, nil)

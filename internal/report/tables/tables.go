@@ -113,7 +113,7 @@ func (s section) write(out *bufio.Writer, f Format) error {
 
 // sections returns the tables in print order.
 func (r Report) sections() []section {
-	sections := []section{r.accuracy()}
+	sections := append([]section{r.accuracy()}, r.norms()...)
 	for _, s := range r.Runs {
 		sections = append(sections, r.intervals(s))
 		if r.Classes && len(s.Classes) > 0 {
@@ -194,6 +194,33 @@ func (r Report) accuracy() section {
 		s.notes = append(s.notes, "The upper envelope is of no single classifier: at each radius it is the best run, chosen after the fact.")
 	}
 	return s
+}
+
+// norms returns a table of the certified accuracy for each further norm, with one row per run.
+func (r Report) norms() (sections []section) {
+	for k, first := range r.Runs[0].Norms {
+		radii := first.Curve
+		for _, run := range r.Runs { // the run with the largest radius chooses the columns
+			if c := run.Norms[k].Curve; c[len(c)-1].Radius > radii[len(radii)-1].Radius {
+				radii = c
+			}
+		}
+		s := section{caption: fmt.Sprintf("certified accuracy in %%, by the %s radius that follows from the certified radius (%s)", first.Norm.Title(), examples(r.Runs))}
+		s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
+		for _, p := range radii {
+			s.table.Columns = append(s.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
+		}
+		s.table.Columns = append(s.table.Columns, report.RoundedColumn("average radius", report.Down, 4))
+		for _, run := range r.Runs {
+			row := []report.Cell{report.Text(run.Name)}
+			for _, p := range radii {
+				row = append(row, report.Number(run.Norms[k].Whole().At(p.Radius).Accuracy.Value))
+			}
+			s.table.AddRow(append(row, finite(run.Norms[k].AverageRadius.Value))...)
+		}
+		sections = append(sections, s)
+	}
+	return sections
 }
 
 // underAttack is the row of an audit: the share of its examples that the attack did not break.

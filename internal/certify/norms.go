@@ -1,0 +1,56 @@
+package certify
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/law"
+)
+
+// A Space describes the inputs of a classifier, for radii in further norms.
+type Space struct {
+	Dim int // number of coordinates
+	// Span is the largest distance by which one coordinate can change: 1 for bytes scaled to [0, 1]. It is 0 if nothing
+	// limits the change.
+	Span float64
+}
+
+// RadiusIn returns the largest radius in the norm 'to' that a certified radius in L2 or L1 implies, rounded down. Every
+// perturbation within it lies within the certified radius R (d = Dim):
+//
+//	‖δ‖₂ ≤ ‖δ‖₁,  ‖δ‖₁ ≤ √d·‖δ‖₂,  ‖δ‖₂ ≤ √d·‖δ‖∞,  ‖δ‖₁ ≤ d·‖δ‖∞.
+//
+// In L0 it is the largest number k of coordinates, at most d, with √k·Span < R in L2 or k·Span < R in L1. The function
+// returns an error for a conversion from other norms, and for L0 without a Span.
+func (s Space) RadiusIn(to, from law.Norm, radius float64) (float64, error) {
+	d := float64(s.Dim)
+	var factor float64
+	switch {
+	case from != law.L2 && from != law.L1 || s.Dim < 1:
+		return 0, fmt.Errorf("a radius in %s for inputs of %d values implies none in %s", from.Title(), s.Dim, to.Title())
+	case to == law.L0:
+		return s.changed(from, radius)
+	case to == from, to == law.L1:
+		return radius, nil
+	case from == law.L1 && to == law.LInf:
+		factor = 1 / d
+	default: // from L1 to L2, or from L2 to L∞
+		factor = 1 / math.Sqrt(d)
+	}
+	if radius == math.MaxFloat64 { // it stands for +∞
+		return radius, nil
+	}
+	return RoundDown(nudgeDown(radius * factor)), nil
+}
+
+// changed returns the radius in L0.
+func (s Space) changed(from law.Norm, radius float64) (float64, error) {
+	if !(s.Span > 0) {
+		return 0, fmt.Errorf("a radius in %s implies none in %s where a value can change without limit", from.Title(), law.L0.Title())
+	}
+	k := nudgeDown(radius / s.Span)
+	if from == law.L2 {
+		k = nudgeDown(k * k)
+	}
+	return math.Min(math.Floor(k), float64(s.Dim)), nil
+}

@@ -1,0 +1,81 @@
+package summary
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
+)
+
+// InNorm is the certified accuracy in another norm than that of the run's noise. Every radius is the largest that the
+// certified radius implies (certify.Space.RadiusIn), so nothing was sampled for it.
+type InNorm struct {
+	Norm          law.Norm     `json:"norm"`
+	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius
+	AverageRadius Average      `json:"average_certified_radius"`
+
+	whole Summary // the summary with the radii in this norm
+}
+
+// Whole returns the summary of the run with the radii in this norm. It has neither calibration nor audit, because their
+// radii are in the norm of the noise.
+func (n InNorm) Whole() Summary { return n.whole }
+
+// In returns the summary with radii in another norm. Without radii in o it chooses round ones.
+func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
+	if s.Run == nil {
+		return InNorm{}, fmt.Errorf("%s: has no run.json with the number of values of an input: a radius in %s cannot be computed", s.Path, norm.Title())
+	}
+	from, space := s.Conditions.Norm, s.Run.Space()
+	convert := func(radius float64) (float64, error) { return space.RadiusIn(norm, from, radius) }
+	s.Calibration, s.Audit, s.Norms = nil, nil, nil
+	s.Conditions.Norm = norm
+	rows := slices.Clone(s.Rows)
+	for i, r := range rows {
+		var err error
+		if rows[i].Radius, err = convert(r.Radius); err != nil {
+			return InNorm{}, fmt.Errorf("%s: %w", s.Path, err)
+		}
+	}
+	s.Rows = rows
+	most := s.AverageRadius.Largest
+	if most != nil {
+		converted, err := convert(*most * (1 + 1e-8)) // RadiusIn rounds down to nine digits
+		if err != nil {
+			return InNorm{}, fmt.Errorf("%s: %w", s.Path, err)
+		}
+		if most = &converted; !(converted > 0) {
+			most = nil
+		}
+	}
+	s.describe(o.Radii, most)
+	return InNorm{norm, s.Curve, s.AverageRadius, s}, nil
+}
+
+// InNorm returns the summary with radii in a norm: s itself, or one of its Norms. It returns false if there is none.
+func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
+	if s.Conditions.Norm == norm {
+		return s, true
+	}
+	for _, n := range s.Norms {
+		if n.Norm == norm {
+			return n.whole, true
+		}
+	}
+	return Summary{}, false
+}
+
+// describe computes the curve, the average radius and the classes from the rows. Without radii it chooses round ones.
+// The largest possible radius is nil if it is unknown.
+func (s *Summary) describe(radii []float64, most *float64) {
+	if len(radii) == 0 {
+		radii = certify.RadiiUpTo(largest(s.Rows))
+	}
+	s.Curve = nil
+	for _, r := range slices.Compact(slices.Sorted(slices.Values(radii))) {
+		s.Curve = append(s.Curve, s.At(r))
+	}
+	s.AverageRadius = s.averageRadius(most)
+	s.Classes = s.classes()
+}
