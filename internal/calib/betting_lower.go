@@ -12,9 +12,9 @@ type LowerBound struct {
 // BettingLower returns a lower bound on the calibration error and needs no assumption: CE ≥ Value with probability ≥
 // 1−δ.
 //
-// The pairs come in an order that does not depend on the data. A function σ of the score, |σ| ≤ 1, is fixed from the
-// earlier pairs. It guesses the sign of s − η(s) for the next pair. Then X = σ(s)(s−y) ≥ −1 has, given the past, the
-// mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
+// The pairs come in an order that does not depend on the data. The function σ of the score has |σ| ≤ 1 and depends only
+// on the earlier pairs. It guesses the sign of s − η(s) for the next pair. Given the earlier pairs, X = σ(s)(s−y) ≥ −1
+// has the mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
 //
 //	M(m) = Π (1 + λ(X_i − m)),  0 ≤ λ ≤ ½,
 //
@@ -24,14 +24,15 @@ type LowerBound struct {
 // none.
 //
 // σ uses 1, 2, 4, … or 128 bins of equal width: σ = 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier
-// pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j. Each value is near the best λ for an X of standard deviation
-// 2^−j.
+// pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is near the best λ for an X of
+// standard deviation 2^−j.
 //
-// Two savings reduce this to one pass. First, σ changes only at the start of an epoch. Epochs grow with the number of
-// earlier pairs, the seed deals the pairs to epochs at random, and the order within an epoch does not matter. Second,
-// only the count and the mean of s are kept for each epoch, bin and label. All s−y of these pairs lie in an interval of
-// length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So its sum can only fall if the pairs move to the ends of the
-// interval and keep their mean. The same argument moves the pairs to a grid of X that all bins share.
+// Two savings reduce this to one pass. First, σ changes only at the start of an epoch, so the order of the pairs within
+// an epoch does not matter. The seed deals the pairs to epochs at random. Later epochs hold more pairs. Second, only
+// the count and the mean of s are kept for each epoch, bin and label. All s−y of these pairs lie in an interval of
+// length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So the sum of these logarithms can only fall if the pairs move
+// to the ends of the interval and keep their mean. The same argument moves the pairs to a grid of X that all bins
+// share.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -61,7 +62,7 @@ const (
 	signBins  = 128 // largest number of bins of σ
 	signKinds = 8   // for 1, 2, 4, …, signBins bins
 	gridCells = 512 // cells for X in [−1, 1]
-	// A bin is divided into offsetUnits, and the position of a score in its bin is a whole number of these units.
+	// A bin is divided into offsetUnits units, and the position of a score in its bin is a whole number of these units.
 	offsetUnits = 1 << 32
 )
 
@@ -74,7 +75,8 @@ type tally struct {
 // An epoch has a tally for each bin and label.
 type epoch [signBins][2]tally
 
-// epochSizes returns 1, 1, …, and later a sixteenth of the number of earlier pairs.
+// epochSizes returns the number of pairs in each epoch. It is 1 at first, and later about a sixteenth of the number of
+// earlier pairs.
 func epochSizes(n int) []int {
 	var sizes []int
 	for seen := 0; seen < n; {
@@ -85,7 +87,7 @@ func epochSizes(n int) []int {
 	return sizes
 }
 
-// collectEpochs deals the pairs to epochs of the given sizes. Every assignment is equally likely.
+// collectEpochs deals the pairs to epochs of the sizes from epochSizes. Every assignment is equally likely.
 func (s *Sample) collectEpochs(seed uint64) []epoch {
 	sizes := epochSizes(s.N())
 	of := make([]uint16, 0, s.N())

@@ -8,7 +8,8 @@ import (
 )
 
 // Bounded is a prediction with an interval for its confidence. Under every allowed perturbation the confidence lies in
-// [Lower, Upper], and a correct prediction stays correct, a wrong one wrong (C2 and C1 of Emde et al. 2025).
+// [Lower, Upper]. A correct prediction stays correct, and a wrong prediction stays wrong (C2 and C1 of Emde et al.
+// 2025).
 type Bounded struct {
 	Lower, Upper float64 // 0 ≤ Lower ≤ Upper ≤ 1
 	Correct      bool

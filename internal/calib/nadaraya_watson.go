@@ -38,7 +38,7 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
 // third of all samples. In half of these samples the bound is too small, for every δ. So Printed is not sound. Printed
 // keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is positive. Each of its
-// inequalities has δ/2K. Its b2 is that of the paper, three times the b2 of the function derivatives.
+// inequalities has δ/2K. Its b2 is the paper's b2, which is three times the b2 of the function derivatives.
 //
 // Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
 // inequality, given the training scores,
@@ -51,8 +51,8 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // smoother. There no label matters, and s adds nothing to c_i. So g ≤ 1 and Q ≤ κ, which are the ranges in BB. κ
 // depends only on the training scores. Each of the four inequalities has δ/4K.
 //
-// SecondOrder expands η around s, where the paper expands it around each s_i. Then one η′(s) multiplies the signed sum,
-// and
+// SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
+// sum, and
 //
 //	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
 //
@@ -126,7 +126,7 @@ func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 type window struct {
 	n           float64 // number of points
 	k           float64 // Σk
-	left, right float64 // Σku of the points below s, and of those above
+	left, right float64 // Σku over the points below s, and over the points above s
 	ku2         float64 // Σku²
 	kk          float64 // Σk²
 	ky          float64 // Σky
@@ -282,9 +282,9 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 }
 
 // roundoff returns a bound on the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum
-// over n points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by m =
-// blockSize + n/blockSize units of 2⁻⁵³, twice, because there are two cells. As Σk ≥ n/100 and W ≥ 1/n, the relative
-// error of W is at most 10⁴·50·m·2⁻⁵³, and that of the other ratios is smaller.
+// over n points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m
+// units of 2⁻⁵³, where m = blockSize + n/blockSize. The factor 2 is there because two cells contribute. As Σk ≥ n/100
+// and W ≥ 1/n, the relative error of W is at most 10⁴·50·m·2⁻⁵³, and that of the other ratios is smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)

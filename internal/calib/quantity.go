@@ -30,7 +30,7 @@ func (q Quantity) MarshalText() ([]byte, error) { return []byte(q.String()), nil
 func (q *Quantity) UnmarshalText(text []byte) error { return Quantities.Unmarshal(text, q) }
 
 // ClassOne makes predictions from the probabilities of class 1 in a problem of two classes. The classifier's answer is
-// the more probable label; 0 wins a tie. An error about a row is a *RowError.
+// the more probable label, or 0 if both are equally probable. An error about a row is a *RowError.
 func ClassOne(score []float64, label []int) (*Predictions, error) {
 	p := &Predictions{Quantity: ClassOneQuantity, Confidence: score, Correct: make([]bool, len(label))}
 	for i, y := range label {

@@ -21,8 +21,8 @@ type Thresholded struct {
 	Right int
 }
 
-// Threshold counts the rows of a radius. It adds unknown examples, all of which may be answered wrongly; the argument
-// unknown is their number.
+// Threshold counts the rows of a radius. The argument unknown is the number of further examples without a row.
+// Threshold counts each of them as a possible wrong answer.
 //
 // The scores of an example sum to at most 1. So if l is a lower bound on the label's score, no other class has a score
 // above 1 − l.
