@@ -36,9 +36,9 @@ type Worst struct {
 // dynamic program over the bins finds the best signs; its state is the last '+' bin and the last '−' bin. One of these
 // two is always the previous bin. One pass over the samples makes the tables of counts and sums that the program needs.
 //
-// Rounding: interval ends move outward to multiples of 2⁻⁶³, integer arithmetic follows, and the mean is rounded up.
-// For the supremum over the rounded edges of Bins, supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place.
-// Value does not depend on the order of the samples.
+// Rounding: interval ends move outward to multiples of 2⁻⁶³, integer arithmetic follows, and the mean is rounded up. If
+// the bins have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value
+// does not depend on the order of the samples.
 func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return Worst{}, err

@@ -46,8 +46,8 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 }
 
 // The values come from scikit-learn 1.9.1 (brier_score_loss, log_loss, calibration_curve, roc_auc_score) and netcal
-// 1.4.0 (ECE, MCE). torchmetrics 1.9.0 (torch 2.15.0), binary_calibration_error with norms l1 and max, agrees to the
-// last digit.
+// 1.4.0 (ECE, MCE). The function binary_calibration_error of torchmetrics 1.9.0 (torch 2.15.0), with the norms l1 and
+// max, agrees to the last digit.
 func TestMetricsAgree(t *testing.T) {
 	p := goldenPredictions()
 	near(t, "Brier", p.TopLabelBrier(), 0.17531696238930825, 1e-12)

@@ -21,7 +21,7 @@ func TestSmoothECEAgrees(t *testing.T) {
 }
 
 // The test computes smECE_σ from its definition. It computes the reflected kernel as a sum over reflections, and the
-// integral on a finer grid.
+// integral by the midpoint rule.
 func TestSmoothECEIsItsDefinition(t *testing.T) {
 	p := goldenPredictions()
 	p.Weight = make([]float64, p.N())

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// An independent program gave these lower bounds on Q(p_A) − Q(p_B), bonferroni and exact, for Laplace noise of scale b
-// at α = 0.001. The radius, in L1, is b/2 times the bound.
+// An independent program computed the expected lower bounds on Q(p_A) − Q(p_B) by the methods bonferroni and margin,
+// for Laplace noise of scale b at α = 0.001. The L1 radius is b/2 times the bound.
 func TestAnotherLawCertifies(t *testing.T) {
 	lawtest.Use(t, lawtest.Laplace)
 	const b = 0.25

@@ -9,8 +9,8 @@ import (
 // unit is the unit round-off of float64. The errors below are stated in this unit.
 const unit = 0x1p-53
 
-// A scale is the function Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹. For the first margin Q is the identity, for the
-// second the law's quantile function.
+// A scale is the function Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹. For the first margin, Q is the identity. For the
+// second margin, Q is the law's quantile function.
 type scale interface {
 	// low and high enclose Q(p); near approximates it.
 	low(p float64) float64

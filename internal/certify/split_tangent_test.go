@@ -60,7 +60,7 @@ func TestTangentSamples(t *testing.T) {
 	}
 }
 
-// Wherever tangent is narrower than standard with selection samples, it is narrower without them.
+// If tangent is narrower than standard with selection samples, it is also narrower than standard without them.
 func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	width := func(m ConfidenceMethod, n0 int) (sum float64) {
 		c := mustConfidence(t, m)
