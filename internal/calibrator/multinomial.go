@@ -77,7 +77,8 @@ func small(gradient []float64) bool {
 	return true
 }
 
-// likelihood is the function that fitMultinomial minimises. Its argument is the weights followed by the biases.
+// likelihood is the function that fitMultinomial minimises. The argument of this function holds the weights followed by
+// the biases.
 type likelihood struct {
 	d       Data
 	z       []float64

@@ -49,7 +49,7 @@ func ExampleSummarize() {
 	// mean radius 0.3, 1 abstained, at most 0 wrong with probability 0.95
 }
 
-// Of the two classes, class 1 is certified at the larger radius.
+// At radius 0.25 the only example of class 0 is certified, and one of the two examples of class 1.
 func ExampleSummarizeClasses() {
 	certs := []certify.Certificate{
 		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3},
