@@ -17,13 +17,13 @@ import (
 // The seed deals the examples to rounds at random: about half of them join the last round, a quarter join the round
 // before it, and so on. For a round, σ̂² is the variance of the examples in the earlier rounds. λ is constant within a
 // round, so a histogram of the round's examples is enough. Each example is split between the two ends of its histogram
-// cell. As ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm smaller and the interval larger, by at most a
-// relative 1/bettingCells.
+// cell. As ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm smaller and the interval larger. The relative
+// change is at most 1/bettingCells.
 func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
 	stakes := rounds.stakes(n, logTarget)
-	// The capital decreases as m grows: every m below the root is refuted.
+	// The capital decreases as m grows, so every m below the root is refuted.
 	low = bisect(func(m float64) bool { return rounds.logCapital(stakes, m, false) >= logTarget })
 	high = 1 - bisect(func(m float64) bool { return rounds.logCapital(stakes, m, true) >= logTarget })
 	return low, high

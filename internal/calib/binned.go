@@ -10,7 +10,7 @@ import (
 // (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
-	level      uint8 // coarsest partition with a cut at position from
+	level      uint8 // number of the coarsest partition that has a cut at the position from
 	tie        int   // size of the largest set of equal scores
 	n          float64
 	score      float64 // s̄
@@ -20,7 +20,7 @@ type bin struct {
 	pairs      float64 // Σ_{i<j} |s_i − s_j|
 }
 
-// merge adds the bin to the right of b.
+// merge adds r, the bin to the right of b, to b.
 func (b *bin) merge(r *bin) {
 	n := b.n + r.n
 	d := r.score - b.score

@@ -13,8 +13,8 @@ import (
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ȳ_{b(i)}| + R_k
 //
 // where k runs over partitions of the sorted scores into intervals b. The partitions depend on the scores alone. ȳ_b is
-// the mean label of a bin. t is the concentration step of oneStep, and it is the same for all partitions. There are no
-// folds and no smoother.
+// the mean label of a bin. t is the concentration step of oneStep, and it is the same for all partitions. The method
+// needs no folds and no smoother.
 //
 // The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores and η vary by V_b within it.
 // The mean absolute deviation of its η_i is convex in the values of η at the bin's distinct scores, so it is largest if

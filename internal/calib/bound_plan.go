@@ -7,10 +7,10 @@ import (
 
 // BoundPlan says which bounds on the calibration error of one sample to compute.
 type BoundPlan struct {
-	Methods []BoundMethod // of upper bounds
+	Methods []BoundMethod // methods of the upper bounds
 	Curve   bool          // also enclose the calibration curve
-	// Joint divides Params.Delta evenly among all bounds: by the union bound all hold together with probability
-	// ≥ 1 − Delta. Otherwise each holds alone with that probability.
+	// If Joint is set, all bounds share Params.Delta evenly. By the union bound they then hold together with
+	// probability ≥ 1 − Delta. Otherwise each bound holds by itself with this probability.
 	Joint  bool
 	Params BoundParams
 	Done   func(bound string) // called after each bound except the curve; may be nil
@@ -18,9 +18,9 @@ type BoundPlan struct {
 
 // ErrorBounds are the results of a BoundPlan.
 type ErrorBounds struct {
-	Upper    map[string]Bound // by the method's name
-	Lower    LowerBound       // BettingLower
-	Estimate float64          // EstimateError: without a guarantee
+	Upper    map[string]Bound // keyed by the name of the method
+	Lower    LowerBound       // from BettingLower
+	Estimate float64          // from EstimateError, without a guarantee
 	Curve    []CurvePoint
 }
 

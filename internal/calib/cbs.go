@@ -61,7 +61,7 @@ func (v Bounded) BrierConfidence() float64 {
 // holds.
 //
 // The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ plus one unit in the last place. |c−z| and
-// its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. It does not depend on the order of the
+// its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. The result does not depend on the order of the
 // intervals.
 func CBS(intervals []Bounded) (float64, error) {
 	if err := CheckBounded(intervals); err != nil {

@@ -8,7 +8,7 @@ import (
 // Edge decides which bin holds a confidence that lies on an edge.
 type Edge int
 
-// Either the upper or the lower edge belongs to a bin.
+// A bin includes either its upper or its lower edge.
 const (
 	UpperClosed Edge = iota // bin is (lo, hi]; the first bin also holds 0
 	LowerClosed             // bin is [lo, hi); the last bin also holds 1
@@ -148,8 +148,8 @@ func (p *Predictions) classBins(bins int, edge Edge) ([][]Bin, error) {
 	return out, nil
 }
 
-// ClasswiseECE returns the ECE of "is it class k" for each class, and the mean over classes (Kull et al. 2019). The
-// result named each is nil if the probability vectors are unknown.
+// ClasswiseECE returns the ECE of the binary problem "is it class k" for each class k, and the mean over classes (Kull
+// et al. 2019). The result named each is nil if the probability vectors are unknown.
 func ClasswiseECE(p *Predictions, bins int, edge Edge) (mean float64, each []float64, err error) {
 	all, err := p.classBins(bins, edge)
 	for _, b := range all {

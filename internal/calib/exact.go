@@ -23,7 +23,7 @@ type Worst struct {
 // holds.
 //
 // |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is the maximum over signs s ∈ {±}^M of Σ_n
-// (the best bin for sample n under s). Given the signs:
+// (the value of the best bin for sample n under s). Given the signs:
 //   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
 //     Its best bin is the first '+' bin that it reaches, at z = max(l, edge). If it
 //     reaches none, z = u is best.
@@ -36,9 +36,9 @@ type Worst struct {
 // dynamic program over the bins finds the best signs; its state is the last '+' bin and the last '−' bin. One of these
 // two is always the previous bin. One pass over the samples makes the tables of counts and sums that the program needs.
 //
-// Rounding: interval ends move outward to multiples of 2⁻⁶³, integer arithmetic follows, and the mean is rounded up. If
-// the bins have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value
-// does not depend on the order of the samples.
+// CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. If the bins
+// have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
+// depend on the order of the samples.
 func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return Worst{}, err
@@ -61,7 +61,7 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	}
 	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
 	total, over := bestSigns(m, plus.gain,
-		// The step from the '−' bin q to the next '−' bin q1 is, mirrored, the step from q1 to q.
+		// In the mirrored problem, the step from the '−' bin q to the next '−' bin q1 is the step from q1 to q.
 		func(q, q1 int) fixedpoint.Sum { return minus.gain(m-1-q1, m-1-q) })
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
@@ -134,8 +134,8 @@ func (r *reached) gains(gainOf []uint64) gains {
 // terms between consecutive '+' bins, and the function minus gives the terms between consecutive '−' bins. It returns
 // the maximum and which bins are '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
-	// afterPlus[q+1] is the best sum if the bin before k is '+' and the last '−' bin is q. afterMinus[p+1] is the best
-	// sum if the bin before k is '−' and the last '+' bin is p.
+	// The loop below visits the bins k. afterPlus[q+1] is the best sum if bin k−1 is '+' and the last '−' bin is q.
+	// afterMinus[p+1] is the best sum if bin k−1 is '−' and the last '+' bin is p.
 	afterPlus, afterMinus := make([]fixedpoint.Sum, m), make([]fixedpoint.Sum, m)
 	// toPlus[k] is the best last '+' bin before k if bin k is '+' and bin k−1 is '−'.
 	toPlus, toMinus := make([]int, m), make([]int, m)

@@ -89,8 +89,8 @@ func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 		func(i int) float64 { return p.Confidence[i] }, level)
 }
 
-// shareEstimate returns the share of examples i with is(i). The function guess returns a guess of the probability that
-// is(i) is true.
+// shareEstimate returns the share of examples i for which is(i) is true. The function guess returns a guess of the
+// probability that is(i) is true.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {
@@ -253,7 +253,7 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	var sumX, sumW float64
 	for i := range n {
 		g, wi := group(i), p.weight(i)
-		// The sums are of deviations from the mean, so that resampled means keep their digits.
+		// The sums add deviations from the mean, so that resampled means lose no digits.
 		xi := wi * (f(i) - e.Value)
 		x[g] += xi
 		w[g] += wi

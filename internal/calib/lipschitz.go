@@ -60,7 +60,7 @@ const (
 	fineCells = shifts * 3 << 15
 )
 
-// bucketCounts returns 2^k and 3·2^k up to 2¹⁵.
+// bucketCounts returns the numbers 2^k and 3·2^k up to 2¹⁵, in ascending order.
 func bucketCounts() []int {
 	counts := []int{1}
 	for b := 2; b <= 1<<15; b *= 2 {

@@ -44,7 +44,8 @@ type Test struct {
 	SpiegelhalterP float64 // asymptotic: for many examples
 }
 
-// Measure computes every metric that the predictions allow. It returns an error if that number of bins is not possible.
+// Measure computes every metric that the predictions allow. It returns an error if o.Bins is not a valid number of
+// bins.
 func Measure(p *Predictions, o MetricOptions) (Metrics, error) {
 	width, err := EqualWidth(p, o.Bins, o.Edge)
 	if err != nil {

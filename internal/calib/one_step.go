@@ -40,7 +40,7 @@ import "math"
 // largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains it: −1 with probability p, and x
 // = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x.
 // The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do not refute form an
-// interval [0, c⁺], which bisection finds. As CE² ≤ β, larger values are refuted as well.
+// interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β are refuted as well.
 //
 // Levels: each of K partitions (and kinds of P) has δ₁/K. The thresholds do not depend on the data, so both exponents
 // may use δ₁, and the larger of them is valid. β is unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ =

@@ -9,7 +9,7 @@ import (
 // Quantity names the event whose probability the confidence estimates.
 type Quantity int
 
-// Quantities of Predictions.
+// These are the quantities of Predictions.
 const (
 	TopLabelQuantity Quantity = iota // the classifier's answer is right
 	ClassOneQuantity                 // the label is 1; there are two classes
@@ -18,7 +18,7 @@ const (
 // Quantities lists every Quantity.
 var Quantities = choice.Of("quantity", TopLabelQuantity, ClassOneQuantity)
 
-// String returns the quantity's name, for example "top-label calibration".
+// String returns the quantity's name, for example "top-label".
 func (q Quantity) String() string {
 	return [...]string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}[q]
 }

@@ -172,7 +172,7 @@ func (e *FewerError) Error() string {
 
 // CountSampled returns the number of sampled examples: stated if it is positive, otherwise the number in the column
 // Examples, otherwise the number in the rows. An error about a row is a *RowError. An example may not occur twice at
-// one radius, because both rows would rest on one draw of noise, not on two independent ones.
+// one radius, because both rows would use the same noise samples, not two independent sets of samples.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	most, complete, err := b.countExamples()
 	if err != nil {
