@@ -5,8 +5,8 @@ package certify
 type Accuracy struct {
 	Labelled int // examples with a label
 	Asked    int // labelled examples whose prediction without noise is recorded
-	Clean    int // correct without noise
-	Smoothed int // the label has the most estimation votes; of tied classes only the lowest counts
+	Clean    int // examples that the model answers correctly without noise
+	Smoothed int // examples whose label has the most estimation votes; of tied classes only the lowest counts
 }
 
 // Add counts an example.

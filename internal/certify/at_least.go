@@ -23,7 +23,8 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	return cert, nil
 }
 
-// claim is the statement that an observation proves a margin, which is above the observation's bonferroni margin.
+// claim is the statement that an observation proves a margin. The margin is above the bonferroni margin of the
+// observation.
 type claim struct {
 	observation
 	margin float64

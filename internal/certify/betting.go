@@ -17,7 +17,8 @@ import "math"
 //
 //   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is one side
 //     of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction that Chernoff stakes (see
-//     below). Both are fixed before sampling. With c = ¾ alone the bound is a third wider when all samples are near 1.
+//     below). Both are fixed before sampling. If c were always ¾, the bound would be a third wider when all samples are
+//     near 1.
 //   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet aims at the part of the target 1/α that is
 //     still missing, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The target is recalculated once per block of
 //     samples. The code omits the paper's last step, which rejects at a random threshold. Without this step the test is
@@ -53,8 +54,9 @@ const (
 	// chernoffCap keeps K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1 can
 	// reject m. The cap widens the bound by a relative 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
-	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of
-	// a block stays far inside float64 (factors lie between 2⁻¹⁰ and 2²⁴, the largest bet on the grid).
+	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of a
+	// block stays far inside the range of float64, because each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on
+	// the grid).
 	bettingBlock = 16
 	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. This is fine enough: for n = 10⁷ samples that
 	// are all 1, the bound is at the distance 2⁻²⁰ from 1. Each octave near 1, and each of the fineOctaves below ½, is
@@ -89,8 +91,9 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	l := math.Log(1 / alpha)
 	b := &bettingGrid{
 		stake: s, n: n, scale: math.Sqrt(2 * l / float64(n)),
-		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 + 2c/(1−c)): two roundings of λ(X−m) ≥ −c and
-		// one of the sum. The product adds a unit. The total per sample is below 2¹² units for c ≤ 1−2⁻¹⁰.
+		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 + 2c/(1−c)), from two roundings of λ(X−m) ≥
+		// −c and one rounding of the sum. The multiplication of the factors adds one unit. The total per sample is
+		// below 2¹² units for c ≤ 1−2⁻¹⁰.
 		logTarget: l*(1+4*unit) + float64(n)*0x1p12*unit,
 	}
 	b.edge = append(b.edge, 0)
@@ -160,7 +163,7 @@ type capital struct {
 	dev   float64 // ¼ + Σ(X−μ̂_i)²
 
 	pending int
-	x, bet  [bettingBlock]float64 // samples of the block; for each, 1/σ̂ or the bet before it
+	x, bet  [bettingBlock]float64 // samples of the block; for each sample, 1/σ̂ or the bet, from the samples before it
 
 	active   []wager
 	rejected []float64 // rejected share of each interval, counted from its left end
@@ -242,7 +245,7 @@ func (c *capital) factor(w wager, left int64) float64 {
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
 	case stakeFixed:
-		return math.Inf(1) // bet the limit
+		return math.Inf(1) // always bet the largest allowed amount
 	}
 	return 1
 }

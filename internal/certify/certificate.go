@@ -52,8 +52,8 @@ type Votes struct {
 	// include these samples.
 	None0 int64 `json:"none0,omitempty"`
 	None  int64 `json:"none,omitempty"`
-	// Stop is the rule that ended sampling at N. It is empty if N was fixed beforehand. AlphaShare is the part of α
-	// assigned to this N: the parts of all N at which sampling could have ended add up to at most 1.
+	// Stop is the rule that ended sampling at N. It is empty if N was fixed beforehand. AlphaShare is the share of α
+	// assigned to this N. The shares of all N at which sampling could have ended add up to at most 1.
 	Stop       StopRule `json:"stop,omitzero"`
 	AlphaShare float64  `json:"alpha_share,omitempty"`
 	// Quantisation is the loss of radius from rounding the input to a lattice.

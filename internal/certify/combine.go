@@ -42,8 +42,8 @@ func (c Combine) MarshalText() ([]byte, error) { return []byte(c), nil }
 // UnmarshalText parses the name of a Combine.
 func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text, c) }
 
-// A rival of the class A is either one other class B, with its score, or a set of other classes, with their largest
-// score.
+// A rival of the class A is either one other class B or a set of other classes. The score of a set is the largest score
+// of its classes.
 //
 // The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. The
 // certificate fails only if the bound fails for the rival that contains the true runner-up j*. The reason is that j* is
@@ -84,11 +84,11 @@ func directedMargin(l law.Law, y, r float64) float64 {
 // other noise are reduced to maxMargin, and so remain lower bounds.
 const maxMargin = 80.0
 
-// weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest margin that n
-// estimation samples would give if the weighted scores kept the mean y and the variance v of the selection. For that
-// margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound. Any choice is sound.
-// r < 1 never gives a larger margin, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of the slopes
-// of Q, f(Q(μ1)) / f(Q(μ2)); the best r at the bound differs.)
+// weight chooses r for Directed from selection samples of A and a rival. It picks the r for which n estimation samples
+// would give the largest margin if their weighted scores had the mean y and the variance v of the selection samples.
+// For that margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound. Any choice
+// is sound. r < 1 never gives a larger margin, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of
+// the slopes of Q, f(Q(μ1)) / f(Q(μ2)); the best r at the bound differs.)
 func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

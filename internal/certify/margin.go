@@ -19,7 +19,7 @@ import (
 // Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957), so
 // it is not below the bonferroni margin. The method returns the larger of two numbers: the margin that the search
 // proves, and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
-// larger of two arbitrary 1−α bounds is not.)
+// larger of two arbitrary 1−α bounds need not be a 1−α bound.)
 //
 // With two classes p_B ≤ 1−p_A (less if some outputs vote for no class), T orders outcomes by x1 alone, and the bound
 // is Clopper–Pearson's at level 1−α. With more than mostOthers votes for other classes the method returns the
@@ -47,7 +47,7 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 // linearly with these votes and reaches 10 s or more at mostOthers.
 const mostOthers = 1 << 19
 
-// order returns the order of the ranking r. All examples of one ranking share it.
+// order returns the order of the ranking r. All examples with the same ranking share one order.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +140,7 @@ func (e *event) crude(q1, q2 float64) float64 {
 // margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds none above 0. The search starts at
 // floor, the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
-	// leave is a relative gap between the worst probability and α. Without a gap the proof would take too long. It
+	// leave is a relative gap between the worst probability and α. Without a gap the proof would take too long. The gap
 	// lowers the margin by about 1e-5/3 of a standard deviation.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)

@@ -10,10 +10,10 @@ import (
 // near which the inequality may not hold.
 //
 // It uses two arguments. First, by monotonicity, no point with q2 ≥ a and q1 ≤ b has a larger probability than the
-// corner (b, a). This covers both ends of the frontier. Second, in between, a polygon lies above the frontier. Its
-// vertices are points c_0, c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the tangents at
-// c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has the same q2
-// and a larger q1, and therefore a larger probability.
+// corner (b, a). This covers both ends of the frontier. Second, between the ends, a polygon lies above the frontier.
+// Its vertices are points c_0, c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the tangents
+// at c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has the same
+// q2 and a larger q1, and therefore a larger probability.
 //
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
 // ((a+b)e^u2 + a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters
@@ -127,8 +127,8 @@ func reachable(gap, trend float64) float64 {
 	return gap / trend
 }
 
-// stride returns the point of f whose distance from c is about reach; c lies at y. The parameter last is a first guess
-// of the step in y. The step is at most three quarters of the remaining range of y.
+// stride returns the point of f whose distance from c is about reach. The node c lies at y. The parameter last is a
+// first guess of the step in y. The step is at most three quarters of the remaining range of y.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
@@ -182,7 +182,7 @@ func (s *search) bridge(A, B node) float64 {
 	t := 0.5
 	var value, slope float64
 	for i := 0; ; i++ {
-		var lack, first, second float64 // 1−Z and derivatives of ln Z
+		var lack, first, second float64 // 1−Z, and the first two derivatives of ln Z
 		for i, l := range ratio {
 			lack += A.q[i] * (t*math.Expm1(l) - math.Expm1(t*l))
 			w := A.q[i] * math.Exp(t*l)

@@ -10,8 +10,8 @@ import (
 
 // An order ranks the outcomes (x1, x2) of n samples by T(x1, x2) = s(x1) + s(n−x2). x1 counts the votes for the class,
 // and x2 the votes for the runner-up. The function s is nondecreasing, so T does not fall as x1 grows and does not rise
-// as x2 grows. Every order used here has this form, with s = lower(·, n, α/2) or s = Q(lower(·, n, α/2)), because
-// upper(x) = 1 − lower(n−x).
+// as x2 grows. The bonferroni margin has this form with s = lower(·, n, α/2) or s = Q(lower(·, n, α/2)), because
+// upper(x) = 1 − lower(n−x). The plug-in margin has this form too (plugInOrder).
 type order struct {
 	n     int64
 	score func(k int64) binomial.Span // encloses s(k)
@@ -72,7 +72,7 @@ type event struct {
 
 type eventPage [pageSize]int64 // t(x2)+1, 0 = not computed yet
 
-// newEvent returns the event {T ≥ T(a, b)}, including every outcome that may tie.
+// newEvent returns the event {T ≥ T(a, b)}, including every outcome that may tie with (a, b).
 func newEvent(o *order, a, b int64) *event {
 	return &event{order: o, level: o.enclose(a).Lower + o.enclose(o.n-b).Lower, known: make(map[int64]*eventPage)}
 }

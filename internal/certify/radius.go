@@ -42,10 +42,10 @@ func (t Target) shift(radius float64) float64 {
 }
 
 // LargestRadius returns an upper bound, known before sampling, on the radius that a sound method can give with n
-// samples. After n successes in n samples, no lower bound on a probability that fails with probability at most α is
-// above α^{1/n}. Otherwise some p > α^{1/n} would lie below the bound, and the bound would fail with probability P(n of
-// n) = pⁿ > α. For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n}
-// − 1. With more classes, a bound must hold for more distributions, so it cannot be larger. The radius is rounded up.
+// samples. After n successes in n samples, no sound lower bound on the success probability is above α^{1/n}. Otherwise
+// some p would lie between α^{1/n} and the bound. For this p the bound would fail with probability P(n of n) = pⁿ > α.
+// For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n} − 1. With
+// more classes, a bound must hold for more distributions, so it cannot be larger. The radius is rounded up.
 func (t Target) LargestRadius(n int64) float64 {
 	tail := -math.Expm1(math.Log(t.Alpha) / float64(n)) // 1 − α^{1/n}
 	margin := 1 - 2*tail

@@ -118,7 +118,7 @@ const (
 	ConfidenceCDF ConfidenceMethod = "cdf"
 )
 
-// startInterval starts the bounds on the mean score of a class, with α for each side.
+// startInterval starts the bounds on the mean score of a class. Each side fails with probability at most α.
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
@@ -142,8 +142,8 @@ func (m *ConfidenceMethod) UnmarshalText(text []byte) error { return confidenceM
 type Band string
 
 const (
-	// BandBinomial uses the exact binomial bound at each of K thresholds, at α/K. Its width goes to 0 where the
-	// survival function goes to 0 or 1.
+	// BandBinomial uses the exact binomial bound at each of K thresholds, with failure probability α/K. Its width goes
+	// to 0 where the survival function goes to 0 or 1.
 	BandBinomial Band = "binomial"
 	// BandDKW has the same width everywhere (Dvoretzky, Kiefer & Wolfowitz).
 	BandDKW Band = "dkw"

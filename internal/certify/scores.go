@@ -96,7 +96,7 @@ type ScoreAccumulator struct {
 
 // rival is a class or a set of classes compared with A.
 type rival struct {
-	class  int // −1: every class except A and the rivals that are one class
+	class  int // −1: all classes except A and except the rivals that are a single class
 	weight float64
 	stream lowerMean
 	taylor lowerMean
@@ -387,8 +387,8 @@ func (a *ScoreAccumulator) bound() marginBound {
 	return best
 }
 
-// sampleSlack covers the rounding of a weighted sample: four roundings of numbers up to 1 + r, divided by 1 + r, and
-// X^A + X^B up to 1 + 2·unit instead of 1.
+// sampleSlack covers two errors of a weighted sample. Four roundings of numbers up to 1 + r are divided by 1 + r. X^A +
+// X^B can be up to 1 + 2·unit instead of 1.
 const sampleSlack = 16 * unit
 
 // boundRival bounds the margin against one rival.

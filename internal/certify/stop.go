@@ -29,7 +29,7 @@ const (
 	stopAtPrecision stopKind = "precision="
 )
 
-// stopRules holds the kinds of rules as they are written. The function do reports whether a value is allowed.
+// stopRules holds the kinds of rules, each under its text. The function do reports whether a value is allowed.
 var stopRules = table[stopKind, func(float64) bool]{"stop", []entry[stopKind, func(float64) bool]{
 	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", "", func(v float64) bool { return v > 0 }},
 	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", "", func(v float64) bool { return v > 0 && v < 1 }},
@@ -81,8 +81,8 @@ type Checkpoint struct {
 	Share float64
 }
 
-// Stopping decides when sampling of an example ends. It looks only at the votes, and only at fixed numbers of samples,
-// the checkpoints. So batches and parallelism do not affect which samples are drawn.
+// Stopping decides when sampling of an example ends. It looks only at the votes, and only after fixed numbers of
+// samples, which are called checkpoints. So batches and parallelism do not affect which samples are drawn.
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
 // bounds of all checkpoints hold simultaneously. This includes the bound at the checkpoint where sampling ended, for
@@ -174,8 +174,8 @@ func geometric(from, end int64) (counts []int64) {
 	return counts
 }
 
-// leastSamples returns the least n at which the first checkpoint certifies the rule's radius if every vote is for the
-// class, or a number above budget.
+// leastSamples returns the least n for which a first checkpoint at n certifies the rule's radius if every vote is for
+// the class. If there is no such n up to budget, it returns a number above budget.
 func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {

@@ -25,15 +25,15 @@ type Summary struct {
 	Norm       law.Norm   `json:"norm"` // norm of the radii
 	Examples   int        `json:"examples"`
 	Abstained  int        `json:"abstained"`
-	// Certified [k] is the certified accuracy at each radius: the share of examples whose certified class is the
-	// label and whose certified radius is at least this one.
+	// Certified [k] is the certified accuracy at each radius: the share of examples whose certified class is the label
+	// and whose certified radius is at least this radius.
 	Certified []CertifiedAccuracy `json:"certified_accuracy"`
 	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020); examples without a correct certificate
 	// count as 0. The average is over the reported radii, which are rounded down.
 	AverageRadius float64 `json:"average_certified_radius"`
 	// With probability at least 1 − Delta, at most Failures of the certificates are wrong (binomial.FailureQuantile).
-	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Both are set only if
-	// Sound.
+	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Delta and Failures are
+	// set only if Sound.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
 	// Sampled is the number of examples that Failures covers, if more examples were sampled than the summary holds

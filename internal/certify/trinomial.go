@@ -33,7 +33,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 	top := e.last(q2)
 	start, t, logp, errTerm := e.first(top, int64(N*q1), r)
 	if start < 0 {
-		// S(0) is the largest value of S. It is at most a sum of few terms, each below e⁻⁶⁰⁰.
+		// S(0) is the largest value of S. It is a sum of at most N terms, each below e⁻⁶⁰⁰.
 		return math.Exp(tooSmall) * N
 	}
 	tail := binomial.Tail(n-start, t, r)
