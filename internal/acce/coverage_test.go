@@ -181,7 +181,7 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 }
 
 // checkThresholdedCoverage simulates everything from the noise to the certified error, and counts how often an attack
-// does worse at any τ. It returns the largest share of failures divided by δ.
+// exceeds the certified error at some τ. It returns the largest share of failures divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40

@@ -23,7 +23,7 @@ type ThresholdedError struct {
 	Tau   float64 `json:"tau"`
 	Wrong int     `json:"wrong"` // examples for which an attack may cause a wrong answer
 	Right int     `json:"right"` // examples answered rightly under every attack
-	Error float64 `json:"error"` // if every bound holds
+	Error float64 `json:"error"` // bound on the share of wrong answers if every bound holds
 	// Certified holds with probability 1 − δ, like Result.Certified.
 	Certified *float64 `json:"certified_error,omitempty"`
 }
@@ -34,7 +34,7 @@ type Clean struct {
 	ECE float64 `json:"ece"`
 }
 
-// settleDataset finds out how many examples were sampled and at which alpha.
+// settleDataset finds out how many examples were sampled, and the failure probability alpha of each bound.
 func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	d := Dataset{Optional: true}
 	if s.options.Dataset != nil {

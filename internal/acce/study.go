@@ -138,7 +138,7 @@ type Estimates struct {
 // AdaptiveInterval encloses the largest calibration error with equal-count bins.
 type AdaptiveInterval struct {
 	Lower float64 `json:"lower"` // an attack attains this value
-	Upper float64 `json:"upper"` // this value holds for every way to bin
+	Upper float64 `json:"upper"` // this bound holds for every choice of bins
 }
 
 // Certified states bounds for the dataset as a whole. They are true with probability 1 − Delta.
@@ -238,7 +238,7 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // rounded float64 sums can exceed the exact one
+	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // rounded float64 sums can exceed the exact sum
 }
 
 // certify turns a result that holds if every bound holds into a result that holds with probability 1 − δ.

@@ -21,7 +21,7 @@ type trace struct {
 	radius *float64
 	solver string
 	runs   []traceRun
-	steps  [][]admm.Residuals // steps by run
+	steps  [][]admm.Residuals // the steps of each run
 }
 
 // trace begins the trace of a search if the options request one.

@@ -69,7 +69,7 @@ func clamp(x, lo, hi float64) float64 {
 	return x
 }
 
-// Estimate is the largest calibration error that a search found. It is at most the CCE and certifies nothing.
+// Estimate is the largest calibration error that a search found. It is at most the true maximum and certifies nothing.
 type Estimate struct {
 	ECE         float64
 	Confidences []float64 // [N], in the intervals; their calibration error is ECE
@@ -126,7 +126,7 @@ func (r *Norms) add(d float64) {
 // The paper calls a bin out of reach if max(l, e_m) ≥ min(u, e_{m+1}), which leaves no bin for l = u. ADMM uses the
 // exact rule of Bins.Index instead.
 //
-// ADMM calls watch after each step, unless it is nil. It fills the Residuals at every residualsEvery-th step, unless
+// ADMM calls watch after each step, unless watch is nil. It fills the Residuals at every residualsEvery-th step, unless
 // residualsEvery is 0.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)

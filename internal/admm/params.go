@@ -36,8 +36,8 @@ type Params struct {
 	RateA  float64 // learning rate of the assignment, α_a
 	Growth float64 // factor on every ρ after each step, at least 1
 	Steps  int
-	Rho    float64 // every ρ at the start; 0: 0.01 (appendix G.2)
-	MaxRho float64 // largest ρ; 0: 10 ("we stop increasing ρ at 10")
+	Rho    float64 // initial value of every ρ; 0 means 0.01 (appendix G.2)
+	MaxRho float64 // largest ρ; 0 means 10 ("we stop increasing ρ at 10")
 }
 
 func (p Params) complete() Params {

@@ -22,7 +22,7 @@ func LowerBound(x, n int64, alpha float64) float64 {
 	return p
 }
 
-// lowerBound returns LowerBound. It also returns the width, in ln p, of the last Newton step, which is about the
+// lowerBound computes LowerBound. It also returns the width, in ln p, of the last Newton step, which is about the
 // distance to the root.
 func lowerBound(x, n int64, alpha float64) (best, width float64) {
 	if x <= 0 {

@@ -61,7 +61,8 @@ func TestFailureQuantileAtTheLimit(t *testing.T) {
 }
 
 func TestFailureQuantileLarge(t *testing.T) {
-	// The mean is 10⁴ and the standard deviation 100: the 0.95 quantile is 1.645 standard deviations above the mean.
+	// The mean is 10⁴, and the standard deviation is 100. The 0.95 quantile is about 1.645 standard deviations above
+	// the mean.
 	k, err := FailureQuantile(10_000_000, 0.001, 0.05)
 	if err != nil || k < 10160 || k > 10170 {
 		t.Errorf("%d, %v", k, err)

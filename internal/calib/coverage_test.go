@@ -63,8 +63,8 @@ type calibration struct {
 	bandwidth float64 // h with |η′| ≤ b1, |η″| ≤ b2; 0 if η is not smooth
 }
 
-// For the smooth functions, |η′| and |η″| are at most (2, 2), (0, 0) and (0.1·40π, 0.1·(40π)²) = (12.6, 1579). The
-// limits are b1 = 2, b2 = 8 for h = ¼, and (30, 1800) for h = 1/60.
+// For the smooth functions, the maxima of (|η′|, |η″|) are (2, 2), (0, 0) and (0.1·40π, 0.1·(40π)²) = (12.6, 1579). The
+// limits (b1, b2) are (2, 8) for h = ¼ and (30, 1800) for h = 1/60.
 var calibrations = []calibration{
 	{"square", func(s float64) float64 { return s * s }, 1, 0.25},
 	{"constant", func(float64) float64 { return 0.5 }, 0, 1},
@@ -222,8 +222,8 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 	}
 }
 
-// The calibration function of scores perturbed by Sech, even from atoms, satisfies the limits on derivatives that the
-// smoother assumes, and the bounds on the calibration error hold for the perturbed scores.
+// Sech perturbs scores that lie on a few atoms. The calibration function of the perturbed scores satisfies the limits
+// on derivatives that the smoother assumes. The bounds on the calibration error hold for the perturbed scores.
 func TestCoveragePerturbed(t *testing.T) {
 	const h = 1.0 / 16
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}

@@ -146,19 +146,19 @@ func TestCCETable(t *testing.T) {
 		intervals []Bounded
 		want      float64
 	}{
-		// Emde et al., appendix E.2 (Table 3): sample 1 is lowest at 0.1 in bin 1, and sample 2 is highest at 0.9 in
-		// bin 3, which gives (0.9 + 0.9)/2.
+		// In Emde et al., appendix E.2 (Table 3), sample 1 has its lowest confidence 0.1 in bin 1, and sample 2 has its
+		// highest confidence 0.9 in bin 3. This gives (0.9 + 0.9)/2.
 		{"appendix E.2", 3, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
-		// With one bin both samples are highest: |1 − 0.6 − 0.9|/2.
+		// With one bin the worst case has both confidences at their highest, which gives |1 − 0.6 − 0.9|/2.
 		{"appendix E.2, one bin", 1, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.25},
 		{"one sample, free", 15, []Bounded{{Lower: 0, Upper: 1, Correct: true}}, 1},
 		{"one wrong sample, free", 15, []Bounded{{Lower: 0, Upper: 1}}, 1},
 		{"certain and correct", 15, []Bounded{{Lower: 1, Upper: 1, Correct: true}}, 0},
 		{"0 and correct", 15, []Bounded{{Lower: 0, Upper: 0, Correct: true}}, 1},
 		{"certain and wrong", 15, []Bounded{{Lower: 1, Upper: 1}}, 1},
-		// Both samples are on the edge ⅔ between bins 2 and 3. Both lie in bin 3: |1 − 2·⅔|/2.
+		// Both samples are on the edge ⅔ between bins 2 and 3 and belong to bin 3. This gives |1 − 2·⅔|/2.
 		{"points on an edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
-		// The wrong sample can stay below ⅔, alone in bin 2: (⅓ + sup ⅔)/2.
+		// The wrong sample can stay below ⅔ and be alone in bin 2. This gives (⅓ + sup ⅔)/2.
 		{"supremum at an open edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
 		{"both points in one bin cancel", 2, []Bounded{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
 	} {
@@ -273,7 +273,7 @@ func FuzzCCE(f *testing.F) {
 		b := mustBins(t, 1+int(bins)%10)
 		var intervals []Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
-			// 255 = 3·5·17, so many ends lie on edges. Bits of the first byte shift an end to the float beside it.
+			// 255 = 3·5·17, so many ends lie on edges. Bits of the first byte shift an end to the next float.
 			x, y := float64(data[1])/255, float64(data[2])/255
 			if data[0]&2 != 0 {
 				x = math.Nextafter(x, 0)
@@ -368,8 +368,8 @@ func TestCCEProperties(t *testing.T) {
 	}
 }
 
-// The value is never below the supremum, even where float64 sums would be. The mean over copies of one sample is the
-// sample's gap.
+// The value is never below the supremum, even if float64 sums would be below it. The mean over copies of one sample is
+// the sample's gap.
 func TestCCERoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 3))
 	b := mustBins(t, 15)

@@ -30,7 +30,7 @@ func TestSmoothECEIsItsDefinition(t *testing.T) {
 		p.Weight[i] = 1 + float64(i%3)
 		total += p.Weight[i]
 	}
-	p.Confidence[3], p.Confidence[4] = 0, 1 // limits of the kernels nearby
+	p.Confidence[3], p.Confidence[4] = 0, 1 // at 0 and 1 the kernel is the limit of the kernels nearby
 	s := newGridSmoother(p)
 	for _, sigma := range []float64{0.03, 0.3, 0.8} {
 		const steps = 1000
@@ -58,15 +58,16 @@ func TestSmoothECEIsItsDefinition(t *testing.T) {
 	near(t, "density", mass, 1, 1e-3)
 }
 
-// The values come from uncertainty-calibration 0.1.4: unbiased_l2_ce over get_equal_bins and get_equal_prob_bins.
+// The values come from the function unbiased_l2_ce of uncertainty-calibration 0.1.4, with bins from get_equal_bins and
+// get_equal_prob_bins.
 func TestDebiasedL2Agrees(t *testing.T) {
 	p := goldenPredictions()
 	for bins, want := range map[int]float64{10: 0.14861131054780297, 15: 0.13251866934115808} {
 		b, _ := EqualWidth(p, bins, UpperClosed)
 		near(t, "debiased L2, equal width", DebiasedL2(p, b), want, 1e-12)
 	}
-	// The other program ends its bins of equal count at round ranks, even among equal values; rscert keeps ties
-	// together. With 240 examples of 101 values in 10 bins, the bins differ only by ties at their ends.
+	// The program uncertainty-calibration ends its bins of equal count at round ranks, even among equal values. rscert
+	// keeps ties together. With 240 examples of 101 values in 10 bins, the bins differ only by ties at their ends.
 	b, _ := EqualCount(p, 10)
 	near(t, "debiased L2, equal count", DebiasedL2(p, b), 0.1488379461343055, 5e-3)
 	one := &Predictions{Confidence: []float64{0.2}, Correct: []bool{true}}
@@ -109,7 +110,7 @@ func TestSpiegelhalterAgrees(t *testing.T) {
 	}
 }
 
-// The values come from scikit-learn 1.9.1: brier_score_loss of four classes, scale_by_half=False.
+// The value comes from brier_score_loss(scale_by_half=False) of scikit-learn 1.9.1 for four classes.
 func TestMulticlassBrierAgrees(t *testing.T) {
 	logits, m, label := goldenLogits()
 	p, err := TopLabel(Softmax(logits, m, 2), m, label)

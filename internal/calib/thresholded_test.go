@@ -64,7 +64,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 			l, u = min(l, u), max(l, u)
 			may := silently
 			switch kind := r.IntN(3); kind {
-			case 0: // certified right: silent if the confidence can fall below τ, otherwise it must answer
+			case 0: // certified right: no answer is possible if the confidence can fall below τ
 				rows.Intervals = append(rows.Intervals, Bounded{l, u, true})
 				if may = rightly | silently; l >= tau {
 					may = rightly

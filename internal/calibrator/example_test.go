@@ -32,8 +32,8 @@ func ExampleMethod_Fit() {
 	// after [0.75 0.25]
 }
 
-// Of the examples with score 0.9 half have label 1, and of those with score 0.1 none. The isotonic fit maps each score
-// to its share of label 1.
+// Half of the examples with score 0.9 have label 1, and no example with score 0.1 has label 1. The isotonic fit maps
+// each score to its share of label 1.
 func ExampleMap_Apply() {
 	d := calibrator.Data{
 		Input: calibrator.Probabilities, Columns: 1, Classes: 2,

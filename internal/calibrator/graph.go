@@ -133,7 +133,8 @@ func (g *behind) odds(k int) (s, d string) {
 	}
 	d = GraphInput
 	if g.m.Columns > 1 {
-		z := g.Op("Max", g.Op("Sub", d, g.Node("ReduceMax", []string{d}, overColumns()...)), g.float(-1e4)) // finite, so that it can be subtracted
+		// Max makes −∞ finite, so that it can be subtracted.
+		z := g.Op("Max", g.Op("Sub", d, g.Node("ReduceMax", []string{d}, overColumns()...)), g.float(-1e4))
 		var others []int64
 		for j := range int64(g.m.Classes) {
 			if j != int64(k) {

@@ -133,8 +133,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Rounding the input enlarges a perturbation. The certificate subtracts this distance from the radius, not from the
-// margin, and records the distance.
+// Rounding the input enlarges a perturbation by at most a known distance. The certificate subtracts this distance from
+// the radius, not from the margin, and records the distance.
 func TestQuantisationIsTakenOff(t *testing.T) {
 	for _, kind := range names(MarginKinds()) {
 		target := Target{Margin: kind, Alpha: 0.001, Sigma: 0.5}

@@ -118,7 +118,7 @@ func TestConfidenceCoverage(t *testing.T) {
 	for _, method := range everyConfidence() {
 		experiments = append(experiments, experiment{method, 20, 50})
 		if method.Method == ConfidenceTangent {
-			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 fix the tangent
+			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 samples fix the tangent
 		}
 	}
 	worst := map[string]float64{} // share of failures divided by α/2, by method and n0
@@ -311,8 +311,8 @@ func TestConfidenceKumar(t *testing.T) {
 	}
 }
 
-// TestTangentFarAway checks that radii of tens of σ, where slopes underflow, give
-// bounds that still hold: trivial ones.
+// TestTangentFarAway checks that the bounds still hold at radii of tens of σ, where slopes underflow. There the bounds
+// are trivial.
 func TestTangentFarAway(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}}
 	p.Confidence = ConfidenceParams{Radii: []float64{10, 21, 40, 1e3, 1e6}, Method: ConfidenceTangent}

@@ -190,7 +190,7 @@ func TestTaylorIsNotSound(t *testing.T) {
 }
 
 // The test compares directedMargin with a search over the curve. directedMargin is slightly below the least margin of
-// all pairs that agree with the bound.
+// all pairs (μ1, μ2) that agree with the bound.
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
 		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {
@@ -198,7 +198,8 @@ func TestDirectedMargin(t *testing.T) {
 			value := (1+r)*y - r
 			least := math.Inf(1)
 			for i := 1; i < 200000; i++ {
-				// z runs from −12 to 0: μ2 = Φ(z), and μ1 comes from the line, as long as μ1 + μ2 ≤ 1.
+				// z takes values between −12 and 0. Then μ2 = Φ(z), and the line gives μ1. Only pairs with μ1 + μ2 ≤ 1
+				// count.
 				z := -12 * float64(i) / 200000
 				mu2, _ := normalCDF(z)
 				mu1 := value + r*mu2

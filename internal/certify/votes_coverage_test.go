@@ -213,11 +213,11 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 	return mode
 }
 
-// The published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) is compared with the votes that Jia et al. got
-// from the same network on the same images. Their noise differs, so the radii differ by sampling error. If both certify
-// an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). From p̲ follows the number of
-// votes that Cohen et al. saw, up to the rounding of the log's three digits. A two-sample test compares the two
-// probabilities by the normal approximation. Its level is 0.05 for all 500 images together, which is z = 4.06
+// The test compares the published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) with the votes that Jia et al.
+// got from the same network on the same images. The noise samples differ, so the radii differ by sampling error. If
+// both certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). From p̲ follows
+// the number of votes that Cohen et al. saw, up to the rounding of the log's three digits. A two-sample test compares
+// the two probabilities by the normal approximation. Its level is 0.05 for all 500 images together, which is z = 4.06
 // two-sided. An allowance of 3 votes covers the error of the approximation near p = 1.
 func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	votes := realVotes(t)
@@ -261,7 +261,7 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		}
 		compared++
 		// estimate approximates the number of votes whose Clopper–Pearson bound is Φ(r/σ). This number lies about z
-		// standard deviations above n·Φ(r/σ), where z is the 1 − α quantile.
+		// standard deviations above n·Φ(r/σ), where z is the 1 − α quantile of the standard normal distribution.
 		estimate := func(r float64) float64 {
 			p := 0.5 * math.Erfc(-r/sigma/math.Sqrt2)
 			z := -quantileNear(alpha)
