@@ -264,7 +264,7 @@ func fitHistogram(d Data, o Options) (m Map, err error) {
 	return m, err
 }
 
-// finite reports whether all parameters are numbers.
+// finite reports whether all parameters are finite numbers.
 func (m Map) finite() bool {
 	all := append(append([]float64(nil), m.Weight...), m.Bias...)
 	for _, p := range m.Platt {
