@@ -17,7 +17,7 @@ import (
 
 // A row is an example with two classes. Its score for class 0 is high where a linear function of the noise exceeds a
 // threshold, and low elsewhere. So z = low + (high − low)p, where p is the share of votes for class 0. An attack of
-// radius R moves p at most to Φ(Φ⁻¹(p) ± R/σ).
+// radius R can move p to Φ(Φ⁻¹(p) ± R/σ), but no further.
 type row struct {
 	label, p  float64
 	low, high float64
@@ -58,15 +58,15 @@ func truth(rows []row, shift, tau float64) float64 {
 	return wrong / (wrong + right)
 }
 
-// dataset makes rows that are close to the limit at τ. Within the radius, an attack can tie the votes of such a row or
-// move its confidence across τ.
+// dataset makes rows for which an attack only just succeeds at τ. Within the radius, the attack can tie the votes of
+// such a row or move its confidence across τ.
 func dataset(kind int, n int, shift, tau float64) []row {
 	var rows []row
 	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // the share that an attack lowers to q
 	for i := range n {
 		r := row{low: 0.25, high: 0.9375, p: 0.97}
 		switch hard := (tau - r.low) / (r.high - r.low); {
-		case i%3 == 2: // clearly right
+		case i%3 == 2: // right by a wide margin
 		case kind == 0: // the votes can tie
 			r.p = edge(0.5)
 		case kind == 1 && hard > 0.02 && hard < 0.98: // an attack can lower the confidence to just below τ
@@ -81,7 +81,7 @@ func dataset(kind int, n int, shift, tau float64) []row {
 	return rows
 }
 
-// sampleBounds samples the rows and returns the bounds.csv that certify would write.
+// sampleBounds draws noise samples for the rows and returns the bounds.csv that the command certify would write.
 func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *rand.Rand) string {
 	t.Helper()
 	params := certify.ScoreParams{
@@ -141,8 +141,7 @@ func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *
 	return b.String()
 }
 
-// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ, or 1 where it certifies
-// nothing.
+// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ, or 1 if it certifies none.
 func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64) []float64 {
 	t.Helper()
 	opt := acce.Columns()
@@ -169,7 +168,7 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the share of failed statements divided by δ. It reports an error if chance cannot explain these
+// judge returns the share of failed statements divided by δ. It reports a test error if chance cannot explain these
 // failures.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
@@ -182,7 +181,7 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 }
 
 // checkThresholdedCoverage simulates everything from the noise to the certified error, and counts how often an attack
-// does worse at any τ. It returns the largest share of failures divided by δ.
+// exceeds the certified error at some τ. It returns the largest share of failures divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
@@ -220,8 +219,8 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 }
 
 // checkWorstRows makes tables whose bounds fail with probability exactly α. A failed bound is as wrong as possible: it
-// calls an example surely right although an attack makes its answer wrong. The function returns the largest share of
-// failures divided by δ.
+// says that an example is right under every attack, although an attack makes its answer wrong. The function returns the
+// largest share of failures divided by δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

@@ -12,18 +12,18 @@ type Dataset struct {
 	Delta    float64 // failure probability of the statement
 	Alpha    float64 // failure probability of each bound; 0: take it from the table
 	Examples int     // number of sampled examples; 0: take it from the table
-	// Optional says what happens without alpha or without a number of sampled examples. If it is set, there is no
-	// statement; otherwise there is an error.
+	// Optional says what happens if alpha or the number of sampled examples is unknown. If Optional is set, the study
+	// makes no statement. Otherwise NewStudy returns an error.
 	Optional bool
 }
 
-// A ThresholdedError bounds the share of wrong answers under attack. The classifier answers only where its confidence
-// is at least Tau (calib.Thresholded).
+// A ThresholdedError bounds the share of wrong answers under attack. The classifier answers only if its confidence is
+// at least Tau (calib.Thresholded).
 type ThresholdedError struct {
 	Tau   float64 `json:"tau"`
 	Wrong int     `json:"wrong"` // examples for which an attack may cause a wrong answer
 	Right int     `json:"right"` // examples answered rightly under every attack
-	Error float64 `json:"error"` // if every bound holds
+	Error float64 `json:"error"` // bound on the share of wrong answers if every bound holds
 	// Certified holds with probability 1 − δ, like Result.Certified.
 	Certified *float64 `json:"certified_error,omitempty"`
 }
@@ -34,7 +34,7 @@ type Clean struct {
 	ECE float64 `json:"ece"`
 }
 
-// settleDataset finds out how many examples were sampled and at which alpha.
+// settleDataset finds out how many examples were sampled, and the failure probability alpha of each bound.
 func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	d := Dataset{Optional: true}
 	if s.options.Dataset != nil {
@@ -63,7 +63,7 @@ func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	return nil
 }
 
-// count stores in r the numbers of examples, and the calibration of their predictions without attack.
+// count stores the numbers of examples and the calibration without attack in r.
 func (s *Study) count(g group, r *Result) {
 	r.Quantity = s.options.Quantity
 	if r.Radius != nil {

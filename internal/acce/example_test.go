@@ -56,7 +56,7 @@ func ExampleStudy_WriteAttack() {
 	// 0.5,0.9,0,0.9,2
 }
 
-// Only the exact solver certifies. The other solvers estimate from below.
+// Only the exact solver certifies. The values of the other solvers are at most the exact value.
 func ExampleSolver() {
 	for _, s := range acce.Solvers {
 		fmt.Println(s.Name, s.Exact)
@@ -68,7 +68,7 @@ func ExampleSolver() {
 	// brier false
 }
 
-// The example states a bound for the dataset as a whole: with probability 0.999 at most 5 of 1,000 intervals fail.
+// The example states a bound for the dataset as a whole. With probability 0.999 at most 5 of the 1,000 intervals fail.
 func ExampleDataset() {
 	rows := strings.Repeat("0.8,0.9,1\n", 1000)
 	study, err := acce.NewStudy(readTable("lower,upper,correct\n"+rows), acce.Options{

@@ -4,8 +4,8 @@
 // NewStudy checks a table with the Columns of bounds.csv. Study.Solve returns a Result for each radius: the largest
 // Brier score, the calibration error that each of the Solvers finds, and a bound for adaptive bins. If the number of
 // sampled examples is known, the field Certified of the Result states bounds for the dataset as a whole. Only the
-// solver "exact" certifies; the other solvers estimate from below. Study.Bins and Study.WriteAttack output the worst
-// confidences. Study.WriteTrace outputs the residuals of the searches.
+// solver "exact" certifies. The values of the other solvers are at most the exact value. Study.Bins and
+// Study.WriteAttack output the worst confidences. Study.WriteTrace outputs the residuals of the searches.
 //
 // Package calib computes the bounds, and package admm runs the searches.
 package acce

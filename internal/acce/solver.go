@@ -14,8 +14,8 @@ type Solver struct {
 	Name   string
 	Column string // heading of the solver's value in a table
 	What   string
-	// Exact says that the value is the maximum. The value of any other solver is attained by some confidences within
-	// the bounds, so it is an estimate from below and certifies nothing.
+	// Exact says that the value is the maximum. Any other solver returns a value that some confidences within the
+	// bounds attain. Such a value is at most the maximum and certifies nothing.
 	Exact bool
 	Key   string // JSON key of the solver's value
 

@@ -25,8 +25,8 @@ type Options struct {
 	Quantity string    // names the quantity that the confidences estimate; empty: unknown
 	Norm     *law.Norm // norm of the radii; nil: unknown
 	Dataset  *Dataset  // nil: no statement about the dataset as a whole
-	// Thresholds holds values τ in [0, 1]. For each, the study bounds the errors of a classifier that answers only
-	// where its confidence is at least τ.
+	// Thresholds holds values τ in [0, 1]. For each τ, the study bounds the errors of a classifier that answers only if
+	// its confidence is at least τ.
 	Thresholds []float64
 	// SameExamples keeps only examples that have a row at every radius (calib.BoundRows.SameExamples).
 	SameExamples bool
@@ -35,8 +35,9 @@ type Options struct {
 	DECE       admm.DECEParams // settings of the solver dece
 	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: no residuals
 
-	// Progress, if not nil, is called for each long search with the radius (nil if the table has none), the solver and
-	// the number of steps. The search calls the function step during its work, and the function done at its end.
+	// If Progress is not nil, each long search first calls it with the radius (nil if the table has none), the solver
+	// and the number of steps. The search calls the returned function step during its work, and the returned function
+	// done at its end.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 
@@ -83,8 +84,8 @@ func NewStudy(t *table.Table, o Options) (*Study, error) {
 // Radii returns the number of radii to study. It is 1 for a table without radii.
 func (s *Study) Radii() int { return len(s.groups) }
 
-// Solve returns the result at each radius, in ascending order. If ctx ends, it returns the results so far. The last of
-// these holds the best values found.
+// Solve returns the result at each radius, in ascending order. If ctx ends, it returns the results so far. The last
+// result then holds the best values found by that time.
 func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 	for _, g := range s.groups {
 		r, err := s.solve(ctx, g)
@@ -137,7 +138,7 @@ type Estimates struct {
 // AdaptiveInterval encloses the largest calibration error with equal-count bins.
 type AdaptiveInterval struct {
 	Lower float64 `json:"lower"` // an attack attains this value
-	Upper float64 `json:"upper"` // this value holds for every way to bin
+	Upper float64 `json:"upper"` // this bound holds for every choice of bins
 }
 
 // Certified states bounds for the dataset as a whole. They are true with probability 1 − Delta.
@@ -145,7 +146,8 @@ type Certified struct {
 	Delta    float64 `json:"delta"`
 	Alpha    float64 `json:"alpha"`
 	Examples int     `json:"examples"` // sampled examples
-	// ExamplesAssumed says that the number is unknown, so the table's examples are taken to be all.
+	// ExamplesAssumed says that the number of sampled examples is unknown. The study then assumes that the table holds
+	// all of them.
 	ExamplesAssumed bool     `json:"examples_assumed,omitempty"`
 	Failures        int64    `json:"failures"` // at most this number of bounds fail
 	CBS             float64  `json:"cbs"`
@@ -192,8 +194,8 @@ func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 	return r, nil
 }
 
-// search runs the solvers. It takes the attack of the exact solver if that ran, otherwise the attack with
-// the largest value.
+// search runs the solvers. It keeps the attack of the exact solver if that solver ran, otherwise the attack with the
+// largest value.
 func (s *Study) search(ctx context.Context, g group, r *Result) error {
 	p := problem{group: g, options: &s.options, bins: s.bins, watch: s.watch, trace: s.trace}
 	best := -1.0
@@ -236,7 +238,7 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // rounded float64 sums can exceed the exact one
+	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // rounded float64 sums can exceed the exact sum
 }
 
 // certify turns a result that holds if every bound holds into a result that holds with probability 1 − δ.
@@ -257,7 +259,8 @@ func (s *Study) certify(r Result) (*Certified, error) {
 }
 
 // WriteAttack writes the rows that Solve used. The confidence under attack and its bin replace the clean confidence.
-// The output can serve as a table of bounds, or as predictions at each radius. It needs Options.Attack and all results.
+// The output can serve as a table of bounds, or as predictions at each radius. WriteAttack needs Options.Attack, and
+// Solve must have returned all results.
 func (s *Study) WriteAttack(out io.Writer) error {
 	var names []string
 	var kept [][]float64
@@ -286,7 +289,7 @@ func (s *Study) WriteAttack(out io.Writer) error {
 }
 
 // Bins sorts the examples of the k-th result into bins twice: by their confidences without attack (nil if unknown), and
-// under the attack that Solve found. It needs Options.Attack.
+// under the attack that Solve found. Bins needs Options.Attack.
 func (s *Study) Bins(k int) (clean, attacked []calib.Bin, err error) {
 	g := s.groups[k]
 	correct := make([]bool, len(g.Intervals))

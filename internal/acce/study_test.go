@@ -58,8 +58,8 @@ func solve(t *testing.T, text string, o Options) (*Study, []Result) {
 func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want) < 1e-9 }
 
 // The table holds the two predictions of Emde et al. 2025, appendix E.2. In 3 bins the CCE is (0.9 + 0.9)/2, the CBS is
-// (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. In one bin both confidences are highest in the
-// worst case, (0.6 + 0.9 − 1)/2; the Brier confidences 0.1 and 0.9 cancel.
+// (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. In one bin the worst case has both confidences at
+// their upper ends, which gives (0.6 + 0.9 − 1)/2. The gaps of the Brier confidences 0.1 and 0.9 cancel there.
 const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
 
 func TestSolve(t *testing.T) {
@@ -138,8 +138,8 @@ func TestSolverKeys(t *testing.T) {
 	}
 }
 
-// The attack is that of the exact solver, wherever this solver is in the list. Without the exact solver, it is the best
-// attack of the others.
+// The study keeps the attack of the exact solver, wherever this solver is in the list. Without the exact solver, it
+// keeps the best attack of the other solvers.
 func TestAttack(t *testing.T) {
 	const bounds = "index,radius,lower,upper,correct\n4,0.5,0.1,0.6,1\n4,0.25,0.2,0.6,1\n7,0.5,0.5,0.9,0\n"
 	const want = "index,radius,lower,upper,correct,confidence,bin\n4,0.25,0.2,0.6,1,0.2,0\n4,0.5,0.1,0.6,1,0.1,0\n7,0.5,0.5,0.9,0,0.9,2\n"
@@ -239,7 +239,8 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
 		t.Errorf("one failure: %+v", c)
 	}
-	// In one bin an attack attains less than 0.9, the bound for every choice of bins. The bound is certified.
+	// In one bin an attack attains less than the bound for every choice of bins, which is 0.9. Only this bound is
+	// certified.
 	_, results = solve(t, example, Options{Bins: 1, Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {
 		t.Errorf("one bin: %+v, certified %+v", r.Adaptive, r.Certified)
@@ -251,7 +252,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	}
 }
 
-// A statement holds only if the rows contain all sampled examples, or if their number is known.
+// A statement is possible only if the rows contain all sampled examples, or if the number of sampled examples is known.
 func TestCountSampled(t *testing.T) {
 	const leavesOut = "stdin: delta needs examples: " +
 		"the file leaves examples out (gaps in index, or fewer rows at some radii)"
@@ -326,7 +327,7 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// The table holds the examples that are not certified, the number of sampled examples, and alpha.
+// The columns of the table hold the examples that are not certified, the number of sampled examples, and alpha.
 func TestTableSaysTheDataset(t *testing.T) {
 	const head = "lower,upper,correct,confidence,certified,alpha,examples\n"
 	rows := head + "0.6,0.9,1,0.75,1,0.1,6\n0.2,0.7,0,0.5,1,0.1,6\n0.4,0.8,1,0.5,0,0.1,6\n0.9,1,0,0.25,0,0.1,6\n"
@@ -358,7 +359,7 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if c := results[0].Certified; c.Failures != 1 || c.Alpha != 0.2 || !close9(results[0].Thresholded[0].Certified, 1) {
 		t.Errorf("%+v, %+v", results[0].Certified, results[0].Thresholded)
 	}
-	// Without alpha there is no optional statement, and unknown values are omitted.
+	// If alpha is unknown, the study omits an optional statement. It also omits unknown values.
 	_, results = solve(t, example, Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Optional: true}})
 	if r := results[0]; r.Certified != nil || r.Examples != 0 || r.LeftOut != nil || r.Clean != nil || r.Thresholded != nil {
 		t.Errorf("%+v", r)

@@ -120,7 +120,8 @@ func TestStartsNeedConfidences(t *testing.T) {
 	}
 }
 
-// With SameExamples the result at each radius equals the result for the table without the other rows.
+// With SameExamples the result at each radius equals the result for a table that holds only the rows of the kept
+// examples.
 func TestSameExamples(t *testing.T) {
 	all := Options{Bins: 4, Solvers: solvers(t, "exact"), Dataset: &Dataset{Delta: 0.05, Alpha: 0.002, Examples: 50}, Attack: true}
 	same := all
@@ -142,7 +143,7 @@ func TestSameExamples(t *testing.T) {
 	if err := cut.WriteAttack(&b); err != nil || a.String() != b.String() {
 		t.Errorf("attack\n%s, without the other rows\n%s", &a, &b)
 	}
-	// Only requested radii count.
+	// An example is kept if it has rows at the requested radii.
 	same.Radii = []float64{0.5}
 	if _, got := solve(t, traced, same); got[0].N != 3 {
 		t.Errorf("%+v", got[0])

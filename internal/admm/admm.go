@@ -1,13 +1,14 @@
 // Package admm searches for confidences within certified intervals that make the expected calibration error large (Emde
-// et al. 2025). The searches come from the literature, and each result is an estimate of the maximum from below. Only
-// calib.CCE, which computes the maximum exactly, is a certificate.
+// et al. 2025). The searches come from the literature, and each result is at most the true maximum. Only calib.CCE,
+// which computes the maximum exactly, is a certificate.
 //
-// NewProblem takes the intervals and the bins. Each search returns an Estimate, with the confidences that attain it:
+// NewProblem takes the intervals and the bins. Each search returns an Estimate with the confidences that attain it:
 //
-//   - Problem.ADMM: one run of the paper's Algorithm 1; Problem.Best: the best of several runs, e.g. PaperGrid().Runs;
-//   - Problem.DECE: gradient ascent on the differentiable calibration error;
-//   - Problem.Brier: the confidences with the largest Brier score;
-//   - Problem.Adaptive: an attack on bins of equal count.
+//   - Problem.ADMM does one run of the paper's Algorithm 1. Problem.Best returns the best of several runs, for example
+//     of PaperGrid().Runs.
+//   - Problem.DECE does gradient ascent on the differentiable calibration error.
+//   - Problem.Brier takes the confidences with the largest Brier score.
+//   - Problem.Adaptive attacks bins of equal count.
 //
 // A Watch receives the progress and the Residuals of a search.
 package admm
@@ -21,7 +22,7 @@ import (
 
 // These constants come from the paper (appendix G.2).
 const (
-	gradientClip   = 5   // limit for each entry of the gradient of a
+	gradientClip   = 5   // limit for the absolute value of each entry of the gradient of a
 	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
 )
 
@@ -32,8 +33,8 @@ type Problem struct {
 	bins    calib.Bins
 }
 
-// NewProblem checks its input. The argument clean [N] holds the observed confidences, or is nil if they are unknown.
-// When a search starts from them, they are clamped to their intervals.
+// NewProblem checks its input. The argument clean [N] holds the observed confidences, or is nil if they are unknown. A
+// search that starts from the observed confidences first clamps them to their intervals.
 func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Problem, error) {
 	if err := calib.CheckBounded(samples); err != nil {
 		return nil, err
@@ -68,11 +69,11 @@ func clamp(x, lo, hi float64) float64 {
 	return x
 }
 
-// Estimate is the largest calibration error that a search found. It estimates the CCE from below and certifies nothing.
+// Estimate is the largest calibration error that a search found. It is at most the true maximum and certifies nothing.
 type Estimate struct {
 	ECE         float64
 	Confidences []float64 // [N], in the intervals; their calibration error is ECE
-	Interrupted bool      // the search was stopped before its end
+	Interrupted bool      // the search was stopped early
 }
 
 // Brier returns the calibration error of the Brier confidences.
@@ -81,8 +82,8 @@ func (p *Problem) Brier() Estimate {
 	return Estimate{ECE: p.ece(z), Confidences: z}
 }
 
-// Residuals are the distances of one ADMM step to the constraints of the program, in the 1-norm and the ∞-norm. These
-// are the quantities of the paper's Figures 9 and 10 (appendix G.1).
+// Residuals are the distances between the iterate of one ADMM step and the constraints of the program, in the 1-norm
+// and the ∞-norm. The paper's Figures 9 and 10 show these quantities (appendix G.1).
 type Residuals struct {
 	Step         int
 	Rho          float64 // ρ of the step
@@ -106,8 +107,8 @@ func (r *Norms) add(d float64) {
 }
 
 // ADMM runs Algorithm 1 of Emde et al. 2025 once. It applies the alternating direction method of multipliers to the
-// mixed-integer program of eq. (6), relaxed to the augmented Lagrangian of eq. (27). The variables for each sample n
-// and bin m are the confidence z_nm and the assignment a_nm; e_nm is c_n − z_nm.
+// mixed-integer program of eq. (6), which is relaxed to the augmented Lagrangian of eq. (27). The variables for each
+// sample n and bin m are the confidence z_nm and the assignment a_nm; e_nm is c_n − z_nm.
 //
 //	L = −Σ_m |Σ_n e_nm a_nm|
 //	    + λ₁ᵀ(a − q₁) + ρ/2 ‖a − q₁‖²       q₁ in the box [0, 1]
@@ -117,15 +118,15 @@ func (r *Norms) add(d float64) {
 //	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
 //
 // A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,
-// and a gradient ascent step of size ρ on each λ. The iteration starts at a = 1/M with all λ = 0, q equal to a, and g
-// equal to the clamped z (the paper leaves this open). After each step a copy of (a, z) is projected: each sample goes
-// to the reachable bin with the largest a_nm, at z_nm clamped to the bin and the interval. The best such copy is the
-// result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
+// and a gradient ascent step of size ρ on each λ. The iteration starts at a = 1/M with all λ = 0, q₁ and q₂ equal to a,
+// and g equal to the clamped z. (The paper does not say how it starts.) After each step ADMM projects a copy of (a, z).
+// It puts each sample into the reachable bin with the largest a_nm and clamps z_nm to the bin and the interval. The
+// best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
 // The paper calls a bin out of reach if max(l, e_m) ≥ min(u, e_{m+1}), which leaves no bin for l = u. ADMM uses the
 // exact rule of Bins.Index instead.
 //
-// ADMM calls watch after each step, unless it is nil. It fills the Residuals at every residualsEvery-th step, unless
+// ADMM calls watch after each step, unless watch is nil. It fills the Residuals at every residualsEvery-th step, unless
 // residualsEvery is 0.
 func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watch func(Residuals)) Estimate {
 	s := newState(p, par)
@@ -164,7 +165,7 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 
 // state is an ADMM iterate. Arrays over (n, m) are row-major [N, M].
 //
-// q₁, q₂ and g are not kept: pullA and pullZ hold all that the next step needs.
+// The state does not keep q₁, q₂ and g, because pullA and pullZ hold everything that the next step needs.
 type state struct {
 	*Problem
 	par         Params
@@ -174,7 +175,7 @@ type state struct {
 	l1, l2, l5  []float64 // [N, M] λ₁, λ₂, λ₅
 	l3, l4      []float64 // [N]
 	pullA       []float64 // [N, M] λ₁ + λ₂ − ρ(q₁ + q₂), with the ρ of the next step
-	pullZ       []float64 // [N, M] λ₅ − ρg, likewise
+	pullZ       []float64 // [N, M] λ₅ − ρg, with the ρ of the next step
 	gap         []float64 // [M] Σ_n e_nm a_nm
 	sign        []float64 // [M] sign of gap
 	square      float64   // ‖λ₂/ρ + a − ½‖²
@@ -201,7 +202,7 @@ func newState(p *Problem, par Params) *state {
 	}
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
-	s.reach = 0.5 // the value for a binary a; with q₂ = a = 1/M and small M, a would stay near ½
+	s.reach = 0.5 // the value for a binary a; the value for q₂ = a = 1/M would keep a near ½ if M is small
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]
 		s.first[i], s.last[i] = int32(p.bins.Index(v.Lower)), int32(p.bins.Index(v.Upper))

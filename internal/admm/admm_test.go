@@ -32,8 +32,8 @@ func mustBins(t testing.TB, m int) calib.Bins {
 	return b
 }
 
-// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and
-// with ends on edges and on the floats beside them.
+// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and with ends on edges and on the floats next
+// to them.
 func randomSamples(r *rand.Rand, b calib.Bins, n int) []calib.Bounded {
 	kind := r.IntN(3)
 	end := func() float64 {
@@ -218,8 +218,9 @@ func (s *reference) step() {
 	s.rho = math.Min(s.top, s.rho*s.growth)
 }
 
-// The fused iteration takes the same steps as Algorithm 1 written out. Sooner or later rounding decides the sign of
-// some gap or the side of some clamp, and then the sequences differ. So the test compares only the first steps.
+// The optimised iteration takes the same steps as a direct implementation of Algorithm 1. Sooner or later rounding
+// decides the sign of some gap or the side of some clamp, and then the two sequences differ. So the test compares only
+// the first steps.
 func TestADMMFollowsAlgorithm1(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 10))
 	for _, tt := range []struct {
@@ -261,8 +262,8 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 	}
 }
 
-// Confidences in the intervals attain every estimate, and no estimate is above the exact value. The projected copy is
-// feasible at every step.
+// Confidences in the intervals attain every estimate, and no estimate is above the exact value. The projected copy of
+// every step lies in the intervals.
 func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	rounds := 40
@@ -315,11 +316,11 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	}
 }
 
-// With slow steps for the assignment, ADMM converges on predictions like those of a certified classifier. The
-// constraints are met in the limit, and the relaxed error approaches the projected error. (With α_a = 0.01 or 0.1, the
-// rates of the paper's grid, it does not converge: at ρ = 10 the quadratic terms have curvature ρ(2 + M + bins out of
-// reach), and the gradient step overshoots. That the estimate is near the exact value is an observation, not a
-// theorem.)
+// With a small learning rate for the assignment, ADMM converges on predictions that resemble those of a certified
+// classifier. The constraints are met in the limit, and the relaxed error approaches the projected error. (With the
+// rates of the paper's grid, α_a = 0.01 or 0.1, it does not converge. At ρ = 10 the quadratic terms have curvature ρ(2
+// + M + bins out of reach), so the gradient step overshoots. No theorem says that the estimate is near the exact value.
+// The test only observes it.)
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")
@@ -359,7 +360,7 @@ func TestADMMConverges(t *testing.T) {
 	}
 }
 
-// The test computes the residuals of points by hand.
+// The expected residuals are computed by hand.
 func TestResiduals(t *testing.T) {
 	samples := []calib.Bounded{{Lower: 0.2, Upper: 0.4, Correct: true}, {Lower: 0.6, Upper: 0.7}}
 	s := newState(mustProblem(t, samples, nil, mustBins(t, 2)), Params{Start: FromBrier})

@@ -10,26 +10,26 @@ import (
 const DECESteps = 1000
 
 // The temperature falls from 0.01 to 10⁻⁶ (appendix M.2), by the same factor at every step. The paper found that the
-// rate and the schedule have no effect, and it names neither: they are our choice.
+// learning rate and the schedule have no effect. It states neither, so the values here are our choice.
 const (
 	firstTau    = 0.01
 	lastTau     = 1e-6
 	ascentRate  = 0.01 // default rate at the start; it falls to 0 along a half cosine
-	ascentClip  = 1    // limit for each entry of the gradient of N·dECE
-	softmaxTail = 40   // bins with less than e⁻⁴⁰ of the weight count 0
+	ascentClip  = 1    // limit for the absolute value of each entry of the gradient of N·dECE
+	softmaxTail = 40   // bins with less than e⁻⁴⁰ of the largest weight count as 0
 )
 
-// DECE runs gradient ascent on the differentiable calibration error of Bohdal et al. 2023, as simplified in Emde et al.
-// 2025, appendix M (eq. 34). Soft bins replace the hard bins:
+// DECE runs gradient ascent on the differentiable calibration error of Bohdal et al. 2023, in the simplified form of
+// Emde et al. 2025, appendix M (eq. 34). Soft bins replace the hard bins:
 //
 //	dECE = (1/N) Σ_m |Σ_n s_nm (c_n − z_n)|,
 //	s_n = softmax((w z_n + b)/τ), w_m = m, b_m = −Σ_{k<m} β_k,
 //
 // where β are the inner edges. As τ → 0 the dECE becomes the ECE. After each step, z is clamped to its interval. Like
 // ADMM, DECE keeps the best hard calibration error that it saw, so the result is never below the start. It runs from
-// all starts of par in parallel and returns the best run; the first one wins a tie. Without a start it fails with
-// NoStartError. The Residuals that w receives have Step, SoftECE (the dECE at the τ of the step) and ProjectedECE. Each
-// start is one run, and the random starts come last.
+// all starts of par in parallel and returns the best run, or the first of several equally good runs. If there is no
+// start, it returns a NoStartError. The Residuals that w receives have Step, SoftECE (the dECE at the τ of the step)
+// and ProjectedECE. Each start is one run, and the random starts come last.
 func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, error) {
 	starts := par.StartsFrom(p.clean != nil)
 	if len(starts)+par.Random == 0 {
@@ -83,7 +83,8 @@ func (p *Problem) ascend(ctx context.Context, z []float64, par DECEParams, run i
 	return Estimate{ECE: top, Confidences: bestZ, Interrupted: interrupted}
 }
 
-// softBins holds soft assignments s_nm. It keeps them for the bins first[n] ≤ m < end[n], where the weight matters.
+// softBins holds soft assignments s_nm. It keeps s_nm for the bins first[n] ≤ m < end[n], whose weight is not
+// negligible.
 type softBins struct {
 	p          *Problem
 	weight     []float64 // [N, M]

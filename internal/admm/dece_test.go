@@ -101,7 +101,7 @@ func TestDECEGradient(t *testing.T) {
 	}
 }
 
-// As τ → 0 the dECE becomes the ECE (in the paper: within 10⁻⁶ at τ = 10⁻⁶).
+// As τ → 0 the dECE becomes the ECE (the paper reports a difference below 10⁻⁶ at τ = 10⁻⁶).
 func TestDECEBecomesECE(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 22))
 	samples, clean := certified(r, 500)

@@ -15,7 +15,7 @@ var attacked = []calib.Bounded{
 	{Lower: 0.5, Upper: 0.65, Correct: false},
 }
 
-// newProblem returns the problem of finding their largest calibration error with ten bins.
+// newProblem returns the problem of finding the largest calibration error of attacked with ten bins.
 func newProblem(clean []float64) *admm.Problem {
 	bins, err := calib.NewBins(10)
 	if err != nil {
@@ -28,7 +28,8 @@ func newProblem(clean []float64) *admm.Problem {
 	return problem
 }
 
-// The searches find confidences that an adversary could reach: they estimate the exact value of calib.CCE from below.
+// The searches find confidences that an adversary could cause. So their values are at most the exact value of
+// calib.CCE.
 func ExampleProblem() {
 	bins, err := calib.NewBins(10)
 	if err != nil {
@@ -45,14 +46,14 @@ func ExampleProblem() {
 	// Output: Brier confidences 0.1833, ADMM 0.4333, exact 0.4333
 }
 
-// The confidences furthest from the truth are 0.6, 0.7 and 0.65: the first and the last share a bin.
+// The confidences furthest from the truth are 0.6, 0.7 and 0.65. The first and the last of these share a bin.
 func ExampleProblem_Brier() {
 	e := newProblem(nil).Brier()
 	fmt.Printf("%.4f by %v\n", e.ECE, e.Confidences)
 	// Output: 0.1833 by [0.6 0.7 0.65]
 }
 
-// The example does one run of Algorithm 1 and looks at the residuals of its last step.
+// The example does one run of Algorithm 1 and prints the number of its last step from the residuals.
 func ExampleProblem_ADMM() {
 	problem := newProblem([]float64{0.8, 0.75, 0.6})
 	var last admm.Residuals
@@ -102,7 +103,7 @@ func ExamplePaperGrid() {
 	// Output: 16 8
 }
 
-// In a custom grid, empty lists take the paper's values.
+// In a custom grid, an empty list stands for the paper's values.
 func ExampleParamGrid() {
 	g := admm.ParamGrid{Starts: []admm.Start{admm.FromBrier}, RatesZ: []float64{0.001}, Steps: 100}
 	runs := g.Runs(true)
@@ -110,7 +111,7 @@ func ExampleParamGrid() {
 	// Output: 4 brier 0.001 100
 }
 
-// A search that starts from clean confidences needs them.
+// A search that starts from the clean confidences fails if they are unknown.
 func ExampleNoStartError() {
 	_, err := newProblem(nil).DECE(context.Background(), admm.DECEParams{Starts: []admm.Start{admm.FromClean}}, admm.Watch{})
 	fmt.Println(err)

@@ -36,8 +36,8 @@ type Params struct {
 	RateA  float64 // learning rate of the assignment, α_a
 	Growth float64 // factor on every ρ after each step, at least 1
 	Steps  int
-	Rho    float64 // every ρ at the start; 0: 0.01 (appendix G.2)
-	MaxRho float64 // largest ρ; 0: 10 ("we stop increasing ρ at 10")
+	Rho    float64 // initial value of every ρ; 0 means 0.01 (appendix G.2)
+	MaxRho float64 // largest ρ; 0 means 10 ("we stop increasing ρ at 10")
 }
 
 func (p Params) complete() Params {
@@ -45,7 +45,7 @@ func (p Params) complete() Params {
 	return p
 }
 
-// ParamGrid is a set of runs of ADMM: every combination of the values in its lists. Empty lists and zeros take the
+// ParamGrid is a set of runs of ADMM: every combination of the values in its lists. Empty lists and zeros stand for the
 // paper's values.
 type ParamGrid struct {
 	Starts      []Start
@@ -81,14 +81,14 @@ func (g ParamGrid) Runs(haveClean bool) []Params {
 	return runs
 }
 
-// DECEParams holds the settings of DECE. Empty lists and zeros take the defaults.
+// DECEParams holds the settings of DECE. Empty lists and zeros stand for the defaults.
 type DECEParams struct {
 	Starts []Start // default: Brier, and clean if the clean confidences are known
 	// Random is the number of additional starts, drawn uniformly from the intervals. Seed and k ≥ 0 determine the k-th
-	// of them.
+	// additional start.
 	Random int
 	Seed   uint64
-	Rate   float64 // learning rate at the start; default 0.01; it falls to 0 along a half cosine
+	Rate   float64 // learning rate at the start, from which it falls to 0 along a half cosine; default 0.01
 	Steps  int     // steps from each start; default DECESteps
 }
 

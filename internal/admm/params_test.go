@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Runs returns every combination, in the order of the lists. Empty lists take the paper's values.
+// Runs returns every combination, in the order of the lists. Empty lists stand for the paper's values.
 func TestParamGrid(t *testing.T) {
 	g := ParamGrid{
 		Starts: []Start{FromBrier, FromClean}, RatesZ: []float64{1, 2}, RatesA: []float64{3}, Growths: []float64{4, 5},
@@ -50,8 +50,8 @@ func TestStartNames(t *testing.T) {
 	}
 }
 
-// Starts, rate and steps take effect as the definition of the ascent says, and random starts lie within the intervals.
-// The trace has every second step of each run, with the soft error of that step.
+// DECE uses the starts, the rate and the steps as the definition of the ascent says. Random starts lie within the
+// intervals. The trace has every second step of each run, with the soft error of that step.
 func TestDECEHasItsSettings(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 41))
 	samples, clean := certified(r, 40)
@@ -85,7 +85,7 @@ func TestDECEHasItsSettings(t *testing.T) {
 				t.Errorf("run %d: %+v, by definition %v", run, r, want[r.Step-1])
 			}
 		}
-		// The ascent by hand runs again, for an even number of steps of the same schedule.
+		// The test runs its own ascent again, for an even number of steps of the same schedule.
 		z20 := slices.Clone(z)
 		partly(p, z20, 20, 21, 0.03)
 		gap := make([]float64, 9)
@@ -135,7 +135,7 @@ func TestDECEWithoutAStart(t *testing.T) {
 	}
 }
 
-// Best reports for each run the same steps as ADMM, and none without a Trace.
+// Best reports the same steps as ADMM for each run. Without a Trace it reports no steps.
 func TestBestTraces(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 43)), 30)
 	p := mustProblem(t, samples, clean, mustBins(t, 4))
@@ -163,7 +163,8 @@ func TestBestTraces(t *testing.T) {
 	}
 }
 
-// Among equal runs the first wins, in whatever order the runs end. A stopped run marks the result.
+// Among equal runs bestRun returns the first, in whatever order the runs end. If any run was stopped, the result is
+// marked as interrupted.
 func TestBestRunIsTheFirstOfEquals(t *testing.T) {
 	eces := []float64{0.25, 0.5, 0.5, 0.125}
 	got := bestRun(len(eces), func(run int) Estimate {

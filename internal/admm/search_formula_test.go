@@ -113,8 +113,8 @@ func TestDECEWithoutCleanConfidences(t *testing.T) {
 	}
 }
 
-// projectByHand computes the projected copy: each sample goes to the first of the reachable bins with the largest a, at
-// z clamped to the bin and the interval.
+// projectByHand computes the projected copy. It puts each sample into the first of the reachable bins with the largest
+// a, and clamps z to the bin and the interval.
 func projectByHand(s *state) []float64 {
 	out := make([]float64, s.n)
 	for n, v := range s.samples {
@@ -193,7 +193,7 @@ func TestADMMReportsItsSteps(t *testing.T) {
 	}
 }
 
-// The best of a grid is the best of its runs. The first run wins a tie.
+// Best returns the best run of the grid, or the first of several equally good runs.
 func TestBestIsTheBestRun(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 34)), 80)
 	p := mustProblem(t, samples, clean, mustBins(t, 10))
@@ -255,7 +255,7 @@ func TestNoGapHasNoSign(t *testing.T) {
 	}
 }
 
-// The grid is that of Emde et al. 2025, appendix I.1.
+// PaperGrid has the runs of Emde et al. 2025, appendix I.1.
 func TestGridIsThePapers(t *testing.T) {
 	seen := map[Params]int{}
 	for _, par := range PaperGrid().Runs(true) {

@@ -1,24 +1,24 @@
 // Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. Every
-// number that a certificate rests on is an enclosure (Span), or lies on the safe side of an enclosure.
+// number that a certificate uses is an enclosure (Span), or lies on the safe side of an enclosure.
 //
-//   - LowerBound, UpperBound: the one-sided Clopper–Pearson bounds on the success probability; LowerSpan encloses the
-//     exact bound.
-//   - Tail: P(Bin(n, p) ≥ k). LogTerm: ln P(Bin(n, p) = k).
-//   - FailureQuantile: the number of n certificates that may be wrong.
-//   - McNemar: the exact test of whether one of two classifiers is right more often.
+//   - LowerBound and UpperBound are the one-sided Clopper–Pearson bounds on the success probability. LowerSpan encloses
+//     the exact lower bound.
+//   - Tail encloses P(Bin(n, p) ≥ k). LogTerm computes ln P(Bin(n, p) = k).
+//   - FailureQuantile bounds how many of n certificates are wrong.
+//   - McNemar is the exact test of whether one of two classifiers is right more often.
 package binomial
 
 import "math"
 
-// unit is the unit round-off of float64. Error bounds below are multiples of it.
+// unit is the unit round-off of float64. The error bounds in this package are multiples of unit.
 const unit = 0x1p-53
 
 // Span encloses a number: Lower ≤ value ≤ Upper, despite rounding.
 type Span struct{ Lower, Upper float64 }
 
-// stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, to within 4·unit (absolute). For n ≤ 15 it comes from the
-// factorial. For larger n it comes from the series of DLMF 5.11.1, whose first omitted term bounds the error
-// (5.11(ii)): 691/(360360·16¹¹) < 2·unit.
+// stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, to within 4·unit (absolute). For n ≤ 15 the value comes from
+// the factorial. For larger n it comes from the series of DLMF 5.11.1. The first omitted term of the series bounds the
+// error (5.11(ii)): 691/(360360·16¹¹) < 2·unit.
 func stirlingError(n int64) float64 {
 	if n < int64(len(stirlingTable)) {
 		return stirlingTable[n]
@@ -50,9 +50,10 @@ var stirlingTable = [16]float64{
 }
 
 // deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0. D is the exponent of the saddle-point form of a Poisson or
-// binomial term. Its absolute error is at most 9·unit·(|x−m| + D). The reason: v = (x−m)/m has relative error 2·unit,
-// and D has derivative m·log1p(v) in v. log1p (within 2·unit), the product, the difference and the last product each
-// cost a few units of m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|.
+// binomial term. Its absolute error is at most 9·unit·(|x−m| + D), for the following reasons. v = (x−m)/m has relative
+// error 2·unit, and D has derivative m·log1p(v) in v. Four further roundings each add an error of a few units of
+// m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|. They occur in log1p (within 2·unit), the product, the difference and
+// the last product.
 func deviance(x, m float64) float64 {
 	if x == 0 {
 		return m
@@ -83,7 +84,7 @@ func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 }
 
 // powerLog returns ln (1−p)ᴺ, with q = 1−p, to within 6·unit relative. It uses the smaller of p and q, because the
-// larger has a rounding error of up to unit.
+// larger of the two has a rounding error of up to unit.
 func powerLog(N, p, q float64) float64 {
 	if p < 0.5 {
 		return N * math.Log1p(-p)
@@ -123,9 +124,10 @@ func Tail(n, k int64, p float64) Span {
 //	α_{m+1} = (a+m−1)(a+b+m−1) m(b−m) p²/(a+2m−1)²
 //	β_{m+1} = m + m(b−m)p/(a+2m−1) + (a+m)(λ+1+m(1+q))/(a+2m+1)
 //
-// b is an integer, so all α and β are positive until α_{b+1} = 0 ends the fraction, and successive convergents enclose
-// the value. Each step adds only positive numbers, so J steps leave a relative error of 32J·unit. The caller computes λ
-// by one FMA from p or q, whichever is exact. The other number may have a relative error of one unit.
+// b is an integer, so all α and β are positive until α_{b+1} = 0 ends the fraction. Therefore successive convergents
+// enclose the value. Each step adds only positive numbers, so J steps leave a relative error of 32J·unit. One of p and
+// q is exact, and the caller computes λ from this number by one FMA. The other number may have a relative error of one
+// unit.
 func upperSum(n, k int64, p, q, lambda float64) Span {
 	a, b := float64(k), float64(n-k+1)
 	lambda = math.Max(0, lambda)
@@ -162,7 +164,7 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
-		// Below the normal numbers, only the upper end is valid.
+		// The result would be below the normal numbers, where only the upper end is valid.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// exactTail returns P(Bin(n, p) ≥ k) for the exact value of the float64 p.
+// exactTail returns the exact value of P(Bin(n, p) ≥ k) for the float64 p.
 func exactTail(n, k int64, p float64) *big.Rat {
 	P := new(big.Rat).SetFloat64(p)
 	Q := new(big.Rat).Sub(big.NewRat(1, 1), P)
@@ -48,7 +48,7 @@ func TestBinomialTailEnclosesExactValue(t *testing.T) {
 	}
 }
 
-// The oracle is the same sum in 160-bit floats. A recurrence makes its terms.
+// The oracle computes the same sum in 160-bit floats, with terms from a recurrence.
 func TestBinomialTailLarge(t *testing.T) {
 	const prec = 160
 	f := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }
@@ -58,13 +58,13 @@ func TestBinomialTailLarge(t *testing.T) {
 	}{
 		{100000, 93642, 0.934}, {20000, 19998, 0.9998}, {20000, 10150, 0.5}, {20000, 3, 1e-5},
 		{20000, 4000, 0.21}, {5000, 4999, 0.9985}, {30000, 100, 0.001},
-		// k is below the mean, and 1−p has lost most digits of p: λ must come from p.
+		// k is below the mean, and 1−p has lost most digits of p, so λ must come from p.
 		{100000, 4, 6.68e-5}, {1000000, 30, 4.1234567891e-5}, {1000000, 7, 1.2345678912e-5},
 	} {
 		// p and 1−p are exact numbers here. Tail rounds 1−p, and its bound covers this rounding.
 		p := f(c.p)
 		q := new(big.Float).SetPrec(prec).Sub(f(1), p)
-		// The walk starts at j = 0, where term(0) = qⁿ comes from squaring.
+		// The recurrence starts at j = 0, where term(0) = qⁿ comes from repeated squaring.
 		term, square := f(1), new(big.Float).SetPrec(prec).Set(q)
 		for e := c.n; e > 0; e >>= 1 {
 			if e&1 == 1 {
@@ -118,8 +118,8 @@ func bigLog(x *big.Float) *big.Float {
 	return ln2.Mul(ln2, new(big.Float).SetInt64(int64(e))).Add(ln2, log(m))
 }
 
-// TestStirlingTable computes ln n! − (n+½)ln n + n − ½ln 2π to 50 digits. It compares the table up to n = 15 and the
-// series from n = 16.
+// TestStirlingTable computes ln n! − (n+½)ln n + n − ½ln 2π to 50 digits. It compares these values with the table up to
+// n = 15 and with the series from n = 16.
 func TestStirlingTable(t *testing.T) {
 	const prec = 200
 	// π has 60 digits here (OEIS A000796).
@@ -143,8 +143,8 @@ func TestStirlingTable(t *testing.T) {
 	}
 }
 
-// exactLogTerm returns ln P(Bin(n, p) = k) and the error bound that LogTerm documents, both from 200-bit logarithms of
-// the exact p and 1−p.
+// exactLogTerm returns ln P(Bin(n, p) = k) and the error bound that LogTerm documents. It computes both from 200-bit
+// logarithms of the exact p and 1−p.
 func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	f := func(x float64) *big.Float { return new(big.Float).SetPrec(200).SetFloat64(x) }
 	mul := func(x, y *big.Float) *big.Float { return new(big.Float).SetPrec(200).Mul(x, y) }
@@ -166,8 +166,8 @@ func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	return logp, unit * (24*math.Abs(off) + 24*d - 4*logp + 64)
 }
 
-// The error is within the bound, and the bound is the documented one. A smaller bound would lack a proof, and a larger
-// bound would widen every certificate's tail.
+// The error of LogTerm is within the bound that LogTerm returns, and this bound is the documented one. A smaller bound
+// would have no proof, and a larger bound would widen the tail of every certificate.
 func TestLogTermBound(t *testing.T) {
 	for _, n := range []int64{1, 2, 7, 30, 300, 20000} {
 		for _, p := range []float64{1e-300, 1e-17, 1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9, 1 - unit} {
@@ -188,8 +188,8 @@ func TestLogTermBound(t *testing.T) {
 	}
 }
 
-// Where the continued fraction ends after b = n−k+1 steps, the relative width of the enclosure is 4(e + (32b+16)·unit).
-// The ends are rounded by a few units, which cancels in the mean.
+// If the continued fraction ends after b = n−k+1 steps, the relative width of the enclosure is 4(e + (32b+16)·unit),
+// where e is the error bound of LogTerm. The ends are rounded by a few units. These errors cancel in the mean over n.
 func TestTailWidth(t *testing.T) {
 	for _, b := range []int64{1, 2, 5, 8} {
 		first, last := 20*b, 220*b
@@ -207,7 +207,7 @@ func TestTailWidth(t *testing.T) {
 	}
 }
 
-// Where pⁿ < e⁻⁷⁰⁰, the upper end is 2e⁻⁷⁰⁰.
+// If pⁿ < e⁻⁷⁰⁰, the upper end is 2e⁻⁷⁰⁰.
 func TestTailBelowNormalNumbers(t *testing.T) {
 	for _, n := range []int64{2, 50, 1000} {
 		for _, logp := range []float64{-700.1, -720, -800, -1400} {
@@ -295,7 +295,7 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The bound α^(1/n) is so close to 1 that no float64 below 1 can be proved to lie above it.
+// The bound α^(1/n) is so close to 1 that Tail cannot prove for any float64 below 1 that it lies above the bound.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {
 		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {
@@ -333,7 +333,7 @@ func BenchmarkLowerBound(b *testing.B) {
 	}
 }
 
-// The tail at the bound is proved to be at most α: the upper end of its enclosure is at most α, not only the lower end.
+// The tail at the bound is proved to be at most α, because the upper end of its enclosure is at most α.
 func TestLowerBoundIsProved(t *testing.T) {
 	const steps = 60
 	for _, alpha := range []float64{1e-10, 1e-4, 0.001, 0.01, 0.05, 0.5, 0.9} {

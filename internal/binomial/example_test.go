@@ -27,7 +27,7 @@ func ExampleLogTerm() {
 	// true true
 }
 
-// If all of n votes are for one class, the bound is α^(1/n).
+// If all n votes are for one class, the bound is α^(1/n).
 func ExampleLowerBound() {
 	bound := binomial.LowerBound(100, 100, 0.001)
 	fmt.Printf("%.6f %.6f\n", bound, math.Pow(0.001, 1.0/100))
@@ -40,7 +40,7 @@ func ExampleUpperBound() {
 	// Output: 0.009936
 }
 
-// The Clopper–Pearson bound lies between the two ends; the lower end is the safe one.
+// The Clopper–Pearson bound lies between the two ends. A certificate uses the lower end.
 func ExampleLowerSpan() {
 	s := binomial.LowerSpan(990, 1000, 0.001)
 	fmt.Printf("%.6f, relative width below 1e-9: %v\n", s.Lower, s.Upper-s.Lower < 1e-9*s.Lower)
@@ -61,8 +61,8 @@ func ExampleFailureQuantile() {
 	// Output: 5
 }
 
-// A model is quantised. One image that it classified correctly is wrong now, and nine images that were wrong are right
-// now: p = 2·(1 + 10)/2¹⁰.
+// A model is quantised. It now classifies one image wrongly that it classified correctly before, and nine images
+// correctly that it classified wrongly before. So p = 2·(1 + 10)/2¹⁰.
 func ExampleMcNemar() {
 	fmt.Printf("%.5f\n", binomial.McNemar(1, 9))
 	// Output: 0.02148

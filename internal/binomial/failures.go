@@ -5,10 +5,10 @@ import "fmt"
 // FailureQuantile returns the smallest k with P(Bin(n, α) > k) ≤ δ. If n certificates fail independently, each with
 // probability at most alpha, then with probability at least 1 − delta at most k of them are wrong.
 //
-// If the failures are independent and have probabilities p_i ≤ α, their number is stochastically below Bin(n, α)
-// (couple each with a Bernoulli(α) variable above it). n must count every example for which a certificate was
-// attempted. A count that omits bad results selects by the outcome, and then there can be more failures than Bin(n, α)
-// predicts.
+// If the failures are independent and have probabilities p_i ≤ α, their number is stochastically at most Bin(n, α). The
+// proof couples each failure with a Bernoulli(α) variable that is at least as large. n must count every example for
+// which a certificate was attempted. If n omits examples because of their results, there can be more failures than
+// Bin(n, α) predicts.
 //
 // The computed tail is proved to be no smaller than the true tail, so k is never too small. It can be one too large if
 // the tail equals δ to within rounding.
@@ -21,7 +21,7 @@ func FailureQuantile(n int64, alpha, delta float64) (int64, error) {
 	case !(delta > 0 && delta < 1):
 		return 0, fmt.Errorf("delta %v is outside (0, 1)", delta)
 	}
-	// P(X > n) = 0 ≤ δ, so k = n is valid. Only a checked k replaces this value.
+	// P(X > n) = 0 ≤ δ, so k = n is valid. Only a smaller k that passes the check replaces it.
 	low, high := int64(-1), n
 	for high-low > 1 {
 		k := low + (high-low)/2

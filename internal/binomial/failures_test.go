@@ -45,8 +45,8 @@ func TestFailureQuantile(t *testing.T) {
 	}
 }
 
-// P(Bin(1, ½) > 0) is exactly ½, and P(Bin(2, ½) > 1) is exactly ¼. A tail equal to δ suffices, and rounding may only
-// move k up.
+// P(Bin(1, ½) > 0) is exactly ½, and P(Bin(2, ½) > 1) is exactly ¼. A k whose tail equals δ is small enough, and
+// rounding may only increase k.
 func TestFailureQuantileAtTheLimit(t *testing.T) {
 	for _, tt := range []struct {
 		n     int64
@@ -61,7 +61,8 @@ func TestFailureQuantileAtTheLimit(t *testing.T) {
 }
 
 func TestFailureQuantileLarge(t *testing.T) {
-	// The mean is 10⁴ and the standard deviation 100: the 0.95 quantile is 1.645 standard deviations above the mean.
+	// The mean is 10⁴, and the standard deviation is 100. The 0.95 quantile is about 1.645 standard deviations above
+	// the mean.
 	k, err := FailureQuantile(10_000_000, 0.001, 0.05)
 	if err != nil || k < 10160 || k > 10170 {
 		t.Errorf("%d, %v", k, err)

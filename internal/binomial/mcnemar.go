@@ -3,13 +3,14 @@ package binomial
 import "math"
 
 // McNemar returns the two-sided p-value of McNemar's exact test. Two classifiers answer the same questions. lost counts
-// the questions that the first answers rightly and the second wrongly, and gained counts the reverse. If the pairs are
-// independent and a change goes either way with probability ½, gained follows Bin(lost + gained, ½), and
+// the questions that the first answers rightly and the second wrongly, and gained counts the reverse. Under the null
+// hypothesis, the questions are independent and a change goes either way with probability ½. Then gained follows
+// Bin(lost + gained, ½), and
 //
 //	p = min(1, 2·P(Bin(lost+gained, ½) ≥ max(lost, gained))).
 //
-// Pairs without a change do not count (McNemar 1947; the exact form conditions on the number of changes). The result is
-// rounded up.
+// Questions without a change do not count (McNemar 1947; the exact form conditions on the number of changes). The
+// result is rounded up.
 func McNemar(lost, gained int64) float64 {
 	n := lost + gained
 	if n == 0 {

@@ -18,7 +18,7 @@ func TestAuditCoverage(t *testing.T) {
 	}
 }
 
-// TestAuditAtom measures both Nadaraya–Watson bounds on 10⁶ equal scores, cross-fitted as in the command.
+// TestAuditAtom measures both Nadaraya–Watson bounds on 10⁶ equal scores, with the cross-fitting of the command.
 func TestAuditAtom(t *testing.T) {
 	const n, trials, delta, truth = 1_000_000, 200, 0.001, 0.2
 	printed, repaired := 0, 0

@@ -7,13 +7,14 @@ import "math"
 //
 //	BB(n, δ, v) = √(2 v ln(3/δ)/n) + 3·width·ln(3/δ)/n
 //
-// where v is the 1/n variance (Audibert, Munos & Szepesvári 2009, Theorem 1; Mnih, Szepesvári & Audibert 2008).
+// where v is the empirical variance with divisor n (Audibert, Munos & Szepesvári 2009, Theorem 1; Mnih, Szepesvári &
+// Audibert 2008).
 func bernstein(n int, delta, variance, width float64) float64 {
 	l := math.Log(3/delta) / float64(n)
 	return math.Sqrt(2*variance*l) + 3*width*l
 }
 
-// moments accumulates a mean and a 1/n variance by Welford's recurrence.
+// moments accumulates a mean and a variance with divisor n by Welford's recurrence.
 type moments struct {
 	n        int
 	mean, m2 float64
@@ -29,6 +30,6 @@ func (m *moments) add(x float64) {
 func (m *moments) variance() float64 { return m.m2 / float64(m.n) }
 
 // meanRoundoff returns a bound on the rounding error of the sum of two terms: a mean of up to n numbers in [0, 1], and
-// its Bernstein radius. Each step of the recurrence adds at most one unit of 2⁻⁵³ to the mean, and the radius grows by
-// no more than three times the relative error of the variance.
+// its Bernstein radius. Each step of the recurrence changes the mean by an error of at most 2⁻⁵³. The radius grows by
+// at most three times the relative error of the variance.
 func meanRoundoff(n int) float64 { return 4 * float64(n) * 0x1p-53 }

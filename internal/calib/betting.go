@@ -8,29 +8,30 @@ import (
 // MeanInterval is a confidence interval at level 1−α for the mean of n independent, identically distributed x(i) ∈ [0,
 // 1] (Waudby-Smith & Ramdas 2024, "hedged capital", for a fixed n).
 //
-// If the mean is m, Π(1 ± λ_i(x_i − m)) has expectation 1 for every λ_i that is fixed from examples of earlier bets, so
-// it reaches 2/α with probability ≤ α/2 (Markov). The interval holds every m at which neither product reaches 2/α; both
-// products are monotone in m. λ_i = √(2 ln(2/α)/(n σ̂²)), the best choice for a known variance. It is limited to
-// mostStake/m (or /(1−m)), so that no factor is below 1 − mostStake.
+// Suppose that the mean is m and that each λ_i depends only on the examples of earlier bets. Then each of the two
+// products Π(1 + λ_i(x_i − m)) and Π(1 − λ_i(x_i − m)) has expectation 1, so it reaches 2/α with probability ≤ α/2
+// (Markov). The interval contains every m at which neither product reaches 2/α. Both products are monotone in m. λ_i is
+// √(2 ln(2/α)/(n σ̂²)), the best choice if σ̂² is the known variance. The limit for λ_i is mostStake/m in the first
+// product and mostStake/(1−m) in the second, so that no factor is below 1 − mostStake.
 //
-// Each example joins a round at random (by the seed, never by its place in the file): half of them join the last round,
-// a quarter join the round before it, and so on. For a round, σ̂² is the variance of the earlier rounds. λ is constant
-// within a round, so a histogram holds the examples of the round: each example is split between the two ends of its
-// cell. As ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm smaller and the interval larger, by at most a
-// relative 1/cells.
+// The seed deals the examples to rounds at random: about half of them join the last round, a quarter join the round
+// before it, and so on. For a round, σ̂² is the variance of the examples in the earlier rounds. λ is constant within a
+// round, so a histogram of the round's examples is enough. Each example is split between the two ends of its histogram
+// cell. As ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm smaller and the interval larger. The relative
+// change is at most 1/bettingCells.
 func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
 	stakes := rounds.stakes(n, logTarget)
-	// The capital decreases as m grows: every m below the root is refuted.
+	// The capital decreases as m grows, so every m below the root is refuted.
 	low = bisect(func(m float64) bool { return rounds.logCapital(stakes, m, false) >= logTarget })
 	high = 1 - bisect(func(m float64) bool { return rounds.logCapital(stakes, m, true) >= logTarget })
 	return low, high
 }
 
 // MeanPValue returns a two-sided p-value of the hypothesis that m is the mean of n independent, identically distributed
-// x(i) ∈ [0, 1], where 0 < m < 1. It plays the bets of MeanInterval at level 1−α: under the hypothesis both products
-// have expectation 1, so the larger reaches 2/p with probability at most p (Markov).
+// x(i) ∈ [0, 1], where 0 < m < 1. It makes the same bets as MeanInterval at level 1−α. Under the hypothesis both
+// products have expectation 1, so the larger product reaches 2/p with probability at most p (Markov).
 func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) float64 {
 	rounds := dealRounds(n, x, seed)
 	stakes := rounds.stakes(n, math.Log(2/alpha))
@@ -76,7 +77,7 @@ func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
 	return rounds
 }
 
-// stakes returns λ for each round, before the limit.
+// stakes returns λ for each round, before mostStake limits it.
 func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	// Start with one example at ½ with variance ¼, so that the variance is never 0.
 	count, sum, squares := 1.0, 0.5, 0.5

@@ -12,9 +12,9 @@ type LowerBound struct {
 // BettingLower returns a lower bound on the calibration error and needs no assumption: CE ≥ Value with probability ≥
 // 1−δ.
 //
-// The pairs come in an order that does not depend on the data. A function σ of the score, |σ| ≤ 1, is fixed from the
-// earlier pairs. It guesses the sign of s − η(s) for the next pair. Then X = σ(s)(s−y) ≥ −1 has, given the past, the
-// mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
+// The pairs come in an order that does not depend on the data. The function σ of the score has |σ| ≤ 1 and depends only
+// on the earlier pairs. It guesses the sign of s − η(s) for the next pair. Given the earlier pairs, X = σ(s)(s−y) ≥ −1
+// has the mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
 //
 //	M(m) = Π (1 + λ(X_i − m)),  0 ≤ λ ≤ ½,
 //
@@ -23,15 +23,16 @@ type LowerBound struct {
 // probability ≤ δ. The average decreases in m, and the bound is the largest m where it reaches 1/δ, or 0 if there is
 // none.
 //
-// σ uses 1, 2, 4, … or 128 bins of equal width: σ = 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier
-// pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j. Each value is near the best λ for an X of standard deviation
-// 2^−j.
+// σ is constant in each of 1, 2, 4, … or 128 bins of equal width. In a bin, σ is 2z clipped to [−1, 1], where z =
+// Σ(s−y)/√count over the earlier pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is
+// near the best λ for an X of standard deviation 2^−j.
 //
-// Two savings reduce this to one pass. First, σ changes only at the start of an epoch. Epochs grow with the number of
-// earlier pairs, the seed deals the pairs to epochs at random, and the order within an epoch does not matter. Second,
-// only the count and the mean of s are kept for each epoch, bin and label. All s−y of these pairs lie in an interval of
-// length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So its sum can only fall if the pairs move to the ends of the
-// interval and keep their mean. The same argument moves the pairs to a grid of X that all bins share.
+// Two simplifications reduce the computation to one pass. First, σ changes only at the start of an epoch, so the order
+// of the pairs within an epoch does not matter. The seed deals the pairs to epochs at random. Later epochs hold more
+// pairs. Second, the code keeps only the count and the mean of s for each epoch, bin and label. All s−y of these pairs
+// lie in an interval of length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So the sum of these logarithms can only
+// fall if the pairs move to the ends of the interval and keep their mean. The same argument moves the pairs to a grid
+// of X that all bins share.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -40,14 +41,14 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	bets := placeBets(epochs)
 	lambdas := betSizes(s.N(), delta)
 	// Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤ ln 2 are off by at most n·2⁻⁴⁰. The derivative
-	// of a logarithm in X is λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)), which is bounded for every m tried below.
+	// of ln(1+λ(X−m)) in X is λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)), which is bounded for every m tried below.
 	target := math.Log(1/delta) + 1e-9
 	reached := func(m float64) bool { return logWealth(bets, lambdas, m)-float64(s.N())*0x1p-36 >= target }
 	if !reached(0) {
 		return LowerBound{Delta: delta, Sound: true}, nil
 	}
 	lo, hi := 0.0, 1.0
-	for range 26 { // to a precision of 2⁻²⁶, from below
+	for range 26 { // lo approaches the bound from below, to within 2⁻²⁶
 		if m := (lo + hi) / 2; reached(m) {
 			lo = m
 		} else {
@@ -59,9 +60,9 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 
 const (
 	signBins  = 128 // largest number of bins of σ
-	signKinds = 8   // for 1, 2, 4, …, signBins bins
+	signKinds = 8   // number of choices of σ, with 1, 2, 4, …, signBins bins
 	gridCells = 512 // cells for X in [−1, 1]
-	// A bin is divided into offsetUnits, and the position of a score in its bin is a whole number of these units.
+	// A bin is divided into offsetUnits units, and the position of a score in its bin is a whole number of these units.
 	offsetUnits = 1 << 32
 )
 
@@ -74,7 +75,8 @@ type tally struct {
 // An epoch has a tally for each bin and label.
 type epoch [signBins][2]tally
 
-// epochSizes returns 1, 1, …, and later a sixteenth of the number of earlier pairs.
+// epochSizes returns the number of pairs in each epoch. It is 1 at first, and later about a sixteenth of the number of
+// earlier pairs.
 func epochSizes(n int) []int {
 	var sizes []int
 	for seen := 0; seen < n; {
@@ -85,7 +87,7 @@ func epochSizes(n int) []int {
 	return sizes
 }
 
-// collectEpochs deals the pairs to epochs of the given sizes. Every assignment is equally likely.
+// collectEpochs deals the pairs to epochs of the sizes from epochSizes. Every assignment is equally likely.
 func (s *Sample) collectEpochs(seed uint64) []epoch {
 	sizes := epochSizes(s.N())
 	of := make([]uint16, 0, s.N())
@@ -113,7 +115,7 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 // placeBets returns, for each kind of σ, how many X lie at each point of the grid.
 func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
-	var count, excess [signBins]float64 // earlier pairs: number, Σ(s−y)
+	var count, excess [signBins]float64 // number of earlier pairs, and their Σ(s−y)
 	for e := range epochs {
 		for kind := range signKinds {
 			width := signBins >> kind

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// slowWealth plays the bets of BettingLower pair by pair: σ comes from the pairs of earlier epochs, and X is exact, not
-// on a grid.
+// slowWealth makes the bets of BettingLower one pair at a time. It takes σ from the pairs of earlier epochs, and X is
+// exact instead of on a grid.
 func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	n := s.N()
 	var of []int
@@ -54,7 +54,7 @@ func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	return total / 8 / float64(len(lambdas))
 }
 
-// Played pair by pair, the bets reach wealth 1/δ at the bound or just above it, never below.
+// If the bets are made one pair at a time, they reach wealth 1/δ at the bound or just above it, never below it.
 func TestBettingLowerIsTheBets(t *testing.T) {
 	const delta = 0.2
 	for name, law := range oddScores {
@@ -107,7 +107,7 @@ func TestBettingWealthIsFair(t *testing.T) {
 	}
 }
 
-// The curve counts every point once, and the estimate is near the truth where errors do not cancel.
+// The curve counts every point once. The estimate is near the true error if errors of opposite sign do not cancel.
 func TestCurveAndEstimate(t *testing.T) {
 	s := draw(20_000, 4, oddScores["heavy"], func(x float64) float64 { return x * x })
 	curve, err := Curve(s, 0.05)
@@ -136,13 +136,13 @@ func TestCurveAndEstimate(t *testing.T) {
 		t.Errorf("estimate %v, want %v", got, truth)
 	}
 	calibrated := draw(20_000, 5, uniform, uniform01)
-	if got := EstimateError(calibrated); got > 0.006 { // 0.014 without the debiasing
+	if got := EstimateError(calibrated); got > 0.006 { // the estimate would be 0.014 without the debiasing
 		t.Errorf("estimate %v of a calibrated classifier", got)
 	}
 }
 
-// The check accepts scores from the kernel, whatever they were before it. It rejects scores that the kernel cannot have
-// made.
+// The check accepts scores from the kernel, whatever the original scores were. It rejects scores that the kernel cannot
+// have made.
 func TestCheckPerturbed(t *testing.T) {
 	const n = 20_000
 	for name, law := range oddScores {
@@ -170,8 +170,8 @@ func TestCheckPerturbed(t *testing.T) {
 	}
 }
 
-// The bound b2 is valid and at most a third too large. A classifier with two original scores that decide the label has
-// |η″| up to 4/(6√3) = 0.385/h², and b2 is 0.5/h².
+// The bound b2 is valid and at most a third too large. For a classifier with two original scores that decide the label,
+// |η″| reaches 4/(6√3)/h² = 0.385/h². b2 is 0.5/h².
 func TestSecondDerivative(t *testing.T) {
 	const h = 1.0 / 32
 	_, b2 := derivatives(h)

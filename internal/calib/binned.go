@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// A bin is a set of neighbouring scores of a sample that splits no ties, with the sums that the binned bounds need. s̄
-// and ȳ are the means; the moments are sums of powers of s − s̄. Two neighbours merge into one bin in constant time
+// A bin is a set of neighbouring scores of a sample; equal scores share a bin. It holds the sums that the binned bounds
+// need. s̄ and ȳ are the mean score and the mean label of the bin. Two neighbours merge into one bin in constant time
 // (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
-	level      uint8 // coarsest partition with a cut at position from
+	level      uint8 // number of the coarsest partition that has a cut at the position from
 	tie        int   // size of the largest set of equal scores
 	n          float64
 	score      float64 // s̄
@@ -20,7 +20,7 @@ type bin struct {
 	pairs      float64 // Σ_{i<j} |s_i − s_j|
 }
 
-// merge adds the bin to the right of b.
+// merge adds r, the bin to the right of b, to b.
 func (b *bin) merge(r *bin) {
 	n := b.n + r.n
 	d := r.score - b.score
@@ -77,9 +77,9 @@ func partitions(n int) int { return max(1, bits.Len(uint(n))-2) }
 const uncut = math.MaxUint8
 
 // cutLevels returns, for each position of the sample, the coarsest partition with a cut before this position. Partition
-// 0 is undivided. Partition k has a cut at the n·j/2ᵏ-th point for each j, or, if ties are there, at their nearer end.
-// It also has cuts around each set of ties as large as a bin, n/2ᵏ. Cuts depend on the scores alone, and partition k+1
-// has all cuts of partition k.
+// 0 is undivided. For each j, partition k has a cut at the n·j/2ᵏ-th point. If this point is one of several equal
+// scores, the cut moves to the nearer end of their range. Partition k also has a cut before and after each set of at
+// least n/2ᵏ equal scores. Cuts depend on the scores alone, and partition k+1 has all cuts of partition k.
 func (s *Sample) cutLevels() []uint8 {
 	n := len(s.packed)
 	level := make([]uint8, n+1)
@@ -109,7 +109,7 @@ func (s *Sample) cutLevels() []uint8 {
 			j++
 		}
 		if b-a > 1 {
-			// This is the coarsest partition whose bins are no larger than the ties: 2ᵏ(b−a) ≥ n.
+			// Partition k is the coarsest whose bins are no larger than this set of b−a ties: 2ᵏ(b−a) ≥ n.
 			if k := bits.Len(uint((n - 1) / (b - a))); k <= finest {
 				level[a], level[b] = min(level[a], uint8(k)), min(level[b], uint8(k))
 			}

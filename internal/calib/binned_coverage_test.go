@@ -133,7 +133,7 @@ func TestBinnedCoverage(t *testing.T) {
 	checkBinnedCoverage(t, []int{150}, trials)
 }
 
-// The simulation can fail: with only a fifth of the concentration term, the bound is too small.
+// The simulation detects a bound that is too small, for example one with only a fifth of the concentration term.
 func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
 	l := pairLaws()[17] // one atom: |s−ȳ| is a single, nearly normal number
 	below := 0

@@ -16,20 +16,22 @@ import (
 //
 //	R_k = Σ p_b·min(½, b1·mean|s_i−s_j|, b1·sd(s)).
 //
-// Second order: ŷ is the line fitted to the labels of the bin by least squares. By Cauchy–Binet, with det_ijk the
-// determinant of the rows (1, s, η) of three points, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)² over triples
-// and pairs. det is the product of two factors: the second divided difference of η, which is at most b2/2, and the
-// Vandermonde determinant, which is det for η = s². So the residual sum of squares of η is at most (b2/2)² times that
-// for the parabola s². With the central moments μ of the bin,
+// Second order: ŷ is the line fitted to the labels of the bin by least squares. Let det_ijk be the determinant of the
+// rows (1, s, η) of three points. By Cauchy–Binet, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)². The numerator
+// sums over triples of points, and the denominator over pairs. det is the product of two factors: the second divided
+// difference of η, which is at most b2/2, and the Vandermonde determinant, which is det for η = s². So the residual sum
+// of squares of η is at most (b2/2)² times the residual sum of squares of the parabola s². With the central moments μ
+// of the scores in the bin,
 //
 //	R_k = Σ p_b·min(b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //
-// (a line leaves no more than a constant does). The term b1·mean|s_i−s_j| is missing from this minimum, because it
-// bounds the mean absolute deviation from a constant. Least squares reduce the mean square, but may increase the mean
-// absolute deviation. The term with sd(s) may stay, because it bounds the root mean square. For evenly spaced scores
-// the second term is two thirds of ½b2·√μ4. A bin with a standard deviation below 2⁻²⁰ keeps its mean, as its slope
-// would be rounding noise. The map P from labels to ŷ is still a projection, but its h_i can exceed 1 (see oneStep).
-// Only Σh_i² ≤ n is known, so oneStep uses its second exponent.
+// The first term is valid because a line leaves no larger mean square than a constant does. The term b1·mean|s_i−s_j|
+// is missing from this minimum, because it bounds the mean absolute deviation from a constant. Least squares reduce the
+// mean square, but may increase the mean absolute deviation. The term with sd(s) may stay, because it bounds the root
+// mean square. For evenly spaced scores the second term is two thirds of ½b2·√μ4. If the scores of a bin have a
+// standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. The map P from labels to ŷ is
+// still a projection, but its h_i can exceed 1 (see oneStep). Only Σh_i² ≤ n is known, so oneStep uses its second
+// exponent.
 //
 // From secondOrderFrom scores on, each order gets half of δ₁. With fewer scores the second order never gives the
 // smaller bound.

@@ -172,8 +172,8 @@ func meanAbs(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// slowLargest searches a grid from above for the largest c that the data do not refute, given the gap a. The exponents
-// come from grids over λ of the bounds on E e^{−λW}.
+// slowLargest searches a grid from above for the largest c that the data do not refute, given the gap a. It computes
+// each exponent by trying a grid of λ in the bounds on E e^{−λW}.
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
 	exponent := func(c float64) float64 {
@@ -352,9 +352,9 @@ func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	}
 }
 
-// No calibration function with the assumed variation or derivatives exceeds the remainders. A parabola attains the
-// second-order remainder, a jump in the middle attains the remainder by variation, and a line attains the remainder by
-// standard deviation.
+// For every calibration function with the assumed variation or derivatives, the deviation is at most the remainder. A
+// parabola attains the second-order remainder, a jump in the middle attains the remainder by variation, and a line
+// attains the remainder by standard deviation.
 func TestRemaindersHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	const b1, b2 = 30.0, 2000.0
@@ -365,12 +365,13 @@ func TestRemaindersHold(t *testing.T) {
 		s := draw(n, uint64(trial), func(r *rand.Rand) float64 { return 0.5 * (1 + width*oddScores["coarse"](r)) }, uniform01)
 		scores, _ := unpackAll(s)
 		whole := newBin(s.packed, 0, n, 0)
-		// The test makes an η with |η″| ≤ b2 and |η′| ≤ b1: η″ takes random signs in small steps, and η′ sums them.
+		// The test makes an η with |η″| ≤ b2 and |η′| ≤ b1: η″ takes random signs in small steps, and η′ is the sum of
+		// these steps.
 		const steps = 2000
 		eta := make([]float64, steps+1)
 		slope, sign := b1*(2*rng.Float64()-1), 1.0
 		if trial%4 == 0 {
-			slope = -b2 * width / 8 // one parabola, if its slope stays within b1
+			slope = -b2 * width / 8 // makes η one parabola, if its slope stays within b1
 		}
 		for i := 1; i <= steps; i++ {
 			if trial%4 > 0 && rng.IntN(200) == 0 {

@@ -12,16 +12,16 @@ import (
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ȳ_{b(i)}| + R_k
 //
-// over partitions k of the sorted scores into intervals b, which depend on the scores alone. ȳ_b is the mean label of a
-// bin. t is the concentration step of oneStep, and it is the same for all partitions. There are no folds and no
-// smoother.
+// where k runs over partitions of the sorted scores into intervals b. The partitions depend on the scores alone. ȳ_b is
+// the mean label of a bin. t is the concentration step of oneStep, and it is the same for all partitions. The method
+// needs no folds and no smoother.
 //
 // The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores and η vary by V_b within it.
 // The mean absolute deviation of its η_i is convex in the values of η at the bin's distinct scores, so it is largest if
 // each value is at an end of an interval of length V_b. It is then 2q(1−q)V_b, where q is the share of the bin for
 // which η is at the upper end. This is at most V_b/2. If a single score has a share w > ½ of the bin, the deviation is
-// at most 2w(1−w)V_b. It is 0 if the bin has only this score. With g_b = p_b/2 or g_b = 2p_b·w(1−w), and because V_b ≤
-// 1 and ΣV_b ≤ V, this gives
+// at most 2w(1−w)V_b. It is 0 if the bin has only this score. Let g_b be 2p_b·w(1−w) if the bin has such a score, and
+// p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next.
 //
@@ -68,8 +68,8 @@ func variationRemainder(bins []bin, variation float64) float64 {
 	return sum
 }
 
-// deviation returns n·g_b. Consider values in [0, 1] that are equal for equal scores: it is the largest sum of their
-// absolute deviations from their mean.
+// deviation returns n·g_b. This is the largest possible sum of absolute deviations from the mean for values in [0, 1]
+// that are equal for equal scores.
 func (b *bin) deviation() float64 {
 	if tie := float64(b.tie); tie > b.n/2 {
 		return 2 * tie * (b.n - tie) / b.n
@@ -107,7 +107,7 @@ func (o oneStep) bound(best candidate, remainder string, delta float64, means bo
 	return b, err
 }
 
-// binnedRoundoff returns a bound on the rounding error of A. Sums of n numbers of [0, 1] and the means of bins have a
-// relative error of n·2⁻⁵³; a line fitted in a bin of standard deviation ≥ 2⁻²⁰ has a relative error of a few times
+// binnedRoundoff returns a bound on the rounding error of A. Sums of n numbers in [0, 1] and the means of bins have a
+// relative error of n·2⁻⁵³. A line fitted in a bin of standard deviation ≥ 2⁻²⁰ has a relative error of a few times
 // 2²⁰·2⁻⁵³.
 func binnedRoundoff(n float64) float64 { return 1e-9 + 8*n*0x1p-53 }

@@ -18,8 +18,8 @@ import (
 type Bound struct {
 	// Value is the bound: the sum of Terms, at most 1.
 	Value float64 `json:"value"`
-	// OfSample is a bound on the error of these very scores, (1/n)Σ|s_i − η(s_i)|: P(error > OfSample) ≤ Delta. It is 0
-	// if the method has no such bound.
+	// OfSample is a bound on the error of the scores in the sample, (1/n)Σ|s_i − η(s_i)|: P(error > OfSample) ≤ Delta.
+	// It is 0 if the method has no such bound.
 	OfSample float64 `json:"of_sample,omitempty"`
 	Delta    float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound
 	Sound    bool    `json:"sound"`
@@ -43,7 +43,7 @@ type Term struct {
 	Value float64
 }
 
-// Terms are written as one JSON object, in order.
+// Terms are the summands of a bound. They are written as one JSON object, in order.
 type Terms []Term
 
 // Get returns the named term, or 0 if there is none.

@@ -7,20 +7,20 @@ import (
 
 // BoundPlan says which bounds on the calibration error of one sample to compute.
 type BoundPlan struct {
-	Methods []BoundMethod // of upper bounds
+	Methods []BoundMethod // methods of the upper bounds
 	Curve   bool          // also enclose the calibration curve
-	// Joint divides Params.Delta evenly among all bounds: by the union bound all hold together with probability
-	// ≥ 1 − Delta. Otherwise each holds alone with that probability.
+	// If Joint is set, all bounds share Params.Delta evenly. By the union bound they then hold together with
+	// probability ≥ 1 − Delta. Otherwise each bound holds by itself with this probability.
 	Joint  bool
 	Params BoundParams
-	Done   func(bound string) // called after each bound but the curve; may be nil
+	Done   func(bound string) // called after each bound except the curve; may be nil
 }
 
 // ErrorBounds are the results of a BoundPlan.
 type ErrorBounds struct {
-	Upper    map[string]Bound // by the method's name
-	Lower    LowerBound       // BettingLower
-	Estimate float64          // EstimateError: without a guarantee
+	Upper    map[string]Bound // keyed by the name of the method
+	Lower    LowerBound       // from BettingLower
+	Estimate float64          // from EstimateError, without a guarantee
 	Curve    []CurvePoint
 }
 
@@ -35,8 +35,8 @@ func (e *BoundMethodError) Error() string { return fmt.Sprintf("%s: %v", e.Metho
 // Unwrap returns Err.
 func (e *BoundMethodError) Unwrap() error { return e.Err }
 
-// Parts returns the number of bounds: an upper one for each method, the lower one, and the curve's, which hold in all
-// bins together.
+// Parts returns the number of bounds: an upper bound for each method, the lower bound, and the curve if it is wanted.
+// The curve counts once, because its bounds hold in all bins together.
 func (p BoundPlan) Parts() int {
 	if p.Curve {
 		return len(p.Methods) + 2
@@ -44,7 +44,8 @@ func (p BoundPlan) Parts() int {
 	return len(p.Methods) + 1
 }
 
-// Compute computes the bounds. The error of an upper bound is a BoundMethodError; ctx stops it between two bounds.
+// Compute computes the bounds. If an upper bound fails, the error is a *BoundMethodError. When ctx is cancelled,
+// Compute stops before the next bound.
 func (p BoundPlan) Compute(ctx context.Context, s *Sample) (ErrorBounds, error) {
 	params, done := p.Params, p.Done
 	if p.Joint {

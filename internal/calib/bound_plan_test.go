@@ -15,7 +15,7 @@ func planned(t *testing.T) (BoundPlan, *Sample) {
 	return BoundPlan{Methods: BoundMethods[:1], Params: params}, draw(400, 7, (*rand.Rand).Float64, uniform01)
 }
 
-// A plan gives each bound the level that the plan states: delta, or its share.
+// A plan gives each bound the failure probability Delta, or an equal share of Delta if Joint is set.
 func TestBoundPlanLevels(t *testing.T) {
 	plan, s := planned(t)
 	for _, c := range []struct {

@@ -56,8 +56,8 @@ func (p *Predictions) multiclassBrierTerm(i int) float64 {
 	return sum
 }
 
-// MulticlassBrierEstimate returns MulticlassBrier with an interval and a decomposition. The decomposition is the sum,
-// over the classes k, of the decompositions of "is it class k" over equal-width bins.
+// MulticlassBrierEstimate returns MulticlassBrier with an interval and a decomposition. The decomposition is a sum over
+// the classes k. Each summand is the decomposition of the binary problem "is it class k" over equal-width bins.
 func MulticlassBrierEstimate(
 	p *Predictions, bins int, edge Edge, level float64, seed uint64,
 ) (Estimate, Decomposition, error) {

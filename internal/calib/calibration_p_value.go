@@ -11,8 +11,8 @@ import (
 //	Z = Σ(correct − c)(1 − 2c) / √(Σ(1 − 2c)² c(1 − c)),
 //
 // which is standard normal for many independent examples with calibrated predictions. With few examples, or with
-// confidences near 0 and 1, the p-value is not exact. The test detects only errors in the direction of 1 − 2c, and no
-// error at c = ½. Both results are NaN if the denominator is 0 or the predictions have weights.
+// confidences near 0 and 1, the p-value is not exact. The test detects only errors that correlate with 1 − 2c. It
+// detects no error at c = ½. Both results are NaN if the denominator is 0 or the predictions have weights.
 func Spiegelhalter(p *Predictions) (z, pValue float64) {
 	if p.Weight != nil {
 		return math.NaN(), math.NaN()

@@ -8,7 +8,8 @@ import (
 )
 
 // Bounded is a prediction with an interval for its confidence. Under every allowed perturbation the confidence lies in
-// [Lower, Upper], and a correct prediction stays correct, a wrong one wrong (C2 and C1 of Emde et al. 2025).
+// [Lower, Upper]. A correct prediction stays correct, and a wrong prediction stays wrong (C2 and C1 of Emde et al.
+// 2025).
 type Bounded struct {
 	Lower, Upper float64 // 0 ≤ Lower ≤ Upper ≤ 1
 	Correct      bool
@@ -60,7 +61,7 @@ func (v Bounded) BrierConfidence() float64 {
 // holds.
 //
 // The result is the exact maximum rounded up, with an error of at most 2⁻⁶¹ plus one unit in the last place. |c−z| and
-// its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. It does not depend on the order of the
+// its square are rounded up to multiples of 2⁻⁶³, and the sum is exact. The result does not depend on the order of the
 // intervals.
 func CBS(intervals []Bounded) (float64, error) {
 	if err := CheckBounded(intervals); err != nil {

@@ -29,7 +29,7 @@ func TestCBS(t *testing.T) {
 	}
 }
 
-// randomIntervals draws intervals with ends at multiples of 1/8 and on the floats beside them.
+// randomIntervals draws intervals with ends at multiples of 1/8 and at the floats next to these.
 func randomIntervals(r *rand.Rand, n int) []Bounded {
 	end := func() float64 {
 		x := float64(r.IntN(9)) / 8
@@ -49,7 +49,8 @@ func randomIntervals(r *rand.Rand, n int) []Bounded {
 	return out
 }
 
-// The oracle is the definition, in fractions. The Brier score is convex, so its maximum is at a corner of the box.
+// The oracle computes the definition in fractions. The Brier score is convex, so its maximum is at a corner of the box
+// of intervals.
 func TestCBSIsTheMaximumRoundedUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	one := big.NewRat(1, 1)
@@ -202,8 +203,8 @@ func TestMeanWithFailures(t *testing.T) {
 	}
 }
 
-// Ends that are not multiples of 2⁻⁶³ are rounded against the classifier: any other rounding gives less than the true
-// maximum.
+// Interval ends that are not multiples of 2⁻⁶³ are rounded so that the score grows. Any other rounding gives less than
+// the true maximum.
 func TestCBSRoundsEndsOutward(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

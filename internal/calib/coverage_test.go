@@ -63,8 +63,8 @@ type calibration struct {
 	bandwidth float64 // h with |η′| ≤ b1, |η″| ≤ b2; 0 if η is not smooth
 }
 
-// For the smooth functions, |η′| and |η″| are at most (2, 2), (0, 0) and (0.1·40π, 0.1·(40π)²) = (12.6, 1579). The
-// limits are b1 = 2, b2 = 8 for h = ¼, and (30, 1800) for h = 1/60.
+// For the smooth functions, the maxima of (|η′|, |η″|) are (2, 2), (0, 0) and (0.1·40π, 0.1·(40π)²) = (12.6, 1579). The
+// limits (b1, b2) are (2, 8) for h = ¼ and (30, 1800) for h = 1/60.
 var calibrations = []calibration{
 	{"square", func(s float64) float64 { return s * s }, 1, 0.25},
 	{"constant", func(float64) float64 { return 0.5 }, 0, 1},
@@ -102,8 +102,8 @@ func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreL
 	}
 }
 
-// Every bound exceeds the true calibration error with probability ≥ 1−δ, on every kind of score distribution, and for
-// large δ, where the margin is smallest.
+// Every bound exceeds the true calibration error with probability ≥ 1−δ on every kind of score distribution. This
+// includes large δ, where the margin is smallest.
 func TestCoverage(t *testing.T) {
 	const n = 400
 	trials := 150
@@ -119,8 +119,9 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// The simulations can fail. Without the terms for the surrogate's error, the bounds are below the truth in nearly every
-// sample. The calibration function alternates so fast around the scores that smoothing hides the error.
+// The simulations detect bounds that are too small. Without the terms for the surrogate's error, the bounds are below
+// the truth in nearly every sample. The calibration function alternates so fast around the scores that smoothing hides
+// the error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi
@@ -153,9 +154,9 @@ func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	}
 }
 
-// Where all scores are equal, the printed bound of Ciosek et al. is below the truth in about one sample of six for
-// every δ: the surrogate's error is a single, nearly normal number, and the bound allows for only one standard
-// deviation of it. The repaired bound holds.
+// If all scores are equal, the printed bound of Ciosek et al. is below the truth in about one sample of six for every
+// δ. The reason is that the surrogate's error is a single, nearly normal number, and the bound allows for only one
+// standard deviation of it. The repaired bound holds.
 func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	const train, valid, delta = 100, 50_000, 0.001
 	trials := 300
@@ -192,7 +193,7 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	}
 }
 
-// The pairs estimate Σc_i² correctly: where all scores are atoms, the bound on Q is exact.
+// The pairs estimate Σc_i² correctly if all scores are atoms, because then the bound on Q is exact.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }
@@ -221,8 +222,8 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 	}
 }
 
-// The calibration function of scores perturbed by Sech, even from atoms, satisfies the limits on derivatives that the
-// smoother assumes, and the bounds on the calibration error hold for the perturbed scores.
+// Sech perturbs scores that lie on a few atoms. The calibration function of the perturbed scores satisfies the limits
+// on derivatives that the smoother assumes. The bounds on the calibration error hold for the perturbed scores.
 func TestCoveragePerturbed(t *testing.T) {
 	const h = 1.0 / 16
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}

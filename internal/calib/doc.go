@@ -1,5 +1,6 @@
 // Package calib measures and bounds calibration: how well a classifier's confidences agree with how often it is right.
-// The bounds hold for finite data or under attack. It takes slices and returns values. Rounding keeps every bound true.
+// Some of its bounds hold for finite data, others hold under attack. Rounding errors never make a bound false. The
+// functions take slices and return values.
 //
 // # Metrics
 //
@@ -11,16 +12,16 @@
 //   - Predictions.TopLabelBrier, MulticlassBrier and NLL are proper scores. DecomposeBrier splits a Brier score.
 //   - Ranked computes AUROC, average precision and the isotonic fit.
 //   - AccuracyEstimate, ECEEstimate, MCEEstimate, ClasswiseEstimate, BrierEstimate and NLLEstimate add a confidence
-//     interval. The interval's method says how far it can be trusted.
+//     interval. The field Method of an Estimate says how far the interval can be trusted.
 //   - CalibrationTest and Spiegelhalter test whether the predictions are calibrated.
 //
-// FitTemperature scales logits by one temperature.
+// FitTemperature finds the temperature by which logits should be divided.
 //
 // # Bounds on the calibration error
 //
 // The calibration error of a binary classifier with score s and label y is CE = E|s − η(s)|, where η(s) = P(y = 1 | s).
-// A Sample of n pairs bounds it. No upper bound exists without an assumption. BoundMethods lists the methods with their
-// assumptions:
+// A Sample of n pairs (s, y) gives bounds on CE. No upper bound exists without an assumption. BoundMethods lists the
+// methods with their assumptions:
 //
 //   - η has bounded total variation (1 if it is monotone): BinnedVariation, TotalVariation;
 //   - the scores were perturbed by Sech, which makes η smooth: BinnedLipschitz, NadarayaWatson, Lipschitz.
@@ -32,8 +33,8 @@
 // A Bounded prediction has a confidence that an attack can move within an interval. Over all confidences in the
 // intervals, CCE computes the largest expected calibration error and CBS the largest Brier score. LargestGap bounds the
 // calibration error for every choice of bins. BoundRows takes such intervals from the columns of a table and groups
-// them by radius. StateForAll returns a Statement about the whole dataset. It allows for failed intervals, whereas the
-// other bounds need every interval to hold. Thresholded bounds the error of a classifier that answers only when it is
+// them by radius. StateForAll returns a Statement about the whole dataset, which allows for failed intervals. The other
+// bounds need every interval to hold. Thresholded bounds the error of a classifier that answers only when it is
 // confident. RobustTestError estimates this error from given attacks.
 //
 // docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show these functions at work.

@@ -8,7 +8,7 @@ import (
 // Edge decides which bin holds a confidence that lies on an edge.
 type Edge int
 
-// Either the upper or the lower edge belongs to a bin.
+// A bin includes either its upper or its lower edge.
 const (
 	UpperClosed Edge = iota // bin is (lo, hi]; the first bin also holds 0
 	LowerClosed             // bin is [lo, hi); the last bin also holds 1
@@ -29,7 +29,7 @@ type Bin struct {
 	squares float64 // Σw²(correct − confidence)²
 }
 
-// add puts an example into the bin. Until finishBins, Confidence and Accuracy hold sums.
+// add puts an example into the bin. Until finishBins is called, Confidence and Accuracy hold sums.
 func (b *Bin) add(confidence float64, correct bool, w float64) {
 	b.N++
 	b.total += w
@@ -60,8 +60,7 @@ func finishBins(bins []Bin) {
 	}
 }
 
-// EqualWidth sorts predictions into bins of equal width. Edge k is the float64
-// nearest to k/bins.
+// EqualWidth sorts predictions into bins of equal width. Edge k is the float64 nearest to k/bins.
 func EqualWidth(p *Predictions, bins int, edge Edge) ([]Bin, error) {
 	if bins < 1 {
 		return nil, fmt.Errorf("%d bins, must be 1 or more", bins)
@@ -100,9 +99,9 @@ func (e Edge) bin(c float64, bins int) int {
 	return k
 }
 
-// EqualCount sorts predictions into at most the given number of bins, of equal count: bin k ends at rank ⌈k·n/bins⌉ in
-// ascending order of confidence, or after the last confidence that equals the confidence at this rank. So ties can make
-// the bins larger, and their number smaller.
+// EqualCount sorts predictions into bins of equal count. The argument bins is their maximum number. Bin k ends at rank
+// ⌈k·n/bins⌉ in ascending order of confidence, or after the last confidence that equals the confidence at this rank. So
+// ties can make the bins larger, and their number smaller.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
 // ECE returns the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017).
@@ -127,8 +126,8 @@ func MCE(bins []Bin) float64 {
 	return worst
 }
 
-// classBins returns the equal-width bins for each class k. The confidence is the probability of k, in the binary
-// problem "is it class k".
+// classBins returns the equal-width bins of the binary problem "is it class k" for each class k. The confidence is the
+// probability of class k.
 func (p *Predictions) classBins(bins int, edge Edge) ([][]Bin, error) {
 	if bins < 1 {
 		return nil, fmt.Errorf("%d bins, must be 1 or more", bins)
@@ -149,8 +148,8 @@ func (p *Predictions) classBins(bins int, edge Edge) ([][]Bin, error) {
 	return out, nil
 }
 
-// ClasswiseECE returns the ECE of "is it class k" for each class, and the mean over classes (Kull et al. 2019). The
-// slice each is nil if the probability vectors are unknown.
+// ClasswiseECE returns the ECE of the binary problem "is it class k" for each class k, and the mean over classes (Kull
+// et al. 2019). The result named each is nil if the probability vectors are unknown.
 func ClasswiseECE(p *Predictions, bins int, edge Edge) (mean float64, each []float64, err error) {
 	all, err := p.classBins(bins, edge)
 	for _, b := range all {

@@ -12,8 +12,8 @@ type Worst struct {
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// The field over, of length M, marks the bins with the sign '+': there the maximiser has more correct predictions
-	// than its confidences say. In the other bins it has fewer.
+	// The field over has length M and marks the bins with the sign '+'. In these bins the maximiser has more correct
+	// predictions than its confidences say. In the other bins it has fewer.
 	over []bool
 }
 
@@ -23,22 +23,22 @@ type Worst struct {
 // holds.
 //
 // |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is the maximum over signs s ∈ {±}^M of Σ_n
-// (the best bin for sample n under s). Given the signs:
+// (the value of the best bin for sample n under s). Given the signs:
 //   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
 //     Its best bin is the first '+' bin that it reaches, at z = max(l, edge). If it
 //     reaches none, z = u is best.
 //   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best bin is the
 //     last '−' bin that it reaches, at z → min(u, next edge); if it reaches none, z = l.
 //
-// So the contribution of the correct samples is a sum over consecutive '+' bins p' < p: if the first bin that a sample
-// reaches lies in (p', p], the first '+' bin from there on is p. The contribution of the wrong samples is a sum over
-// consecutive '−' bins. This is the same problem mirrored at ½ (z → 1 − z, bins in reverse order). A dynamic program
-// over the bins finds the best signs; its state is the last '+' bin and the last '−' bin, one of which is always the
-// previous bin. One pass over the samples makes the tables of counts and sums that the program needs.
+// So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p: if the first bin that
+// a sample reaches lies in (p', p], the first '+' bin from there on is p. The contribution of the wrong samples is a
+// sum over pairs of consecutive '−' bins. It is the same problem mirrored at ½ (z → 1 − z, bins in reverse order). A
+// dynamic program over the bins finds the best signs; its state is the last '+' bin and the last '−' bin. One of these
+// two is always the previous bin. One pass over the samples makes the tables of counts and sums that the program needs.
 //
-// Rounding: interval ends move outward to multiples of 2⁻⁶³, integer arithmetic follows, and the mean is rounded up.
-// With edges as rounded in Bins, supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not depend
-// on the order of the samples.
+// CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. If the bins
+// have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
+// depend on the order of the samples.
 func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	if err := CheckBounded(intervals); err != nil {
 		return Worst{}, err
@@ -61,7 +61,7 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	}
 	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
 	total, over := bestSigns(m, plus.gain,
-		// The step from the '−' bin q to the next '−' bin q1 is, mirrored, the step from q1 to q.
+		// In the mirrored problem, the step from the '−' bin q to the next '−' bin q1 is the step from q1 to q.
 		func(q, q1 int) fixedpoint.Sum { return minus.gain(m-1-q1, m-1-q) })
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
@@ -134,8 +134,8 @@ func (r *reached) gains(gainOf []uint64) gains {
 // terms between consecutive '+' bins, and the function minus gives the terms between consecutive '−' bins. It returns
 // the maximum and which bins are '+'.
 func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixedpoint.Sum, over []bool) {
-	// afterPlus[q+1] is the best sum if the bin before k is '+' and the last '−' bin is q. afterMinus[p+1] is the best
-	// sum if the bin before k is '−' and the last '+' bin is p.
+	// The loop below visits the bins k. afterPlus[q+1] is the best sum if bin k−1 is '+' and the last '−' bin is q.
+	// afterMinus[p+1] is the best sum if bin k−1 is '−' and the last '+' bin is p.
 	afterPlus, afterMinus := make([]fixedpoint.Sum, m), make([]fixedpoint.Sum, m)
 	// toPlus[k] is the best last '+' bin before k if bin k is '+' and bin k−1 is '−'.
 	toPlus, toMinus := make([]int, m), make([]int, m)
@@ -232,9 +232,9 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 
 // CCEWithFailures returns an upper bound on the calibration error under attack of n predictions if some of their
 // intervals do not hold; failures is the maximum number of these intervals. Suppose that each failed prediction is
-// replaced by a confidence from its interval, with the certified correctness. The result is feasible, so its error is
-// at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin and puts a gap ≤ 1 into another bin, so it
-// changes N times the error by at most 2. The result is rounded up.
+// replaced by a confidence from its interval, with the certified correctness. The resulting predictions lie in their
+// intervals, so their error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin and puts a gap
+// ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
 	share := math.Nextafter(2*float64(failures)/float64(n), 3)
 	return min(1, math.Nextafter(cce+share, 4))

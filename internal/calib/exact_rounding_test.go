@@ -19,7 +19,7 @@ func TestCCERoundsEndsOutward(t *testing.T) {
 		{"upper end, wrong", []Bounded{{Upper: 0x1p-70}}, 0x1p-63},
 		// The value is half of (1 − 2⁻⁷⁰) − (1 − 2⁻⁴⁰).
 		{"lower end, correct", []Bounded{correctAt(0x1p-70), wrongAt(1 - 0x1p-40)}, 0x1p-41},
-		// The value is half of |1 − 2⁻⁷⁰ − 1|: the confidence goes up.
+		// The value is half of |1 − 2⁻⁷⁰ − 1|, because the confidence is rounded up.
 		{"upper end, correct", []Bounded{correctAt(0x1p-70), wrongAt(1)}, 0x1p-64},
 		// |1 − ½ − ½ − 2⁻⁷⁰| is 2⁻⁷⁰. With the opposite rounding it would be 1 − ½ − ½ + 0.
 		{"lower end, wrong", []Bounded{correctAt(0.5), wrongAt(0.5), wrongAt(0x1p-70)}, 0x1p-63 / 3},

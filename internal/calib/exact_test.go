@@ -26,8 +26,8 @@ func reaches(b Bins, v Bounded, m int) bool {
 	return below && v.Upper >= b.edge[m]
 }
 
-// byAssignment is the oracle for few samples. It tries every assignment of samples to reachable bins; within a bin
-// |Σ(c−z)| is largest if all z are low or all are high. It does not use signs.
+// byAssignment is the oracle for few samples. It tries every assignment of samples to reachable bins. Within a bin,
+// |Σ(c−z)| is largest if all z are as low as possible or all are as high as possible. It does not use signs.
 func byAssignment(b Bins, intervals []Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)
@@ -93,7 +93,8 @@ func bySigns(b Bins, intervals []Bounded) float64 {
 // rounding is a bound on the error of the oracles' float64 sums.
 const rounding = 1e-12
 
-// checkWorst checks a result against a value known to within rounding, and its confidences against the definitions.
+// checkWorst checks the CCE against want, which has an error of at most the constant rounding. It also checks the
+// confidences that attain the CCE against the definitions.
 func checkWorst(t *testing.T, b Bins, intervals []Bounded, want float64) {
 	t.Helper()
 	w, err := CCE(intervals, b)
@@ -145,19 +146,19 @@ func TestCCETable(t *testing.T) {
 		intervals []Bounded
 		want      float64
 	}{
-		// Emde et al., appendix E.2 (Table 3): sample 1 is lowest at 0.1 in bin 1, and sample 2 is highest at 0.9 in
-		// bin 3, which gives (0.9 + 0.9)/2.
+		// In Emde et al., appendix E.2 (Table 3), sample 1 has its lowest confidence 0.1 in bin 1, and sample 2 has its
+		// highest confidence 0.9 in bin 3. This gives (0.9 + 0.9)/2.
 		{"appendix E.2", 3, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.9},
-		// With one bin both samples are highest: |1 − 0.6 − 0.9|/2.
+		// With one bin the worst case has both confidences at their highest, which gives |1 − 0.6 − 0.9|/2.
 		{"appendix E.2, one bin", 1, []Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9}}, 0.25},
 		{"one sample, free", 15, []Bounded{{Lower: 0, Upper: 1, Correct: true}}, 1},
 		{"one wrong sample, free", 15, []Bounded{{Lower: 0, Upper: 1}}, 1},
 		{"certain and correct", 15, []Bounded{{Lower: 1, Upper: 1, Correct: true}}, 0},
 		{"0 and correct", 15, []Bounded{{Lower: 0, Upper: 0, Correct: true}}, 1},
 		{"certain and wrong", 15, []Bounded{{Lower: 1, Upper: 1}}, 1},
-		// Both samples are on the edge ⅔ between bins 2 and 3. Both lie in bin 3: |1 − 2·⅔|/2.
+		// Both samples are on the edge ⅔ between bins 2 and 3 and belong to bin 3. This gives |1 − 2·⅔|/2.
 		{"points on an edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 2 * third, Upper: 2 * third}}, third / 2},
-		// The wrong sample can stay below ⅔, alone in bin 2: (⅓ + sup ⅔)/2.
+		// The wrong sample can stay below ⅔ and be alone in bin 2. This gives (⅓ + sup ⅔)/2.
 		{"supremum at an open edge", 3, []Bounded{{Lower: 2 * third, Upper: 2 * third, Correct: true}, {Lower: 0.5, Upper: 2 * third}}, 0.5},
 		{"both points in one bin cancel", 2, []Bounded{{Lower: 0.75, Upper: 0.75, Correct: true}, {Lower: 0.75, Upper: 0.75}}, 0.25},
 	} {
@@ -183,7 +184,8 @@ func TestCCEBadInput(t *testing.T) {
 	}
 }
 
-// For every number of bins, Index agrees with the edges at every edge and beside it; floor(x·M) does not.
+// For every number of bins, Index agrees with the edges at every edge and at the floats next to it, whereas floor(x·M)
+// does not.
 func TestIndex(t *testing.T) {
 	var disagree int
 	for m := 1; m <= MaxBins; m++ {
@@ -214,8 +216,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and
-// with ends on edges and on the floats beside them.
+// randomSamples draws intervals of many kinds: wide, narrow, degenerate, and with ends on edges and on the floats next
+// to them.
 func randomSamples(r *rand.Rand, b Bins, n int) []Bounded {
 	kind := r.IntN(3)
 	end := func() float64 {
@@ -271,7 +273,7 @@ func FuzzCCE(f *testing.F) {
 		b := mustBins(t, 1+int(bins)%10)
 		var intervals []Bounded
 		for ; len(data) >= 3 && len(intervals) < 30; data = data[3:] {
-			// 255 = 3·5·17, so many ends lie on edges. Bits of the first byte shift an end to the float beside it.
+			// 255 = 3·5·17, so many ends lie on edges. Bits of the first byte shift an end to the next float.
 			x, y := float64(data[1])/255, float64(data[2])/255
 			if data[0]&2 != 0 {
 				x = math.Nextafter(x, 0)
@@ -289,7 +291,7 @@ func FuzzCCE(f *testing.F) {
 	})
 }
 
-// These properties hold for instances that are too large to enumerate.
+// TestCCEProperties checks properties on instances that are too large to enumerate.
 func TestCCEProperties(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
@@ -342,8 +344,8 @@ func TestCCEProperties(t *testing.T) {
 			t.Fatalf("%v once, %v twice", w.Value, twice)
 		}
 
-		// The value of the whole is at most the weighted mean of the values of two parts, and at least their weighted
-		// difference.
+		// Let the samples be cut into two parts, and weight the value of each part by its share of the samples. The
+		// value of the whole is at most the sum of the two weighted values and at least their difference.
 		if cut := r.IntN(n + 1); cut > 0 && cut < n {
 			x := value(b, intervals[:cut]) * float64(cut) / float64(n)
 			y := value(b, intervals[cut:]) * float64(n-cut) / float64(n)
@@ -366,8 +368,8 @@ func TestCCEProperties(t *testing.T) {
 	}
 }
 
-// The value is never below the supremum, even where float64 sums would be. The mean over copies of one sample is the
-// sample's gap.
+// The value is never below the supremum, even if float64 sums would be below it. The mean over copies of one sample is
+// the sample's gap.
 func TestCCERoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 3))
 	b := mustBins(t, 15)
@@ -387,7 +389,7 @@ func TestCCERoundsUp(t *testing.T) {
 	}
 }
 
-// If k samples may take any confidence and correctness, the largest calibration error stays below the bound. A single
+// If k samples may take any confidence and correctness, the largest calibration error is at most the bound. A single
 // sample whose gap changes sign attains the bound.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
@@ -425,7 +427,7 @@ func TestCCEWithFailures(t *testing.T) {
 
 // The statement about a whole dataset fails with probability at most δ. Each interval fails with probability α,
 // independently, and then neither confidence nor correctness is bounded. Without the allowance for failures the
-// statement would fail nearly always, so the simulation would detect a missing allowance.
+// statement fails nearly always, so the simulation detects a missing allowance.
 func TestDatasetWideCoverage(t *testing.T) {
 	const n, alpha, delta = 100, 0.05, 0.1
 	trials := 2000

@@ -22,7 +22,8 @@ func ExampleWorst_Confidences() {
 	// Output: 0.90 by the confidences [0.1 0.9]
 }
 
-// The largest Brier score over the same intervals is 0.81: 0.9² for each prediction.
+// The largest Brier score over the intervals of the two predictions is 0.81, because each prediction adds 0.9² to the
+// mean.
 func ExampleCBS() {
 	attacked := []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false}}
 	brier, err := calib.CBS(attacked)
@@ -33,7 +34,8 @@ func ExampleCBS() {
 	// Output: 0.81 by the confidences 0.1 and 0.9
 }
 
-// The gaps 0.9 and 0.9 bound the calibration error of every choice of bins.
+// The two predictions have the largest gaps 0.9 and 0.9. Their mean bounds the calibration error for every choice of
+// bins.
 func ExampleLargestGap() {
 	gap, err := calib.LargestGap([]calib.Bounded{
 		{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false},
@@ -80,7 +82,7 @@ func ExampleStateForAll() {
 	// Output: 5 failures: CBS 0.205, CCE 0.310
 }
 
-// WithFailures makes the same statement for a given number of failures.
+// The bounds must hold although up to 5 of the 1,000 intervals fail.
 func ExampleAttackBounds_WithFailures() {
 	gap := 0.4
 	b := calib.AttackBounds{CBS: 0.2, LargestGap: &gap}.WithFailures(5, 1000)
@@ -88,7 +90,7 @@ func ExampleAttackBounds_WithFailures() {
 	// Output: CBS 0.205, largest gap 0.405
 }
 
-// 5 of 1,000 terms may be anything in [0, 1].
+// 5 of the 1,000 terms may have any value in [0, 1].
 func ExampleMeanWithFailures() {
 	fmt.Printf("%.3f\n", calib.MeanWithFailures(0.2, 5, 1000))
 	// Output: 0.205
@@ -158,8 +160,8 @@ func ExampleBoundRows_CountSampled() {
 	// Output: 10 false 0.001
 }
 
-// At τ = 0.75 the first answer withstands every attack. An attack can silence the second answer, and can get a wrong
-// answer for the third example. So one of two answers is wrong.
+// The threshold is τ = 0.75. The first answer withstands every attack. An attack can push the confidence of the second
+// answer below τ, and can cause a wrong answer for the third example. So at worst one of two answers is wrong.
 func ExampleRadiusRows_Threshold() {
 	r := calib.RadiusRows{Intervals: []calib.Bounded{
 		{Lower: 0.8, Upper: 0.9, Correct: true},
@@ -171,7 +173,7 @@ func ExampleRadiusRows_Threshold() {
 	// Output: 1 wrong, 1 right: 0.5000
 }
 
-// 2 of 10 answers may be wrong, and 3 if one of the other bounds fails.
+// 2 of 10 answers may be wrong. If the bound of one of the other answers fails, 3 may be wrong.
 func ExampleThresholded_Error() {
 	t := calib.Thresholded{Tau: 0.5, Wrong: 2, Right: 8}
 	fmt.Printf("%.4f %.4f\n", t.Error(0), t.Error(1))
@@ -189,7 +191,7 @@ func ExampleThresholdAtTPR() {
 	// Output: 0.6
 }
 
-// At τ = 0.6 three of four examples are answered, one of them wrongly.
+// At τ = 0.6 the classifier answers three of four examples, and one of the three answers is wrong.
 func ExampleThresholdedError() {
 	wrong, answered := calib.ThresholdedError(
 		[]float64{0.5, 0.6, 0.7, 0.8}, []bool{true, true, false, true}, 0.6)
@@ -206,7 +208,7 @@ func ExampleRobustTestError() {
 	// Output: 0.5
 }
 
-// Of two attacks on an example, the wrong answer with the larger confidence counts.
+// Two attacks on an example both cause a wrong answer. The answer with the larger confidence counts.
 func ExampleWorse() {
 	a := calib.Attacked{Correct: true, Confidence: 0.9, AdversarialConfidence: 0.6}
 	b := calib.Attacked{Correct: true, Confidence: 0.9, AdversarialConfidence: 0.8}

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// perturbed draws n scores and perturbs each with a sech kernel of bandwidth 1/8. The label is 1 with the
-// probability that the unperturbed score stated.
+// perturbed draws n scores and perturbs each with a sech kernel of bandwidth 1/8. The unperturbed score is the
+// probability that the label is 1.
 func perturbed(n int) *calib.Sample {
 	random := rand.New(rand.NewPCG(1, 2))
 	kernel := calib.Sech{Bandwidth: 0.125, Seed: 3}
@@ -49,7 +49,7 @@ func ExampleBoundMethods() {
 	// ciosek-nw        0.095 sound: false
 }
 
-// The scores were perturbed with h = 1/8. The bound holds for every classifier.
+// The scores were perturbed with h = 1/8. Because of the perturbation the bound holds for every classifier.
 func ExampleBinnedLipschitz() {
 	b, err := calib.BinnedLipschitz(perturbed(20_000), 0.05, 0.125)
 	if err != nil {
@@ -59,7 +59,7 @@ func ExampleBinnedLipschitz() {
 	// Output: at most 0.052 with probability 0.95
 }
 
-// This example bounds the same scores by buckets.
+// This example bounds the calibration error of perturbed scores by putting them into buckets.
 func ExampleLipschitz() {
 	b, err := calib.Lipschitz(perturbed(20_000), 0.05, 0.125)
 	if err != nil {
@@ -69,7 +69,8 @@ func ExampleLipschitz() {
 	// Output: at most 0.115 with probability 0.95
 }
 
-// This example bounds the same scores by a kernel smoother, as repaired and as printed in the paper.
+// This example bounds the calibration error by a kernel smoother. It prints the repaired bound and the bound as printed
+// in the paper.
 func ExampleNadarayaWatson() {
 	cf := calib.CrossFit{Delta: 0.05, Folds: 5, Seed: 1}
 	for _, kind := range []calib.NadarayaWatsonKind{calib.Repaired, calib.Printed} {
@@ -130,7 +131,7 @@ func ExampleEstimateError() {
 	// Output: 0.000
 }
 
-// 600 of 1,000 scores of 0.7 have label 1.
+// All 1,000 scores are 0.7, and 600 of them have label 1.
 func ExampleCurve() {
 	score, label := make([]float64, 1000), make([]float64, 1000)
 	for i := range score {
@@ -186,7 +187,7 @@ func ExampleSech_Perturb() {
 	// Output: true true
 }
 
-// Scores with two decimals were not perturbed.
+// CheckPerturbed rejects scores with two decimals, because the kernel cannot have made them.
 func ExampleCheckPerturbed() {
 	score, label := make([]float64, 1000), make([]float64, 1000)
 	for i := range score {

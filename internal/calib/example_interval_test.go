@@ -55,8 +55,8 @@ func ExampleBrierEstimate() {
 	// Output: 0.205 in [0.186, 0.225], betting
 }
 
-// Two answers have label 0, and each is alone in its bin. The score is the mean of 0.2² + 0.2² and 0.7² + 0.7², all of
-// it reliability.
+// Two answers have label 0, and each is alone in its bin. The score is the mean of 0.2² + 0.2² and 0.7² + 0.7², and the
+// reliability is its only part.
 func ExampleMulticlassBrierEstimate() {
 	p, err := calib.TopLabel([]float64{0.8, 0.2, 0.3, 0.7}, 2, []int{0, 0})
 	if err != nil {
@@ -82,7 +82,8 @@ func ExampleECEEstimate() {
 	// Output: 0.050 in [0.000, 0.099], martingale
 }
 
-// The example prints the largest error of a bin. The intervals hold simultaneously for all bins.
+// The example prints the largest calibration error of any bin. The interval comes from intervals of the bins that hold
+// simultaneously.
 func ExampleMCEEstimate() {
 	p := weather()
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -94,7 +95,7 @@ func ExampleMCEEstimate() {
 	// Output: 0.100 in [0.051, 0.151], clopper-pearson
 }
 
-// Of 1,000 answers at 0.8 for two classes, 700 are right: the error of each class is 0.1.
+// Of 1,000 answers with confidence 0.8 for two classes, 700 are right. So the calibration error of each class is 0.1.
 func ExampleClasswiseEstimate() {
 	var probability []float64
 	var label []int

@@ -34,7 +34,8 @@ func ExampleClassOne() {
 	// [0.75 0.75] [true false]
 }
 
-// There are four answers: 0.9 right, 0.9 wrong, 0.6 right and 0.8 right.
+// There are four answers. The answers with confidence 0.6 and 0.8 are right. Of two answers with confidence 0.9, one is
+// right.
 func ExamplePredictions() {
 	p, err := calib.TopLabel([]float64{0.9, 0.1, 0.9, 0.1, 0.4, 0.6, 0.2, 0.8}, 2, []int{0, 1, 1, 1})
 	if err != nil {
@@ -56,7 +57,8 @@ func ExamplePredictions_Check() {
 	// Output: row 1: confidence 1.5 is outside [0, 1]
 }
 
-// Of two answers at 0.9 one is right; one answer at 0.6 and one at 0.8 are right. The gaps are 0.4, 0.4 and 0.2.
+// Of two answers with confidence 0.9 one is right. The answers with confidence 0.6 and 0.8 are right. So the gaps of
+// the three bins are 0.4, 0.4 and 0.2.
 func ExampleECE() {
 	p := &calib.Predictions{Confidence: []float64{0.9, 0.9, 0.6, 0.8}, Correct: []bool{true, false, true, true}}
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -67,7 +69,7 @@ func ExampleECE() {
 	// Output: ECE 0.35, MCE 0.40
 }
 
-// An edge belongs to the bin below or to the bin above.
+// A confidence on an edge belongs to the bin below or to the bin above.
 func ExampleEqualWidth() {
 	p := &calib.Predictions{Confidence: []float64{0.5, 0.75}, Correct: []bool{true, true}}
 	for _, edge := range []calib.Edge{calib.UpperClosed, calib.LowerClosed} {
@@ -97,7 +99,8 @@ func ExampleEqualCount() {
 	// 2 answers: confidence 0.90, accuracy 0.50
 }
 
-// In the upper of two bins 90 of 100 answers are right. Its interval is the Clopper–Pearson interval of the accuracy.
+// In the upper of two bins 90 of 100 answers are right. The interval of this bin is the Clopper–Pearson interval of the
+// accuracy.
 func ExampleBands() {
 	p := &calib.Predictions{Confidence: make([]float64, 100), Correct: make([]bool, 100)}
 	for i := range 100 {
@@ -125,7 +128,8 @@ func ExampleClasswiseECE() {
 	// Output: 0.35 [0.35 0.35]
 }
 
-// Of ten answers at 0.9 five are right. The result is √(0.4² − 0.5²/9) in place of 0.4.
+// Of ten answers with confidence 0.9 five are right. The plain error is 0.4, and the debiased error is √(0.4² −
+// 0.5²/9).
 func ExampleDebiasedL2() {
 	p := &calib.Predictions{Confidence: make([]float64, 10), Correct: make([]bool, 10)}
 	for i := range 10 {
@@ -139,7 +143,7 @@ func ExampleDebiasedL2() {
 	// Output: 0.3636
 }
 
-// The Brier score 0.255 is 0.13 − 0.0625 + 0.1875.
+// The Brier score 0.255 is reliability − resolution + uncertainty = 0.13 − 0.0625 + 0.1875.
 func ExampleDecomposeBrier() {
 	p := &calib.Predictions{Confidence: []float64{0.9, 0.9, 0.6, 0.8}, Correct: []bool{true, false, true, true}}
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)
@@ -152,7 +156,7 @@ func ExampleDecomposeBrier() {
 	// Output: reliability 0.1300, resolution 0.0625, uncertainty 0.1875, within bins 0.0000
 }
 
-// Of 100 answers at 0.8, 70 are right. The error 0.1 is also the bandwidth.
+// Of 100 answers with confidence 0.8, 70 are right. The error 0.1 is also the bandwidth of the kernel.
 func ExampleSmoothECE() {
 	p := &calib.Predictions{Confidence: make([]float64, 100), Correct: make([]bool, 100)}
 	for i := range 100 {
@@ -164,7 +168,7 @@ func ExampleSmoothECE() {
 	// Output: 0.100, accuracy 0.70
 }
 
-// Of 100 answers at 0.8, 70 are right: Z = 0.6·10/√(100·0.36·0.16).
+// Of 100 answers with confidence 0.8, 70 are right. So Z is 0.6·10/√(100·0.36·0.16).
 func ExampleSpiegelhalter() {
 	p := &calib.Predictions{Confidence: make([]float64, 100), Correct: make([]bool, 100)}
 	for i := range 100 {
@@ -175,7 +179,7 @@ func ExampleSpiegelhalter() {
 	// Output: Z = 2.50, p = 0.0124
 }
 
-// Of 1,000 answers at 0.8, first 800 and then 700 are right.
+// There are 1,000 answers with confidence 0.8. In the first data set 800 of them are right, in the second 700.
 func ExampleCalibrationTest() {
 	for _, right := range []int{800, 700} {
 		p := &calib.Predictions{Confidence: make([]float64, 1000), Correct: make([]bool, 1000)}
@@ -189,7 +193,7 @@ func ExampleCalibrationTest() {
 	// 700 true
 }
 
-// The four scores come from scikit-learn's documentation; the areas are 0.75 and 0.83.
+// The four scores come from scikit-learn's documentation. The AUROC is 0.75, and the average precision is 0.83.
 func ExampleRank() {
 	p, err := calib.ClassOne([]float64{0.1, 0.4, 0.35, 0.8}, []int{0, 0, 1, 1})
 	if err != nil {
@@ -234,7 +238,8 @@ func ExampleRanked_EqualCount() {
 	// 2: 0.35
 }
 
-// The logits are 2·ln 3 apart and right 3 times out of 4. At T = 2 the confidence is 0.75 too.
+// The two logits of each row differ by 2·ln 3, and the larger one is right in 3 of 4 rows. At T = 2 the confidence is
+// 0.75, which equals the accuracy.
 func ExampleFitTemperature() {
 	const z = 2.1972245773362196 // 2·ln 3
 	fit, err := calib.FitTemperature([]float64{z, 0, z, 0, z, 0, z, 0}, 2, []int{0, 0, 0, 1})
@@ -258,7 +263,7 @@ func ExampleFitTemperature_atLimit() {
 	// Output: true true
 }
 
-// Softmax runs in float64, here for one row of three classes.
+// Softmax computes in float64. The input is one row of three classes.
 func ExampleSoftmax() {
 	fmt.Printf("%.4f\n", calib.Softmax([]float64{0, 1, 2}, 3, 1))
 	// Output: [0.0900 0.2447 0.6652]

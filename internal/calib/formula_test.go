@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The tests of this file compute every term of every bound from its formula. Their plain code shares only the random
-// numbers and the taut string with the package (the taut string has its own oracles). Coverage tests would miss a wrong
-// constant, because the bounds are slack.
+// The tests of this file compute every term of every bound from its formula. They use plain code that shares only the
+// random numbers and the taut string with the package. The taut string has its own oracles. Coverage tests would not
+// detect a wrong constant, because the bounds are slack.
 
 // same compares two numbers with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {
@@ -35,7 +35,7 @@ func sameTerms(t *testing.T, what string, got, want Terms, tolerance float64) {
 	}
 }
 
-// meanVariance returns the mean and the 1/n variance, in two passes.
+// meanVariance returns the mean and the variance with divisor n, in two passes.
 func meanVariance(x []float64) (mean, variance float64) {
 	for _, v := range x {
 		mean += v / float64(len(x))
@@ -184,7 +184,7 @@ func TestTotalVariationFromTheFormula(t *testing.T) {
 	}
 }
 
-// λ is rounded up, by less than 2⁻²⁰.
+// The function rounds up by less than 2⁻²⁰.
 func TestDyadicAbove(t *testing.T) {
 	for _, x := range []float64{0, 1, 1.0 / 3, math.Pi, 1 + 0x1p-20, 1 + 0x1p-21, 100.1} {
 		y := dyadicAbove(x)
@@ -474,7 +474,8 @@ func TestSplitMix(t *testing.T) {
 			t.Errorf("%d, want %d", got, want)
 		}
 	}
-	// Different streams of one seed differ in every number, and so does one stream for different seeds.
+	// Any two streams of one seed differ in every number. The same stream of two different seeds differs in every
+	// number too.
 	seen := map[uint64]bool{}
 	for seed := range uint64(3) {
 		for stream := streamFolds; stream <= streamHoldout; stream++ {

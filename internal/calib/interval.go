@@ -89,8 +89,8 @@ func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 		func(i int) float64 { return p.Confidence[i] }, level)
 }
 
-// shareEstimate returns the share of examples i with is(i). The function guess returns a guess of the probability that
-// is(i) is true.
+// shareEstimate returns the share of examples i for which is(i) is true. The function guess returns a guess of the
+// probability that is(i) is true.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {
@@ -124,14 +124,15 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	return out
 }
 
-// ECEEstimate returns the ECE of the bins. Its interval is for the ECE in which the probability of each label, given
-// the confidence, replaces the label,
+// ECEEstimate returns the ECE of the bins. Its interval is for θ, the ECE in which each outcome is replaced by its
+// probability given the confidence:
 //
 //	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
 // The plain ECE exceeds θ on average, because noise does not cancel within the absolute values. A percentile bootstrap
 // adds the same noise again, and its interval almost always misses a θ near 0. This interval is valid for every n and
-// θ, even if the bins depend on the confidences. Writing |D_m| = s_m D_m,
+// θ, even if the bins depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be the
+// observed D_m, in which the outcomes replace the probabilities.
 //
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so θ ≤ ECE + the deviation at α/2 of a mean
 //     of ±(residuals);
@@ -199,8 +200,8 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 	return signsEstimate(value, p.N(), a, squares, bins*p.Classes, level), nil
 }
 
-// BrierEstimate returns the mean of (confidence − correct)². Its terms are in [0, 1]. Without weights the interval is
-// that of MeanInterval; with weights it comes from deviation.
+// BrierEstimate returns the mean of (confidence − correct)². Its terms are in [0, 1]. Without weights the interval
+// comes from MeanInterval; with weights it comes from deviation.
 func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }
@@ -233,9 +234,9 @@ const (
 )
 
 // bootstrapMean returns the weighted mean of f with the BCa bootstrap interval (Efron 1987): percentiles of resampled
-// means, shifted for bias and skewness. If there are more than bootstrapGroups examples, they are dealt to that many
-// groups at random, and the groups are resampled. The mean is a ratio of sums over groups, so the cost of a resample
-// does not grow with n. If all terms are equal or n = 1, there is no interval.
+// means, shifted for bias and skewness. If there are more than bootstrapGroups examples, bootstrapMean deals them at
+// random to bootstrapGroups groups and resamples the groups. The mean is a ratio of sums over groups, so the cost of a
+// resample does not grow with n. If all terms are equal or n = 1, there is no interval.
 func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed uint64) Estimate {
 	e := Estimate{p.meanOf(f), math.NaN(), math.NaN(), Bootstrap}
 	if math.IsInf(e.Value, 0) || math.IsNaN(e.Value) {
@@ -252,7 +253,7 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 	var sumX, sumW float64
 	for i := range n {
 		g, wi := group(i), p.weight(i)
-		// The sums are of deviations from the mean, so that resampled means keep their digits.
+		// The sums add deviations from the mean, so that resampled means lose no digits.
 		xi := wi * (f(i) - e.Value)
 		x[g] += xi
 		w[g] += wi

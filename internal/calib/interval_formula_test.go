@@ -311,7 +311,7 @@ func TestECEEstimateBelowFromTheFormula(t *testing.T) {
 
 func TestClasswiseEstimateFromTheFormula(t *testing.T) {
 	logits, m, label := goldenLogits()
-	for range 5 { // so many examples that the ends are inside [0, 1]
+	for range 5 { // enough examples that the ends are inside [0, 1]
 		logits, label = append(logits, logits...), append(label, label...)
 	}
 	p, err := TopLabel(Softmax(logits, m, 2), m, label)

@@ -8,7 +8,7 @@ import (
 )
 
 // For every choice of bins, confidences in the intervals have a calibration error of at most the largest gap. Bins that
-// hold one sample each attain it.
+// hold one sample each attain this bound.
 func TestLargestGapBoundsEveryBinning(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 30))
 	for range 300 {
@@ -47,8 +47,8 @@ func TestLargestGapBoundsEveryBinning(t *testing.T) {
 }
 
 // Interval ends that are not multiples of 2⁻⁶³ move outward: for one prediction, no bound is below the exact gap or its
-// square. Some ends are just below powers of two, others are random. The direction of rounding shows at most in the
-// last bit.
+// square. Some ends are just below powers of two, others are random. The direction of rounding changes at most the last
+// bit of the result.
 func TestEndsMoveOutward(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	ends := []float64{math.Nextafter(0x1p-20, 0), math.Nextafter(0x1p-20, 1), math.Nextafter(0x1p-40, 0), 0x1p-70, math.SmallestNonzeroFloat64}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Parameters are refused exactly beyond the limits that the messages state.
+// The functions refuse parameters beyond the limits that the error messages state, and accept parameters at these
+// limits.
 func TestLimitsOfParameters(t *testing.T) {
 	ten := draw(10, 1, uniform, uniform01)
 	many := draw(510, 1, uniform, uniform01)

@@ -60,7 +60,7 @@ const (
 	fineCells = shifts * 3 << 15
 )
 
-// bucketCounts returns 2^k and 3·2^k up to 2¹⁵.
+// bucketCounts returns the numbers 2^k and 3·2^k up to 2¹⁵, in ascending order.
 func bucketCounts() []int {
 	counts := []int{1}
 	for b := 2; b <= 1<<15; b *= 2 {
@@ -106,8 +106,8 @@ func (s *Sample) cells() []bucket {
 	return cells
 }
 
-// bucketSums returns Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j. A bucket consists of width fine cells; offset shortens the
-// first bucket.
+// bucketSums returns Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j. The argument width is the number of fine cells in a
+// bucket. The argument offset is the number of cells by which the first bucket is shorter.
 func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) {
 	for i := 0; i < len(cells); {
 		b := cells[i]
@@ -116,7 +116,7 @@ func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) 
 			b.merge(&cells[i])
 		}
 		gap += math.Abs(b.score - b.label)
-		spread += max(0, 2*b.pairs/b.n) // for an atom, rounding can give less than 0
+		spread += max(0, 2*b.pairs/b.n) // if all scores are equal, rounding can give less than 0
 		noise += math.Sqrt(b.n)
 	}
 	return gap, spread, noise

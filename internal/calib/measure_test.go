@@ -8,7 +8,7 @@ import (
 
 var measured = MetricOptions{Bins: 7, Edge: UpperClosed, Level: 0.9, Seed: 3}
 
-// Measure reports what the functions of the single metrics return.
+// Measure returns the same values as the functions of the single metrics.
 func TestMeasure(t *testing.T) {
 	p := goldenPredictions()
 	got, err := Measure(p, measured)
@@ -38,7 +38,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Which metrics there are depends on the predictions.
+// Measure returns the metrics that the kind of predictions allows.
 func TestMeasureByKind(t *testing.T) {
 	logits, classes, label := goldenLogits()
 	top, err := TopLabel(Softmax(logits, classes, 1), classes, label)
@@ -80,7 +80,8 @@ func TestMeasureByKind(t *testing.T) {
 	}
 }
 
-// Worked by hand: the held-out answers set τ = 0.6; two of four answers stay, one of them wrong.
+// The expected values are computed by hand. The held-out answers set τ = 0.6. Two of four answers reach τ, and one of
+// these two is wrong.
 func TestRejectAtTPR(t *testing.T) {
 	held := &Predictions{Confidence: []float64{0.6, 0.9, 0.99}, Correct: []bool{true, true, false}}
 	p := &Predictions{Confidence: []float64{0.5, 0.59, 0.6, 0.8}, Correct: []bool{false, false, true, false}}

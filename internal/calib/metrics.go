@@ -8,7 +8,7 @@ type MetricOptions struct {
 	Seed  uint64  // for the bootstrap
 }
 
-// Metrics are the calibration metrics of predictions. NaN or nil: the predictions do not define the metric.
+// Metrics are the calibration metrics of predictions. A metric that the predictions do not define is NaN or nil.
 type Metrics struct {
 	Quantity       Quantity
 	Accuracy       Estimate
@@ -44,7 +44,8 @@ type Test struct {
 	SpiegelhalterP float64 // asymptotic: for many examples
 }
 
-// Measure computes every metric that the predictions allow. A number of bins that cannot be made is an error.
+// Measure computes every metric that the predictions allow. It returns an error if o.Bins is not a valid number of
+// bins.
 func Measure(p *Predictions, o MetricOptions) (Metrics, error) {
 	width, err := EqualWidth(p, o.Bins, o.Edge)
 	if err != nil {

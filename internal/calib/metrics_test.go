@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// goldenPredictions returns 240 examples whose metrics were computed by other programs. Formulas make the arrays here
-// and in those programs.
+// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs made the arrays
+// by the same formulas.
 func goldenPredictions() *Predictions {
 	const n = 240
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -46,8 +46,8 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 }
 
 // The values come from scikit-learn 1.9.1 (brier_score_loss, log_loss, calibration_curve, roc_auc_score) and netcal
-// 1.4.0 (ECE, MCE). torchmetrics 1.9.0 (torch 2.15.0), binary_calibration_error with norms l1 and max, agrees to the
-// last digit.
+// 1.4.0 (ECE, MCE). The function binary_calibration_error of torchmetrics 1.9.0 (torch 2.15.0), with the norms l1 and
+// max, agrees to the last digit.
 func TestMetricsAgree(t *testing.T) {
 	p := goldenPredictions()
 	near(t, "Brier", p.TopLabelBrier(), 0.17531696238930825, 1e-12)
@@ -74,7 +74,7 @@ func TestMetricsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k, b := range bins {
-			if edge == UpperClosed || k < 4 || k > 5 { // 0.5 is an edge, and is among the confidences
+			if edge == UpperClosed || k < 4 || k > 5 { // some confidences are 0.5, which is an edge
 				near(t, "bin accuracy", b.Accuracy, accuracy[k], 1e-12)
 				near(t, "bin confidence", b.Confidence, confidence[k], 1e-12)
 			}
@@ -137,7 +137,7 @@ func TestTemperatureLimits(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tt.name, fit, err)
 		}
 	}
-	// Where the NLL does not depend on T, T stays 1.
+	// If the NLL does not depend on T, the result is T = 1.
 	for name, logits := range map[string][]float64{"equal logits": {5, 5}, "huge and separable": {1e300, -1e300}} {
 		if fit, err := FitTemperature(logits, 2, []int{0}); err != nil || fit.Temperature != 1 || fit.AtLimit {
 			t.Errorf("%s: %+v, %v", name, fit, err)
@@ -454,7 +454,7 @@ func TestMetricIntervalsCover(t *testing.T) {
 	}
 }
 
-// The bootstrap interval is not too long either: for a mean of a known law it is no longer than a normal interval.
+// The bootstrap interval is not too long: for the mean of a known law it is no longer than a normal interval.
 func TestBootstrapLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, n := range []int{200, 20_000} {
@@ -468,7 +468,8 @@ func TestBootstrapLength(t *testing.T) {
 	}
 }
 
-// The function deviation holds at its stated level, for residuals of one sign at the limits of their range.
+// The bound of the function deviation holds at its stated level. The residuals have one sign and lie at the limits of
+// their range.
 func TestDeviationCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	const trials = 4000

@@ -38,7 +38,7 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
 // third of all samples. In half of these samples the bound is too small, for every δ. So Printed is not sound. Printed
 // keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is positive. Each of its
-// inequalities has δ/2K. Its b2 is that of the paper, three times the b2 of the function derivatives.
+// inequalities has δ/2K. Its b2 is the paper's b2, which is three times the b2 of the function derivatives.
 //
 // Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
 // inequality, given the training scores,
@@ -51,8 +51,8 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // smoother. There no label matters, and s adds nothing to c_i. So g ≤ 1 and Q ≤ κ, which are the ranges in BB. κ
 // depends only on the training scores. Each of the four inequalities has δ/4K.
 //
-// SecondOrder expands η around s, where the paper expands it around each s_i. Then one η′(s) multiplies the signed sum,
-// and
+// SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
+// sum, and
 //
 //	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
 //
@@ -101,10 +101,10 @@ func newSmoother(train []uint64, bandwidth float64, kind NadarayaWatsonKind) smo
 	return smoother{train, plugIn(b1, b2, len(train), kind), b1, b2, kind}
 }
 
-// plugIn returns the h′ that minimises a·h′ + b·h′² + c/√h′, clipped to [1e-4, ¼]. This is the average of g for uniform
-// scores if a = ⅜b1, b = b2/10, c = 1.15/(2√(2n)) (Ciosek et al. 2025, appendix E). With h′ = t² the derivative
-// vanishes at 2bt⁵ + at³ = c/2; the left side increases in t. SecondOrder has a = 0. Only the number of training points
-// is used.
+// plugIn returns the h′ that minimises a·h′ + b·h′² + c/√h′, clipped to [1e-4, ¼]. The minimised function is the
+// average of g for uniform scores if a = ⅜b1, b = b2/10, c = 1.15/(2√(2n)) (Ciosek et al. 2025, appendix E). With h′ =
+// t² the derivative vanishes at 2bt⁵ + at³ = c/2; the left side increases in t. SecondOrder has a = 0. plugIn uses only
+// the number of training points, not the points themselves.
 func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 	a, b, c := 3*b1/8, b2/10, 1.15/(2*math.Sqrt(2*float64(n)))
 	if kind == SecondOrder {
@@ -126,14 +126,14 @@ func plugIn(b1, b2 float64, n int, kind NadarayaWatsonKind) float64 {
 type window struct {
 	n           float64 // number of points
 	k           float64 // Σk
-	left, right float64 // Σku of the points below s, and of those above
+	left, right float64 // Σku over the points below s, and over the points above s
 	ku2         float64 // Σku²
 	kk          float64 // Σk²
 	ky          float64 // Σky
 }
 
-// If Σk is below this share of its largest possible value, the smoother ignores the weights: all points then lie at the
-// edge of the window, where 1−u² cancels.
+// If Σk is below this share of its largest possible value, the smoother ignores the weights. All points then lie at the
+// edge of the window, where 1−u² loses digits by cancellation.
 const degenerate = 0.01
 
 func (w window) usable() bool { return w.n > 0 && w.k >= degenerate*w.n }
@@ -206,7 +206,7 @@ func (a *accumulator) addTo(w *window, z float64, below bool) {
 	m.addTo(w, z, below)
 }
 
-// each calls f with the window of every point. The points ascend.
+// each calls f with the window of every point. The points must be in ascending order.
 //
 // The axis is cut into cells as wide as h′. The window of a point in cell j consists of the end of cell j−1, all of
 // cell j, and the start of cell j+1. So running sums from either end of a cell give the window in O(1), without
@@ -282,9 +282,10 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 }
 
 // roundoff returns a bound on the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum
-// over n points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by m =
-// blockSize + n/blockSize units of 2⁻⁵³, twice, because there are two cells. As Σk ≥ n/100 and W ≥ 1/n, the relative
-// error of W is at most 10⁴·50·m·2⁻⁵³, and that of the other ratios is smaller.
+// over n points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m
+// units of 2⁻⁵³, where m = blockSize + n/blockSize. The factor 2 is there because two cells contribute. As Σk ≥ n/100
+// and W ≥ 1/n, the relative error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are
+// smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)

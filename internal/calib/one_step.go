@@ -3,11 +3,11 @@ package calib
 import "math"
 
 // oneStep turns A, the mean gap of a partition plus its remainder, into a bound on the calibration error.
-// BinnedVariation and BinnedLipschitz share it.
+// BinnedVariation and BinnedLipschitz use it.
 //
-// For both, the partition depends on the scores alone, and F(y) = (1/n)Σ|s_i − (Py)_i| with an orthogonal projection P
-// of the labels (bin means, or lines fitted in the bins). The remainder is R ≥ (1/n)Σ|η_i − (Pη)_i| with η_i = η(s_i).
-// So A = F(y) + R and
+// For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Py)_i|, where P is
+// an orthogonal projection of the labels (to bin means, or to lines fitted in the bins). The remainder is R ≥
+// (1/n)Σ|η_i − (Pη)_i| with η_i = η(s_i). So A = F(y) + R and
 //
 //	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
 //
@@ -19,7 +19,8 @@ import "math"
 // Given the scores the labels are independent and W_i has mean |s_i−η_i|. So A is an upper bound on an average of
 // variables of mean CE. It remains to bound how far this average can fall below CE.
 //
-// For bin means: E[e^{−λΣW} | scores] is a product, and each factor is convex in h_i. So it is largest at h_i = ±1, and
+// For bin means: E[e^{−λΣW} | scores] is a product, and each factor is convex in h_i. So the product is largest at h_i
+// = ±1, and
 //
 //	E e^{−λΣW} ≤ (E e^{−λW*})ⁿ,  W* = |s−η| ± (y−η), where the sign is a function of s,
 //
@@ -39,11 +40,11 @@ import "math"
 // largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains it: −1 with probability p, and x
 // = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x.
 // The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do not refute form an
-// interval [0, c⁺], which bisection finds. As CE² ≤ β, larger values are refuted as well.
+// interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β are refuted as well.
 //
-// Levels: each of K partitions (and kinds of P) has δ₁/K. The thresholds are fixed, so the larger of the two exponents
-// is valid, with both exponents at δ₁. β is unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂.
-// (If the second exponent used δ, both together could fail with probability δ + δ₂.)
+// Levels: each of K partitions (and kinds of P) has δ₁/K. The thresholds do not depend on the data, so both exponents
+// may use δ₁, and the larger of them is valid. β is unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ =
+// δ − δ₂. (If the second exponent used δ, both together could fail with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
 	brier  float64 // β⁺
@@ -73,10 +74,10 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// sample returns the same bound for the mean c of |s_i − η(s_i)| over these very scores. Given the scores, c is fixed
-// and only the labels are random. The h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c², where β is the mean of
-// E(s_i−y_i)²: neither Hoeffding's Theorem 3 nor the bound on β needs identically distributed variables. Hoeffding's
-// inequality for the labels gives e^{−2nt²}.
+// sample returns the corresponding bound on c, the mean of |s_i − η(s_i)| over the scores of the sample. Given the
+// scores, c is fixed and only the labels are random. The h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c², where β is
+// the mean of E(s_i−y_i)²: neither Hoeffding's Theorem 3 nor the bound on β needs identically distributed variables.
+// Hoeffding's inequality for the labels gives e^{−2nt²}.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)

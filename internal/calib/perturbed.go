@@ -10,14 +10,14 @@ import (
 // Perturbed scores have a density of at most D = 1/(h·atan sinh(1/h)): sech ≤ 1, and Z is smallest for an original
 // score of 0 or 1. Therefore:
 //   - 0 and 1 do not occur.
-//   - Two rows share a score only by chance. The uniform numbers have 53 bits, and float64s in [0, 1] are at most
-//     2⁻⁵³ apart, so there are at most n²·2⁻⁵³·(1+D) such pairs on average. The limit is twenty plus twice this
-//     number. Scores with few values, or rounded to some digits or to float32, exceed it.
-//   - An interval of length w has a probability of at most D·w. The share of scores in it exceeds D·w by
-//     2√(ln(2·10⁹)/2n), for any interval, with probability below 10⁻⁹ (Dvoretzky, Kiefer & Wolfowitz 1956; Massart
-//     1990).
+//   - Two rows share a score only by chance. The uniform numbers have 53 bits, and float64s in [0, 1] are at most 2⁻⁵³
+//     apart, so there are at most n²·2⁻⁵³·(1+D) such pairs on average. CheckPerturbed allows twenty plus twice this
+//     number of pairs. Scores that have few values, or that were rounded to some digits or to float32, exceed this
+//     limit.
+//   - An interval of length w has a probability of at most D·w. The probability that the share of scores in any
+//     interval exceeds D·w by 2√(ln(2·10⁹)/2n) is below 10⁻⁹ (Dvoretzky, Kiefer & Wolfowitz 1956; Massart 1990).
 //
-// Scores can pass although nobody perturbed them.
+// Scores that nobody perturbed can pass too.
 func CheckPerturbed(s *Sample, bandwidth float64) error {
 	if err := checkBandwidth(bandwidth); err != nil {
 		return err

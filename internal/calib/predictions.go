@@ -7,8 +7,8 @@ import (
 )
 
 // Predictions are a classifier's answers on n examples: the confidence in its answer and whether the answer is right.
-// For ClassOneQuantity they are the probability of class 1 and whether the label is 1. More metrics are defined if
-// Probability and Label are given.
+// For ClassOneQuantity, Confidence is the probability of class 1, and Correct says whether the label is 1. More metrics
+// are defined if Probability and Label are given.
 type Predictions struct {
 	Quantity   Quantity
 	Confidence []float64 // [n], in [0, 1]
@@ -25,8 +25,8 @@ type Predictions struct {
 func (p *Predictions) N() int { return len(p.Confidence) }
 
 // TopLabel makes predictions from probability vectors, row-major [n×classes], and the true labels. The classifier's
-// answer is the most probable label; the first one wins a tie. Each vector must sum to 1 within the tolerance of
-// SumToOne. An error about a row is a *RowError.
+// answer is the most probable label, or the first of several equally probable labels. Each vector must sum to 1 within
+// the tolerance of SumToOne. An error about a row is a *RowError.
 func TopLabel(probability []float64, classes int, label []int) (*Predictions, error) {
 	if classes < 2 {
 		return nil, fmt.Errorf("%d classes, must be 2 or more", classes)
@@ -60,8 +60,8 @@ func TopLabel(probability []float64, classes int, label []int) (*Predictions, er
 	return p, nil
 }
 
-// SumToOne reports whether sum is close enough to 1 for probabilities of that many classes, written with 4 digits or as
-// float16.
+// SumToOne reports whether sum is close enough to 1 for probabilities of that many classes. The probabilities may be
+// written with 4 digits or as float16.
 func SumToOne(sum float64, classes int) bool {
 	const tolerance = 1e-3
 	return math.Abs(sum-1) <= tolerance*math.Sqrt(float64(classes))
@@ -103,8 +103,8 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// meanOf returns the weighted mean of f over the examples. It sums with a correction for rounding (Kahan), so that
-// shares are the nearest float64.
+// meanOf returns the weighted mean of f over the examples. It sums with a correction for rounding (Kahan), so that a
+// share is the float64 nearest to its exact value.
 func (p *Predictions) meanOf(f func(i int) float64) float64 {
 	var sum, lost, total float64
 	for i := range p.Confidence {

@@ -9,7 +9,7 @@ import (
 // Quantity names the event whose probability the confidence estimates.
 type Quantity int
 
-// Quantities of Predictions.
+// These are the quantities of Predictions.
 const (
 	TopLabelQuantity Quantity = iota // the classifier's answer is right
 	ClassOneQuantity                 // the label is 1; there are two classes
@@ -18,7 +18,7 @@ const (
 // Quantities lists every Quantity.
 var Quantities = choice.Of("quantity", TopLabelQuantity, ClassOneQuantity)
 
-// String returns the quantity's name, for example "top-label calibration".
+// String returns the quantity's name, for example "top-label".
 func (q Quantity) String() string {
 	return [...]string{TopLabelQuantity: "top-label", ClassOneQuantity: "class-1"}[q]
 }
@@ -30,7 +30,7 @@ func (q Quantity) MarshalText() ([]byte, error) { return []byte(q.String()), nil
 func (q *Quantity) UnmarshalText(text []byte) error { return Quantities.Unmarshal(text, q) }
 
 // ClassOne makes predictions from the probabilities of class 1 in a problem of two classes. The classifier's answer is
-// the more probable label; 0 wins a tie. An error about a row is a *RowError.
+// the more probable label, or 0 if both are equally probable. An error about a row is a *RowError.
 func ClassOne(score []float64, label []int) (*Predictions, error) {
 	p := &Predictions{Quantity: ClassOneQuantity, Confidence: score, Correct: make([]bool, len(label))}
 	for i, y := range label {

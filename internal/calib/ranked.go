@@ -117,7 +117,7 @@ func (r *Ranked) AUROC() (float64, error) {
 // recall_{k−1})·precision_k over the distinct thresholds. It does not interpolate (scikit-learn's
 // average_precision_score).
 func (r *Ranked) AveragePrecision() (float64, error) {
-	var right, all float64 // weight at or above a threshold, from the top
+	var right, all float64 // weight at or above the current threshold
 	var groups []step
 	r.steps(func(s step) { groups = append(groups, s) })
 	sum := 0.0

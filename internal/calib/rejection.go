@@ -37,9 +37,9 @@ type Attacked struct {
 }
 
 // RobustTestError returns the confidence-thresholded robust test error (listing 2 of Stutz's article). It is the share
-// of wrong answers among the examples answered with confidence ≥ τ, clean or attacked. An example that is wrong without
-// an attack counts by its clean confidence alone. The attacks must maximise confidence. The result estimates the error
-// from below, because better attacks may exist. It is NaN if no example is answered.
+// of wrong answers among the examples that the classifier answers with confidence ≥ τ, clean or attacked. An example
+// that is wrong without an attack counts by its clean confidence alone. The attacks must maximise confidence. The
+// result estimates the error from below, because better attacks may exist. It is NaN if no example is answered.
 func RobustTestError(examples []Attacked, tau float64) float64 {
 	var wrong, answered float64
 	for _, e := range examples {
@@ -68,8 +68,9 @@ func ThresholdedError(confidence []float64, right []bool, tau float64) (wrong, a
 	return wrong / answered, answered / float64(len(confidence))
 }
 
-// Worse returns the worse of an example's answers under two attacks. The choice is right for every τ: it is the wrong
-// answer with the larger confidence, or either answer if both are right.
+// Worse returns the worse of an example's answers under two attacks. The worse answer is the same for every τ. If both
+// answers are wrong, it is the one with the larger confidence. If only one is wrong, it is that one. If both are right,
+// either will do.
 func Worse(a, b Attacked) Attacked {
 	switch {
 	case a.AdversarialCorrect != b.AdversarialCorrect:
@@ -89,8 +90,8 @@ type Rejection struct {
 	Unthresholded   float64 // share of wrong answers without a threshold
 }
 
-// RejectAtTPR takes the threshold from held-out clean predictions (ThresholdAtTPR) and computes the errors of p.
-// Held-out predictions without a correct answer and a tpr outside (0, 1] are errors.
+// RejectAtTPR takes the threshold from held-out clean predictions (ThresholdAtTPR) and computes the errors of p. It
+// returns an error if no held-out answer is correct or if tpr is outside (0, 1].
 func RejectAtTPR(p, heldOut *Predictions, tpr float64) (Rejection, error) {
 	confidence, right := heldOut.Answers()
 	tau, err := ThresholdAtTPR(confidence, right, tpr)

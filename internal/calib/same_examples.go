@@ -11,12 +11,13 @@ var ErrNoIndex = errors.New("the rows do not name their examples")
 // ErrNoSameExample means that no example has a row at every radius.
 var ErrNoSameExample = errors.New("no example has a row at every radius")
 
-// SameExamples keeps, at each of the radii, the rows of the examples that have a row at all radii, in order. The radii
-// come from b.ByRadius. Emde et al. 2025, Figure 16(b), compare the Brier score under attack on this constant subset.
-// Without it, fewer and more certain predictions remain at larger radii.
+// SameExamples keeps the examples that have a row at every radius. It returns the rows of these examples at each
+// radius, in order. The argument radii comes from b.ByRadius. Emde et al. 2025, Figure 16(b), compare the Brier score
+// under attack on this constant subset. Without this restriction, fewer and more certain predictions remain at larger
+// radii.
 //
-// The subset depends on the samples, but statements stay true: a bound for a row holds in any subset, and a statement
-// for all rows counts the failures of all sampled examples (StateForAll).
+// The subset depends on the noise samples, but statements stay true: a bound for a row holds in any subset, and a
+// statement for all rows counts the failures of all sampled examples (StateForAll).
 func (b BoundRows) SameExamples(radii []RadiusRows) ([]RadiusRows, error) {
 	if b.Index == nil {
 		return nil, ErrNoIndex

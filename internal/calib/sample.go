@@ -135,7 +135,7 @@ func newStream(seed, stream uint64) *splitMix {
 }
 
 // assignFolds deals n positions to k folds. Every assignment in which the sizes differ by at most one is equally
-// likely. It does not use the data, so positions may be ranks in the sorted sample.
+// likely. The assignment does not use the data, so positions may be ranks in the sorted sample.
 func assignFolds(n, k int, seed uint64) []uint8 {
 	fold := make([]uint8, n)
 	for i := range fold {
@@ -174,7 +174,7 @@ func (s *Sample) split(fold []uint8, k uint8) split {
 
 // AUROC returns the probability that a random positive scores above a random negative. Ties count half (Mann–Whitney).
 func (s *Sample) AUROC() (float64, error) {
-	var pos, neg, wins float64 // wins counts each pair twice; all are integers below 2⁵³
+	var pos, neg, wins float64 // wins counts each pair twice; all three are integers below 2⁵³
 	for i := 0; i < len(s.packed); {
 		var p, q float64
 		at := s.packed[i] >> 1

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// The values come from relplot 1.0.3 (numpy 2.4.6): smECE_sigma(f, y, σ), and smECE, whose bisection for σ ends after
-// ten steps. relplot uses a mesh of 200 points and divides by a density, hence the tolerances.
+// The values come from the functions smECE_sigma(f, y, σ) and smECE of relplot 1.0.3 (numpy 2.4.6). The bisection for σ
+// in smECE ends after ten steps. relplot uses a mesh of 200 points and divides by a density, so the test needs
+// tolerances.
 func TestSmoothECEAgrees(t *testing.T) {
 	p := goldenPredictions()
 	s := newGridSmoother(p)
@@ -19,8 +20,8 @@ func TestSmoothECEAgrees(t *testing.T) {
 	near(t, "smECE", SmoothECE(p).ECE, 0.11868181908434221, 1e-3)
 }
 
-// The test computes smECE_σ from its definition: the reflected kernel as a sum over reflections, and the integral by a
-// finer rule.
+// The test computes smECE_σ from its definition. It computes the reflected kernel as a sum over reflections, and the
+// integral by the midpoint rule.
 func TestSmoothECEIsItsDefinition(t *testing.T) {
 	p := goldenPredictions()
 	p.Weight = make([]float64, p.N())
@@ -29,7 +30,7 @@ func TestSmoothECEIsItsDefinition(t *testing.T) {
 		p.Weight[i] = 1 + float64(i%3)
 		total += p.Weight[i]
 	}
-	p.Confidence[3], p.Confidence[4] = 0, 1 // limits of the kernels nearby
+	p.Confidence[3], p.Confidence[4] = 0, 1 // at 0 and 1 the kernel is the limit of the kernels nearby
 	s := newGridSmoother(p)
 	for _, sigma := range []float64{0.03, 0.3, 0.8} {
 		const steps = 1000
@@ -57,15 +58,16 @@ func TestSmoothECEIsItsDefinition(t *testing.T) {
 	near(t, "density", mass, 1, 1e-3)
 }
 
-// The values come from uncertainty-calibration 0.1.4: unbiased_l2_ce over get_equal_bins and get_equal_prob_bins.
+// The values come from the function unbiased_l2_ce of uncertainty-calibration 0.1.4, with bins from get_equal_bins and
+// get_equal_prob_bins.
 func TestDebiasedL2Agrees(t *testing.T) {
 	p := goldenPredictions()
 	for bins, want := range map[int]float64{10: 0.14861131054780297, 15: 0.13251866934115808} {
 		b, _ := EqualWidth(p, bins, UpperClosed)
 		near(t, "debiased L2, equal width", DebiasedL2(p, b), want, 1e-12)
 	}
-	// The other program ends its bins of equal count at round ranks, even among equal values; rscert keeps ties
-	// together. With 240 examples of 101 values in 10 bins, the bins differ only by ties at their ends.
+	// The program uncertainty-calibration ends its bins of equal count at round ranks, even among equal values. rscert
+	// keeps ties together. With 240 examples of 101 values in 10 bins, the bins differ only by ties at their ends.
 	b, _ := EqualCount(p, 10)
 	near(t, "debiased L2, equal count", DebiasedL2(p, b), 0.1488379461343055, 5e-3)
 	one := &Predictions{Confidence: []float64{0.2}, Correct: []bool{true}}
@@ -73,8 +75,8 @@ func TestDebiasedL2Agrees(t *testing.T) {
 	near(t, "one example", DebiasedL2(one, b), 0, 0)
 }
 
-// The square is unbiased: for calibrated predictions its mean is 0. The mean of the plain squared L2 error is 1/4n for
-// each bin.
+// The square of the debiased error is unbiased: for calibrated predictions its mean is 0. The mean of the plain squared
+// L2 error is 1/4n for each bin.
 func TestDebiasedL2IsUnbiased(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
 	const trials, n = 4000, 50
@@ -108,7 +110,7 @@ func TestSpiegelhalterAgrees(t *testing.T) {
 	}
 }
 
-// The values come from scikit-learn 1.9.1: brier_score_loss of four classes, scale_by_half=False.
+// The value comes from brier_score_loss(scale_by_half=False) of scikit-learn 1.9.1 for four classes.
 func TestMulticlassBrierAgrees(t *testing.T) {
 	logits, m, label := goldenLogits()
 	p, err := TopLabel(Softmax(logits, m, 2), m, label)
@@ -222,7 +224,7 @@ func TestBettingCapital(t *testing.T) {
 	if examples != float64(len(x)) || len(rounds) != 5 {
 		t.Errorf("%v examples in %d rounds", examples, len(rounds))
 	}
-	// A value within a cell adds less than its exact amount, never more.
+	// A value within a cell adds less than its exact logarithm, never more.
 	between := func(int) float64 { return 0.3 + 0.4/1024 }
 	rounds = dealRounds(1, between, 1)
 	for _, mirrored := range []bool{false, true} {
@@ -299,7 +301,7 @@ func TestCalibrationTestIsValid(t *testing.T) {
 }
 
 // If every stated probability is true, the evidence has expectation at most 1. The test computes it exactly, over all
-// outcomes of few examples. With a third of Bennett's cost the test would fail.
+// outcomes of few examples. The test would fail if the evidence used a third of Bennett's term V_m(e^λ − 1 − λ).
 func TestEvidenceIsFair(t *testing.T) {
 	largest := 0.0
 	for _, c := range [][]float64{
@@ -355,7 +357,7 @@ func TestEvidenceFromTheFormula(t *testing.T) {
 	near(t, "E", math.Exp(p.logEvidence())/want, 1, 1e-9)
 }
 
-// The interval holds exactly the means that the p-value does not refute at the interval's level.
+// The interval contains exactly the means that the p-value does not refute at the interval's level.
 func TestMeanPValueInvertsInterval(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	for trial := range uint64(50) {

@@ -34,9 +34,9 @@ func TestSechDistribution(t *testing.T) {
 	}
 }
 
-// The test compares with golden values, because the perturbation of a row must not change between versions: bounds
-// could not be reproduced otherwise. The uniforms are integers over 2⁵³. The transcendental functions may differ in the
-// last bits between platforms.
+// The test compares with golden values, because the perturbation of a row must not change between versions. Otherwise
+// users could not reproduce their bounds. The uniforms are integers over 2⁵³. The transcendental functions may differ
+// in the last bits between platforms.
 func TestSechGolden(t *testing.T) {
 	for _, tt := range []struct {
 		seed uint64

@@ -9,7 +9,7 @@ import (
 
 // SmoothCurve is the result of SmoothECE.
 type SmoothCurve struct {
-	ECE float64 // smECE, and the bandwidth
+	ECE float64 // smECE, which equals the bandwidth
 	// Accuracy[j] is the kernel regression of correct on the confidence at j/(len−1), with that bandwidth. Density[j]
 	// is the density of the confidence there.
 	Accuracy, Density []float64
@@ -21,7 +21,7 @@ type SmoothCurve struct {
 //
 // where K_σ is the Gaussian of width σ reflected at 0 and 1. The result is smECE_σ at the σ with smECE_σ = σ, which
 // exists because smECE_σ falls as σ grows (their Theorem 9). It needs no bins and is continuous in the confidences. The
-// grid has at most smoothGrid cells. A σ below about 3/smoothGrid also reflects the width of the grid.
+// grid has at most smoothGrid cells. A result below about 3/smoothGrid also reflects the width of a grid cell.
 //
 // On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
 // transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as an example just

@@ -20,8 +20,9 @@ type TemperatureFit struct {
 	Temperature float64
 	NLL         float64 // mean NLL at Temperature
 	// AtLimit is true if the NLL has no minimum. At MinTemperature the data are separable: every true label has the
-	// largest logit, and the NLL falls as T falls. At MaxTemperature the logits are worse than none: the mean logit of
-	// the true labels is not above the mean logit of all classes, and the NLL falls as T grows.
+	// largest logit, and the NLL falls as T falls. At MaxTemperature no finite temperature does better than uniform
+	// probabilities: the mean logit of the true labels is not above the mean logit of all classes, and the NLL falls as
+	// T grows.
 	AtLimit bool
 }
 
@@ -38,9 +39,9 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	highNLL, highSlope, _ := nllAt(logits, classes, label, hi)
 	_, slopeAtZero, _ := nllAt(logits, classes, label, 0)
 	switch {
-	case lowSlope == 0 && highSlope == 0: // convex, so constant in between: keep T = 1
+	case lowSlope == 0 && highSlope == 0: // the NLL is convex, so it is constant in between: keep T = 1
 		return TemperatureFit{1, highNLL, false}, nil
-	case slopeAtZero >= 0: // convex, so never smaller
+	case slopeAtZero >= 0: // the NLL is convex, so it is never smaller than at β = 0
 		return TemperatureFit{1 / lo, lowNLL, true}, nil
 	case separable(logits, classes, label):
 		return TemperatureFit{1 / hi, highNLL, true}, nil

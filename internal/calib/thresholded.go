@@ -21,8 +21,8 @@ type Thresholded struct {
 	Right int
 }
 
-// Threshold counts the rows of a radius. It adds unknown examples, all of which may be answered wrongly; the argument
-// unknown is their number.
+// Threshold counts the rows of a radius. The argument unknown is the number of further examples without a row.
+// Threshold counts each of them as a possible wrong answer.
 //
 // The scores of an example sum to at most 1. So if l is a lower bound on the label's score, no other class has a score
 // above 1 − l.
@@ -49,10 +49,10 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 //
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //
-// An attack makes at most E answers wrong, and C right answers stay. Its best choice is to silence all other right
-// answers, because they dilute the wrong answers. A failed bound turns an example into a wrong answer. If the example
-// is one of the C, then E + 1 and C − 1 remain, which is the worst case. Otherwise E + 1 and C remain. The result is
-// rounded up.
+// An attack makes at most E answers wrong and leaves at least C right answers. The worst attack silences all other
+// right answers, because they dilute the wrong answers. A failed bound turns an example into a wrong answer. If the
+// example is one of the C, then E + 1 and C − 1 remain, which is the worst case. Otherwise E + 1 and C remain. The
+// result is rounded up.
 func (t Thresholded) Error(failures int64) float64 {
 	wrong, answers := float64(t.Wrong)+float64(failures), float64(t.Wrong)+float64(t.Right)
 	switch {

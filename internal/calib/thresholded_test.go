@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The outcomes of an example under attack are a set of these.
+// The possible outcomes of an example under attack are a set of these constants.
 const (
 	wrongly = 1 << iota
 	rightly
@@ -46,7 +46,8 @@ func worstError(outcomes []int, failures int) float64 {
 	return worst
 }
 
-// The certified error is never below the worst choice of an attack, and equals it if enough examples can fail.
+// The certified error is never below the error that the worst attack causes. The two are equal if enough examples can
+// fail.
 func TestThresholdedIsTheWorst(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	for range 3000 {
@@ -63,7 +64,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 			l, u = min(l, u), max(l, u)
 			may := silently
 			switch kind := r.IntN(3); kind {
-			case 0: // certified right: silent if the confidence can fall below τ, otherwise it must answer
+			case 0: // certified right: no answer is possible if the confidence can fall below τ
 				rows.Intervals = append(rows.Intervals, Bounded{l, u, true})
 				if may = rightly | silently; l >= tau {
 					may = rightly
@@ -107,12 +108,12 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 	}
 }
 
-// The test checks the counts at edges against counts by hand.
+// The test compares the counts with counts made by hand, for scores at or next to τ.
 func TestThreshold(t *testing.T) {
 	rows := RadiusRows{
 		Intervals: []Bounded{{0.7, 0.9, true}, {0.69, 0.9, true}, {0.2, 0.7, false}, {0.2, 0.69, false}},
 		Uncertified: []Uncertified{
-			{Lower: 0.3}, {Lower: 0.31}, {Lower: 0.29}, // 1 − 0.3 rounds to a float64 beside 0.7
+			{Lower: 0.3}, {Lower: 0.31}, {Lower: 0.29}, // 1 − 0.3 rounds to a float64 next to 0.7
 		},
 	}
 	for _, tt := range []struct {

@@ -151,8 +151,9 @@ func (b BoundRows) row(i int) (Bounded, error) {
 	return v, nil
 }
 
-// Sampled is the number of examples whose bounds can fail: all sampled examples. It includes examples that the rows
-// omit because of their samples. If these were not counted, the failures of the others could exceed Bin(N, α).
+// Sampled is the number of examples whose bounds can fail: all sampled examples. It includes examples without a row,
+// because the noise samples can decide whether an example has a row. If these examples were not counted, the number of
+// failures among the others could exceed Bin(N, α).
 type Sampled struct {
 	Examples int
 	Assumed  bool // the number is unknown, and the examples in the rows are taken to be all
@@ -171,7 +172,7 @@ func (e *FewerError) Error() string {
 
 // CountSampled returns the number of sampled examples: stated if it is positive, otherwise the number in the column
 // Examples, otherwise the number in the rows. An error about a row is a *RowError. An example may not occur twice at
-// one radius, because both rows would rest on one draw of noise, not on two independent ones.
+// one radius, because both rows would use the same noise samples, not two independent sets of samples.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	most, complete, err := b.countExamples()
 	if err != nil {

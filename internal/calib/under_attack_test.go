@@ -51,7 +51,7 @@ func TestByRadius(t *testing.T) {
 	}
 }
 
-// Rows without a certified class are kept apart; a radius with only such rows is dropped.
+// ByRadius keeps rows without a certified class apart. It drops a radius with only such rows.
 func TestByRadiusOfUncertified(t *testing.T) {
 	b := BoundRows{
 		Lower: []float64{0.1, 0.2, 0.3, 0.4}, Upper: []float64{0.5, 0.6, 0.7, 0.8}, Correct: []float64{1, 0, 1, 0},
@@ -177,9 +177,9 @@ func TestCountSampled(t *testing.T) {
 	}
 }
 
-// The test checks a statement computed by hand. Of 1,000 examples with α = 0.001 at most 3 fail with probability 0.95,
-// because P(Bin > 3) = 0.0189 and P(Bin > 2) = 0.0802. So for 100 rows CBS grows by 3/100, the calibration error by
-// 6/100 and the largest gap by 3/100.
+// The test checks a statement computed by hand. Of 1,000 examples with α = 0.001, at most 3 fail with probability ≥
+// 0.95, because P(Bin > 3) = 0.0189 and P(Bin > 2) = 0.0802. So for 100 rows CBS grows by 3/100, the calibration error
+// by 6/100 and the largest gap by 3/100.
 func TestStateForAll(t *testing.T) {
 	cce, gap := 0.25, 0.5
 	got, err := StateForAll(AttackBounds{CBS: 0.125, CCE: &cce, LargestGap: &gap}, 100, Sampled{Examples: 1000}, 0.001, 0.05)

@@ -61,9 +61,10 @@ func fit(t *testing.T, name string, d Data) Map {
 	return f
 }
 
-// The values come from other programs. scikit-learn 1.9.1: _SigmoidCalibration on the logits of the scores (its A and B
-// have the other sign) and IsotonicRegression(out_of_bounds="clip"). betacal 1.1.0: BetaCalibration("abm"), which drops
-// the first weight. SciPy 1.17.1, minimize(method="BFGS"): the penalised likelihoods of vector and matrix scaling.
+// The values come from other programs. The class _SigmoidCalibration of scikit-learn 1.9.1 fits the logits of the
+// scores, and its A and B have the opposite sign. IsotonicRegression(out_of_bounds="clip") is also from scikit-learn
+// 1.9.1. BetaCalibration("abm") of betacal 1.1.0 drops the first weight for these scores. The function
+// minimize(method="BFGS") of SciPy 1.17.1 minimises the penalised losses of vector and matrix scaling.
 func TestFitsAgree(t *testing.T) {
 	d := goldenScores()
 	platt := fit(t, "platt", d).Platt[0]
@@ -77,7 +78,7 @@ func TestFitsAgree(t *testing.T) {
 	want := []float64{0.08333333333333333, 0.10526315789473684, 0.14285714285714285, 0.19047619047619047,
 		0.22727272727272727, 0.3333333333333333, 0.5857142857142857, 0.7758333333333333, 1}
 	for k, c := range []float64{0, .1, .25, .4, .5, .613, .7, .85, 1} {
-		near(t, "isotonic", isotonic.Apply([]float64{c})[1], want[k], 1e-6) // the knots of this map are float32 values
+		near(t, "isotonic", isotonic.Apply([]float64{c})[1], want[k], 1e-6) // the map rounds its knots to float32
 	}
 	logits := goldenLogits()
 	for name, want := range map[string]struct{ loss, w0, w1 float64 }{
@@ -91,7 +92,7 @@ func TestFitsAgree(t *testing.T) {
 	}
 }
 
-// No neighbour of a fit has a larger likelihood.
+// No small change of the fitted parameters gives a larger likelihood.
 func TestLogisticFitsAreBest(t *testing.T) {
 	d := goldenScores()
 	b := binary{s: d.Values}
@@ -120,7 +121,7 @@ func TestLogisticFitsAreBest(t *testing.T) {
 	}
 }
 
-// The same outputs in four forms (one or two columns, logits or probabilities) give the same map.
+// The same outputs give the same map in each of four forms: one or two columns of logits or of probabilities.
 func TestInputsAgree(t *testing.T) {
 	scores := goldenScores()
 	pairs, odds, wide := scores, scores, scores
@@ -148,8 +149,8 @@ func TestInputsAgree(t *testing.T) {
 	}
 }
 
-// On all kinds of outputs, every method gives probabilities. They are the same after a round trip through JSON, and
-// their likelihood is not worse than before.
+// On all kinds of outputs, every method gives probabilities. A map that is saved as JSON and parsed again gives the
+// same probabilities. Their likelihood is not worse than without the map.
 func TestEveryMethod(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	three := Data{Input: Logits, Columns: 3, Classes: 3}

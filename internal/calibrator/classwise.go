@@ -82,8 +82,8 @@ func index(is bool) int {
 	return 0
 }
 
-// fitBeta fits σ(a ln s − b ln(1−s) + c). A weight below 0 would reverse the order of scores. Like betacal, the program
-// of the method's authors, fitBeta sets such a weight to 0 and fits the other parameters again.
+// fitBeta fits σ(a ln s − b ln(1−s) + c). A weight below 0 would reverse the order of scores. If a weight is below 0,
+// fitBeta sets it to 0 and fits the other parameters again, as does betacal, the program of the method's authors.
 func fitBeta(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		fit := func(useA, useB float64) ([]float64, error) {
@@ -109,9 +109,9 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// fitLogistic maximises the likelihood of logistic regression. The function row writes the features of example i and
-// returns its label, which is in [0, 1]. fitLogistic uses Newton's method and halves a step that does not lower the
-// loss. A feature that is always 0 gets the weight 0.
+// fitLogistic maximises the likelihood of logistic regression. The function row writes the features of example i into
+// its first argument and returns the label of the example, which is in [0, 1]. fitLogistic uses Newton's method and
+// halves a step that does not lower the loss. A feature that is always 0 gets the weight 0.
 func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]float64, error) {
 	w := make([]float64, features)
 	x := make([]float64, features)
@@ -160,7 +160,8 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 	return w, nil
 }
 
-// addLogistic adds one example's part of the loss's derivatives: the example has features x, label y and probability p.
+// addLogistic adds the part of one example to the gradient and the Hessian of the loss. The example has features x,
+// label y and probability p.
 func addLogistic(gradient, hessian, x []float64, y, p float64) {
 	for j, a := range x {
 		gradient[j] += (p - y) * a
@@ -180,7 +181,7 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// solve solves hx = g for a small positive semidefinite h by Gaussian elimination. It first adds a little to the
+// solve solves hx = g for a small positive semidefinite h by Gaussian elimination. It first adds a small number to the
 // diagonal, which changes the Newton steps but not their limit.
 func solve(h, g []float64) []float64 {
 	n := len(g)
@@ -210,8 +211,9 @@ func solve(h, g []float64) []float64 {
 	return x
 }
 
-// fitIsotonic fits a map that interpolates linearly between the ends of the pools, as scikit-learn does, and is
-// constant beyond them. The variable of the map is the probability, or the log-odds if the outputs are logits.
+// fitIsotonic fits a nondecreasing map. Like the map of scikit-learn, it interpolates linearly between the ends of the
+// pools and is constant beyond the outermost ends. The variable of the map is the probability, or the log-odds if the
+// outputs are logits.
 func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		x, y := calib.Rank(b.ordered()).Isotonic()
@@ -240,7 +242,8 @@ func interpolate(x, y []float64) (c StepCurve) {
 	return c
 }
 
-// fitHistogram fits a map that is constant in bins of equal count. The edges are halfway between neighbours.
+// fitHistogram fits a map that is constant in bins of equal count. An edge is halfway between the neighbouring values
+// of two bins.
 func fitHistogram(d Data, o Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		bins, err := calib.EqualCount(b.ordered(), o.Bins)
@@ -261,7 +264,7 @@ func fitHistogram(d Data, o Options) (m Map, err error) {
 	return m, err
 }
 
-// finite reports whether all parameters are numbers.
+// finite reports whether all parameters are finite numbers.
 func (m Map) finite() bool {
 	all := append(append([]float64(nil), m.Weight...), m.Bias...)
 	for _, p := range m.Platt {

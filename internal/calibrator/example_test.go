@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/calibrator"
 )
 
-// The logits in overconfident are 2·ln 3 apart and right three times out of four: T = 2 makes the confidence 0.75.
+// In overconfident, the two logits of each row differ by 2·ln 3, and the larger logit is right in three of four rows. T
+// = 2 makes the confidence 0.75.
 var overconfident = calibrator.Data{
 	Input: calibrator.Logits, Columns: 2, Classes: 2,
 	Values: []float64{2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0, 2.1972245773362196, 0},
@@ -31,8 +32,8 @@ func ExampleMethod_Fit() {
 	// after [0.75 0.25]
 }
 
-// Half of the scores 0.9 are right and none of the scores 0.1 are. The isotonic fit maps each score to its share of
-// right answers.
+// Half of the examples with score 0.9 have label 1, and no example with score 0.1 has label 1. The isotonic fit maps
+// each score to its share of label 1.
 func ExampleMap_Apply() {
 	d := calibrator.Data{
 		Input: calibrator.Probabilities, Columns: 1, Classes: 2,
@@ -72,7 +73,7 @@ func ExampleParse() {
 	// Output: temperature: weight [0.50]
 }
 
-// ONNX writes the map as an ONNX model that follows the classifier.
+// ONNX writes the map as an ONNX model. The model takes the outputs of the classifier as its input.
 func ExampleMap_ONNX() {
 	graph, err := calibrator.Identity(overconfident).ONNX()
 	if err != nil {
@@ -89,7 +90,7 @@ func ExampleData_Split() {
 	// Output: 2 [0 1] 2 [0 0]
 }
 
-// The methods by name.
+// The example prints the names of the methods.
 func ExampleChoices() {
 	fmt.Println(calibrator.Choices())
 	// Output: temperature, vector, matrix, platt, isotonic, beta or histogram

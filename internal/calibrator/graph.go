@@ -45,7 +45,7 @@ func matrixInfo(name string, columns int) *onnxpb.ValueInfoProto {
 	return v
 }
 
-// behind builds the graph that follows a model. Its methods return names of values.
+// behind builds the graph that takes the outputs of a model. Its methods return names of values in the graph.
 type behind struct {
 	m Map
 	*graph.Builder
@@ -120,7 +120,7 @@ func (g *behind) classwise() {
 	g.finish("Where", nil, g.Op("Greater", sum, g.float(0)), g.Op("Div", p, sum), g.float(1/float64(g.m.Classes)))
 }
 
-// odds adds the nodes of the function odds for class k. It returns s only where the map needs it, and only for
+// odds adds the nodes of the function odds for class k. It returns s only if the map needs s, and only for
 // probabilities.
 func (g *behind) odds(k int) (s, d string) {
 	clip := func(d string) string { return g.Op("Min", g.Op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
@@ -133,7 +133,8 @@ func (g *behind) odds(k int) (s, d string) {
 	}
 	d = GraphInput
 	if g.m.Columns > 1 {
-		z := g.Op("Max", g.Op("Sub", d, g.Node("ReduceMax", []string{d}, overColumns()...)), g.float(-1e4)) // −∞, to be subtracted
+		// Max makes −∞ finite, so that it can be subtracted.
+		z := g.Op("Max", g.Op("Sub", d, g.Node("ReduceMax", []string{d}, overColumns()...)), g.float(-1e4))
 		var others []int64
 		for j := range int64(g.m.Classes) {
 			if j != int64(k) {

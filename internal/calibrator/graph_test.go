@@ -32,7 +32,7 @@ func TestGraphIsTheMap(t *testing.T) {
 	} {
 		d := calibrator.Data{Input: shape.input, Columns: shape.columns, Classes: shape.classes}
 		var in []float32
-		for range 608 { // 608 fills a whole number of batch pieces
+		for range 608 { // 608 rows fill a whole number of batch pieces
 			row := make([]float64, shape.columns)
 			for k := range row {
 				row[k] = 4 * rng.NormFloat64()
@@ -72,7 +72,7 @@ func TestGraphIsTheMap(t *testing.T) {
 			if err := model.Run(t.Context(), in, out); err != nil {
 				t.Fatal(err)
 			}
-			// In a few rows rounding moves a computed probability to the other side of a step.
+			// In a few rows, rounding moves the computed log-odds to the other side of a step of the map.
 			far, worst := 0, 0.0
 			for i, p := range m.Apply(d.Values) {
 				if !held[i/shape.classes] {

@@ -47,12 +47,12 @@ func (d Data) check() error {
 	return nil
 }
 
-// Schema is the version of the JSON that this program writes. A newer version is an error.
+// Schema is the version of the JSON that this program writes. Parse refuses a newer version.
 const Schema = 1
 
 // Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix) have
-// Weight and Bias. The other methods have Platt, Beta or Steps and map each class separately. With two classes they map
-// only class 1. With more classes they map every class and normalise the results to sum to 1.
+// Weight and Bias. The other methods have Platt, Beta or Steps. With two classes they map only class 1. With more
+// classes they map each class separately and normalise the results to sum to 1.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`
@@ -91,7 +91,8 @@ type StepCurve struct {
 	Slope []float64 `json:"slope"`
 }
 
-// Log-odds are clamped to ±maxOdds, and logits of probabilities to at least ln tiny. float32 can represent both limits.
+// Log-odds are clamped to ±maxOdds. Probabilities are converted to logits of at least ln tiny. float32 can represent
+// both limits.
 const (
 	maxOdds = 30
 	tiny    = 1e-30

@@ -61,7 +61,7 @@ func fitMultinomial(d Data, o Options, weights int) (Map, error) {
 		Func: func(x []float64) float64 { return l.value(nil, x) },
 		Grad: func(gradient, x []float64) { l.value(gradient, x) },
 	}, start, &optimize.Settings{GradientThreshold: 1e-8, MajorIterations: 5000}, &optimize.LBFGS{})
-	// If the line search finds no lower point, it is at the minimum, up to the precision of float64.
+	// If the line search finds no lower point, the current point is the minimum, up to the precision of float64.
 	if err != nil && (result == nil || result.Gradient == nil || !small(result.Gradient)) {
 		return Map{}, errors.Join(errors.New("the fit did not converge"), err)
 	}
@@ -77,7 +77,8 @@ func small(gradient []float64) bool {
 	return true
 }
 
-// likelihood is the function that fitMultinomial minimises. Its argument is the weights followed by the biases.
+// likelihood is the function that fitMultinomial minimises. The argument of this function holds the weights followed by
+// the biases.
 type likelihood struct {
 	d       Data
 	z       []float64

@@ -1,12 +1,12 @@
 package certify
 
-// Accuracy counts the correct answers of the model without noise, and those of the smoothed classifier, estimated from
-// its votes. Nothing here is certified.
+// Accuracy counts the correct answers of the model without noise. It also counts the correct answers of the smoothed
+// classifier, which it estimates from the votes. Neither count is certified.
 type Accuracy struct {
 	Labelled int // examples with a label
 	Asked    int // labelled examples whose prediction without noise is recorded
-	Clean    int // correct without noise
-	Smoothed int // the label has the most estimation votes; the lowest class wins a tie
+	Clean    int // examples that the model answers correctly without noise
+	Smoothed int // examples whose label has the most estimation votes; of tied classes only the lowest counts
 }
 
 // Add counts an example.
@@ -26,7 +26,8 @@ func (a *Accuracy) Add(v Votes) {
 	}
 }
 
-// Right reports whether the label has the most estimation votes, and more votes than None. The lowest class wins a tie.
+// Right reports whether the label has the most estimation votes, and more votes than None. Of tied classes only the
+// lowest counts.
 func (v Votes) Right() bool {
 	k := argMax(v.Counts)
 	return k == v.Label && v.Counts[k] > v.None

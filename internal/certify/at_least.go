@@ -3,7 +3,7 @@ package certify
 import "math"
 
 // CertifyAtLeast does the same as Certify, but it need not find the largest margin that v proves. It first tries to
-// prove the given margin. Only if this fails does it search for the largest margin. To check a certificate, it needs a
+// prove the given margin. Only if this fails does it search for the largest margin. So it checks a certificate in a
 // fraction of the time that Certify takes.
 func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, error) {
 	if err := v.Validate(); err != nil {
@@ -23,15 +23,16 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	return cert, nil
 }
 
-// claim is the statement that an observation proves a margin, which is above the observation's bonferroni margin.
+// claim is the statement that an observation proves a margin. The margin is above the bonferroni margin of the
+// observation.
 type claim struct {
 	observation
 	margin float64
 }
 
 // proved returns a bound with at least the given margin if the exact margin search can prove one. The bound is the
-// bonferroni margin, if this is large enough. Otherwise it is the given margin, slightly increased because margins in
-// files are rounded down. The proof is the same as for a margin that the search finds.
+// bonferroni margin if that is large enough. Otherwise it is the given margin, slightly increased because margins in
+// files are rounded down. The exact margin search proves the margins that it finds in the same way.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
 	if c.params.Method != ExactMargin || o.two || o.a <= o.b || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false

@@ -3,8 +3,9 @@ package certify
 import "math"
 
 // bernstein computes the lower bound mean − √(2V ln(2/α)/n) − 7 ln(2/α)/(3(n−1)), where V is the unbiased sample
-// variance (Maurer & Pontil 2009, Theorem 4). The bound is one-sided; the 2 in the logarithms pays for estimating the
-// variance. (Moutaouakil 2024, Proposition 2, prints ln(1/δ), which Maurer and Pontil prove only for a known variance.)
+// variance (Maurer & Pontil 2009, Theorem 4). The bound is one-sided. The logarithms contain 2/α instead of 1/α,
+// because the variance is estimated. (Moutaouakil 2024, Proposition 2, prints ln(1/δ), which Maurer and Pontil prove
+// only for a known variance.)
 type bernstein struct {
 	n     int64
 	alpha float64
@@ -29,9 +30,9 @@ func (b *bernstein) lower() float64 {
 	if n < 2 {
 		return 0
 	}
-	// Each running mean is within 2(n+1)·unit of the exact value: a step adds at most one unit, and later steps only
-	// average it. So each of the n terms of m2 is off by 4(n+1)·unit·|X−mean| + (2(n+1)·unit)² and a few more
-	// roundings; Σ|X−mean| ≤ √(n·m2).
+	// Each running mean is within 2(n+1)·unit of the exact value, because each step adds an error of at most one unit,
+	// and later steps only average this error. So each of the n terms of m2 is off by 4(n+1)·unit·|X−mean| +
+	// (2(n+1)·unit)² and a few more roundings; Σ|X−mean| ≤ √(n·m2).
 	e := 8 * (n + 2) * unit
 	v := (b.m2 + e*math.Sqrt(n*b.m2) + n*e*e) * (1 + e) / (n - 1)
 	l := math.Log(2 / b.alpha)

@@ -3,7 +3,7 @@ package certify
 import "math"
 
 // bettingGrid bounds a mean by betting (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random variables by
-// betting", §4). To reject the mean m, bet on X − m. The capital
+// betting", §4). To reject the mean m, the method bets on X − m. The capital
 //
 //	K_t(m) = Π_{i≤t} (1 + λ_i(X_i − m)),  0 ≤ λ_i ≤ c/m, c < 1,
 //
@@ -11,29 +11,32 @@ import "math"
 // By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects "mean ≤ m". The
 // lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above the true mean
 // μ, then μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m. The samples
-// are independent and in a fixed order; their distributions may differ if each has a mean ≤ m.
+// are independent and in a fixed order. Their distributions may differ if each has a mean ≤ m.
 //
 // There are three ways to bet:
 //
-//   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is one
-//     side of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction of Chernoff below, both
-//     fixed before sampling. With c = ¾ alone the bound is a third wider when all samples are near 1.
-//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet aims at the rest of the target, λ_t =
-//     √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The target is recalculated once per block of samples. The
-//     paper's last step, which rejects at a random threshold, is omitted; without it the test is Ville's.
-//   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x
-//     is the root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
-//     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the bound is never below
-//     Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above it if some X is neither 0 nor 1. The
-//     final K does not depend on the order of the samples.
+//   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is one side
+//     of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction that Chernoff stakes (see
+//     below). Both are fixed before sampling. If c were always ¾, the bound would be a third wider when all samples are
+//     near 1.
+//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet aims at the part of the target 1/α that is
+//     still missing, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The target is recalculated once per block of
+//     samples. The code omits the paper's last step, which rejects at a random threshold. Without this step the test is
+//     Ville's.
+//   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
+//     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
+//     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the bound is never below the bound
+//     of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above Hoeffding's bound if some X is neither 0 nor
+//     1. The final K does not depend on the order of the samples.
 //
-// (An order-free form chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α; it follows from Gaffke's bound by
-// Chernoff's inequality. It is not offered: we know of no proof that it holds for every distribution at fixed n.)
+// (A form that does not depend on the order of the samples chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α. It
+// follows from Gaffke's bound by Chernoff's inequality. rscert does not offer this form, because we know of no proof
+// that it holds for every distribution at fixed n.)
 //
-// Memory does not grow with n. K is kept at the ends g < g' of the intervals of a fixed grid on [0,1], with one bet λ ≤
-// c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or above the
-// chord. The bound rejects the part of the interval where the chord is ≥ ln(1/α). The error is of second order in the
-// width of the interval and always on the safe side.
+// Memory does not grow with n. The code keeps K at the ends g < g' of the intervals of a fixed grid on [0,1], with one
+// bet λ ≤ c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or
+// above the chord. The bound rejects the part of the interval where the chord is ≥ ln(1/α). The error is of second
+// order in the width of the interval and always on the safe side.
 type bettingGrid struct {
 	stake     stake
 	n         int64
@@ -48,15 +51,17 @@ const (
 	// bettingCap is the smallest c, where c is the largest share of the capital that a bet may stake. If that share is
 	// staked, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
-	// chernoffCap keeps K above 0 where the best fraction is 1, because only samples that are all 1 can reject. It
-	// widens the bound by a relative 2⁻¹⁰.
+	// chernoffCap keeps K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1 can
+	// reject m. The cap widens the bound by a relative 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
-	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of
-	// a block stays far inside float64 (factors lie between 2⁻¹⁰ and 2²⁴, the largest bet on the grid).
+	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of a
+	// block stays far inside the range of float64, because each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on
+	// the grid).
 	bettingBlock = 16
-	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. For comparison: for n = 10⁷ samples that are
-	// all 1 the bound is 2⁻²⁰ from 1. Each octave near 1, and each of the fineOctaves below ½, is divided into
-	// fineSteps. The other octaves are divided into coarseSteps: means this small matter only to an upper bound near 1.
+	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. This is fine enough: for n = 10⁷ samples that
+	// are all 1, the bound is at the distance 2⁻²⁰ from 1. Each octave near 1, and each of the fineOctaves below ½, is
+	// divided into fineSteps. The other octaves are divided into coarseSteps, because means this small matter only for
+	// an upper bound near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8
@@ -86,8 +91,9 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	l := math.Log(1 / alpha)
 	b := &bettingGrid{
 		stake: s, n: n, scale: math.Sqrt(2 * l / float64(n)),
-		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 + 2c/(1−c)): two roundings of λ(X−m) ≥ −c and
-		// one of the sum. The product adds a unit. The total per sample is below 2¹² units for c ≤ 1−2⁻¹⁰.
+		// A factor 1+λ(X−m) ≥ 1−c has a relative error of at most unit·(1 + 2c/(1−c)), from two roundings of λ(X−m) ≥
+		// −c and one rounding of the sum. The multiplication of the factors adds one unit. The total per sample is
+		// below 2¹² units for c ≤ 1−2⁻¹⁰.
 		logTarget: l*(1+4*unit) + float64(n)*0x1p12*unit,
 	}
 	b.edge = append(b.edge, 0)
@@ -157,10 +163,10 @@ type capital struct {
 	dev   float64 // ¼ + Σ(X−μ̂_i)²
 
 	pending int
-	x, bet  [bettingBlock]float64 // samples of the block; for each, 1/σ̂ or the bet before it
+	x, bet  [bettingBlock]float64 // samples of the block; for each sample, 1/σ̂ or the bet, from the samples before it
 
 	active   []wager
-	rejected []float64 // rejected share of each interval, measured from the interval's left end
+	rejected []float64 // rejected share of each interval, counted from its left end
 }
 
 // wager is the capital at both ends of an undecided interval.
@@ -235,11 +241,11 @@ func (c *capital) settle() {
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// Aim at the rest of the target at the middle of the interval, or at 1 nat if the rest is smaller.
+		// Aim at the part of the target that is missing at the middle of the interval, but at 1 nat or more.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
 	case stakeFixed:
-		return math.Inf(1) // bet the limit
+		return math.Inf(1) // always bet the largest allowed amount
 	}
 	return 1
 }

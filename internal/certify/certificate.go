@@ -1,16 +1,16 @@
 // Package certify turns votes and scores sampled under noise into statements that hold with a stated probability:
 // margins, certified radii and bounds on the confidence under attack.
 //
-// It is pure: slices in, values out. Bounds err on the safe side: rounding is outward and ties count against the
-// certificate. A method that fails more often than it states is kept only to reproduce its paper, and its certificates
-// have Sound = false.
+// The functions take slices and return values, without side effects. Bounds err on the safe side: they are rounded
+// outward, and ties count against the certificate. A method that fails more often than it states is kept only to
+// reproduce its paper, and its certificates have Sound = false.
 //
 // # From votes
 //
 // Votes are the class counts of one example. NewVoteCertifier makes a VoteCertifier for a Target (class, margin, α, σ)
 // and a VoteMethod. Its Certificate holds the class, a lower bound on the margin, and the radius. VoteMethods lists the
-// methods. NewStopping makes a Stopping for a StopRule. The Stopping decides after how many votes sampling ends, and
-// the total failure probability stays at most α.
+// methods. NewStopping makes a Stopping for a StopRule. The Stopping decides after how many votes sampling ends. The
+// total failure probability stays at most α.
 //
 // # From scores
 //
@@ -39,21 +39,21 @@ const Abstained = -1
 type Votes struct {
 	Index int `json:"index"`
 	Label int `json:"label"` // true class
-	// N0 is the number of selection samples, and Counts0, of length m, holds their votes for each class. Without
+	// N0 is the number of selection samples. Counts0 has length m and holds their votes for each class. Without
 	// selection samples only Class = Label can be certified.
 	N0      int64   `json:"n0,omitempty"`
 	Counts0 []int64 `json:"counts0,omitempty"`
-	// N is the number of estimation samples, and Counts, of length m, holds their votes. They are independent of the
-	// selection samples.
+	// N is the number of estimation samples, which are independent of the selection samples. Counts has length m and
+	// holds their votes for each class.
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
 	// None0 and None count the samples without an answer (NaN or infinite output), which vote for no class. The
-	// certificate treats None as one more class, which is never certified but may be the rival. N0 and N include these
-	// samples.
+	// certificate treats None as one more class. This class is never certified, but it may be the runner-up. N0 and N
+	// include these samples.
 	None0 int64 `json:"none0,omitempty"`
 	None  int64 `json:"none,omitempty"`
-	// Stop is the rule that ended sampling at N; empty if N was fixed beforehand. AlphaShare is the part of α
-	// assigned to this N: the parts of all N at which sampling could have ended add up to at most 1.
+	// Stop is the rule that ended sampling at N. It is empty if N was fixed beforehand. AlphaShare is the share of α
+	// assigned to this N. The shares of all N at which sampling could have ended add up to at most 1.
 	Stop       StopRule `json:"stop,omitzero"`
 	AlphaShare float64  `json:"alpha_share,omitempty"`
 	// Quantisation is the loss of radius from rounding the input to a lattice.
@@ -76,8 +76,8 @@ type Certificate struct {
 	Method string   `json:"method"`
 	// MarginKind names the scale of Margin.
 	MarginKind MarginKind `json:"margin_kind"`
-	// Lipschitz is a known Lipschitz constant of the smoothed classifier; 0 if none was given. The radius may rest on
-	// it.
+	// Lipschitz is a known Lipschitz constant of the smoothed classifier; 0 if none was given. The radius may depend on
+	// this constant.
 	Lipschitz float64 `json:"lipschitz,omitempty"`
 	Alpha     float64 `json:"alpha"`
 	// Law is the law of the noise, and Sigma is its scale.
@@ -91,17 +91,17 @@ type Certificate struct {
 	Sound bool `json:"sound"`
 	// Arithmetic names the noise for which the certificate holds.
 	Arithmetic Arithmetic `json:"arithmetic"`
-	// Precision names the number format in which the model was computed: the certificate concerns the model computed
-	// this way.
+	// Precision names the number format in which the model was computed. The certificate holds for the model computed
+	// in this format.
 	Precision string `json:"precision,omitempty"`
 	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.
 	Unbounded bool `json:"unbounded,omitempty"`
-	// Quantisation has been subtracted from the radius: the inputs of this dataset lie on no lattice, and rounding
-	// them to one is part of the classifier.
+	// Quantisation has been subtracted from the radius. It is not 0 if the inputs of this dataset lie on no lattice, so
+	// that rounding them to a lattice is part of the classifier.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Sampled is a lower bound on the number of examples that were sampled. It includes examples that are not in this
-	// file, because their results may have been seen. A statement about all certificates must count all sampled
-	// examples. 0 means unknown, or recorded in run.json.
+	// file, because somebody may have seen their results before omitting them. A statement about all certificates must
+	// count all sampled examples. 0 means that the number is unknown or recorded in run.json.
 	Sampled int `json:"sampled,omitempty"`
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`

@@ -6,7 +6,7 @@ import "github.com/rscert/rscert/internal/binomial"
 // Then the second margin is at least 2Φ⁻¹(p), the first margin is at least 2p−1, and the radius is σΦ⁻¹(p). The method
 // abstains unless p > ½.
 //
-// It ignores the votes for other classes, so the bound holds for any number of them.
+// The method ignores the votes for other classes, so the bound holds for any number of classes.
 func (c *VoteCertifier) clopperPearson(o observation) marginBound {
 	p := binomial.LowerBound(o.a, o.n, o.alpha)
 	b := marginBound{bounds: map[string]float64{"p_a": RoundDown(p)}}

@@ -42,22 +42,22 @@ func (c Combine) MarshalText() ([]byte, error) { return []byte(c), nil }
 // UnmarshalText parses the name of a Combine.
 func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text, c) }
 
-// A rival of the class A is either one other class B, with its score, or a set of other classes, with their largest
-// score.
+// A rival of the class A is either one other class B or a set of other classes. The score of a set is the largest score
+// of its classes.
 //
 // The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. The
-// certificate fails only if the bound fails for the rival that contains the true runner-up j*: j* is fixed, although
-// unknown, and E max_j X^j ≥ E X^{j*}. So each rival may use the whole of α, as long as the rivals are fixed before the
-// estimation samples. There are two rivals. One is the runner-up B of the selection samples alone, which avoids the
-// loss from a maximum. The other is the set of all other classes.
+// certificate fails only if the bound fails for the rival that contains the true runner-up j*. The reason is that j* is
+// fixed, although unknown, and that E max_j X^j ≥ E X^{j*}. So each rival may use the whole of α, as long as the rivals
+// are fixed before the estimation samples. There are two rivals. The first rival is only the runner-up B of the
+// selection samples, which avoids the loss from a maximum. The second rival is the set of all other classes.
 
 // directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) over all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
 //
 //	(μ1 − rμ2 + r)/(1 + r) ≥ y,  r ≥ 1.
 //
 // Among the points with a margin of at most L > 0, μ1 − rμ2 is largest on the curve μ1 = F(z+L), μ2 = F(z), z ≤ −L/2.
-// This maximum M(L), the law's Peak, grows with L; the bound is the L with M(L) = (1+r)y − r, approached from below.
-// For r = 1 the bound is 2Q(y), which is the margin by Projected for y = (1+ℓ)/2.
+// This maximum M(L), the law's Peak, grows with L. The bound is the L with M(L) = (1+r)y − r, approached from below.
+// For r = 1 the bound is 2Q(y). With y = (1+ℓ)/2 this is the margin of Projected.
 func directedMargin(l law.Law, y, r float64) float64 {
 	if r == 1 {
 		m := 2 * law.Low(l, y)
@@ -84,11 +84,11 @@ func directedMargin(l law.Law, y, r float64) float64 {
 // other noise are reduced to maxMargin, and so remain lower bounds.
 const maxMargin = 80.0
 
-// weight chooses r for Directed from selection samples of A and a rival. It picks the r with the largest
-// margin that n estimation samples would give if the weighted scores kept the mean y and the variance v of the
-// selection. For that margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound.
-// Any choice is sound. r < 1 never pays, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of the
-// slopes of Q, f(Q(μ1)) / f(Q(μ2)); the best r at the bound differs.)
+// weight chooses r for Directed from selection samples of A and a rival. It picks the r for which n estimation samples
+// would give the largest margin if their weighted scores had the mean y and the variance v of the selection samples.
+// For that margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound. Any choice
+// is sound. r < 1 never gives a larger margin, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of
+// the slopes of Q, f(Q(μ1)) / f(Q(μ2)); the best r at the bound differs.)
 func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// levels returns a target with a level below its α, and one whose α is that level. Their bounds are equal; only the
-// stated α differs.
+// levels returns a target with a level below its α, and a target whose α is that level. The two targets have equal
+// bounds and differ only in the stated α.
 func levels() (leveled, plain Target) {
 	leveled = Target{Alpha: 0.04, Level: 0.004, Sigma: 0.5}
 	plain = leveled
@@ -40,7 +40,7 @@ func TestVotesSpendTheLevel(t *testing.T) {
 				t.Errorf("%v, %v margin: %+v, want %+v", method, kind, got, want)
 			}
 			if method == Moutaouakil || method == ExactMargin {
-				continue // these methods search at each checkpoint: too slow here
+				continue // these methods search at each checkpoint, which is too slow here
 			}
 			for _, rule := range []string{"radius>=0.3", "precision=0.1"} {
 				stop, err := ParseStop(rule)
@@ -133,8 +133,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Rounding the input enlarges a perturbation. This effect is subtracted from the radius, not from the margin, and the
-// certificate records it.
+// Rounding the input enlarges a perturbation by at most a known distance. The certificate subtracts this distance from
+// the radius, not from the margin, and records the distance.
 func TestQuantisationIsTakenOff(t *testing.T) {
 	for _, kind := range names(MarginKinds()) {
 		target := Target{Margin: kind, Alpha: 0.001, Sigma: 0.5}
@@ -162,7 +162,7 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	for _, tt := range []struct{ radius, quantisation, most float64 }{
 		{1, 0.5, 0.5}, {0.3, 0.1, 0.2}, {0.2, 0.3, 0}, {0.7, 0.1, 0.6}, {1, 0.9, 0.1}, {0.25, 0.25, 0},
 	} {
-		// The difference is taken between the floats, which differ from the decimals by at most 2⁻⁵⁴.
+		// The function subtracts floats, which differ from the decimals in the table by at most 2⁻⁵⁴.
 		got := lessQuantisation(tt.radius, tt.quantisation)
 		if got > tt.most || got < tt.most-1e-8 || tt.most > 0 && got == tt.most {
 			t.Errorf("%v less %v is %v, want a little under %v", tt.radius, tt.quantisation, got, tt.most)
@@ -200,7 +200,7 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the first example must leave the certifier as it was
+			for range 2 { // the first example must not change the certifier
 				a, err := c.Start(ScoreExample{Classes: 2, N0: 50, N: 1500, Quantisation: q})
 				if err != nil {
 					t.Fatal(err)
@@ -292,7 +292,7 @@ func TestShiftDownIsBelow(t *testing.T) {
 	}
 }
 
-// Rows that sum to less than 1 are used as they are; rows with a larger sum are divided by it.
+// Rows that sum to 1 or less are used as they are. Rows that sum to more than 1 are divided by their sum.
 func TestRowsBelowOneStand(t *testing.T) {
 	for _, tt := range []struct {
 		row  []float32

@@ -6,12 +6,12 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A ConfidenceBound is a bound on the mean score of a class c under attack. It is a row of bounds.csv: for every δ with
+// A ConfidenceBound is a bound on the mean score of a class c under attack. It is a row of bounds.csv. For every δ with
 // ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) is in [Lower, Upper].
 //
 // If Certified is true, c is the class A in Prediction, and within the radius A keeps the most votes (or, in
-// certificates by scores, the largest mean score). Otherwise c is Label and the prediction is not certified: within the
-// radius no other class has a mean score above 1 − Lower.
+// certificates by scores, the largest mean score). Otherwise c is Label, and the prediction is not certified. The row
+// then says that within the radius no other class has a mean score above 1 − Lower.
 //
 // Each row fails with probability ≤ Alpha. Half of Alpha belongs to the certificate, the other half to the interval of
 // A. If A is not the label, the interval of A and the interval of the label get a quarter of Alpha each, because the
@@ -31,8 +31,8 @@ type ConfidenceBound struct {
 	Alpha      float64 `json:"alpha"`
 	Sigma      float64 `json:"sigma"`
 	N          int64   `json:"n"`
-	// TangentSamples is the number of estimation samples that fixed the tangent's guess because there were no selection
-	// samples. They are part of N, but the mean excludes them (ConfidenceParams.TangentSamples).
+	// If there are no selection samples, some estimation samples choose the tangent, and TangentSamples is their
+	// number. N counts them, but the mean excludes them (ConfidenceParams.TangentSamples).
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
@@ -134,13 +134,13 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }
 
-// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, each side at its level (sideAlpha), and uses the fact
-// that Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al.
+// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, with the part sideAlpha of α on each side. It uses the
+// fact that Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al.
 // 2025, eq. 12):
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //
-// The papers take Hoeffding's bound for z̲ and z̄.
+// The papers compute z̲ and z̄ by Hoeffding's bound.
 type standardConfidence struct {
 	params    ScoreParams
 	low, high lowerMean // for X^A and for 1−X^A

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// If the class is not the label, the interval of the class and the interval of the label each have half of α. They
-// equal the intervals of two other examples that use half of α: one whose class is the label, and one without a label.
+// If the class is not the label, the interval of the class and the interval of the label each have half of α. These two
+// intervals equal the intervals of two other examples that use half of α. In one example the class is the label, and
+// the other example has no label.
 func TestIntervalsShareAlpha(t *testing.T) {
 	const alpha = 0.02
 	selection, _ := scoreSamples(50)
@@ -58,7 +59,7 @@ func TestIntervalsShareAlpha(t *testing.T) {
 		}
 		same(wrong[:2], run(alpha/2, UnknownLabel, 0, true))
 		same(wrong[2:], run(alpha/2, 1, 1, false)[2:])
-		// The confidence is that of the class, even in a row that bounds the label's score.
+		// The field Confidence is the confidence in the class, even in a row that bounds the label's score.
 		if x := run(alpha/2, UnknownLabel, 0, true)[0].Confidence; wrong[2].Confidence != x || wrong[2].Prediction != 0 {
 			t.Errorf("%s: confidence %v of class %d, want %v of class 0", method, wrong[2].Confidence, wrong[2].Prediction, x)
 		}
@@ -113,7 +114,7 @@ func TestClassByVotes(t *testing.T) {
 	}
 }
 
-// votesFor returns P(f_0 ≥ ½) at u = δ: the share of votes for class 0, which wins ties.
+// votesFor returns P(f_0 ≥ ½) at u = δ. This is the share of votes for class 0, because class 0 wins ties.
 func (s stepModel) votesFor(delta, sigma float64) float64 {
 	for k, l := range s.levels {
 		if float32(l) < 0.5 {

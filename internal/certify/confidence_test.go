@@ -16,9 +16,9 @@ import (
 )
 
 // A stepModel is a classifier of two classes. Its score f_0 is a nondecreasing step function of one coordinate u:
-// levels[0] up to the first edge, levels[k] beyond the k-th edge. Smoothed and moved by δ, the score is z(u+δ) =
-// levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). Within R its least value is at δ = −R and its
-// largest at δ = R. The cdf certificate bounds exactly these two values from S.
+// levels[0] up to the first edge, levels[k] beyond the k-th edge. The smoothed score after a shift by δ is z(u+δ) =
+// levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). For |δ| ≤ R it is smallest at δ = −R and largest at
+// δ = R. The cdf certificate bounds exactly these two values from S.
 type stepModel struct {
 	name          string
 	levels, edges []float64
@@ -64,7 +64,7 @@ func (s stepModel) smoothed(delta, sigma float64) float64 {
 
 var confidenceRadii = []float64{0, 0.1, 0.25, 0.5}
 
-// bounds samples the model and returns the bounds at all radii, certified or not.
+// bounds samples the model and returns the bounds at all radii, including radii at which the class is not certified.
 func (s stepModel) bounds(t testing.TB, c *ScoreCertifier, r *rand.Rand, n0, n int) []ConfidenceBound {
 	t.Helper()
 	sigma := c.params.Sigma
@@ -118,7 +118,7 @@ func TestConfidenceCoverage(t *testing.T) {
 	for _, method := range everyConfidence() {
 		experiments = append(experiments, experiment{method, 20, 50})
 		if method.Method == ConfidenceTangent {
-			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 fix the tangent
+			experiments = append(experiments, experiment{method, 0, 60}) // the first 3 samples fix the tangent
 		}
 	}
 	worst := map[string]float64{} // share of failures divided by α/2, by method and n0
@@ -158,8 +158,8 @@ func TestConfidenceCoverage(t *testing.T) {
 	}
 }
 
-// With 50,000 samples every method that should be tight for a step function is near the truth. DKW and the standard
-// bound have the gap that theory predicts.
+// With 50,000 samples, every method that should be tight for a step function gives bounds near the true values. DKW and
+// the standard bound have the gap that theory predicts.
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}
@@ -196,8 +196,8 @@ func TestConfidenceTightness(t *testing.T) {
 	}
 }
 
-// emde's eq. (13) omits the interval [0, s_1) from the upper sum. With all scores above s_1, the true confidence at R =
-// 0 is above that sum. The bound of this implementation is not below the true confidence.
+// Equation (13) of Emde et al. omits the interval [0, s_1) from the upper sum. With all scores above s_1, the true
+// confidence at R = 0 is above that sum. The bound of this implementation is not below the true confidence.
 func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	always := func(x float64) (lower, upper float64) {
 		b := newSurvivalBand(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Confidence: ConfidenceParams{Radii: []float64{0}, Band: BandDKW}}, 100000, 0.00025)
@@ -214,7 +214,8 @@ func TestConfidenceUpperSumHasFirstInterval(t *testing.T) {
 	}
 }
 
-// Every radius has a row, which says whether the class is certified there; α is split.
+// Every radius has a row, and the row says whether the class is certified at this radius. The certificate and the
+// intervals share α.
 func TestConfidenceRows(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.002, Sigma: 0.5}, Confidence: ConfidenceParams{Radii: []float64{0, 0.3, 5}}}
 	c, err := NewScoreCertifier(p)
@@ -259,8 +260,9 @@ func TestConfidenceRows(t *testing.T) {
 
 // The test uses the published figures of Kumar et al. (2020) for σ = 0.25. Their Hoeffding columns follow from the
 // column at R = 0, to the three published digits. Their cdf columns are never below their Hoeffding columns (Jensen).
-// Nor are they above a limit that follows by convexity from the column at R = 0, for a band that ends at 1−ε: g(p) ≤
-// p·g(1−ε)/(1−ε). The band is one-sided DKW with n = 10⁵, α = 0.001; the largest published value, 0.994, is this 1−ε.
+// They are also never above the limit g(p) ≤ p·g(1−ε)/(1−ε), which follows by convexity from the column at R = 0 for a
+// band that ends at 1−ε. The band is one-sided DKW with n = 10⁵ and α = 0.001. Its 1−ε is the largest published value,
+// 0.994.
 func TestConfidenceKumar(t *testing.T) {
 	file, err := os.Open("../../../shared/data/kumar2020/cifar10-pred_score-sigma0.25.tsv")
 	if err != nil {
@@ -309,8 +311,8 @@ func TestConfidenceKumar(t *testing.T) {
 	}
 }
 
-// TestTangentFarAway checks that radii of tens of σ, where slopes underflow, give
-// bounds that still hold: trivial ones.
+// TestTangentFarAway checks that the bounds still hold at radii of tens of σ, where slopes underflow. There the bounds
+// are trivial.
 func TestTangentFarAway(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}}
 	p.Confidence = ConfidenceParams{Radii: []float64{10, 21, 40, 1e3, 1e6}, Method: ConfidenceTangent}

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// The radius of a first margin p_A − p_B is σ√(π/2) times the margin. If the classifier is known to be smoother than
-// the noise makes it, the radius is larger: margin/(√2·L).
+// The radius of a first margin p_A − p_B is σ√(π/2) times the margin. If a Lipschitz constant L of the smoothed
+// classifier is known and small enough, the radius is larger: margin/(√2·L).
 func ExampleTarget_Radius_first() {
 	fmt.Printf("%.4f\n", certify.Target{Sigma: 0.5, Margin: certify.FirstMargin}.Radius(0.8))
 	fmt.Printf("%.4f\n", certify.Target{Sigma: 0.5, Margin: certify.FirstMargin, Lipschitz: 0.5}.Radius(0.8))
@@ -49,7 +49,7 @@ func ExampleSummarize() {
 	// mean radius 0.3, 1 abstained, at most 0 wrong with probability 0.95
 }
 
-// One of two classes is easier.
+// At radius 0.25 the only example of class 0 is certified, and one of the two examples of class 1.
 func ExampleSummarizeClasses() {
 	certs := []certify.Certificate{
 		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3},

@@ -21,7 +21,7 @@ func ExampleSoftmax() {
 	// [0.634 0.366]
 }
 
-// Saved probabilities stand for logits: the temperature can still be changed.
+// Saved probabilities determine the logits up to a constant, so the temperature can still be changed.
 func ExampleRetemper() {
 	probs := []float32{0.75, 0.25}
 	certify.Retemper(probs, 2, 2)
@@ -29,7 +29,7 @@ func ExampleRetemper() {
 	// Output: [0.634 0.366]
 }
 
-// An output that is not a number is no answer, and its sample votes for nobody.
+// An output with NaN or +∞ is no answer, so its sample votes for no class.
 func ExampleIsNone() {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	fmt.Println(certify.IsNone([]float32{1, nan}), certify.IsNone([]float32{1, inf}), certify.IsNone([]float32{1, -inf}))
@@ -73,8 +73,8 @@ func ExampleMeanBounds() {
 	// star      0.918 sound: true
 }
 
-// One example has 200 selection samples and 1,000 estimation samples. Its mean scores are 0.13125 and 0.86875: a radius
-// above σΦ⁻¹(0.86875) = 0.56 would be false, and 0.50 is certified.
+// One example has 200 selection samples and 1,000 estimation samples. Its mean scores are 0.13125 and 0.86875. A radius
+// above σΦ⁻¹(0.86875) = 0.56 would be false. The certified radius is 0.50.
 func ExampleScoreCertifier() {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target: certify.Target{Alpha: 0.001, Sigma: 0.5}, Bound: certify.Betting, Combine: certify.Directed,
@@ -110,8 +110,8 @@ func ExampleScoreCertifier() {
 	// Output: class 1, right: true, within 0.50, by betting+directed
 }
 
-// A score is 0.875 in every sample. The example prints the interval for its mean, then the interval for its mean at
-// every input within 0.25.
+// The score of the class is 0.875 in every sample. The example prints an interval for the mean score at the input
+// itself. Then it prints an interval for the mean score at all inputs within the distance 0.25.
 func ExampleScoreAccumulator_Confidence() {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target:     certify.Target{Alpha: 0.001, Sigma: 0.5},
@@ -146,7 +146,7 @@ func ExampleScoreAccumulator_Confidence() {
 	// within 0.25: 0.727 to 0.951, certified: true
 }
 
-// The methods by name, the default first.
+// The example prints the names of the methods and of the bands, the default first.
 func ExampleConfidenceMethods() {
 	for _, m := range certify.ConfidenceMethods() {
 		fmt.Println(m.Name)

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// All sound methods, the default first, bound the margin Φ⁻¹(p_A) − Φ⁻¹(p_B) from the same votes: 90 for the class, 5
-// for the runner-up and 5 for the rest.
+// All sound methods, the default first, bound the margin Φ⁻¹(p_A) − Φ⁻¹(p_B) from the same votes. There are 90 votes
+// for the class, 5 for the runner-up and 5 for the rest.
 func ExampleVoteMethods() {
 	for _, method := range certify.VoteMethods() {
 		if !method.Sound {
@@ -32,7 +32,8 @@ func ExampleVoteMethods() {
 	// clopper-pearson 1.5130
 }
 
-// From 100 votes of 100 the paper's method derives no finite bound, and its certificate says that it is not sound.
+// All 100 votes are for the class. The method of Moutaouakil gives the margin no finite bound, and its certificate says
+// that the method is not sound.
 func ExampleVoteMethod_Sound() {
 	for _, method := range []certify.VoteMethod{certify.ExactMargin, certify.Moutaouakil} {
 		c, err := certify.NewVoteCertifier(certify.VoteParams{
@@ -108,7 +109,7 @@ func ExampleVotes_Validate() {
 	// <nil>
 }
 
-// 60 wrong answers would outvote 40 right ones.
+// The class with 60 votes outvotes the class with 40 votes.
 func ExampleVotes_Right() {
 	v := certify.Votes{Label: 1, N: 100, Counts: []int64{40, 60}}
 	fmt.Println(v.Right())
@@ -201,7 +202,7 @@ func ExampleNewStopping_outOfReach() {
 	// Output: true
 }
 
-// A rule is written as text: a radius in the units of the data, or a relative distance from the best possible bound.
+// The text of a rule holds a radius in the units of the data, or the relative distance from the best possible bound.
 func ExampleParseStop() {
 	for _, text := range []string{"radius>=0.5", "precision=0.1", "radius=0.5"} {
 		rule, err := certify.ParseStop(text)

@@ -13,13 +13,13 @@ import (
 //
 // Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the probabilities of the class, the true
 // runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
-// raises P_q, so the worst q lie on the frontier g(q) = L. The largest other count replaces the count of the unknown
-// true runner-up. That count is at least as large, and a larger count only lowers the bound.
+// raises P_q, so the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the largest count of any
+// other class replaces its count. The largest count is at least as large, and a larger count only lowers the bound.
 //
 // Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957), so
-// it is not below the bonferroni margin itself. The method returns the larger of two numbers, the margin proved below
-// and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The larger of two
-// arbitrary 1−α bounds is not.)
+// it is not below the bonferroni margin. The method returns the larger of two numbers: the margin that the search
+// proves, and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
+// larger of two arbitrary 1−α bounds need not be a 1−α bound.)
 //
 // With two classes p_B ≤ 1−p_A (less if some outputs vote for no class), T orders outcomes by x1 alone, and the bound
 // is Clopper–Pearson's at level 1−α. With more than mostOthers votes for other classes the method returns the
@@ -44,10 +44,10 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 }
 
 // mostOthers is the largest number of votes for other classes that the search accepts. The time of the search grows
-// linearly with these votes, and reaches 10 s and more at this number.
+// linearly with these votes and reaches 10 s or more at mostOthers.
 const mostOthers = 1 << 19
 
-// order returns the order of the ranking r. All examples of one ranking share it.
+// order returns the order of the ranking r. All examples with the same ranking share one order.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,8 +66,8 @@ type frontier struct {
 	margin float64
 }
 
-// lift raises a q1 by more than its rounding errors (in F and its argument, and in Φ at |z| < 40). A larger q1 only
-// raises P_q.
+// lift is a factor that raises q1 by more than its rounding errors. These arise in F and its argument, and in Φ at |z|
+// < 40. A larger q1 only raises P_q.
 const lift = 1 + 0x1p-40
 
 func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
@@ -94,8 +94,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). It returns a crude bound if the crude bound is far below α: the exact
-// sums far from the observation take the most time and matter least.
+// logP returns an upper bound on ln P_q(event). It returns a crude bound if that bound is far below α, because the
+// exact sums far from the observation take the most time and matter least.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude
@@ -140,8 +140,8 @@ func (e *event) crude(q1, q2 float64) float64 {
 // margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds none above 0. The search starts at
 // floor, the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
-	// leave is a relative gap between the worst probability and α, which keeps the proof affordable. It lowers the
-	// margin by about 1e-5/3 of a standard deviation.
+	// leave is a relative gap between the worst probability and α. Without a gap the proof would take too long. The gap
+	// lowers the margin by about 1e-5/3 of a standard deviation.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)
 	at := 0.0
@@ -164,7 +164,7 @@ func (s *search) margin(floor float64) float64 {
 	return 0
 }
 
-// leastMargin is the least margin searched for; smaller ones are not certified.
+// leastMargin is the least margin that the search tries. It does not certify smaller margins.
 const leastMargin = 1e-6
 
 // locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
@@ -198,7 +198,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 		if math.Abs(move)*slope > 1e-7 {
 			continue
 		}
-		// The search has settled, unless the grid now has a worse point.
+		// The search is finished unless the grid now has a worse point.
 		if checked {
 			return L, slope
 		}
@@ -224,8 +224,8 @@ func (f frontier) last() float64 {
 	return math.Sqrt(q2) * (1 - 0x1p-30)
 }
 
-// grid holds the values of u that a scan tries. They are evenly spaced in y, because there the sampling distribution of
-// x2 has the same width everywhere. Some extra values lie near 0.
+// grid holds the values of u that a scan tries. They are evenly spaced in y, because measured in y the sampling
+// distribution of x2 has the same width everywhere. Some extra values lie near 0.
 var grid = func() (u []float64) {
 	for v := 1e-8; v < 0.02; v *= 10 {
 		u = append(u, v)

@@ -6,19 +6,20 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// prove checks whether P_q(event) ≤ α on all of the frontier f. It returns −1 if this is proved, otherwise a y near
-// which it may not hold.
+// prove tries to prove P_q(event) ≤ α for every point of the frontier f. It returns −1 if it succeeds, otherwise a y
+// near which the inequality may not hold.
 //
-// It covers the frontier by two means. First, by monotonicity, no point with q2 ≥ a and q1 ≤ b has a larger probability
-// than the corner (b, a). This settles both ends of the frontier. Second, in between, a polygon lies above the
-// frontier. Its vertices are points c_0, c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the
-// tangents at c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has
-// the same q2 and a larger q1, and therefore a larger probability.
+// It uses two arguments. First, by monotonicity, no point with q2 ≥ a and q1 ≤ b has a larger probability than the
+// corner (b, a). This covers both ends of the frontier. Second, between the ends, a polygon lies above the frontier.
+// Its vertices are points c_0, c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the tangents
+// at c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has the same
+// q2 and a larger q1, and therefore a larger probability.
 //
-// Along an edge q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
+// Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
 // ((a+b)e^u2 + a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters
-// has a u1 at least as large. The point on this line has more q1, less q2 and q3, and a larger probability. On this
-// line, q ∝ A^{1−t}·B^t, Hölder's inequality bounds the probability by the probabilities of the ends: see bridge.
+// has a u1 at least as large. The point on this line has a larger q1, smaller q2 and q3, and therefore a larger
+// probability. The points of this line are q ∝ A^{1−t}·B^t. There Hölder's inequality bounds the probability by the
+// probabilities of the ends A and B (see bridge).
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -41,7 +42,8 @@ func (s *search) prove(f frontier) (bad float64) {
 		if !(gap > 0) {
 			return p.y
 		}
-		// Estimate how far ln P moves if q1 rises to its end, then try the corner.
+		// Estimate how much ln P grows if q1 rises to its value at the end. If the growth is small enough, try the
+		// corner.
 		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
 		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
 			return -1
@@ -63,8 +65,8 @@ type position struct {
 	trend    float64 // change of ln P per unit of distance
 }
 
-// advance returns the next point of the frontier, up to which the polygon proves P ≤ α. If it finds none, it returns
-// nil and a y near which P ≤ α may fail.
+// advance returns the next point of the frontier, up to which the polygon proves P ≤ α. If it finds no such point, it
+// returns nil and a y near which P ≤ α may fail.
 func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
 	worse = c.y
 	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
@@ -107,14 +109,14 @@ func vertex(q1, q2, slope, q1n, q2n, slopeN float64) (q1v, q2v float64) {
 }
 
 // convex reports whether the edge q1 = a + b·q2 from A to B has a, b ≥ 0. In theory a and b are never negative, but
-// rounded ends need the check.
+// rounding of the ends can make them negative.
 func convex(A, B node) bool {
 	rise, run := B.q[0]-A.q[0], B.q[1]-A.q[1]
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
-// reachable approximates the largest distance between two nodes for which the line between them rises by at most gap.
-// The parameter trend is the change of ln P per unit of distance.
+// reachable approximates the largest distance between two nodes such that ln P rises by at most gap on the line between
+// them. The parameter trend is the change of ln P per unit of distance.
 func reachable(gap, trend float64) float64 {
 	if trend <= 0 {
 		return math.Sqrt(8 * gap)
@@ -125,8 +127,8 @@ func reachable(gap, trend float64) float64 {
 	return gap / trend
 }
 
-// stride returns the point of f whose distance from c is about reach; c lies at y. The parameter last is a first guess
-// of the step in y. The step covers at most three quarters of the way to the end.
+// stride returns the point of f whose distance from c is about reach. The node c lies at y. The parameter last is a
+// first guess of the step in y. The step is at most three quarters of the remaining range of y.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
@@ -180,7 +182,7 @@ func (s *search) bridge(A, B node) float64 {
 	t := 0.5
 	var value, slope float64
 	for i := 0; ; i++ {
-		var lack, first, second float64 // 1−Z and derivatives of ln Z
+		var lack, first, second float64 // 1−Z, and the first two derivatives of ln Z
 		for i, l := range ratio {
 			lack += A.q[i] * (t*math.Expm1(l) - math.Expm1(t*l))
 			w := A.q[i] * math.Exp(t*l)

@@ -27,9 +27,9 @@ func (c *VoteCertifier) marginOf(n, a, b int64) float64 {
 	return c.bound(observation{n: n, a: a, b: b, alpha: c.params.Alpha}).margin
 }
 
-// The values come from direct summation, to four decimals. For the first margin, 0.6281 and 0.3736 belong to the order
-// T = x1 − x2. The method orders by the bonferroni first margin, which guarantees "never below bonferroni"; for that
-// order, direct summation gives the values below (see TestMarginAgainstSummation).
+// The values come from direct summation, to four decimals. For the first margin, the order T = x1 − x2 would give
+// 0.6281 and 0.3736. The method orders by the bonferroni first margin, so that its result is never below the bonferroni
+// margin. For that order, direct summation gives the values below (see TestMarginAgainstSummation).
 func TestMarginReferenceValues(t *testing.T) {
 	for _, c := range []struct {
 		kind             MarginKind
@@ -95,8 +95,8 @@ func marginAt(kind MarginKind, q1, q2 float64) float64 {
 	return quantileNear(q1) - quantileNear(q2)
 }
 
-// The oracle is the definition: the largest L for which, at every point of a grid of the frontier, the probabilities of
-// all outcomes in the event sum to at most α.
+// The oracle follows the definition. It takes the largest L for which the event has a probability of at most α at every
+// point of a grid on the frontier. It sums this probability over all outcomes in the event.
 func TestMarginAgainstSummation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int64{10, 40} {
@@ -259,8 +259,8 @@ func TestBridgeBoundsTheLine(t *testing.T) {
 	}
 }
 
-// The function prove rejects every margin for which some point of a fine grid of the frontier is above α, and accepts
-// margins slightly below the exact bound.
+// The function prove rejects every margin for which the event has a probability above α at some point of a fine grid on
+// the frontier. It accepts margins slightly below the exact bound.
 func TestProofAgreesWithGrid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 40 {
@@ -315,7 +315,7 @@ func TestMarginProperties(t *testing.T) {
 			alpha := alphas[rng.IntN(len(alphas))]
 			c := certifiers[alpha]
 			m := c[0].marginOf(n, a, b)
-			// The search stays below the exact margin by at most this much. The exact margin is monotone.
+			// The result of the search is at most left below the exact margin. The exact margin is monotone.
 			const left = 1e-5
 			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
 				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)
@@ -340,7 +340,7 @@ func TestMarginProperties(t *testing.T) {
 	}
 }
 
-// With two classes the margin is Clopper–Pearson's, not bonferroni's.
+// With two classes the method margin gives the Clopper–Pearson margin, not the bonferroni margin.
 func TestTwoClasses(t *testing.T) {
 	votes := Votes{N0: 1, Counts0: []int64{1, 0}, N: 100, Counts: []int64{90, 10}}
 	var margins []float64
@@ -377,8 +377,8 @@ func TestMoutaouakil(t *testing.T) {
 	}
 }
 
-// TestMarginManyOthers checks that the margin equals bonferroni's where the search would take too long, and is larger
-// than bonferroni's below this limit.
+// TestMarginManyOthers checks that the margin equals the bonferroni margin if there are too many other votes for the
+// search. If there are few enough, it must be larger than the bonferroni margin.
 func TestMarginManyOthers(t *testing.T) {
 	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})
@@ -461,8 +461,8 @@ func TestMarginOnRealVotes(t *testing.T) {
 	}
 }
 
-// BenchmarkMargin measures the time per example over all real votes. Equal counts are searched once, and the table of
-// the order is filled on the way.
+// BenchmarkMargin measures the time per example over all real votes. The search runs once for equal counts. The time
+// includes filling the table of the order.
 func BenchmarkMargin(b *testing.B) {
 	votes := realVotes(b)
 	for _, n := range []int64{1000, 100000} {

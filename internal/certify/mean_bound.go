@@ -15,7 +15,7 @@ const (
 	PrPlEB MeanBound = "prpl-eb"
 	// Chernoff bets a fraction fixed beforehand. The bound is never below Hoeffding's Theorem 1 (betting.go).
 	Chernoff MeanBound = "chernoff"
-	// STaR aims each bet at the rest of the target, as in Voráček & Orabona 2025 (betting.go).
+	// STaR aims each bet at the part of the target that is still missing (Voráček & Orabona 2025; betting.go).
 	STaR MeanBound = "star"
 )
 

@@ -49,7 +49,7 @@ func boundMean(bound MeanBound, samples []float64, alpha float64) float64 {
 	return s.lower()
 }
 
-// distributions holds distributions on [0,1] with their means. The tests try the bounds on them.
+// distributions holds distributions on [0,1] with their means, on which the tests try the bounds.
 var distributions = []struct {
 	name string
 	mean float64
@@ -168,8 +168,8 @@ func TestCoverageNeedsOrder(t *testing.T) {
 	}
 }
 
-// The grid loses little compared with the bound that keeps all samples. It can gain only where one fraction serves a
-// whole interval.
+// The bound on the grid is little below the bound that keeps all samples. It can be above that bound only because a
+// whole interval of the grid uses one fraction.
 func TestBettingAgainstExact(t *testing.T) {
 	for _, d := range distributions {
 		for _, n := range []int{50, 1000, 20000} {
@@ -190,8 +190,7 @@ func TestBettingAgainstExact(t *testing.T) {
 	}
 }
 
-// Where all samples are 1, a bound cannot be better than α^{1/n} (Clopper–Pearson's),
-// and betting comes near it.
+// If all samples are 1, no bound can be above α^{1/n}, the Clopper–Pearson bound. The betting bound comes near it.
 func TestBettingAllOnes(t *testing.T) {
 	for _, n := range []int{100, 1000, 100000} {
 		samples := draw(nil, n, func(*rand.Rand) float64 { return 1 })
@@ -204,7 +203,7 @@ func TestBettingAllOnes(t *testing.T) {
 	}
 }
 
-// Chernoff is at least Hoeffding's KL bound, up to the grid's second order.
+// The bound Chernoff is at least Hoeffding's KL bound, except for the second-order loss from the grid.
 func TestChernoffAgainstKL(t *testing.T) {
 	for _, d := range distributions[:6] {
 		for _, n := range []int{100, 3000} {
@@ -297,8 +296,8 @@ func FuzzMeanBounds(f *testing.F) {
 			if !(got >= 0 && got <= 1) {
 				t.Fatalf("%s: %v", b, got)
 			}
-			// A bound that holds at every count may come from samples before the last, so only these two are compared
-			// with the mean.
+			// The other bounds hold at every count and may come from samples before the last. So the test compares only
+			// these two with the mean.
 			if (b == Hoeffding || b == Bernstein) && got > mean+1e-12 {
 				t.Fatalf("%s: %v is above the samples' mean %v", b, got, mean)
 			}

@@ -7,12 +7,13 @@ import "github.com/rscert/rscert/internal/binomial"
 // α for all q with g(q) ≤ L (eqs. 7–9, Algorithms 5, 6).
 //
 // It is not sound. 1 − P(T ≤ T(x)) is P(T > T(x)), which does not count the observed outcome among the outcomes at
-// least as extreme as itself. At x1 = n nothing is more extreme, the probability is 0 for every q, and the bound is the
-// largest possible margin: 1, or unbounded. This, not a better method, is the "∞ gain" of the paper's Table 1. The
-// method "margin" counts it.
+// least as extreme as itself. At x1 = n no outcome is more extreme, so the probability is 0 for every q. The bound is
+// then the largest possible margin: 1, or unbounded. This error explains the "∞ gain" of the paper's Table 1. The
+// method "margin" counts the observed outcome.
 //
-// To solve for L the paper replaces Φ⁻¹ by a Taylor polynomial and first tests q1 ≥ ½. The search along the frontier
-// needs neither, so Φ_M⁻¹ only ranks the outcomes (M = 7; the paper leaves it open).
+// To solve for L the paper replaces Φ⁻¹ by a Taylor polynomial Φ_M⁻¹ and first tests q1 ≥ ½. The search along the
+// frontier needs neither the polynomial nor the test, so Φ_M⁻¹ only ranks the outcomes. The paper leaves M open; here M
+// = 7.
 func (c *VoteCertifier) moutaouakil(o observation) marginBound {
 	kind := c.params.Margin
 	order := c.order(ranking{o.n, o.alpha}, func() *order { return plugInOrder(kind, o.n) })

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The sums n and n0 include votes for nobody. The keys for these votes appear only if there are any.
+// The sums n and n0 include samples that vote for no class. The keys for these samples appear only if there are any.
 func TestNoneIsInTheSums(t *testing.T) {
 	v := Votes{Label: 1, N0: 4, Counts0: []int64{1, 2}, None0: 1, N: 10, Counts: []int64{4, 3}, None: 3}
 	if err := v.Validate(); err != nil {
@@ -71,8 +71,8 @@ func TestNoneIsARival(t *testing.T) {
 	}
 }
 
-// None never becomes the class: if most selection samples have no answer, the class with the most votes is still
-// chosen, and class 0 if there are no votes.
+// None never becomes the class. If most selection samples have no answer, the class is still the one with the most
+// votes, or class 0 if there are no votes.
 func TestNoneIsNeverCertified(t *testing.T) {
 	c := mustVotes(t, VoteParams{Target: Target{Alpha: 0.01}})
 	v := Votes{Label: UnknownLabel, N0: 100, Counts0: []int64{1, 9, 0}, None0: 90, N: 1000, Counts: []int64{0, 990, 0}, None: 10}
@@ -91,7 +91,8 @@ func TestNoneIsNeverCertified(t *testing.T) {
 }
 
 // With two classes and outputs that are no answer there are three outcomes, so p_B is not 1−p_A. For every (p_A, p_B,
-// p_none) of a grid, the probability of a margin above the true one, summed over all counts, is at most α.
+// p_none) of a grid, the test sums the probability of all counts whose certified margin is above the true margin. This
+// sum must be at most α.
 func TestNoneWithTwoClasses(t *testing.T) {
 	const n, steps, alpha = 12, 20, 0.1
 	for _, method := range soundOnes(VoteMethods()) {
@@ -124,7 +125,7 @@ func TestNoneWithTwoClasses(t *testing.T) {
 	}
 }
 
-// Scores are 0 where there is no answer; −∞ is an ordinary logit of a masked class.
+// All scores of a row without an answer are 0. The logit −∞ is valid and masks a class.
 func TestSoftmaxOfNone(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct{ logits, want []float32 }{
@@ -156,8 +157,8 @@ func TestSoftmaxOfNone(t *testing.T) {
 	}
 }
 
-// Missing answers make the mean scores sum to less than 1, so the largest mean score may be below 1/m. A bound may use
-// only that the sum is at most 1.
+// Missing answers make the mean scores sum to less than 1, so the largest mean score may be below 1/m. A bound may
+// assume only that the sum is at most 1.
 func TestConfidenceOfScoresThatAreOftenNone(t *testing.T) {
 	answers := func(k, n int) []float32 { // k of n answers {1, 0}, the rest none
 		rows := make([]float32, 2*n)

@@ -9,9 +9,9 @@ import (
 )
 
 // An order ranks the outcomes (x1, x2) of n samples by T(x1, x2) = s(x1) + s(n−x2). x1 counts the votes for the class,
-// and x2 the votes for the runner-up. s does not fall, so T does not fall as x1 grows and does not rise as x2 grows.
-// Every order used here has this form, with s = lower(·, n, α/2) or s = Q(lower(·, n, α/2)), because upper(x) = 1 −
-// lower(n−x).
+// and x2 the votes for the runner-up. The function s is nondecreasing, so T does not fall as x1 grows and does not rise
+// as x2 grows. The bonferroni margin has this form with s = lower(·, n, α/2) or s = Q(lower(·, n, α/2)), because
+// upper(x) = 1 − lower(n−x). The plug-in margin has this form too (plugInOrder).
 type order struct {
 	n     int64
 	score func(k int64) binomial.Span // encloses s(k)
@@ -21,8 +21,8 @@ type order struct {
 
 const pageSize = 512
 
-// An orderPage holds the scores of pageSize consecutive k, as float bits. Zero bits mark a score not yet computed;
-// packScore keeps them free for this.
+// An orderPage holds the scores of pageSize consecutive k, as float bits. Zero bits mark a score that is not yet
+// computed. packScore never returns zero bits.
 type orderPage [pageSize]struct{ lo, hi atomic.Uint64 }
 
 // packScore turns the score 0 into −0, whose bits are not zero.
@@ -60,8 +60,8 @@ func bonferroniOrder(q scale, n int64, alpha float64) *order {
 	return o
 }
 
-// An event is the set of outcomes at least as extreme as an observed one: {x1 ≥ t(x2)}, where t is a step function
-// that does not fall.
+// An event is the set of outcomes at least as extreme as an observed outcome: {x1 ≥ t(x2)}, where t is a nondecreasing
+// step function.
 type event struct {
 	order  *order
 	level  float64 // T of the observed outcome
@@ -72,7 +72,7 @@ type event struct {
 
 type eventPage [pageSize]int64 // t(x2)+1, 0 = not computed yet
 
-// newEvent returns the event {T ≥ T(a, b)}, including every outcome that may tie.
+// newEvent returns the event {T ≥ T(a, b)}, including every outcome that may tie with (a, b).
 func newEvent(o *order, a, b int64) *event {
 	return &event{order: o, level: o.enclose(a).Lower + o.enclose(o.n-b).Lower, known: make(map[int64]*eventPage)}
 }
@@ -81,7 +81,7 @@ func newEvent(o *order, a, b int64) *event {
 func (e *event) holds(x1, x2 int64) bool {
 	s1, s2 := e.order.enclose(x1), e.order.enclose(e.order.n-x2)
 	if e.strict {
-		// No bound is needed here: scores that are equal up to rounding count as equal.
+		// The scores need no error bounds here, because scores that are equal up to rounding count as equal.
 		t := s1.Lower + s2.Lower
 		return t > e.level+1e-12*math.Abs(e.level)
 	}

@@ -11,8 +11,9 @@ import "math"
 //	λ_t = min(√(2 ln(1/α)/(nσ̂²_{t−1})), ½), the choice for a fixed n.
 //
 // The bound is the largest over t (running intersection). The code evaluates it every prplBlock samples and at the end.
-// λ_t and μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, prints μ̂_i in place of μ̂_{i−1}, a
-// square root over the whole half width, and ψ_E without its minus sign. Each of these three changes breaks the proof.
+// λ_t and μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, prints three changes: μ̂_i in place of
+// μ̂_{i−1}, a square root over the whole half width, and ψ_E without its minus sign. Each of these three changes breaks
+// the proof.
 type prplEB struct {
 	n        int64
 	logAlpha float64 // ln(1/α)
@@ -54,7 +55,7 @@ func (b *prplEB) add(x float64) {
 
 func (b *prplEB) lower() float64 {
 	// Each of the n terms of the gain is off by at most 8·unit (|λx| ≤ ½, d² ≤ 1, log1p within 2·unit of a number ≤
-	// 0.7), and the sums add a relative n·unit. Σλ ≥ n·λ_min, so compare errors with Σλ itself.
+	// 0.7), and the sums add a relative n·unit. The code divides these errors by Σλ, which is at least n·λ_min.
 	n := float64(b.n)
 	return inUnit(b.best, 8*n*unit*(1+n/b.lambda))
 }

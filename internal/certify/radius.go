@@ -23,8 +23,8 @@ func (t Target) Radius(margin float64) float64 {
 	return roundDownFinite(nudgeDown(t.about(margin)))
 }
 
-// about returns the unrounded radius of a margin > 0. For the first margin, a known Lipschitz constant L of
-// the vector of smoothed probabilities, from the law's norm to L2, also gives margin/(√2·L) (Tsuzuku et al. 2018,
+// about returns the unrounded radius of a margin > 0. For the first margin, a known Lipschitz constant L of the vector
+// of smoothed probabilities, from the law's norm to L2, gives another radius, margin/(√2·L) (Tsuzuku et al. 2018,
 // Proposition 1: e_A − e_j has length √2). The choice between the two radii does not depend on the samples, so the
 // larger one is valid.
 func (t Target) about(margin float64) float64 {
@@ -41,10 +41,11 @@ func (t Target) shift(radius float64) float64 {
 	return t.Law.Law().Second().Margin(radius, t.Sigma) / 2
 }
 
-// LargestRadius returns a radius, known before sampling, that no sound method exceeds with n samples. No lower bound at
-// level α on a probability is above α^{1/n} after n successes in n samples: any p below it would give P(n of n) = pⁿ >
-// α. For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n} − 1. For
-// more classes a bound covers more distributions, so it is no larger. The radius is rounded up.
+// LargestRadius returns an upper bound, known before sampling, on the radius that a sound method can give with n
+// samples. After n successes in n samples, no sound lower bound on the success probability is above α^{1/n}. Otherwise
+// some p would lie between α^{1/n} and the bound. For this p the bound would fail with probability P(n of n) = pⁿ > α.
+// For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n} − 1. With
+// more classes, a bound must hold for more distributions, so it cannot be larger. The radius is rounded up.
 func (t Target) LargestRadius(n int64) float64 {
 	tail := -math.Expm1(math.Log(t.Alpha) / float64(n)) // 1 − α^{1/n}
 	margin := 1 - 2*tail
@@ -54,7 +55,7 @@ func (t Target) LargestRadius(n int64) float64 {
 	return t.about(margin) * (1 + 1e-9)
 }
 
-// nudgeDown returns a number below every value whose floating-point evaluation, with at most four roundings, is x > 0.
+// nudgeDown takes an x > 0 that was computed with at most four roundings, and returns a number below the exact value.
 func nudgeDown(x float64) float64 { return x * (1 - 0x1p-50) }
 
 func roundDownFinite(x float64) float64 {

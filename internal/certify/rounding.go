@@ -5,19 +5,20 @@ import (
 	"strconv"
 )
 
-// roundDigits is the number of significant decimal digits of a certificate's figures. It hides the last digits of exp
-// and log, which differ between platforms, and is still finer than the accuracy of any bound.
+// roundDigits is the number of significant decimal digits of a certificate's figures. With nine digits, the last bits
+// of exp and log, which differ between platforms, do not show. Nine digits are still finer than the accuracy of any
+// bound.
 const roundDigits = 9
 
-// RoundDown returns the largest number of nine significant decimal digits that is at most x. Lower bounds, margins
-// and radii are reported this way.
+// RoundDown returns the largest number of nine significant decimal digits that is at most x. Reports show lower bounds,
+// margins and radii rounded in this way.
 func RoundDown(x float64) float64 {
 	y := roundNearest(x)
 	if y <= x {
 		return y
 	}
-	// One unit of the last kept digit is at most |x|·10⁻⁸. A step of |x|·10⁻⁹/2, half the smallest such unit, cannot
-	// skip a decimal.
+	// One unit of the last kept digit is at most |x|·10⁻⁸. A step of |x|·10⁻⁹/2 is half the smallest such unit, so it
+	// cannot skip a number of nine digits.
 	for step := math.Abs(x) * 0.5e-9; y > x; step *= 2 {
 		y = roundNearest(x - step)
 	}

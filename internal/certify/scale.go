@@ -9,8 +9,8 @@ import (
 // unit is the unit round-off of float64. The errors below are stated in this unit.
 const unit = 0x1p-53
 
-// A scale is the function Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹. For the first margin Q is the identity, for the
-// second the law's quantile function.
+// A scale is the function Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹. For the first margin, Q is the identity. For the
+// second margin, Q is the law's quantile function.
 type scale interface {
 	// low and high enclose Q(p); near approximates it.
 	low(p float64) float64
@@ -98,7 +98,7 @@ func (q quantiles) point(margin, y float64) (q1, q2, slope float64) {
 func (q quantiles) reach(margin, q1 float64) float64 {
 	z := q.low(q1) - margin
 	z -= 8 * unit * (math.Abs(z) + margin + 1)
-	// point evaluates Q(y²) by itself, so keep well below z.
+	// The method point computes Q(y²) again, with rounding, so stay well below z.
 	q2, _ := q.CDF(z - 1e-9)
 	return math.Sqrt(q2)
 }

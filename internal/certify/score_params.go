@@ -11,14 +11,14 @@ import (
 // the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent the interval at each radius has this half by itself.
+// ConfidenceTangent the interval at each radius uses the full second half.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
 	Combine    Combine
 	Confidence ConfidenceParams
-	// With ClassByVotes a VoteCertifier for ClassTarget certifies the class: the votes of the selection samples choose
-	// it, and the scores only bound its confidence. Bound and Combine are then unused.
+	// If ClassByVotes is set, a VoteCertifier for ClassTarget certifies the class. The votes of the selection samples
+	// choose the class, and the scores only bound its confidence. Bound and Combine are then unused.
 	ClassByVotes bool
 }
 
@@ -62,7 +62,7 @@ func (p ScoreParams) ClassTarget() Target {
 	return p.Target
 }
 
-// ClassOnly returns the Target of the class when the other half of α bounds its confidence.
+// ClassOnly returns the Target of the class, which gets half of α. The other half bounds the confidence.
 func (t Target) ClassOnly() Target {
 	t.Alpha /= 2
 	t.Level /= 2
@@ -118,7 +118,7 @@ const (
 	ConfidenceCDF ConfidenceMethod = "cdf"
 )
 
-// startInterval starts the bounds on the mean score of a class, with α for each side.
+// startInterval starts the bounds on the mean score of a class. Each side fails with probability at most α.
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
@@ -142,8 +142,8 @@ func (m *ConfidenceMethod) UnmarshalText(text []byte) error { return confidenceM
 type Band string
 
 const (
-	// BandBinomial uses the exact binomial bound at each of K thresholds, at α/K. Its width goes to 0 where the
-	// survival function goes to 0 or 1.
+	// BandBinomial uses the exact binomial bound at each of K thresholds, with failure probability α/K. Its width goes
+	// to 0 where the survival function goes to 0 or 1.
 	BandBinomial Band = "binomial"
 	// BandDKW has the same width everywhere (Dvoretzky, Kiefer & Wolfowitz).
 	BandDKW Band = "dkw"

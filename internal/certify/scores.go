@@ -17,7 +17,7 @@ type ScoreCertifier struct {
 	levels map[levelKey]func() lowerMean
 }
 
-// levelKey identifies a prepared bound on a mean. Examples share prepared bounds.
+// levelKey identifies a prepared bound on a mean. Several examples can share a prepared bound.
 type levelKey struct {
 	bound MeanBound
 	n     int64
@@ -96,7 +96,7 @@ type ScoreAccumulator struct {
 
 // rival is a class or a set of classes compared with A.
 type rival struct {
-	class  int // −1: every class except A and the rivals that are one class
+	class  int // −1: all classes except A and except the rivals that are a single class
 	weight float64
 	stream lowerMean
 	taylor lowerMean
@@ -105,7 +105,7 @@ type rival struct {
 // maxFirst is the number of selection samples kept whole. The weights are chosen from them.
 const maxFirst = 1024
 
-// Start starts an example. If Class is Predicted, the example needs selection samples.
+// Start returns an accumulator for the example e. If Class is Predicted, the example needs selection samples.
 func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
 	switch {
 	case e.Classes < 2:
@@ -212,8 +212,8 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	return nil
 }
 
-// Choose ends the selection when ClassByVotes is set. The class is the one elected by the votes of the selection
-// samples, or the label.
+// Choose ends the selection when ClassByVotes is set. The argument class is the class with the most votes of the
+// selection samples, or the label.
 func (a *ScoreAccumulator) Choose(class int) error {
 	switch {
 	case !a.certifier.params.ClassByVotes:
@@ -283,8 +283,8 @@ func (a *ScoreAccumulator) chooseRivals() {
 	}
 }
 
-// bonferroniAlpha is the level of each of the two bounds of BonferroniScores. It is also the level of Taylor after its
-// test has spent half of α.
+// bonferroniAlpha is the level of each of the two bounds of BonferroniScores. Taylor gets half of that level, because
+// its test uses half of α.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	alpha := a.certifier.params.ClassTarget().level() / 2
 	if a.certifier.params.Combine == Taylor {
@@ -293,7 +293,8 @@ func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	return alpha
 }
 
-// argMaxScore returns the class with the largest sum. It ignores the class except. The lowest class wins a tie.
+// argMaxScore returns the class with the largest sum, or the lowest such class in a tie. It ignores the class given by
+// the argument except.
 func argMaxScore(sums []float64, except int) int {
 	best := -1
 	for class, s := range sums {
@@ -351,7 +352,7 @@ func (a *ScoreAccumulator) estimate(row []float32, scale float64) {
 		xb := float64(float64(a.rivalScore(i, row)) * scale)
 		switch p.Combine {
 		case Directed, Projected:
-			// The sample is in [0,1] because both scores are; it rounds to at most 1.
+			// The sample is in [0,1] because both scores are in [0,1]. Rounding does not move it above 1.
 			r.stream.add((xa - float64(r.weight*xb) + r.weight) / (1 + r.weight))
 		case Taylor:
 			r.taylor.add(taylorSample(xa, xb))
@@ -386,8 +387,8 @@ func (a *ScoreAccumulator) bound() marginBound {
 	return best
 }
 
-// sampleSlack covers the rounding of a weighted sample: four roundings of numbers up to 1 + r, divided by 1 + r, and
-// X^A + X^B up to 1 + 2·unit instead of 1.
+// sampleSlack covers two errors of a weighted sample. Four roundings of numbers up to 1 + r are divided by 1 + r. X^A +
+// X^B can be up to 1 + 2·unit instead of 1.
 const sampleSlack = 16 * unit
 
 // boundRival bounds the margin against one rival.

@@ -46,7 +46,7 @@ func oneHot(k, m int) []float32 {
 }
 
 // scoreModels holds models with two points, with atoms at 0 and 1, with classes that move together, and with margins
-// near 0. Near 0, a bound that is too large makes a false certificate.
+// near 0. If the margin is near 0, a bound that is too large makes a false certificate.
 var scoreModels = []scoreModel{
 	mixture("two classes, margin 0", []float64{0.5, 0.5}, [][]float32{{1, 0}, {0, 1}}),
 	mixture("hard, three classes", []float64{0.9, 0.06, 0.04}, [][]float32{oneHot(0, 3), oneHot(1, 3), oneHot(2, 3)}),
@@ -161,8 +161,8 @@ func TestScoreCoverage(t *testing.T) {
 	}
 }
 
-// Here the combination taylor nearly always certifies more than the truth, and its certificates say that it is not
-// sound.
+// For this model the combination taylor nearly always certifies a margin above the true margin. Its certificates say
+// that it is not sound.
 func TestTaylorIsNotSound(t *testing.T) {
 	s := scoreModels[len(scoreModels)-1]
 	if s.name != "skewed for Jensen" {
@@ -190,7 +190,7 @@ func TestTaylorIsNotSound(t *testing.T) {
 }
 
 // The test compares directedMargin with a search over the curve. directedMargin is slightly below the least margin of
-// all pairs that agree with the bound.
+// all pairs (μ1, μ2) that agree with the bound.
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
 		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {
@@ -198,7 +198,8 @@ func TestDirectedMargin(t *testing.T) {
 			value := (1+r)*y - r
 			least := math.Inf(1)
 			for i := 1; i < 200000; i++ {
-				// z runs from −12 to 0: μ2 = Φ(z), and μ1 comes from the line, as long as μ1 + μ2 ≤ 1.
+				// z takes values between −12 and 0. Then μ2 = Φ(z), and the line gives μ1. Only pairs with μ1 + μ2 ≤ 1
+				// count.
 				z := -12 * float64(i) / 200000
 				mu2, _ := normalCDF(z)
 				mu1 := value + r*mu2
@@ -222,7 +223,7 @@ func TestDirectedMargin(t *testing.T) {
 	}
 }
 
-// The division of the samples into calls changes nothing.
+// The result does not depend on how the samples are divided among calls.
 func TestScoresInPieces(t *testing.T) {
 	s := scoreModels[3]
 	m := len(s.mean)
@@ -355,7 +356,7 @@ func TestScoresLinearModel(t *testing.T) {
 	}
 }
 
-// Directed is never far below Projected. It is above Projected where the scores lost to the rest are spread over many
+// Directed is never far below Projected. It is above Projected if the scores of the other classes are spread over many
 // classes.
 func TestDirectedAgainstProjected(t *testing.T) {
 	radius := func(combine Combine, s scoreModel) float64 {
@@ -414,7 +415,7 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
-// Tempering probabilities at temperature 1 gives the same result as tempering the logits.
+// Retemper gives the same probabilities as Softmax of the logits at the new temperature.
 func TestRetemper(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, temperature := range []float64{0.1, 0.5, 1, 3} {
@@ -540,8 +541,8 @@ func BenchmarkBettingExample(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/example")
 }
 
-// TestScoresAboveOne checks that scores some units above 1, as random forests return them, are accepted, and that their
-// sum is normalised to 1.
+// TestScoresAboveOne checks that scores slightly above 1 are accepted, because random forests return such scores, and
+// that their sum is normalised to 1.
 func TestScoresAboveOne(t *testing.T) {
 	for _, bound := range MeanBounds() {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Bound: bound.Name}

@@ -3,8 +3,9 @@ package certify
 import "math"
 
 // Softmax turns each row of logits [k·m] into probabilities of the same shape, p_j = exp(z_j/T) / Σ_i exp(z_i/T), for a
-// temperature T > 0. It subtracts the largest logit first, so that nothing overflows. The logit −∞ masks a class. A row
-// without an answer (IsNone) becomes zeros: score 0 for every class. The two slices may be the same.
+// temperature T > 0. It subtracts the largest logit first, so that nothing overflows. A class with the logit −∞ gets
+// probability 0. A row without an answer (IsNone) becomes zeros: score 0 for every class. The two slices may be the
+// same.
 //
 // The package has its own exponential, because math.Exp is assembly on some platforms and scores must have the same
 // bytes on all of them.
@@ -55,9 +56,10 @@ func ClearNone(probs []float32, m int) {
 
 // expNegative returns eˣ for x ≤ 0. Its relative error is 1e-15 where eˣ is a normal float64; below −745 it returns 0.
 //
-// With k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2, |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!. The first omitted term, r¹⁴/14!, is below
-// 5e-18. ln 2 is split in two; the first part has trailing zeros so that k·ln2Hi is exact. The explicit conversions
-// keep compilers from fusing a product into a sum, which would change the last bit on some platforms.
+// Let k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2. Then |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!. The first omitted term, r¹⁴/14!, is
+// below 5e-18. ln 2 is split into two parts. The first part, ln2Hi, has trailing zeros, so that k·ln2Hi is exact. The
+// explicit conversions keep compilers from fusing a product into a sum, which would change the last bit on some
+// platforms.
 func expNegative(x float64) float64 {
 	if x < -745 {
 		return 0
@@ -65,7 +67,8 @@ func expNegative(x float64) float64 {
 	const ln2Hi, ln2Lo = 0x1.62e42feep-1, 0x1.a39ef35793c76p-33 // their sum is ln 2 (FreeBSD e_exp.c)
 	k := math.Floor(float64(x*(1/math.Ln2)) + 0.5)
 	r := (x - float64(k*ln2Hi)) - float64(k*ln2Lo)
-	// This is Estrin's scheme, in pairs, fours and eights: the products need not wait for each other.
+	// This is Estrin's scheme, in pairs, fours and eights. It makes the products independent of each other, so the
+	// processor can compute them in parallel.
 	r2 := r * r
 	r4 := r2 * r2
 	pair := func(a, b float64) float64 { return a + float64(b*r) }
@@ -80,8 +83,9 @@ func expNegative(x float64) float64 {
 }
 
 // Retemper turns the probabilities of each row [k·m] at temperature 1 into probabilities at temperature T, in place.
-// The logarithm of a softmax is its logits up to a constant, so the result is p^(1/T), normalised. Precision lost to
-// float32 stays lost: a probability rounded to 0 stays 0, and so does a row of zeros.
+// The logarithm of a softmax is its logits up to a constant, so the result is p^(1/T), normalised. Retemper cannot
+// restore the precision that float32 lost. A probability that was rounded to 0 stays 0, and a row of zeros stays a row
+// of zeros.
 func Retemper(probs []float32, m int, temperature float64) {
 	if temperature == 1 {
 		return

@@ -41,8 +41,8 @@ func TestTangentTakesTheFirstSamples(t *testing.T) {
 	}
 }
 
-// The number is a twentieth of the samples, and at least one sample remains. It is 0 if there are selection samples or
-// no tangent.
+// TangentSamples returns a twentieth of the samples and leaves at least one sample. It returns 0 if there are selection
+// samples or if the method is not tangent.
 func TestTangentSamples(t *testing.T) {
 	p := ConfidenceParams{Radii: []float64{0.1}, Method: ConfidenceTangent}
 	for n, want := range map[int64]int64{1: 0, 2: 1, 39: 1, 40: 2, 1000: 50, 20480: 1024, 100000: 1024} {
@@ -60,7 +60,7 @@ func TestTangentSamples(t *testing.T) {
 	}
 }
 
-// Wherever tangent is narrower than standard with selection samples, it is narrower without them.
+// If tangent is narrower than standard with selection samples, it is also narrower than standard without them.
 func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	width := func(m ConfidenceMethod, n0 int) (sum float64) {
 		c := mustConfidence(t, m)

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// A StopRule says when an example has enough samples. The zero rule, "" as text, draws all samples.
+// A StopRule says when an example has enough samples. With the zero rule, whose text is "", sampling draws all samples.
 type StopRule struct {
 	kind  stopKind
 	value float64
@@ -22,14 +22,14 @@ type stopKind string
 func (k stopKind) String() string { return string(k) }
 
 const (
-	// stopAtRadius: stop once the samples show that the radius is at least value, or that it is not.
+	// stopAtRadius stops once the samples show that the radius is at least value, or that it cannot reach value.
 	stopAtRadius stopKind = "radius>="
-	// stopAtPrecision: stop once the certified radius is at least 1−value times the largest radius that more samples
+	// stopAtPrecision stops once the certified radius is at least 1−value times the largest radius that more samples
 	// could give.
 	stopAtPrecision stopKind = "precision="
 )
 
-// stopRules holds the kinds of rules as they are written. The function do reports whether a value is allowed.
+// stopRules holds the kinds of rules, each under its text. The function do reports whether a value is allowed.
 var stopRules = table[stopKind, func(float64) bool]{"stop", []entry[stopKind, func(float64) bool]{
 	{stopAtRadius, true, "want a radius above 0, as in radius>=0.5", "", func(v float64) bool { return v > 0 }},
 	{stopAtPrecision, true, "want a fraction in (0, 1), as in precision=0.1", "", func(v float64) bool { return v > 0 && v < 1 }},
@@ -81,13 +81,13 @@ type Checkpoint struct {
 	Share float64
 }
 
-// Stopping decides when sampling of an example ends. It looks only at the votes, and only at fixed numbers of samples,
-// the checkpoints. So batches and parallelism do not affect which samples are drawn.
+// Stopping decides when sampling of an example ends. It looks only at the votes, and only after fixed numbers of
+// samples, which are called checkpoints. So batches and parallelism do not affect which samples are drawn.
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
-// bounds of all checkpoints hold simultaneously, including the bound at which sampling ended, for whatever reason. (A
-// mixture martingale instead holds at every n, and pays √(2 ln(1/α) + ln n) standard deviations for this; docs/votes.md
-// compares them. Checkpoints work for every method.)
+// bounds of all checkpoints hold simultaneously. This includes the bound at the checkpoint where sampling ended, for
+// whatever reason. (A mixture martingale instead holds at every n, but its bound is √(2 ln(1/α) + ln n) standard
+// deviations wide. docs/votes.md compares the two. Checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
 	rule        StopRule
@@ -95,19 +95,20 @@ type Stopping struct {
 }
 
 const (
-	// endShare goes to each of two checkpoints. One is the budget, so that its certificates come close to those of a
-	// fixed n. The other is the first checkpoint that can certify the rule's radius, where sampling of the clearest
-	// inputs ends.
+	// endShare is the share of α for each of two checkpoints. One checkpoint is the budget, so that certificates there
+	// come close to the certificates of a fixed n. The other is the first checkpoint that can certify the rule's
+	// radius, where sampling of the clearest inputs ends.
 	endShare = 0.25
-	// scoutShare goes to the checkpoints before those two, where sampling of hopeless inputs ends.
+	// scoutShare is the share of α for all checkpoints before the first that can certify. At these, sampling of
+	// hopeless inputs ends.
 	scoutShare = 0.05
-	// checkpointRatio is the ratio ρ of checkpoints. On average it overshoots the least sufficient n by a factor
-	// (ρ−1)/ln ρ, and needs ln(budget/first)/ln ρ checkpoints to share α.
+	// checkpointRatio is the ratio ρ of checkpoints. With this ratio, sampling on average exceeds the least sufficient
+	// n by a factor (ρ−1)/ln ρ, and ln(budget/first)/ln ρ checkpoints share α.
 	checkpointRatio = 1.5
-	// scoutStart is the very first checkpoint.
+	// scoutStart is the number of samples at the very first checkpoint.
 	scoutStart = 100
-	// hopeless is the level of the upper bounds that tell when more samples are useless. An error costs samples or
-	// certificates, not validity.
+	// hopeless is the failure probability of the upper bounds that tell when more samples are useless. If such a bound
+	// fails, rscert draws too few or too many samples, but every certificate stays valid.
 	hopeless = 0.001
 )
 
@@ -136,7 +137,8 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 			return nil, fmt.Errorf("%s is %w of %d samples", rule, ErrOutOfReach, budget)
 		}
 	}
-	// The last scout comes well before the first checkpoint that can certify.
+	// Scouts are the checkpoints that cannot certify. The last scout comes well before the first checkpoint that can
+	// certify.
 	scouts := geometric(scoutStart, int64(float64(first)/checkpointRatio))
 	between := geometric(first, budget)
 	spread := 1.0
@@ -172,8 +174,8 @@ func geometric(from, end int64) (counts []int64) {
 	return counts
 }
 
-// leastSamples returns the least n at which the first checkpoint certifies the rule's radius if every vote is for the
-// class, or a number above budget.
+// leastSamples returns the least n for which a first checkpoint at n certifies the rule's radius if every vote is for
+// the class. If there is no such n up to budget, it returns a number above budget.
 func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {
@@ -202,8 +204,8 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 // Checkpoints returns the numbers of samples at which sampling may end, ascending. The last is the budget.
 func (s *Stopping) Checkpoints() []Checkpoint { return s.checkpoints }
 
-// Next returns the total number of samples to draw for an example with the votes v, or v.N if these are enough. Call it
-// first with v.N = 0, then each time that this number of samples is reached.
+// Next returns the total number of samples to draw for an example with the votes v, or v.N if these votes are enough.
+// Call it first with v.N = 0, then each time that this number of samples is reached.
 func (s *Stopping) Next(v Votes) (int64, error) {
 	if v.N == 0 {
 		return s.checkpoints[0].N, nil
@@ -252,8 +254,8 @@ func (s *Stopping) checkpoint(n int64) (int, error) {
 	return 0, fmt.Errorf("sampling ended at n = %d, which is no checkpoint of %s", n, s.rule)
 }
 
-// enough reports whether sampling ends with this certificate. The end of sampling claims nothing: the
-// certificate holds wherever sampling ends.
+// enough reports whether sampling ends with this certificate. This decision needs no guarantee, because the certificate
+// holds wherever sampling ends.
 func (s *Stopping) enough(cert Certificate, o observation) bool {
 	lower := cert.Radius
 	if s.rule.kind == stopAtRadius && lower >= s.rule.value {
@@ -266,8 +268,9 @@ func (s *Stopping) enough(cert Certificate, o observation) bool {
 	return lower >= (1-s.rule.value)*upper
 }
 
-// largest approximates the largest radius that sampling up to the budget could certify: the smaller of two radii. One
-// is an upper confidence bound on the radius; the other would be certified if all remaining votes were for the class.
+// largest approximates the largest radius that sampling up to the budget could certify. It returns the smaller of two
+// radii. The first is an upper confidence bound on the radius. The second is the radius that would be certified if all
+// remaining votes were for the class.
 func (s *Stopping) largest(o observation) float64 {
 	p, q := s.certifier.params, s.certifier.scale
 	last := s.checkpoints[len(s.checkpoints)-1]

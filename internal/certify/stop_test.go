@@ -70,7 +70,7 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The checkpoints before the first one that has a fourth of α can only give up.
+		// The checkpoints before the first checkpoint with a quarter of α can only end the sampling of hopeless inputs.
 		for i, c := range s.Checkpoints() {
 			next, err := s.Next(Votes{N: c.N, Counts: []int64{c.N, 0, 0}})
 			if c.Share < endShare {
@@ -93,7 +93,7 @@ func TestStopAtFirstCheckpoint(t *testing.T) {
 	}
 }
 
-// A stopped example is certified at its checkpoint's share of α.
+// The certificate of a stopped example uses the share of α of its checkpoint.
 func TestStoppedVotesAreCertifiedByTheirShare(t *testing.T) {
 	s := mustStop(t, VoteParams{Target: Target{Alpha: 0.001, Sigma: 0.25, Class: Label}, Method: ExactMargin}, "radius>=0.5", 100000)
 	v := Votes{N: s.Checkpoints()[2].N}
@@ -174,8 +174,8 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 	}
 }
 
-// By exact computation, the certificate is wrong with probability ≤ α wherever sampling ends. This probability is not
-// far below α at the worst p, where the true radius is just below the rule's radius.
+// By exact computation, the certificate is wrong with probability ≤ α wherever sampling ends. At the worst p, where the
+// true radius is just below the rule's radius, this probability is not far below α.
 func TestStoppingCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, rule := range []string{"radius>=0.3", "radius>=1", "precision=0.3"} {

@@ -25,15 +25,15 @@ type Summary struct {
 	Norm       law.Norm   `json:"norm"` // norm of the radii
 	Examples   int        `json:"examples"`
 	Abstained  int        `json:"abstained"`
-	// Certified [k] is the certified accuracy at each radius: the share of examples whose certified class is the
-	// label and whose certified radius is at least this one.
+	// Certified [k] is the certified accuracy at each radius: the share of examples whose certified class is the label
+	// and whose certified radius is at least this radius.
 	Certified []CertifiedAccuracy `json:"certified_accuracy"`
 	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020); examples without a correct certificate
-	// count as 0. It averages the reported radii, which are rounded down.
+	// count as 0. The average is over the reported radii, which are rounded down.
 	AverageRadius float64 `json:"average_certified_radius"`
 	// With probability at least 1 − Delta, at most Failures of the certificates are wrong (binomial.FailureQuantile).
-	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Both are set only if
-	// Sound.
+	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Delta and Failures are
+	// set only if Sound.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
 	// Sampled is the number of examples that Failures covers, if more examples were sampled than the summary holds
@@ -72,7 +72,7 @@ func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
 	return tally(certs).Classes(radii)
 }
 
-// CheckRadii returns an error if radii are not valid for a Summary.
+// CheckRadii returns an error if the radii are not valid for a Summary.
 func CheckRadii(radii []float64) error {
 	for _, r := range radii {
 		if !(r >= 0) || math.IsInf(r, 1) {
@@ -104,8 +104,8 @@ func (s *Summary) allowFailures(examples int) {
 	}
 }
 
-// Among returns the summary for the case that at least the given number of examples were sampled but only some are
-// here. Whoever removed the others may have seen them, so all failures may be among the examples here.
+// Among returns the summary for the case that at least sampled examples were sampled but s holds only some of them.
+// Whoever removed the other examples may have seen their results, so all failures may be among the examples of s.
 func (s Summary) Among(sampled int) Summary {
 	if sampled > s.Examples {
 		s.Sampled = sampled

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSummarize checks against numbers worked out by hand.
+// TestSummarize compares the summary with numbers computed by hand.
 func TestSummarize(t *testing.T) {
 	certs := []Certificate{
 		{Prediction: 1, Correct: true, Radius: 0.5, Method: "margin", Alpha: 0.001, Sigma: 0.25, Sound: true, N: 100},
@@ -35,8 +35,9 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// The average is exact for the decimals in certificates.jsonl, and never above it. (0.1 + 0.2 + 0.3)/3 is 0.2,
-// although the floats sum to 0.6000000000000001. The average of 0.1, 0.1 and 0.2 is 2/15, between two floats.
+// The average is computed exactly from the decimals in certificates.jsonl and then rounded down. (0.1 + 0.2 + 0.3)/3 is
+// 0.2, although the floats sum to 0.6000000000000001. The average of 0.1, 0.1 and 0.2 is 2/15, which lies between two
+// floats.
 func TestAverageRadiusIsExact(t *testing.T) {
 	for _, tt := range []struct {
 		radii []float64
@@ -59,9 +60,9 @@ func TestAverageRadiusIsExact(t *testing.T) {
 	}
 }
 
-// A part of a run may hold all failures of the whole run. 100 certificates may hold 5, because P(Bin(100, 0.02) > 5) =
-// 0.015 and P(Bin(100, 0.02) > 4) = 0.051. The 10 certificates here, by themselves, may hold 1, because P(Bin(10, 0.02)
-// > 1) = 0.016.
+// A part of a run may hold all failures of the whole run. Among 100 certificates there may be 5 failures, because
+// P(Bin(100, 0.02) > 5) = 0.015 and P(Bin(100, 0.02) > 4) = 0.051. If only the 10 certificates of the test had been
+// sampled, there could be 1 failure, because P(Bin(10, 0.02) > 1) = 0.016.
 func TestAmong(t *testing.T) {
 	certs := make([]Certificate, 10)
 	for i := range certs {
@@ -101,8 +102,8 @@ func TestSummaryRadii(t *testing.T) {
 	}
 }
 
-// The classes together give the whole: counts are summed, and shares are averaged with the numbers of examples as
-// weights.
+// The summaries of the classes agree with the summary of all certificates. The counts add up, and the mean of the
+// shares, weighted by the numbers of examples, is the share of the whole.
 func TestSummarizeClasses(t *testing.T) {
 	certs := []Certificate{
 		{Label: 3, Prediction: 3, Correct: true, Radius: 0.5},

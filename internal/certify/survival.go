@@ -7,16 +7,17 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; Emde et al. 2025, eq. 13). Take thresholds 0 =
-// s_0 < s_1 < … < s_k < s_{k+1} = 1 fixed beforehand and a band S̲ ≤ S ≤ S̄ for the survival function S(s) = P(f_A ≥
-// s). From z = ∫ P(f_A > s) ds follows
+// survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; Emde et al. 2025, eq. 13). The thresholds 0 =
+// s_0 < s_1 < … < s_k < s_{k+1} = 1 are fixed beforehand. S̲ ≤ S ≤ S̄ is a confidence band for the survival function
+// S(s) = P(f_A ≥ s). Because z = ∫ P(f_A > s) ds,
 //
 //	z(x+δ) ≥ Σ_{j=1..k} (s_j−s_{j−1}) F(Q(S̲(s_j)) − R/σ)
 //	z(x+δ) ≤ Σ_{j=0..k} (s_{j+1}−s_j) F(Q(S̄(s_j)) + R/σ),  S̄(s_0) = 1.
 //
-// For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j); for s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each probability is the
-// mean of an indicator, which an attack moves as it moves any score. Atoms at a threshold count as "≥" in both sums.
-// Emde's upper sum starts at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
+// For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j). For s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each probability is the
+// mean of an indicator, and an attack can move this mean no further than the mean of any score. Both sums count a score
+// that equals a threshold as "≥". Emde's upper sum starts at j = 1: it misses the interval [0, s_1) and is too small by
+// up to s_1.
 //
 // Only the counts at the thresholds are stored.
 type survivalBand struct {
@@ -28,8 +29,8 @@ type survivalBand struct {
 	band   []bandPoint
 }
 
-// thresholds holds s_1 … s_k: 1/(1+e^{−t}), t equidistant in [−13, 13]. They are denser toward 0 and 1, where Q
-// magnifies and confident models have their scores.
+// thresholds holds s_1 … s_k. They are 1/(1+e^{−t}) for k equidistant t in [−13, 13]. They are denser toward 0 and 1,
+// because Q is steep there and confident models have their scores there.
 var thresholds = func() []float64 {
 	const k = 255
 	s := make([]float64, k)
@@ -61,11 +62,11 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses every binomialEvery-th threshold, 127 of them. More thresholds widen the band through ln K; fewer
-// thresholds lose the detail between neighbours.
+// BandBinomial uses every binomialEvery-th threshold, which are 127 thresholds. More thresholds widen the band through
+// ln K; fewer thresholds lose the detail between neighbours.
 const binomialEvery = 2
 
-// bandPoint is a threshold s with the band there: S(s) ≥ low and 1 − S(s) ≥ miss.
+// bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.
 type bandPoint struct{ s, low, miss float64 }
 
 // boundSurvival returns the points of the band, from the smallest threshold up.
@@ -85,7 +86,8 @@ func (b *survivalBand) binomialPoints() []bandPoint {
 	return points
 }
 
-// dkwPoints returns the empirical distribution ± √(ln(1/α)/2n). Each side is at level α ≤ ½ (Massart 1990, Theorem 1).
+// dkwPoints returns the empirical distribution ± √(ln(1/α)/2n). Each side fails with probability at most α, where α ≤ ½
+// (Massart 1990, Theorem 1).
 func (b *survivalBand) dkwPoints() []bandPoint {
 	n := float64(b.n)
 	width := math.Sqrt(math.Log(1/b.alpha)/(2*n)) + 4*unit

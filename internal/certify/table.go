@@ -18,10 +18,10 @@ type Row[M ~string] struct {
 	Papers string
 }
 
-// A table lists all methods of one kind, the default first. Parsing, help, soundness and the lists of tests come from
-// the table: a new method is one file and one entry here.
+// A table lists all methods of one kind, the default first. Parsing, help, soundness and the lists in tests come from
+// the table. So a new method needs one file and one entry here.
 //
-// The zero value of a method means "not given". Its text is "", and where a method is required it stands for the
+// The zero value of a method means "not given". Its text is "". If a method is required, the zero value stands for the
 // default.
 type table[M named, F any] struct {
 	kind    string // name of the kind in errors
@@ -34,7 +34,8 @@ type named interface {
 	fmt.Stringer
 }
 
-// entry is a method of a table: its row in help and docs, and the function that implements it, if there is one.
+// entry is a method of a table. It holds the method's row in help and docs, and the function that implements the
+// method, if there is one.
 type entry[M named, F any] struct {
 	name   M
 	sound  bool

@@ -74,7 +74,7 @@ func checkText[M interface {
 	}
 }
 
-// The names appear in flags and files: add to them, but do not change them.
+// The names appear in flags and files. New names may be added, but existing names must not change.
 func TestTables(t *testing.T) {
 	checkText(t, Classes(), "predicted label")
 	checkText(t, MarginKinds(), "second first")
@@ -114,7 +114,7 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
-// A certificate names its method: every unsound method is marked, whatever the margin, and the defaults are named.
+// A certificate names its method, also if the method is the default. It marks every unsound method, with either margin.
 func TestCertificateSaysItsMethod(t *testing.T) {
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}
 	for _, row := range VoteMethods() {
@@ -158,7 +158,7 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 	}
 }
 
-// Exact noise comes from finite words, which use a part of α. If they use all of it, nothing can be certified.
+// Exact noise comes from finite words, which use a part of α. If the words use all of α, nothing can be certified.
 // (Formerly a level of 0 meant all of α for exact noise too.)
 func TestExactNeedsALevel(t *testing.T) {
 	target := Target{Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}

@@ -17,7 +17,7 @@ type Tally struct {
 	idealised    bool        // whether some certificate is idealised
 	samples      int64
 	quantisation float64
-	largest      float64 // radius of a correct certificate, unless it stands for +∞
+	largest      float64 // largest radius of a correct certificate that does not stand for +∞
 	all          part    // without radii
 	byLabel      map[int]*part
 }
@@ -133,7 +133,7 @@ func (t *Tally) Classes(radii []float64) []ClassSummary {
 	return classes
 }
 
-// curve returns the certified accuracy at each radius, over all of the parts together.
+// curve returns the certified accuracy at each radius over the examples of all parts.
 func curve(radii []float64, parts ...*part) []CertifiedAccuracy {
 	var curve []CertifiedAccuracy
 	for _, r := range radii {
@@ -151,7 +151,7 @@ func curve(radii []float64, parts ...*part) []CertifiedAccuracy {
 	return curve
 }
 
-// averageRadius returns the average certified radius over all of the parts together.
+// averageRadius returns the average certified radius over the examples of all parts.
 func averageRadius(parts ...*part) float64 {
 	sum, examples := new(big.Rat), 0
 	for _, p := range parts {

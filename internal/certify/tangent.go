@@ -7,20 +7,20 @@ import (
 )
 
 // tangent is a method that bounds the confidence under attack without a band. Let g(p) = F(Q(p) − R/σ) and S(s) = P(f_A
-// ≥ s) without attack; then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its tangent
+// ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its tangent
 // at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
 //
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.
 //
-// ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level: there is no band, and α is not divided among
-// thresholds. For S_0 = S the bound is ∫ g(S) ds itself, the best possible from S; otherwise the loss is of second
-// order in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
+// ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level. There is no band, and α is not divided among
+// thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. Otherwise the loss is of second order
+// in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
 //
-// S_0 is the survival function of the selection samples' scores, with κ more samples on either side of every threshold
-// so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows the range of
-// slopes, which suits few estimation samples. Fewer selection samples make the bound wider, never wrong. Domain: R ≥ 0,
-// σ > 0.
+// S_0 is the survival function of the selection samples' scores. It counts κ additional samples on either side of every
+// threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows the
+// range of slopes, which suits few estimation samples. Fewer selection samples make the bound wider, never wrong.
+// Domain: R ≥ 0, σ > 0.
 //
 // g'(p) = f(Q(p) − ρ)/f(Q(p)), ρ = R/σ. It grows with p because f is log-concave.
 //
@@ -83,8 +83,8 @@ func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, star
 	return t
 }
 
-// survivalGuess returns S_0 on every cell: the samples above the cell and half of those in it, with κ more on either
-// side.
+// survivalGuess returns S_0 on every cell. S_0 is the share of samples above the cell, where half of the samples in the
+// cell count as above. Of 2κ additional samples, κ count as above and κ as below.
 func survivalGuess(counts []float64, n, kappa float64) []float64 {
 	s0 := make([]float64, len(counts))
 	var above float64

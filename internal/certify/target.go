@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A Target says what to certify and at which level. It serves votes and scores.
+// A Target says what to certify and at which level. Certificates from votes and from scores both use it.
 type Target struct {
 	Law    law.Name // law of the noise; empty: Gaussian
 	Margin MarginKind
@@ -85,8 +85,8 @@ type marginBound struct {
 	bounds    map[string]float64 // the bounds behind the margin
 }
 
-// certificate returns the certificate of class a with the bound b from n samples, for an input moved by quantisation
-// (Certificate.Quantisation).
+// certificate returns the certificate of class a with the bound b from n samples. It subtracts quantisation from the
+// radius (Certificate.Quantisation).
 func (t Target) certificate(m method, index, label, a int, n int64, quantisation float64, b marginBound) Certificate {
 	cert := Certificate{
 		Index: index, Label: label, Prediction: Abstained, Law: t.Law, Norm: t.Law.Law().Norm(),
@@ -116,11 +116,12 @@ func lessQuantisation(radius, quantisation float64) float64 {
 	return max(0, RoundDown(nudgeDown(radius-quantisation)))
 }
 
-// Class chooses the class A to certify. A is fixed before the estimation samples are seen and is never their arg max.
+// Class chooses the class A to certify. A is fixed before the estimation samples are seen, so it is never chosen as the
+// class with most of their votes.
 type Class string
 
 const (
-	// Predicted is the arg max of the N0 selection samples; the lowest class wins a tie.
+	// Predicted is the class with the most votes of the N0 selection samples, or the lowest such class in a tie.
 	Predicted Class = "predicted"
 	// Label is the true label.
 	Label Class = "label"
@@ -178,7 +179,8 @@ func (k *MarginKind) UnmarshalText(text []byte) error { return marginKinds.parse
 type Arithmetic int
 
 const (
-	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means this.
+	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means
+	// Idealised.
 	Idealised Arithmetic = iota
 	// Exact is the noise as computed.
 	Exact

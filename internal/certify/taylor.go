@@ -2,15 +2,16 @@ package certify
 
 import "math"
 
-// The combination taylor is the second margin of Moutaouakil 2024, §5.3, as printed. Its Taylor polynomial Φ_M⁻¹ at ½,
-// which is bounded on [0,1], replaces Φ⁻¹. The method first tests at α/2 that the mean of X^A is above ½. Then it
+// The combination taylor is the second margin of Moutaouakil 2024, §5.3, as printed. The Taylor polynomial Φ_M⁻¹ of Φ⁻¹
+// at ½, which is bounded on [0,1], replaces Φ⁻¹. The method first tests at α/2 that the mean of X^A is above ½. Then it
 // bounds the mean of Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) from below at α/2. If the test fails, the method falls back to
 // Bonferroni, in this implementation at the remaining α/2.
 //
 // It is not sound. Φ⁻¹ and its polynomials of odd order are convex above ½, so by Jensen's inequality the mean of
-// Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X: the method overestimates the margin that the radius needs. If X^A is ½ or
-// 1 with probability ½ each, and X^B = 1−X^A, the second margin is 2Φ⁻¹(¾) = 1.35, but the mean of Φ_M⁻¹(X^A) −
-// Φ_M⁻¹(X^B) is Φ_M⁻¹(1), 1.88 for M = 7. (The linear term by itself is sound, and weaker than Projected.)
+// Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X. So the method overestimates the margin that the radius needs. For
+// example, let X^A be ½ or 1 with probability ½ each, and X^B = 1−X^A. The second margin is 2Φ⁻¹(¾) = 1.35, but the
+// mean of Φ_M⁻¹(X^A) − Φ_M⁻¹(X^B) is Φ_M⁻¹(1), which is 1.88 for M = 7. (The linear term by itself is sound, and weaker
+// than Projected.)
 //
 // The paper leaves M open; here M = 7. The samples are rescaled from the range of the polynomial's differences,
 // [−2Φ_M⁻¹(1), 2Φ_M⁻¹(1)], to [0,1].

@@ -11,8 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Slack hides a wrong constant from simulations of coverage. So these tests compute each bound again from its printed
-// formula, with other code: gonum's quantiles and plain sums.
+// Simulations of coverage cannot detect a wrong constant if a bound has slack. So these tests compute each bound again
+// from its printed formula, with gonum's quantiles and plain sums instead of the package's code.
 
 var phi, phiInv = distuv.UnitNormal.CDF, distuv.UnitNormal.Quantile
 
@@ -138,7 +138,7 @@ func TestConfidenceTerms(t *testing.T) {
 }
 
 // g is not below its tangents, so ψ is an integral of slopes g′(S_0), and C is an integral of g(S_0)−S_0·g′(S_0). The
-// test recomputes them by finite differences of g. For any error in S_0 the tangent stays below g.
+// test recomputes ψ and C by finite differences of g. The tangent stays below g for every S_0.
 func TestTangentSide(t *testing.T) {
 	const shift = 0.7
 	g := func(p float64) float64 { return phi(phiInv(p) - shift) }
@@ -165,8 +165,8 @@ func TestTangentSide(t *testing.T) {
 	}
 }
 
-// prplFormula computes the bound as printed. It forms every sum by itself, from samples before t only, and takes the
-// largest over the values of t at which the code looks.
+// prplFormula computes the bound as printed. It computes every sum separately and only from samples before t. It takes
+// the largest result over the values of t at which the code evaluates the bound.
 func prplFormula(x []float64, alpha float64) float64 {
 	n := float64(len(x))
 	best := 0.0
@@ -237,8 +237,8 @@ func TestMeanBoundTerms(t *testing.T) {
 	}
 }
 
-// The test computes the bounds from votes with gonum's beta quantile: class and runner-up at α/2 each, and the class
-// alone at α.
+// The test computes the bounds from votes with gonum's beta quantile. The class and the runner-up are bounded at α/2
+// each, and the class alone at α.
 func TestVoteTerms(t *testing.T) {
 	const n, a, b, alpha = 500, 420, 50, 0.01
 	v := Votes{Label: 0, N: n, Counts: []int64{a, b, n - a - b}}
@@ -299,7 +299,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// This is the edge over the same q2.
+						// This is the q1 of the edge at the same q2.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)

@@ -33,7 +33,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 	top := e.last(q2)
 	start, t, logp, errTerm := e.first(top, int64(N*q1), r)
 	if start < 0 {
-		// S(0), the largest value of S, is at most a few terms below e⁻⁶⁰⁰.
+		// S(0) is the largest value of S. It is a sum of at most N terms, each below e⁻⁶⁰⁰.
 		return math.Exp(tooSmall) * N
 	}
 	tail := binomial.Tail(n-start, t, r)
@@ -56,7 +56,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 			break
 		}
 		if s > 1-0x1p-40 {
-			// S is now within 2⁻⁴⁰ of 1: add all of P(X2 < x2).
+			// S is now within 2⁻⁴⁰ of 1, so add all of P(X2 < x2).
 			sum += e.lowerTail(x2-1, q2)
 			break
 		}
@@ -113,9 +113,9 @@ func (e *event) last(q2 float64) int64 {
 	return top
 }
 
-// first returns the largest x2 up to top whose term of S at t(x2) does not underflow, together with t(x2),
-// the log of this term and the error of that log. x2 is −1 if there is none. All larger x2 underflow or have t(x2) >
-// n−x2, because t rises. The parameter near is a guess of t.
+// first returns the largest x2 ≤ top for which the term of S at t(x2) does not underflow. It also returns t(x2), the
+// logarithm of this term, and the error of the logarithm. x2 is −1 if there is none. All larger x2 underflow or have
+// t(x2) > n−x2, because t rises. The parameter near is a guess of t.
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {
@@ -146,7 +146,8 @@ func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float6
 	return lo, t, logp, err
 }
 
-// upperTail returns an upper bound on the sum over all x2 above start, which has mass w and S(start) = s.
+// upperTail returns an upper bound on the sum over all x2 above start. The value start has the probability w, and
+// S(start) = s.
 func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	n := e.order.n
 	switch {

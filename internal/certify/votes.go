@@ -11,8 +11,8 @@ import (
 // certified.
 const UnknownLabel = -1
 
-// MaxVotes is the largest number of samples of an example. Up to it float64 holds the counts exactly, and products of
-// two counts exactly enough.
+// MaxVotes is the largest number of samples of an example. Up to this number, float64 holds the counts exactly and
+// products of two counts with enough precision.
 const MaxVotes = 1 << 40
 
 // Validate returns an error if v is invalid. The error names the invalid key of votes.jsonl.
@@ -115,7 +115,8 @@ func (v Votes) Elected(c Class) (int, error) {
 	return argMax(v.Counts0), nil
 }
 
-// argMax returns the class with the most votes; the lowest wins a tie. Any rule fixed beforehand is sound.
+// argMax returns the class with the most votes, or the lowest such class in a tie. Any rule for ties that is fixed
+// beforehand is sound.
 func argMax(counts []int64) int {
 	best := 0
 	for class, c := range counts {
@@ -151,14 +152,14 @@ type VoteCertifier struct {
 	orders map[ranking]*order
 }
 
-// An observation holds the inputs of a bound, besides the method and the kind of margin.
+// An observation holds the inputs of a bound except the method and the kind of margin.
 type observation struct {
 	n, a, b int64 // samples, votes for the class, votes for the runner-up
 	two     bool  // the model has two classes
 	alpha   float64
 }
 
-// ranking holds the inputs of an order, besides the method and the kind of margin.
+// ranking holds the inputs of an order except the method and the kind of margin.
 type ranking struct {
 	n     int64
 	alpha float64

@@ -89,8 +89,8 @@ func (w world) leastFavourable(c *VoteCertifier, all []outcome, n int64, levels 
 	return worst, at
 }
 
-// The exact failure probabilities come from summation, on a grid and at the least favourable distributions. They are at
-// most α for sound methods and above α for moutaouakil.
+// The test computes the exact failure probabilities by summation, on a grid and at the least favourable distributions.
+// They are at most α for sound methods and above α for the method moutaouakil.
 func TestVoteCoverageExact(t *testing.T) {
 	checkCoverage(t, []int64{5, 14, 24}, []float64{0.001, 0.05}, 40)
 }
@@ -134,8 +134,8 @@ func checkCoverage(t *testing.T, ns []int64, alphas []float64, levels int) {
 	}
 }
 
-// For an n too large for summation, failures are simulated. The exact binomial test compares their number with α at
-// level 1e-6 per case.
+// If n is too large for summation, the test simulates failures. An exact binomial test compares the number of failures
+// with α, at level 1e-6 per case.
 func TestVoteCoverageSimulated(t *testing.T) { simulateCoverage(t, 400, []int64{1000}) }
 
 func simulateCoverage(t *testing.T, runs int64, ns []int64) {
@@ -213,12 +213,12 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 	return mode
 }
 
-// The published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) is compared with the votes that Jia et al. got
-// from the same network on the same images. Their noise differs, so the radii differ by sampling error. Where both certify, the two
-// estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ) and, from it, the number of votes that Cohen et
-// al. saw, up to the rounding of the log's three digits. The two-sample test of equal probabilities (normal
-// approximation) is at level 0.05 for all 500 images together, z = 4.06 two-sided. An allowance of 3 votes covers the
-// approximation near p = 1.
+// The test compares the published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) with the votes that Jia et al.
+// got from the same network on the same images. The noise samples differ, so the radii differ by sampling error. If
+// both certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). From p̲ follows
+// the number of votes that Cohen et al. saw, up to the rounding of the log's three digits. A two-sample test compares
+// the two probabilities by the normal approximation. Its level is 0.05 for all 500 images together, which is z = 4.06
+// two-sided. An allowance of 3 votes covers the error of the approximation near p = 1.
 func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	votes := realVotes(t)
 	log, err := os.ReadFile("../../../shared/data/cohen2019/cifar10-resnet110-sigma0.25.tsv")
@@ -261,7 +261,7 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		}
 		compared++
 		// estimate approximates the number of votes whose Clopper–Pearson bound is Φ(r/σ). This number lies about z
-		// standard deviations above n·Φ(r/σ), where z is the 1 − α quantile.
+		// standard deviations above n·Φ(r/σ), where z is the 1 − α quantile of the standard normal distribution.
 		estimate := func(r float64) float64 {
 			p := 0.5 * math.Erfc(-r/sigma/math.Sqrt2)
 			z := -quantileNear(alpha)
@@ -285,8 +285,9 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		t.Errorf("only %d images could be compared", compared)
 	}
 	for k, r := range radii {
-		// Images change sides only if the true radius is within sampling error of r: a few of 500. At r = 0 the classes
-		// may differ too: the paper predicts from n0 = 100 samples, so it abstains or errs more often near p_A = ½.
+		// The two counts differ in an image only if its true radius is within sampling error of r, which holds for few
+		// of the 500 images. At r = 0 the classes may differ too. The paper predicts from n0 = 100 samples, so it
+		// abstains or errs more often near p_A = ½.
 		if diff := ours[k] - theirs[k]; diff > 6 || diff < -6 {
 			t.Errorf("certified at %v: %d of our images, %d of Cohen's", r, ours[k], theirs[k])
 		}

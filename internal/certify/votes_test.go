@@ -68,7 +68,8 @@ func TestVoteParams(t *testing.T) {
 	}
 }
 
-// The class is the arg max of the selection samples, never of the estimation samples. The lowest class wins a tie.
+// The class is the class with the most votes of the selection samples, never of the estimation samples. In a tie it is
+// the lowest class.
 func TestPredictedClass(t *testing.T) {
 	v := Votes{Label: 2, N0: 4, Counts0: []int64{0, 2, 2}, N: 100, Counts: []int64{0, 0, 100}}
 	cert, err := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001}}).Certify(v)
@@ -102,7 +103,7 @@ func TestRadii(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
 		{second(3, 0.5), 0.75},
 		{first(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
-		// The larger of both radii counts; the cases lie on both sides of L = 1/(σ√π).
+		// The larger of the two radii counts. The cases lie on both sides of L = 1/(σ√π).
 		{first(0.5, 2, 0.28), 0.5 / (math.Sqrt2 * 0.28)},
 		{first(0.5, 2, 0.29), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		{first(0.5, 2, 4), 2 * math.Sqrt(math.Pi/2) * 0.5},
@@ -163,11 +164,11 @@ func scan(t testing.TB, s string, to any) {
 }
 
 // mostSearched is the largest n for which the fuzzer searches for margins. The time of a search grows with the votes
-// for other classes. At n = 200000 the four searches of an input take 25 s, but the fuzzing engine, which runs
-// instrumented code, gives each input 10 s.
+// for other classes. At n = 200000 the four searches of an input take 25 s. The fuzzing engine, which runs instrumented
+// code, allows only 10 s for each input.
 const mostSearched = 5000
 
-// Every method either refuses or certifies a line of votes.jsonl, and its numbers are finite.
+// Every method either refuses a line of votes.jsonl or certifies it with finite numbers.
 func FuzzVotes(f *testing.F) {
 	f.Add(`{"index":0,"label":7,"n0":10,"counts0":[0,10,0],"n":100,"counts":[1,95,4]}`, 0.001)
 	f.Add(`{"label":0,"n":3,"counts":[3,0]}`, 0.9)

@@ -1,5 +1,5 @@
-// Package decimal computes exactly with the decimals that files of results contain, not with the floats nearest to
-// these decimals.
+// Package decimal computes exactly with the decimals in files of results, not with the floats nearest to these
+// decimals.
 package decimal
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Of returns, exactly, the shortest decimal that parses as x. This is the number in a file of results. x must be
+// Of returns the exact value of the shortest decimal that parses as x. Files of results contain this decimal. x must be
 // finite.
 func Of(x float64) *big.Rat {
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(x, 'g', -1, 64)) // SetString accepts every output of FormatFloat

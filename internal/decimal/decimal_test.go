@@ -33,7 +33,7 @@ func TestMeanDown(t *testing.T) {
 	}
 }
 
-// Sum must equal the sum of the terms one by one.
+// Sum must equal the sum that adds one term after another.
 func TestSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
@@ -45,7 +45,7 @@ func TestSum(t *testing.T) {
 			case 0:
 				x = math.Round(x)
 			case 1:
-				x = math.Float64frombits(r.Uint64() &^ (1 << 62)) // any magnitude below 2, also subnormal
+				x = math.Float64frombits(r.Uint64() &^ (1 << 62)) // any magnitude below 2, including subnormal numbers
 			case 2:
 				x = []float64{0, math.Copysign(0, -1), math.MaxFloat64, 10, 1e22, 5e-324}[r.IntN(6)]
 			}
@@ -58,7 +58,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// 128 bits hold what 64 cannot: 10⁴ terms of 17 digits each.
+// The sum of 10⁴ terms of 17 digits each fits into 128 bits, but not into 64.
 func TestSumCarries(t *testing.T) {
 	const x = 0.99999999999999978
 	xs := make([]float64, 10000)

@@ -9,8 +9,8 @@ import (
 	"math/bits"
 )
 
-// One is the number 1 in units of 2⁻⁶³. Floats in [2⁻¹¹, 1] are whole multiples of the unit: the last of their 53 bits
-// is worth 2⁻⁶³ or more.
+// One is the number 1 in units of 2⁻⁶³. Floats in [2⁻¹¹, 1] are whole multiples of 2⁻⁶³, because the last of their 53
+// bits is worth 2⁻⁶³ or more.
 const One = 1 << 63
 
 // Floor returns x rounded down, in units of 2⁻⁶³, for 0 ≤ x ≤ 1. Scaling by a power of two is exact.
@@ -25,7 +25,7 @@ func Ceil(x float64) uint64 {
 	return v
 }
 
-// SquareUp returns v² rounded up, for v in [0, 1]. Both are in units of 2⁻⁶³.
+// SquareUp returns v² rounded up, for v in [0, 1]. Both v and the result are in units of 2⁻⁶³.
 func SquareUp(v uint64) uint64 {
 	hi, lo := bits.Mul64(v, v) // in units of 2⁻¹²⁶
 	square := hi<<1 | lo>>63
@@ -42,7 +42,7 @@ type Sum struct {
 	lo uint64
 }
 
-// Product returns n·v for a count n ≥ 0 and for v in [0, 1], in units.
+// Product returns n·v for a count n ≥ 0 and a v in [0, 1] that is given in units of 2⁻⁶³.
 func Product(n int, v uint64) Sum {
 	hi, lo := bits.Mul64(uint64(n), v)
 	return Sum{int64(hi), lo}
