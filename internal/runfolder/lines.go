@@ -84,7 +84,7 @@ type fileFormat[T any] struct {
 	keys []string
 	// sealed means that every line must have a checksum. Otherwise checksums are checked only where they are present.
 	sealed bool
-	// seed is the value from which every checksum starts. alone means that the file is read without its run, so the
+	// seed is the value from which every checksum starts. If alone is true, the file is read without its run, and the
 	// seed follows from the file's first checksum.
 	seed  checksum.Seed
 	alone bool

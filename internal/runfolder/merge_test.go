@@ -72,7 +72,7 @@ func sample(t *testing.T, f *Folder, place, index int) {
 	}
 }
 
-// sampleShard samples a shard of the run, except for the examples of the last turns.
+// sampleShard samples a shard of the run, but leaves out its last examples. The argument without is their number.
 func sampleShard(t *testing.T, run Run, shard spec.Shard, without int) (dir string) {
 	t.Helper()
 	run.Parameters.Shard = shard

@@ -31,10 +31,10 @@ type Shards struct {
 type shardFolder struct {
 	dir       string
 	run       Run
-	positions []int // positions of its examples in the dataset
+	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // of its lines, before they were checked
+	files     map[string]fs.FileInfo // by name, the state of the files of lines before they were checked
 }
 
 // turn tells in which part an example of the merged run is.
