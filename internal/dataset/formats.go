@@ -210,7 +210,7 @@ func remedyInFolder(dir string) *remedy {
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON may lie beside data in any format
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON may lie beside any data
 			continue
 		}
 		for _, r := range remedies {

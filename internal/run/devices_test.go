@@ -21,7 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is a slow model on a device that fails from a given call on; 0 means never.
+// unsteady is a slow model on a device that fails from the call with number from on. If from is 0, the device never
+// fails.
 type unsteady struct {
 	smoothing.NoiseMaker
 	from  int64
@@ -151,7 +152,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	err := certifyOn(t.Context(), p, s.console(), 0, failFrom...)
 	failing := len(slices.DeleteFunc(slices.Clone(failFrom), func(from int64) bool { return from == 0 }))
 	if err == nil && failing == len(failFrom) || err != nil && (failing < 2 || !errors.Is(err, errDevice)) {
-		t.Errorf("%s: %v", what, err) // if two fail, one example may fail on both
+		t.Errorf("%s: %v", what, err) // if two devices fail, one example may fail on both
 	}
 	for _, warning := range s.warnings {
 		if strings.Contains(warning, "on the host") ||

@@ -34,11 +34,11 @@ type running struct {
 	started time.Time
 	drawn   atomic.Int64
 
-	certs    certify.Tally    // of the examples in the folder
-	accuracy certify.Accuracy // of the model and of the smoothed classifier
-	samples  int64            // of all certs, in both phases
-	none     int64            // samples that voted for no class
-	compared int64            // samples rerun among other inputs
+	certs    certify.Tally    // tally of the examples in the folder
+	accuracy certify.Accuracy // accuracy of the model and of the smoothed classifier
+	samples  int64            // number of samples of all certs, in both phases
+	none     int64            // number of samples that voted for no class
+	compared int64            // number of samples rerun among other inputs
 
 	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
@@ -298,7 +298,7 @@ func (e *exampleByVotes) Emit() error {
 type exampleByScores struct {
 	*exampleByVotes
 	scores   *certify.ScoreAccumulator
-	seen     [2]int64 // samples, by phase
+	seen     [2]int64 // number of samples seen, by phase
 	probs    []float32
 	selected []int64 // votes of the selection samples seen [m]
 	chosen   bool    // the votes have chosen the class

@@ -33,7 +33,7 @@ type Attacked struct {
 	Predicted     int             `json:"predicted"` // class of the unperturbed example; −1: none
 	ZeroGradients int             `json:"zero_gradients,omitempty"`
 	Confidence    *float64        `json:"confidence,omitempty"` // confidence of the unperturbed example
-	Attack        string          `json:"attack,omitempty"`     // the attack that broke the example, in a sequence of attacks
+	Attack        string          `json:"attack,omitempty"`     // in a sequence: the attack that broke the example
 	Inputs        []AttackedInput `json:"inputs,omitempty"`
 }
 

@@ -82,7 +82,7 @@ func TestLinks(t *testing.T) {
 				t.Run(fmt.Sprintf("%s of %s, %d to do", how, name, without), func(t *testing.T) {
 					dir := sampleShard(t, splitRun, spec.Whole, without)
 					path, outside := filepath.Join(dir, name), filepath.Join(t.TempDir(), "outside")
-					had := os.Rename(path, outside) == nil // the link leads to the run's own file, so that only the link is wrong
+					had := os.Rename(path, outside) == nil // the run's own file, so only the link is wrong
 					if !had {
 						if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
 							t.Fatal(err)
