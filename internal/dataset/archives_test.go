@@ -167,8 +167,8 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs checks that pages which unpack to far more than their headers state are refused, and that nothing of
-// them is kept.
+// TestParquetBombs checks that pages which unpack to far more than their headers state are refused, and that no part
+// of them is kept.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{

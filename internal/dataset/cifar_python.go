@@ -49,10 +49,10 @@ func isPickle(path string) bool {
 	return err == nil && head[0] == pickleMagic[0] && head[1] >= 2 && head[1] <= 5
 }
 
-// openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100. The batch is a dictionary. Its entry data
-// is an uint8 array [N,3072], whose rows are images [3,32,32]. Another entry is a list of N labels. The images stay
-// in the file, with two exceptions that are held in memory: images in Fortran order, and images that Python 3 wrote
-// by protocol 2.
+// openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100. The batch is a dictionary. Its entry
+// "data" is a uint8 array [N,3072], whose rows are images [3,32,32]. Another entry is a list of N labels. The images
+// stay in the file, with two exceptions that are held in memory: images in Fortran order, and images that Python 3
+// wrote by protocol 2.
 func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err error) {
 	f, err := openChecked(path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// contents gives random access to a file. A read returns the bytes of their first read, or an error.
+// contents gives random access to a file. A read returns the same bytes as the first read at this place, or an error.
 type contents interface {
 	io.ReaderAt
 	io.Closer

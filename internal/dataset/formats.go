@@ -225,9 +225,9 @@ func remedyInFolder(dir string) *remedy {
 	return nil
 }
 
-// splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split test. If that is
-// missing, it takes the split validation, and otherwise the only split. The name of a file begins with its split, up
-// to "-", "_" or ".", for example test-00000-of-00003.parquet (Hugging Face).
+// splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split "test". Without
+// it, it takes the split "validation", and otherwise the only split. The name of a file begins with its split, up to
+// "-", "_" or ".", for example test-00000-of-00003.parquet (Hugging Face).
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

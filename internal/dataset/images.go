@@ -258,8 +258,8 @@ func pixelValues(dst []float32, img image.Image, format string, channels int) {
 	}
 }
 
-// rgb returns a pixel's channels and ignores its transparency. The method RGBA of color.Color would multiply them by
-// it.
+// rgb returns a pixel's channels and ignores its transparency. The method RGBA of color.Color would multiply the
+// channels by the transparency.
 func rgb(img image.Image, x, y int) (r, g, b float32) {
 	switch img := img.(type) {
 	case *image.Gray:

@@ -129,9 +129,9 @@ func (f *Folder) create() error {
 	return f.open(sizes{})
 }
 
-// Resume opens the folder of an equal run and removes unfinished results. It returns a MismatchError if the runs
-// differ, and a DamageError for damage that no interruption explains. If the folder is missing or its start was
-// interrupted, Resume creates it.
+// Resume opens the folder of a run to continue it, and removes unfinished results. It returns a MismatchError if the
+// run in the folder differs from the argument run, and a DamageError for damage that no interruption explains. If the
+// folder is missing or its start was interrupted, Resume creates it.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {

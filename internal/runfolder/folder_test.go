@@ -243,8 +243,8 @@ func TestOtherLibrary(t *testing.T) {
 	f.Close()
 }
 
-// TestMoved resumes a run on other GPUs. A change to another kind must be recorded and reported; a change of their
-// number must not.
+// TestMoved resumes a run on other GPUs. A change to another kind of GPU must be recorded and reported. A change of
+// the number of GPUs must not.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	on := func(gpus ...string) Run {

@@ -173,8 +173,8 @@ func tornLine(text []byte, sealed *regexp.Regexp) error {
 	return errTorn
 }
 
-// intact returns the damage as an error, or nil if there is none. An incomplete end is not damage in the file of a run,
-// which may be in progress or killed.
+// intact returns the damage as an error, or nil if there is none. In the file of a run, an incomplete last line is
+// not damage, because the run may be in progress or was killed.
 func (d *damage) intact(path string) error {
 	if d == nil || errors.Is(d.err, errTorn) {
 		return nil

@@ -433,7 +433,7 @@ func changeValue(t *testing.T, v reflect.Value) {
 	}
 }
 
-// TestMergeUnfinished checks that incomplete shards are rejected by name.
+// TestMergeUnfinished checks that incomplete shards are rejected, and that the error names them.
 func TestMergeUnfinished(t *testing.T) {
 	first := sampleShard(t, splitRun, spec.Shard{I: 0, K: 2}, 0)
 	refuses := func(what, dir string) {

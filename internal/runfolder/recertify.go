@@ -111,7 +111,7 @@ func EqualCertificates(a, b certify.Certificate) bool {
 }
 
 // Contradicts returns an error if a certificate claims more than its evidence supports. If it claims less, lower is
-// true. It may then come from an earlier rscert with a looser bound.
+// true. An earlier rscert with a looser bound may have written such a certificate.
 func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	if EqualCertificates(claimed, computed) {
 		return false, nil
@@ -157,9 +157,9 @@ func (r Record) size() int64 {
 }
 
 // EachRecord calls visit with the votes and the certificate of each example of the run that has both, in order. A
-// running process writes an example's votes before its certificate, so the last votes may lack their certificate, but
-// every certificate must have its votes. The votes must prove the certificates. Only in format 1 EachRecord does not
-// check this, because format 1 did not record the conditions of a certificate. An error names the example.
+// running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
+// every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this in
+// format 1, which did not record the conditions of a certificate. An error names the example.
 func (e *Evidence) EachRecord(ctx context.Context, visit func(Record) error) error {
 	check := func(Record) error { return nil }
 	if e.Run.sealed() {

@@ -455,7 +455,7 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
 		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on where noise is made
 	}
-	// A difference found above that affects the results also explains a different table.
+	// If a difference found above concerns the results, it explains why the tables differ.
 	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) {
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}

@@ -295,7 +295,7 @@ func (s *Shards) Examples() int { return len(s.turns) }
 // Run returns the run.json of the merged run.
 func (s *Shards) Run() Run { return s.run }
 
-// Gaps returns the missing parts of the whole run, nil if there are none.
+// Gaps returns the missing parts of the whole run. It returns nil if none are missing.
 func (s *Shards) Gaps() *GapError {
 	absent := s.run.Data.Selected - len(s.turns)
 	if absent == 0 {

@@ -90,7 +90,8 @@ type SignatureState struct {
 	Comment string
 	// Verified means that the key made the signature, and that the files are the signed ones.
 	Verified bool
-	// Faults lists why VerifySignature failed. After ReadSignature it lists only why the signature cannot be read.
+	// Faults lists why VerifySignature did not verify the run. After ReadSignature it lists only why the signature
+	// cannot be read.
 	Faults []string
 }
 
