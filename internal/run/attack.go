@@ -35,8 +35,8 @@ type AttackPlan struct {
 	Pictures int  // the number of pictures in Out
 }
 
-// gradientExamples is the number of examples in one gradient. It is fixed, so that results do not depend on the batch
-// size.
+// gradientExamples is the number of examples in one call of the gradient. It is fixed, so that results do not depend
+// on the batch size.
 const gradientExamples = 8
 
 // attackLevel is the confidence level of the intervals.
@@ -204,7 +204,7 @@ func (p *AttackPlan) checkOut() error {
 	return nil
 }
 
-// examples reads the examples at positions of the data, which must be in the box.
+// examples reads the examples at the given positions of the data. Their values must lie in the box.
 func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]attack.Example, error) {
 	var all []attack.Example
 	for _, position := range positions {

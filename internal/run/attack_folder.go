@@ -147,7 +147,7 @@ func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values []
 	return line, values
 }
 
-// foundOf returns the outcome in a line. Its inputs have no values, but are not nil.
+// foundOf returns the outcome in a line. The inputs in the result have no values, but they are not nil.
 func foundOf(line runfolder.Attacked) attack.Found {
 	f := attack.Found{Index: line.Index, Label: line.Label, Clean: line.Predicted, Flat: line.ZeroGradients, By: attack.Method(line.Attack)}
 	if line.Confidence != nil {

@@ -53,7 +53,7 @@ func (p *AttackPlan) record(e *experiment.Experiment, stages []AttackStage) atta
 		Format: attackFormat, Model: r.Model, Data: r.Data, Conditions: r.Parameters.Conditions, Device: r.Runtime.Device,
 		Attack: p.Method, Norm: p.Threat.Norm, Epsilon: p.Threat.Epsilon, Box: boxText(p.Threat),
 	}
-	a.Conditions.Noise = "" // an attack's plan.json records no kind of noise
+	a.Conditions.Noise = "" // noise is not a condition of an attack
 	for _, s := range stages {
 		a.Settings = append(a.Settings, attackSettings{s.Attack, s.Loss, s.Steps, s.StepSize, s.Momentum, s.Targets, s.Restarts})
 	}

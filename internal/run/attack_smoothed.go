@@ -105,7 +105,7 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 // golden ratio.
 const verificationSeed = 0x9E3779B97F4A7C15
 
-// settle checks the plan. It returns the plan of an attack on the model that leaves the same record.
+// settle checks the plan. It returns the AttackPlan that keeps this attack's record and folder.
 func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 	switch {
 	case p.Threat.Norm != attack.L2:

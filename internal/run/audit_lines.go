@@ -78,7 +78,7 @@ type TestResult struct {
 	Samples int64 `json:"samples"` // 0: the test was not reached
 	Votes   int64 `json:"votes"`   // votes for the class
 	Against int64 `json:"against"` // votes for the rival
-	// LogEvidence is the largest logarithm of the evidence during a flip test.
+	// LogEvidence is the largest logarithm of the evidence during a sequential test (flip or confidence).
 	LogEvidence float64 `json:"log_evidence,omitempty"`
 	// Margin is the upper bound on the margin that a slack test found. It is absent if infinite.
 	Margin *float64 `json:"margin,omitempty"`

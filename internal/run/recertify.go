@@ -30,7 +30,7 @@ type Recertification struct {
 	Temperature float64
 }
 
-// settle chooses the method if no method is given. This is the method of the run, if the evidence supports it.
+// settle chooses the method if no method is given. It takes the method of the run if the evidence supports it.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return

@@ -30,7 +30,7 @@ func specOf(run runfolder.Run) (spec.Spec, error) {
 	}, nil
 }
 
-// latticeOf returns the lattice of a run's noise, for other data. It is nil for noise in floats.
+// latticeOf returns the lattice of a run's noise, to use it for other data. It returns nil for noise in floats.
 func latticeOf(run runfolder.Run) *spec.RunLattice {
 	n := run.Noise
 	if n.Distribution == "" {

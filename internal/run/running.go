@@ -103,8 +103,8 @@ func compareDone(done, cert certify.Certificate, evidence, file string) error {
 		evidence, done.Radius, runfolder.CertificatesFile, cert.Radius, file)
 }
 
-// checkScores compares what the saved scores of an example certify with its rows of bounds.csv, and with its certificate
-// if scores certify the class.
+// checkScores certifies an example from its saved scores. It compares the bounds with the example's rows of
+// bounds.csv. If scores certify the class, it also compares the certificate with the example's certificate.
 func (r *running) checkScores(done runfolder.Done) error {
 	if r.Scores == nil || done.Scores == nil {
 		return nil
@@ -165,7 +165,7 @@ func (r *running) take(rec runfolder.Record) {
 	}
 }
 
-// sampler draws the samples of the run's examples.
+// sampler returns the sampler of the run's examples.
 func (r *running) sampler() smoothing.Sampler {
 	s := r.experiment.Sampler()
 	s.N0, s.Lost = r.plan.N0, r.lost

@@ -81,7 +81,7 @@ func (e *UnfinishedError) Error() string {
 // Hint returns advice for the user.
 func (e *UnfinishedError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with the parameters spelled.
+// SpellHint returns the text of Hint, with the parameter names spelled by s.
 func (*UnfinishedError) SpellHint(s param.Spelling) string {
 	return "finish it with 'rscert certify … " + s(param.Resume) + "', or merge all its shards"
 }

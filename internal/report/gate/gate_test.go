@@ -458,7 +458,7 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// A drop is the exact difference of counts.
+// drop must return the exact fraction: the difference of the counts, divided by the number of examples.
 func TestDropIsExact(t *testing.T) {
 	a := AccuracyChange{Lost: 7, Gained: 4}
 	if a.drop(300).Cmp(big.NewRat(1, 100)) != 0 {

@@ -33,11 +33,11 @@ type Summary struct {
 	// Labelled is the number of examples with a label. Without labels there is no accuracy.
 	Labelled int `json:"labelled"`
 
-	// Level is the confidence level of each single interval. The intervals cover the accuracy over the population from
-	// which the examples were drawn independently, not the randomness of the noise.
+	// Level is the confidence level of each single interval. The intervals are for the accuracy over the population
+	// from which the examples were drawn independently. They do not cover the randomness of the noise.
 	Level float64 `json:"level"`
-	// Dataset states how many certificates of these examples may be wrong. It is nil if they are not sound or do not
-	// state their α. It does not concern a population.
+	// Dataset states how many certificates of these examples may be wrong. It is nil unless they are known to be sound
+	// and their α is known. It does not concern a population.
 	Dataset *Statement `json:"dataset,omitempty"`
 
 	Clean     *Share `json:"clean_accuracy,omitempty"`    // without noise; an estimate, not certified
@@ -224,9 +224,9 @@ type CertifiedCalibration struct {
 	CCE float64 `json:"cce"`
 }
 
-// Thresholded is the certified confidence-thresholded error. Under any attack within the radius, consider the
-// examples that are answered with confidence ≥ Tau. At most the share Wrong/(Wrong+Right) of them gets a wrong
-// answer.
+// Thresholded is the certified confidence-thresholded error. It concerns the examples that are answered with
+// confidence ≥ Tau under an attack within the radius. At most the share Wrong/(Wrong+Right) of them gets a wrong
+// answer, whatever the attack.
 type Thresholded struct {
 	Tau   float64 `json:"tau"`
 	Wrong int     `json:"wrong"` // number of examples that may get a wrong answer
