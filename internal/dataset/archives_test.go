@@ -20,7 +20,7 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// tarFile makes an archive. The arguments members are names and contents in turn.
+// tarFile makes an archive. The argument members lists the name and the content of each member in turn.
 func tarFile(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -111,7 +111,7 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 
 const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
 
-// promise changes the header of the first page of a Parquet file.
+// promise lets change rewrite the header of the first page of a Parquet file.
 func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	t.Helper()
 	var protocol thrift.CompactProtocol
@@ -167,8 +167,8 @@ func TestParquetPromises(t *testing.T) {
 	}
 }
 
-// TestParquetBombs checks that pages which unpack to far more than their headers state are refused, and that nothing of
-// them is kept.
+// TestParquetBombs checks that pages which unpack to far more than their headers state are refused, and that no part
+// of them is kept.
 func TestParquetBombs(t *testing.T) {
 	bomb := slices.Repeat(hfRows(append(testFile(t, "images/bee/b.png"), make([]byte, 32<<10)...)), 1024)
 	for name, c := range map[string]compress.Codec{
@@ -202,8 +202,8 @@ func TestParquetBombs(t *testing.T) {
 	}
 }
 
-// A file with any one byte of its pages damaged is either refused or parsed, and takes little memory. Without a check,
-// the Parquet library would grow its buffer for ever for a damaged LZ4 block.
+// TestParquetDamagedLZ4 damages each byte of a file's pages in turn. Each damaged file must be refused or parsed, and
+// take little memory. Without a check, the Parquet library would grow its buffer for ever for a damaged LZ4 block.
 func TestParquetDamagedLZ4(t *testing.T) {
 	whole := parquetFile(t, hfRows(testFile(t, "images/bee/b.png")), parquet.Compression(&parquet.Lz4Raw))
 	end := len(whole) - 8
@@ -230,7 +230,8 @@ func TestParquetDamagedLZ4(t *testing.T) {
 	}
 }
 
-// The library unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
+// TestParquetCodecs checks that files are refused if their row groups differ in codec or use Hadoop's LZ4. The
+// library unpacks all row groups by the codec of the first row group, and does not know Hadoop's LZ4.
 func TestParquetCodecs(t *testing.T) {
 	for want, codecs := range map[string][2]meta.CompressionCodec{
 		"row group 1, column 0: compressed by UNCOMPRESSED, but in row group 0 by ZSTD":       {meta.Zstd, meta.Uncompressed},

@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// pickledLabels lists the keys under which CIFAR's pickled batches keep labels (Krizhevsky's page), with the number of
-// classes and with the key of the class names, which are in a file beside the batches. Without Options.LabelColumn, the
-// first of these keys that a batch has is used.
+// pickledLabels lists the keys under which CIFAR's pickled batches keep labels (Krizhevsky's page). Each entry also
+// gives the number of classes and the key of the class names, which are in a file beside the batches. Without
+// Options.LabelColumn, rscert uses the first of these keys that a batch has.
 var pickledLabels = []struct {
 	key, format string
 	classes     int
@@ -34,7 +34,7 @@ var pickledNames = []string{"batches.meta", "meta"}
 
 const notPickle = `a pickle, which is a program; load it in Python and numpy.savez("data.npz", x=x, y=y)`
 
-// Pickles of protocol 2 and later begin with pickleMagic.
+// pickleMagic begins every pickle of protocol 2 or later.
 const pickleMagic = "\x80"
 
 // isPickle reports whether a file begins like a pickle of protocol 2 to 5. Older pickles are not supported.
@@ -49,9 +49,10 @@ func isPickle(path string) bool {
 	return err == nil && head[0] == pickleMagic[0] && head[1] >= 2 && head[1] <= 5
 }
 
-// openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100: a dictionary with data, uint8 [N,3072] whose
-// rows are [3,32,32], and with a list of N labels. The images stay in the file, with two exceptions that are held in
-// memory: images in Fortran order, and images that Python 3 wrote by protocol 2.
+// openPickle reads a batch of the Python version of CIFAR-10 or CIFAR-100. The batch is a dictionary. Its entry
+// "data" is a uint8 array [N,3072], whose rows are images [3,32,32]. Another entry is a list of N labels. The images
+// stay in the file, with two exceptions that are held in memory: images in Fortran order, and images that Python 3
+// wrote by protocol 2.
 func openPickle(ctx context.Context, path string, opt Options) (_ *Dataset, err error) {
 	f, err := openChecked(path)
 	if err != nil {

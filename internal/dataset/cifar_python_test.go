@@ -26,7 +26,8 @@ func pickled(t testing.TB, name string) []byte {
 	return b
 }
 
-// pythons lists the names for the versions that wrote testdata/pickle. Each version wrote several protocols.
+// pythons lists the files of testdata/pickle with this content. Several versions of Python wrote them, each by
+// several protocols.
 func pythons(t testing.TB, content string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pickle/" + content + "-*.gz")

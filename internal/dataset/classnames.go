@@ -21,7 +21,7 @@ type classNames struct {
 	source string // the source of the names, for messages
 	sum    string // SHA-256 of the file, in hex; "" if the names come from the dataset itself
 	count  int
-	byName map[string]int // class of a name; −1: several classes share the name
+	byName map[string]int // class of each name; −1 for a name that several classes share
 }
 
 // maxNames is the maximum size of a file of names, in bytes.
@@ -115,9 +115,9 @@ func (c *classNames) label(name string) (int, error) {
 // synset matches the lines of ImageNet's lists: "n01440764 tench, Tinca tinca".
 var synset = regexp.MustCompile(`^(n\d{8})(?:[\s,:]+(.*))?$`)
 
-// parseClassNames parses either lines that hold one name each, with or without synset number, or JSON. The JSON is
-// ImageNet's common class index ({"0": ["n01440764", "tench"], …}), id2label of transformers, or a list. It returns the
-// aliases of every class.
+// parseClassNames returns the aliases of every class. The text is either JSON or has one class on each line, with or
+// without a synset number. The JSON is ImageNet's common class index ({"0": ["n01440764", "tench"], …}), id2label of
+// transformers, or a list.
 func parseClassNames(text []byte) ([][]string, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {

@@ -20,9 +20,9 @@ import (
 // openCSV reads lines that hold a label and values, after an optional header. labelcolumn.go finds the column of
 // labels.
 //
-// If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes and are scaled
-// to [0,1]. Otherwise they stay as they are. (A file of zeros and ones may be a binary image in either unit, and stays
-// as it is.) Note reports the decision.
+// If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes and are
+// scaled to [0,1]. Otherwise they stay as they are. A file of zeros and ones also stays as it is, because it may be a
+// binary image in either unit. Note reports the decision.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, records, err := openText(ctx, path)
 	if err != nil {
@@ -60,17 +60,17 @@ func openText(ctx context.Context, path string) (io.Closer, *table.Records, erro
 type csvTable struct {
 	path  string
 	opt   Options
-	limit int64 // number of bytes that further rows may take
+	limit int64 // number of bytes left for further rows
 
 	header  []string // nil if there is none
 	columns int
 	watched []int // columns that may hold the labels, ascending
 
-	lines  []int     // of the rows
+	lines  []int     // line number of each row
 	values []float32 // [rows·columns], row by row; NaN if the column is watched and the field is not a number
-	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil: all 0
-	odd    []bool    // by row: some number is not a usual spelling of its value (isNamed)
-	cells  []cells   // of the watched columns
+	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all are 0
+	odd    []bool    // odd[i] means that row i has a number that is not a usual spelling of its value (isNamed)
+	cells  []cells   // cells of each watched column
 }
 
 // rows returns the number of rows.
@@ -83,13 +83,13 @@ func (t *csvTable) row(i int) []float32 { return t.values[i*t.columns : (i+1)*t.
 type cell struct {
 	text   string
 	number float64 // NaN if the text is not a number
-	column int     // byte of the line where the field begins, counted from 1; 0: unknown
+	column int     // position of the field's first byte in the line, counted from 1; 0: unknown
 }
 
-// cells are the cells of a column. They take 20 bytes each and their texts.
+// cells holds the cells of one column. Each cell takes 20 bytes plus its text.
 type cells struct {
-	texts   []byte // one after another
-	ends    []int  // of the texts
+	texts   []byte // texts of all cells, one after another
+	ends    []int  // end of each text in texts
 	numbers []float64
 	columns []int32
 }
@@ -166,7 +166,7 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	if len(record) != t.columns {
 		return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
 	}
-	// A growing slice takes up to twice its size, with its copy.
+	// The factor 2 allows for growing slices: while a slice is copied to a larger one, both are in memory.
 	const rowSize, valueSize, cellSize = 2 * 9, 2 * 4, 2 * 20
 	t.limit -= rowSize + valueSize*int64(len(record)) + cellSize*int64(len(t.watched))
 	odd := false
@@ -197,7 +197,8 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	return nil
 }
 
-// addValue adds a value and its miss. The table has no misses before the first that is not 0.
+// addValue adds a value and its miss, the bound on |number in the file − value|. The table stores no misses until one
+// differs from 0.
 func (t *csvTable) addValue(value, miss float32) {
 	if t.misses == nil && miss != 0 {
 		t.misses = make([]float32, len(t.values), cap(t.values))
@@ -210,12 +211,13 @@ func (t *csvTable) addValue(value, miss float32) {
 	}
 }
 
-// narrow returns the float32 nearest to the decimal in field. v is the decimal as a float64, exact for short integers.
+// narrow returns the float32 nearest to the decimal in field. The argument v is the same decimal as a float64, which
+// is exact for short integers.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)
 	}
-	v32, _ := strconv.ParseFloat(field, 32) // rounds only once
+	v32, _ := strconv.ParseFloat(field, 32) // rounds once; float32(v) would round twice
 	if math.IsNaN(v) {
 		v32 = v
 	}
@@ -239,7 +241,7 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	d := &Dataset{format: "CSV", table: true}
 	d.labelAt = func(i int) string { return fmt.Sprintf("%s: line %d", t.path, t.lines[i]) }
 	if t.rows() == 0 {
-		return d, nil // the caller refuses it
+		return d, nil // the caller refuses an empty dataset
 	}
 	used, err := t.takeLabels(ctx, d)
 	if err != nil {
@@ -259,7 +261,7 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.cells = nil // read
+	t.cells = nil // no longer needed
 	if scaled {
 		d.bytes = true
 		d.addNote("%s, all values are whole numbers from 0 to 255: bytes, scaled to [0,1]", filepath.Base(t.path))
@@ -298,8 +300,8 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 	return columns
 }
 
-// scaled reports whether all values are bytes and at least one is above 1. It also checks that the values
-// are finite in watched columns that turned out to hold values.
+// scaled reports whether all values are bytes and at least one is above 1. It also checks the values in the watched
+// columns that turned out to hold no labels: they must be finite.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for i := range t.rows() {

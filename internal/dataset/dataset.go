@@ -4,7 +4,7 @@
 // Open finds the format, checks the whole dataset once and computes its digest. Example reads one example. Values are
 // float32 in the layout [C,H,W], or flat. Bytes are scaled to [0,1]. Open refuses a file that is truncated, that
 // disagrees with its header or labels, or that holds a value that is not finite. The error names the file and the
-// place. If a file changes after Open, Example returns an error, never other data.
+// place in it. If a file changes after Open, Example returns an error, never other data.
 package dataset
 
 import (
@@ -48,14 +48,15 @@ type Dataset struct {
 	names    *classNames // names of the model's classes; nil: not given
 	byName   bool        // the labels are written as names
 	root     string      // folder that contains the class folders
-	folders  int         // classes, if the order of their folders numbers them; 0: the data give the labels
+	folders  int         // number of class folders if their order numbers the classes; 0: the data give the labels
 	warnings []param.Text
-	// values fills dst with example i. Its errors name the place.
+	// values fills dst with example i. Its errors name the place in the data.
 	values func(i int, dst []float32) error
-	// roundings fills dst with bounds on |number in the file − value| for example i, in any order. It reports whether
-	// every number is a usual spelling of its float32 (isNamed). roundings is nil if the file holds float32 or bytes.
+	// roundings fills dst with a bound on |number in the file − value| for each value of example i, in any order. It
+	// also reports whether every number is a usual spelling of its float32 (isNamed). roundings is nil if the file
+	// holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
-	// labelAt returns the place of label i, for use in errors.
+	// labelAt returns the place of label i in the data, for use in errors.
 	labelAt func(i int) string
 	closer  io.Closer
 }
@@ -104,13 +105,13 @@ func (d *Dataset) dropLabels() {
 	d.addNote("without labels")
 }
 
-// unplaced is the labelAt of data without labels, in which no label can be wrong.
+// unplaced is labelAt for data without labels, where no label can be wrong.
 func unplaced(int) string { return "no label" }
 
 // checkExample returns an error if one example, together with its intermediate forms while it is read, does not fit in
 // memory.
 func checkExample(shape []int) error {
-	const bytes = 32 // per value: as in the file, as float64, its place, as float32
+	const bytes = 32 // bytes per value: its form in the file, its float64, its offset and its float32
 	size := int64(1)
 	for _, n := range shape {
 		if n > 0 && size > math.MaxInt64/bytes/int64(n) {
@@ -181,14 +182,14 @@ func (d *Dataset) Bytes() bool { return d.bytes }
 // Format returns the name of the format, for messages.
 func (d *Dataset) Format() string { return d.format }
 
-// Note returns a line for messages about decisions that were made while the dataset was opened: the chosen files,
-// scaling, and the range of values.
+// Note tells the user in one line what Open decided: the chosen files, the scaling, and the range of values.
 func (d *Dataset) Note() string { return quote.Line(d.note) }
 
-// SHA256 returns the digest of the data, in hex. It does not depend on the names, places or compression of the files.
-// For all formats except images it covers the number of examples, the shape, and the label (int64) and values (float32)
-// of each example, little-endian. So the same data have the same digest, whether they are stored as IDX, .npz or CSV.
-// For images, which Open does not all decode, it covers the labels and the image files.
+// SHA256 returns the digest of the data, in hex. It does not depend on how the files are named or compressed, nor on
+// where they are. For all formats except images it covers the number of examples, the shape, and the label (int64)
+// and values (float32) of each example, little-endian. So the same data have the same digest, whether they are stored
+// as IDX, .npz or CSV. Open does not decode all images, so the digest of images covers the labels and the image
+// files.
 func (d *Dataset) SHA256() string { return d.sum }
 
 // settle applies the options that all formats share.
@@ -243,9 +244,9 @@ func (d *Dataset) Classes() int {
 	return classes
 }
 
-// CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the place
-// of the first label that is too large. If labels are counted from folders, there must be as many folders as the model
-// has classes, because a missing folder would shift the labels.
+// CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the
+// place of the first label that is too large. If the order of the class folders numbers the labels, there must be as
+// many folders as the model has classes, because a missing folder would shift the labels.
 func (d *Dataset) CheckLabels(classes int) error {
 	if d.names != nil && d.names.count != classes {
 		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))

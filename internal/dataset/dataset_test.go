@@ -309,8 +309,8 @@ func TestERAN(t *testing.T) {
 	}
 }
 
-// The same data have the same digest in every format and place. A change of one byte of a value, a label or the shape
-// changes the digest.
+// The same data have the same digest in every format and at every path. A change of one byte of a value, a label or
+// the shape changes the digest.
 func TestSameDataSameDigest(t *testing.T) {
 	const n, h, w = 4, 6, 5
 	px := pixels(n * h * w)
@@ -462,7 +462,7 @@ func TestCSVUnits(t *testing.T) {
 	}
 }
 
-// Errors name the file and the place.
+// Errors name the file and the place in it.
 func TestErrors(t *testing.T) {
 	px := pixels(2 * 6)
 	images, labels := idx(px, 2, 2, 3), idx([]byte{1, 2}, 2)
@@ -590,7 +590,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// An image with a good header that cannot be decoded is an error when it is read.
+// An image that has a good header but cannot be decoded gives an error when it is read.
 func TestImageCutShort(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a/1.png")

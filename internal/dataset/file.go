@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// contents gives random access to a file. Every byte is either the same as at its first read, or an error.
+// contents gives random access to a file. A read returns the same bytes as the first read at this place, or an error.
 type contents interface {
 	io.ReaderAt
 	io.Closer
@@ -70,8 +70,8 @@ func fileError(err error) error {
 	return err
 }
 
-// blockSize is the number of bytes that one digest covers. It is so small that reading one example is quick, and so
-// large that the digests of 100 GB take only 13 MB.
+// blockSize is the number of bytes that one digest covers. It is small enough that reading one example is quick, and
+// large enough that the digests of 100 GB take only 13 MB.
 const blockSize = 1 << 18
 
 var errChanged = errors.New("the file has changed since it was opened")
@@ -85,7 +85,7 @@ type checkedFile struct {
 	mu    sync.Mutex
 	sums  [][sha256.Size]byte
 	known []bool
-	in    int64  // index of the block in data, which is kept because neighbouring examples share it; -1: none
+	in    int64  // index of the block kept in data, because neighbouring examples often share a block; -1: none
 	data  []byte // at most blockSize bytes
 }
 
@@ -210,13 +210,14 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// pieces holds a file in memory, in pieces. The pieces grow with the bytes that were read, not with the length in a
-// header, and they never need copying.
+// pieces holds a file in memory, in pieces. Memory grows with the bytes that were read, not with the length that a
+// header states. Growing copies no bytes.
 type pieces [][]byte
 
 const pieceSize = 1 << 24
 
-// readPieces reads r to its end, where gzip and zip compare checksums. It refuses more than length bytes.
+// readPieces reads r to its end, because gzip and zip compare their checksums there. It refuses more than length
+// bytes.
 func readPieces(r io.Reader, length int64) (pieces, error) {
 	var m pieces
 	for left := length; left > 0; left -= pieceSize {

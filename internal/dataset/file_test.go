@@ -96,8 +96,8 @@ func examples(d *Dataset) (values [][]float32, errs []error) {
 	return values, errs
 }
 
-// For every format and every change of the file after Open, an example either has the values that were hashed or is an
-// error.
+// For every format and every change of the file after Open, reading an example either gives the values that were
+// hashed or gives an error.
 func TestChangedAfterOpen(t *testing.T) {
 	flip := func(data []byte, at int) []byte {
 		data = bytes.Clone(data)
@@ -164,8 +164,8 @@ func TestChangedAfterOpen(t *testing.T) {
 						}
 					}
 				}
-				// If the open file was replaced or removed, the descriptor keeps the content. An image is opened each
-				// time.
+				// If the open file was replaced or removed, its descriptor still reads the old content. An image's
+				// file is opened again at each read.
 				kept := s.held || format != "images" && (change == "replaced" || change == "removed")
 				if kept != (failed == 0) {
 					t.Errorf("%d examples failed", failed)
@@ -218,7 +218,7 @@ func TestBlocks(t *testing.T) {
 	}
 	defer f.Close()
 	size := len(values) / n * 4
-	for block := range blocks + 1 { // the last block holds the bytes that the header moved
+	for block := range blocks + 1 { // the header shifts the data, so their end is in one more block
 		at := int64(block*blockSize + 200)
 		if block == blocks {
 			at -= 100
@@ -336,8 +336,8 @@ func zeroMember(t testing.TB, n int64) []byte {
 	return b.Bytes()
 }
 
-// Small files that unpack to large files, or claim to do so, are refused before they take memory: with GOMEMLIMIT at 64
-// MiB, the heap stays below 48 MiB for files of 96 MiB.
+// Small files that unpack to large files, or claim to do so, are refused before they take memory. With GOMEMLIMIT at
+// 64 MiB, the heap stays below 48 MiB for files of 96 MiB.
 func TestMemoryIsBounded(t *testing.T) {
 	const large = 96 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
@@ -407,7 +407,7 @@ func lines(t testing.TB, head, line string, n int) []byte {
 	return gzipped(t, append([]byte(head), bytes.Repeat([]byte(line), n/len(line))...))
 }
 
-// peakOf returns how far the heap rises above its initial size while the function do runs. It samples the size.
+// peakOf returns how far the heap rises above its initial size while do runs. It measures the heap at intervals.
 func peakOf(do func()) uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -508,7 +508,7 @@ func TestImageTooLongForItsPixels(t *testing.T) {
 	}
 }
 
-// FuzzChanged checks that after any change of an open file, an example is unchanged or an error.
+// FuzzChanged changes an open file in any way. Reading an example must then give the unchanged example or an error.
 func FuzzChanged(f *testing.F) {
 	const n, size = 3, 4
 	values := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}

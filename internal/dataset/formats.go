@@ -130,7 +130,7 @@ func remedyByMagic(path string) *remedy {
 	return nil
 }
 
-// openFolder finds the data in a folder, and also in the subfolders of torchvision and of the published archives.
+// openFolder finds the data in a folder, or in the subfolders that torchvision and the published archives make.
 func openFolder(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	for _, sub := range []string{"", "raw", "MNIST/raw", "FashionMNIST/raw"} {
 		dir := filepath.Join(path, filepath.FromSlash(sub))
@@ -210,7 +210,7 @@ func remedyInFolder(dir string) *remedy {
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON may lie beside data of any format
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON may lie beside any data
 			continue
 		}
 		for _, r := range remedies {
@@ -225,9 +225,9 @@ func remedyInFolder(dir string) *remedy {
 	return nil
 }
 
-// splitIn returns the files of one split in a folder or in its subfolder data: test, otherwise validation, otherwise
-// the only split. The name of a file begins with its split, up to "-", "_" or ".": test-00000-of-00003.parquet (Hugging
-// Face).
+// splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split "test". Without
+// it, it takes the split "validation", and otherwise the only split. The name of a file begins with its split, up to
+// "-", "_" or ".", for example test-00000-of-00003.parquet (Hugging Face).
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

@@ -30,7 +30,7 @@ func idxImagesIn(dir string) (string, error) {
 	if err != nil {
 		return "", fileError(err)
 	}
-	found := map[string]string{} // path by prefix; uncompressed files come first in the folder
+	found := map[string]string{} // path by prefix; uncompressed files come before compressed ones
 	var prefixes []string
 	for _, e := range entries {
 		if m := idxImagesName.FindStringSubmatch(e.Name()); m != nil && found[m[1]] == "" {
@@ -143,7 +143,7 @@ func readLabels(ctx context.Context, path string) ([]int, func(i int) string, er
 	if len(f.dims) != 1 {
 		return nil, nil, fmt.Errorf("%s: byte 3: %d dimensions; labels have 1", path, len(f.dims))
 	}
-	const bytes = 9 // per label: as in the file, and as int
+	const bytes = 9 // bytes per label: one in the file, and an int
 	if err := memory.Check(bytes * int64(f.dims[0])); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -76,8 +76,8 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	return d, nil
 }
 
-// numbering lists the classes with their numbers, for messages. It lists up to ten classes completely, and of more
-// classes the first three and the last.
+// numbering lists the classes with their numbers, for messages. It lists up to ten classes completely. If there are
+// more, it lists the first three and the last.
 func numbering(folders []string) string {
 	var list []string
 	for k, name := range folders {
@@ -151,7 +151,7 @@ func imagesIn(dir string) (files []string, err error) {
 // classOrder numbers the class folders.
 type classOrder struct {
 	labels  []int // label of each folder
-	counted int   // number of folders numbered in order; 0: names give the labels
+	counted int   // number of folders if their order numbers them; 0: their names give the labels
 	warning *param.Text
 }
 
@@ -190,8 +190,8 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	return o, nil
 }
 
-// unnatural returns the first two neighbours that people would order the other way, for example class10, class2. It
-// returns "" if there are none.
+// unnatural returns the first two neighbouring names whose order people would swap, for example class10 before
+// class2. It returns "" if there are none.
 func unnatural(folders []string) (a, b string) {
 	split := func(name string) (string, int) {
 		stem := strings.TrimRight(name, "0123456789")
@@ -325,8 +325,8 @@ func readImageLabels(ctx context.Context, path, column string) (imageLabels, err
 	return l, nil
 }
 
-// textCell returns a label as it is written. Kaggle writes a synset and a box, "n03995372 85 1 499 272"; textCell
-// returns only the synset.
+// textCell returns a label as it is written. Kaggle writes a synset followed by a box, "n03995372 85 1 499 272";
+// textCell returns only the synset.
 func textCell(field string) cell {
 	field = strings.TrimSpace(field)
 	if m := synset.FindStringSubmatch(field); m != nil {
@@ -340,8 +340,8 @@ func textCell(field string) cell {
 	return c
 }
 
-// imageColumns finds the columns of file names and labels in the first line of a labels file. The result file is −1 if
-// the line is one label.
+// imageColumns finds the columns of file names and labels in the first line of a labels file. The result file is −1
+// if the line consists of one label.
 func imageColumns(record []string, chosen string) (file, label int, header bool, err error) {
 	if len(record) == 1 {
 		return -1, 0, named(strings.TrimSpace(record[0]), labelNames), nil

@@ -27,7 +27,7 @@ import (
 type encoded struct {
 	name  string
 	label int
-	// open opens the bytes of the image. The result size is their number.
+	// open opens the bytes of the image and returns their number as size.
 	open func() (r io.ReadCloser, size int64, err error)
 
 	width, height int
@@ -36,8 +36,8 @@ type encoded struct {
 	digest        [sha256.Size]byte // digest of the file
 }
 
-// These limits on an image prevent a damaged header from claiming all memory. An encoder writes at most 8 bytes for a
-// pixel and a little more.
+// These limits on an image prevent a damaged header from claiming all memory. An encoder writes at most 8 bytes per
+// pixel, plus a small header.
 const (
 	maxPixels    = 1 << 26
 	maxImageFile = 8*maxPixels + 1<<20
@@ -65,8 +65,8 @@ func isImage(name string) (bool, error) {
 // assemble makes a dataset of images. It has one channel if all images are grey, otherwise three. Like Pillow's
 // convert("RGB") it repeats grey and drops transparency. Values are divided by 255, or by 65,535 in 16-bit images.
 //
-// It reads the files once, to check their sizes and to compute the digest. Each request decodes an image from bytes
-// with the same digest.
+// It reads the files once, to check their sizes and to compute the digest. Each later request reads the image's file
+// again. The file's digest must be unchanged.
 func assemble(ctx context.Context, format string, images []encoded, opt Options) (*Dataset, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
@@ -258,7 +258,8 @@ func pixelValues(dst []float32, img image.Image, format string, channels int) {
 	}
 }
 
-// rgb returns a pixel's channels without its transparency, which color.Color's RGBA would multiply in.
+// rgb returns a pixel's channels and ignores its transparency. The method RGBA of color.Color would multiply the
+// channels by the transparency.
 func rgb(img image.Image, x, y int) (r, g, b float32) {
 	switch img := img.(type) {
 	case *image.Gray:

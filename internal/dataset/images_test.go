@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// pillow holds Pillow's pixels: of the images in testdata/formats, and of the images in testdata/resize after Pillow
-// resized them.
+// pillow holds Pillow's pixels of two kinds of images: the images in testdata/formats, and the images in
+// testdata/resize after Pillow resized them.
 type pillow struct {
 	Formats map[string][]int
 	Resize  []struct {

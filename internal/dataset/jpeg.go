@@ -25,9 +25,9 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 
 func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
-// enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2) and
-// of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg it alternates the direction
-// of rounding. Like libjpeg it repeats samples in the narrowest images and for rarer ratios.
+// enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2)
+// and of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg, it alternates the
+// direction of rounding. Like libjpeg, it repeats samples in the narrowest images and for all other ratios.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)
@@ -56,8 +56,9 @@ func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	return out
 }
 
-// enlargeColumn fills column with the samples of line y. It returns log₂ of the weight of the result, and the terms
-// that round odd pixels (down) and even pixels (up).
+// enlargeColumn fills column with the samples of line y. It returns three parameters for rounding. The sum of a
+// pixel's weighted samples must be divided by 2^scale. Before that, the term down is added for odd pixels and the
+// term up for even pixels.
 func enlargeColumn(column []int, img *image.YCbCr, plane []uint8, y int) (scale, down, up int) {
 	if img.SubsampleRatio == image.YCbCrSubsampleRatio422 {
 		for i := range column {

@@ -51,7 +51,7 @@ func isHeader(record []string) (bool, error) {
 	}
 	first := next - numbers
 	counting = counting && (first == 0 || first == 1)
-	const clear = 8 // this number of values 0, 1, 2, … makes a header, not an example
+	const clear = 8 // a line of at least this many values 0, 1, 2, … is a header, not an example
 	switch {
 	case numbers == 0:
 		return true, nil
@@ -194,8 +194,9 @@ func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	return err
 }
 
-// indexColumn returns the first column if it counts the rows, as pandas writes it, and otherwise −1. It refuses a first
-// column that has the name of an index but does not count, because the column would be wrong as a value.
+// indexColumn returns 0 if the first column counts the rows, as pandas writes it, and otherwise −1. It refuses a
+// first column that has the name of an index but does not count the rows, because the column would be wrong as a
+// value.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil
@@ -221,8 +222,8 @@ func (t *csvTable) counts(k int) bool {
 // A table of at most fewRows rows may hold one example of each class, labelled 0, 1, 2, … in order.
 const fewRows = 10
 
-// guess returns which column holds the labels, as a position in t.watched, which holds the first and the last column.
-// The argument index is the column that counts the rows, or −1.
+// guess finds the column of the labels. It returns a position in t.watched, which lists the first and the last
+// column. The argument index is the column that counts the rows, or −1.
 func (t *csvTable) guess(index int) (int, error) {
 	settle := param.Textf("; say which by %s first, last, NAME or INDEX", param.LabelColumn)
 	first, last := t.candidate(0), t.candidate(1)
@@ -259,9 +260,9 @@ type candidate struct {
 	distinct int
 }
 
-// rivals reports whether the last column looks like labels as much as the first column does. If there are enough rows,
-// labels are dense and have far fewer values than the bytes of a pixel. The last column of an image may take all values
-// of a byte.
+// rivals reports whether the last column looks like labels as much as the first column does. If there are enough
+// rows, a column of labels is dense and takes far fewer values than a pixel. The last column of an image may take all
+// values of a byte.
 func (c candidate) rivals(first candidate) bool {
 	const pixels = 20 // a byte has about 20 times as many values as 10 classes
 	if !c.whole || c.distinct < 2 {
@@ -328,8 +329,8 @@ type cellList []cell
 func (l cellList) len() int      { return len(l) }
 func (l cellList) at(i int) cell { return l[i] }
 
-// setLabels sets d.labels from labels as written: by name if Options.ClassNames has all of them, else by number. d.labelAt
-// must be set before.
+// setLabels sets d.labels from labels as written. They are names if Options.ClassNames has all of them, otherwise
+// numbers. d.labelAt must be set before.
 func (d *Dataset) setLabels(labels written, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {

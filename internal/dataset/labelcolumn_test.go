@@ -129,8 +129,8 @@ func TestLabelsApart(t *testing.T) {
 	}
 }
 
-// TestLabelsFromOne checks the error for labels from 1 to the number of classes: it names the parameter as the front
-// end spells it. If labels only may count from 1, there is a warning.
+// TestLabelsFromOne checks data whose labels run from 1 to the number of classes. They give an error, and a warning
+// even before the number of classes is known. Both spell the parameter's name as the front end does.
 func TestLabelsFromOne(t *testing.T) {
 	flag := func(n param.Name) string { return "--" + string(n) }
 	dir := t.TempDir()

@@ -35,8 +35,9 @@ type Lattice struct {
 	Low, High float32  // smallest and largest value
 	exponent  int      // for BinaryLattice: Step = 2^exponent
 	rounding  float64  // bound on |value in the file − Step·k|
-	// Rounded means that the file holds float64 numbers that are not float32. They are on k/255 or k/65535 if their
-	// float32 are, because k is known. They are on k/2ᵉ only if all are usual spellings of their float32 (isNamed).
+	// Rounded means that the file holds float64 numbers that are not float32. These numbers count as points of k/255
+	// or k/65535 if their float32 do, because k is then known. They count as points of k/2ᵉ only if all of them are
+	// usual spellings of their float32 (isNamed).
 	Rounded bool
 }
 
@@ -84,7 +85,8 @@ func (l Lattice) Index(x float32) int {
 	}
 }
 
-// Nearest returns k for the point Step·k nearest to x. Bytes and 16-bit integers end at 0 and 1. It panics for NoLattice.
+// Nearest returns k for the point Step·k nearest to x. For k/255 and k/65535 it clamps x to [0,1]. It panics for
+// NoLattice.
 func (l Lattice) Nearest(x float32) int {
 	switch l.Kind {
 	case ByteLattice, WordLattice:
@@ -96,9 +98,9 @@ func (l Lattice) Nearest(x float32) int {
 	}
 }
 
-// FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂ for vectors x, x′ of n values, written as in this file,
-// and their lattice points p, p′. It is 2√n times the rounding of a value, rounded up. It is 0 if the values in the
-// file are the lattice points.
+// FileRounding bounds the effect of the file's rounding on a distance. Let x, x′ be vectors of n values as this file
+// rounds them, and p, p′ their lattice points. FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂: 2√n
+// times the rounding of one value, rounded up. It returns 0 if the values in the file are the lattice points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0
@@ -116,18 +118,23 @@ func (l Lattice) ReadingRounding(n int) float64 {
 	return math.Sqrt(float64(n)) * span * 0x1p-24 * (1 + 0x1p-50)
 }
 
-// Lattice finds the lattice of the values. Bytes are on k/255. For other data it reads all examples and takes the first
-// of these lattices that holds all values: k/255; k/65535, unless all values are multiples of 2⁻¹⁵; the coarsest k/2ᵉ,
-// if the values are less than 2²⁰ steps from 0 and the numbers in the file are float32 or usual spellings of float32.
-// (Zeros and ones are on all three lattices. k/255 allows the strongest adversary, who sets any byte.) Float16 values
-// from 2⁻⁵ up are on k/2¹⁵.
+// Lattice finds the lattice of the values. Bytes are on k/255. For other data it reads all examples and takes the
+// first of these lattices that holds all values:
+//
+//   - k/255;
+//   - k/65535, unless all values are multiples of 2⁻¹⁵;
+//   - the coarsest k/2ᵉ, if the values are less than 2²⁰ steps from 0 and the numbers in the file are float32 or
+//     usual spellings of float32.
+//
+// Zeros and ones are on all three lattices. For them k/255 is right, because it allows the strongest adversary, who
+// may set any byte. Float16 values from 2⁻⁵ up are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	r, err := d.recognise(ctx)
 	return r.lattice(), err
 }
 
-// LatticeAs returns the given lattice with the range of these data, and whether all values lie on it. A lattice of
-// kind NoLattice holds all values.
+// LatticeAs returns the given lattice with the range of these data. It also reports whether all values lie on the
+// lattice. A lattice of kind NoLattice holds all values.
 func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, error) {
 	r, err := d.recognise(ctx)
 	l.Low, l.High, l.Rounded = r.low, r.high, r.missed > 0
@@ -194,8 +201,9 @@ func (r *recogniser) add(values []float32) {
 	}
 }
 
-// maxBinarySteps is a limit for |k| on a binary lattice. All float32 are multiples of some power of two. With 2²³ steps
-// or more, such a lattice is only the grid of float32, and a lattice much finer than the noise is useless.
+// maxBinarySteps limits |k| on a binary lattice. The limit is needed because float32 values are always multiples of
+// some power of two. A lattice with 2²³ steps or more is only the grid of float32. A lattice much finer than the
+// noise is useless.
 const maxBinarySteps = 1 << 20
 
 func (r *recogniser) lattice() Lattice {
@@ -219,7 +227,7 @@ func (r *recogniser) on(l Lattice) bool {
 	switch l.Kind {
 	case ByteLattice:
 		return r.seen && !r.notBytes
-	case WordLattice: // k/255 is 257k/65535
+	case WordLattice: // every k/255 is 257k/65535
 		return r.seen && (!r.notWords || !r.notBytes && r.rounding < 0x1p-20)
 	case BinaryLattice:
 		span := max(math.Abs(float64(r.low)), math.Abs(float64(r.high)))
@@ -228,9 +236,10 @@ func (r *recogniser) on(l Lattice) bool {
 	return true
 }
 
-// byteRounding reports whether x is k/255, for a byte k, in a form that programs compute, and bounds |x − k/255|. Some
-// programs divide in float32 (PyTorch, NumPy, rscert; the error is half a unit of float32 below 1). Some multiply by
-// the float32 1/255 (JAX, TensorFlow; that factor is off by at most 2⁻³²). Some round the quotient to float16.
+// byteRounding reports whether x is k/255, for a byte k, in a form that programs compute. It also returns a bound on
+// |x − k/255|. Some programs divide in float32 (PyTorch, NumPy, rscert; the error is at most half the spacing of
+// float32 below 1). Some multiply by the float32 1/255 (JAX, TensorFlow; that factor is off by at most 2⁻³²). Some
+// round the quotient to float16.
 func byteRounding(x float32) (rounding float64, ok bool) {
 	k := float32(math.RoundToEven(255 * float64(x)))
 	if !(0 <= k && k <= 255) {

@@ -17,7 +17,8 @@ func latticeOf(values ...float32) Lattice {
 	return r.lattice()
 }
 
-// Every way of writing k/255 gives back k, and its error is at most the stated rounding.
+// TestBytesInFloats checks for every way of writing k/255 that Index gives back k, and that the error of the written
+// value is at most the stated rounding.
 func TestBytesInFloats(t *testing.T) {
 	inverse := float32(1) / 255
 	for name, c := range map[string]struct {
@@ -60,7 +61,7 @@ func TestBytesInFloats(t *testing.T) {
 	}
 }
 
-// A value one float away from a lattice point takes the data off that lattice.
+// A single value that is the next float after a lattice point takes the data off that lattice.
 func TestLatticeKinds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var words, halves, floats []float32

@@ -24,7 +24,8 @@ type array struct {
 	data io.ReaderAt
 }
 
-// elementAt returns the place of element e, for use in errors. Elements are counted in the order of the file.
+// elementAt returns the place of element e in the file, for use in errors. Elements are counted in the order of the
+// file.
 func (a *array) elementAt(e int) string {
 	return fmt.Sprintf("%s: byte %d", a.name, a.Offset+int64(e)*int64(a.Width))
 }
@@ -51,7 +52,7 @@ func (a *array) readAt(dst []byte, e int) error {
 	return fmt.Errorf("%s: %w", a.elementAt(e), err)
 }
 
-// noLabels returns a label for each example of data without labels.
+// noLabels returns the labels of data without labels, one for each example.
 func (a *array) noLabels() ([]int, error) {
 	if len(a.Shape) == 0 || memory.Check(8*int64(min(a.Shape[0], math.MaxInt32))) != nil || a.Shape[0] > math.MaxInt32 {
 		return nil, fmt.Errorf("%s: shape %v: %w", a.name, a.Shape, memory.Check(-1))
@@ -68,7 +69,7 @@ func (a *array) labels() ([]int, error) {
 	if n := len(a.Shape); n != 1 && n != 2 || a.Fortran && columns > 1 {
 		return nil, fmt.Errorf("%s: labels of shape %v; want one class number an example, [N]", a.name, a.Shape)
 	}
-	const bytes = 8 // of a label
+	const bytes = 8 // bytes of a label
 	if a.Shape[0] > math.MaxInt32 || columns > math.MaxInt32/(a.Width+8) {
 		return nil, fmt.Errorf("%s: %w", a.name, memory.Check(-1))
 	}
@@ -202,8 +203,8 @@ func (e *arrayExamples) roundings(i int, dst []float64) (named bool, err error) 
 	return named, nil
 }
 
-// example returns the bytes of example i's elements. The elements are contiguous, except in Fortran order. There they
-// are spread over the whole array, which is held in memory.
+// example returns the bytes of example i's elements. In C order the elements are contiguous. In Fortran order they
+// are spread over the whole array, which is then held in memory.
 func (e *arrayExamples) example(i int) ([]byte, error) {
 	first, data := i*e.stride, make([]byte, len(e.places)*e.Width)
 	if !e.Fortran {
@@ -290,8 +291,8 @@ func readLabelsNPY(ctx context.Context, path string) ([]int, func(i int) string,
 	return labels, a.labelAt, err
 }
 
-// npyLabelsFor returns the path of the labels beside x.npy, …_x.npy, x_….npy, …images….npy, or beside a file whose name
-// is in arrayNames.
+// npyLabelsFor returns the path of the labels that belong to a file of inputs. The inputs are x.npy, …_x.npy,
+// x_….npy, …images….npy, or a file whose name is in arrayNames. The labels lie beside them.
 func npyLabelsFor(path string) (string, error) {
 	dir, name := filepath.Split(path)
 	stem := name[:len(name)-len(".npy")]

@@ -16,8 +16,8 @@ type Options struct {
 	// folder of images). If it is empty, Open looks for the file beside the data. NoLabels means that the data have no
 	// labels, or none that should be read.
 	Labels string `json:"labels,omitzero"`
-	// LabelColumn is the column of a table that holds the labels: 'first', 'last', 'none' (they are in the file
-	// Labels), a name, or an index from 0. If it is empty, the header decides, and an unclear table is refused.
+	// LabelColumn is the column of a table that holds the labels: 'first', 'last', a name, or an index from 0. With
+	// 'none' the labels are in the file Labels. If it is empty, the header decides, and an unclear table is refused.
 	LabelColumn string `json:"label-column,omitzero"`
 	// FirstLabel is the label of the model's first class, 0 or 1.
 	FirstLabel int `json:"first-label,omitzero"`
@@ -46,8 +46,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Size is the size of an image in pixels. If W is 0, only H is given: for Resize it is the shorter side, for Crop both
-// sides.
+// Size is the size of an image in pixels. If W is 0, only H is given. H is then the shorter side for Resize, and both
+// sides for Crop.
 type Size struct{ H, W int }
 
 // IsZero reports whether no size is given.

@@ -107,7 +107,7 @@ func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) err
 // parquetTable holds the images and labels of a Parquet file.
 type parquetTable struct {
 	path string
-	ctx  context.Context // cancels Open, but not later reads
+	ctx  context.Context // cancels Open, but no later reads
 	file *table.Parquet
 
 	image, imagePath, label int      // leaf columns; imagePath is −1 if there is none
@@ -273,8 +273,8 @@ func (t *parquetTable) reopen(group, row int) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 }
 
-// addPath opens image i by its path if the image has no bytes. The path must lead to a file beside or below the Parquet
-// file.
+// addPath opens image i by its path if the row holds no bytes of the image. The path must lead to a file beside or
+// below the Parquet file.
 func (t *parquetTable) addPath(i int, v parquet.Value) error {
 	if i >= len(t.images) {
 		return fmt.Errorf("row %d: a path without a row", i)

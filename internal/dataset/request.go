@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// Requests returns a dataset for inputs that come one by one in requests. It has two examples without meaning, which
-// span the range of the values: all values of the first are low, all values of the second are high. The argument bytes
-// means that the values are bytes divided by 255.
+// Requests returns a dataset for inputs that come one by one in requests. Its two examples only span the range of the
+// values: all values of the first are low, all values of the second are high. The argument bytes means that the
+// values are bytes divided by 255.
 func Requests(shape []int, bytes bool, low, high float32) (*Dataset, error) {
 	if err := checkExample(shape); err != nil {
 		return nil, fmt.Errorf("an input of shape %v %w", shape, err)
@@ -37,7 +37,7 @@ func (l Lattice) Holds(values []float32) bool {
 // maxRequestPixels limits an image of a request, because a small file can hold a large image.
 const maxRequestPixels = 1 << 24
 
-// decoding limits the memory of images that are decoded at the same time.
+// decoding limits memory: only one image of a request is decoded at a time.
 var decoding = make(chan struct{}, 1)
 
 // DecodeImage reads an image as Open reads an image of a folder, with the Resize and Crop of opt, and returns its values

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestRequests checks that the stand-in for requests lies on the lattice, with its range.
+// TestRequests checks that the dataset of Requests lies on the expected lattice and has the given range.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		bytes     bool
@@ -61,7 +61,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestDecodeImage decodes grey and coloured images for models of either kind.
+// TestDecodeImage decodes grey and coloured images for models with one and with three channels.
 func TestDecodeImage(t *testing.T) {
 	grey, colours := image.NewGray(image.Rect(0, 0, 2, 1)), image.NewRGBA(image.Rect(0, 0, 2, 1))
 	grey.SetGray(1, 0, color.Gray{Y: 51})

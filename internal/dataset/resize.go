@@ -10,7 +10,8 @@ import (
 )
 
 // Images are resized and cropped exactly as torchvision does it with Pillow images, from bytes to bytes. So the
-// certified point is the image that the model was trained and tested on, and it stays on the lattice of bytes.
+// certified point is the same image that torchvision gives to the model in training and in tests, and it stays on the
+// lattice of bytes.
 
 func (o Options) resizes() bool { return !o.Resize.IsZero() || !o.Crop.IsZero() }
 
@@ -151,9 +152,9 @@ func (d *Dataset) FitChannels(channels int) bool {
 	return true
 }
 
-// resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). It
-// stretches the filter by the scale if the image shrinks, rounds its weights to 22 bits, and resizes first lines, then
-// columns. It rounds to bytes after each of these steps.
+// resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). If
+// the image shrinks, it stretches the filter by the scale. It rounds the weights of the filter to 22 bits. It resizes
+// first the lines, then the columns, and rounds to bytes after each of the two steps.
 func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 {
 	if width != w {
 		in = resample(in, h, taps(w, width, by), func(line, at int) int { return line*w + at }, func(line, at int) int { return line*width + at })
@@ -183,7 +184,7 @@ func resample(in []uint8, lines int, taps []tap, source, target func(line, at in
 	return out
 }
 
-// A tap holds the weights of one output sample, for the inputs from first on.
+// A tap holds the weights of one output sample. They apply to the inputs from index first on.
 type tap struct {
 	first   int
 	weights []int

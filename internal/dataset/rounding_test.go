@@ -57,7 +57,8 @@ func distance(row []float64) *big.Float {
 	return sum.Sqrt(sum)
 }
 
-// The inputs 1e6 ± 0.03 have the same float32. They are on no lattice, and each example states its rounding.
+// TestFloat64ThatIsNoFloat32 reads inputs 1e6 ± 0.03, which have the same float32. They are on no lattice, and each
+// example states its rounding.
 func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	const d = 1024
 	rows := [][]float64{make([]float64, d), make([]float64, d)}
@@ -87,7 +88,7 @@ func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	}
 }
 
-// Float64 numbers and decimals that spell a float32 or a byte cost nothing.
+// Float64 numbers and decimals that spell a float32 or a byte stay on their lattice.
 func TestFloat64OnALattice(t *testing.T) {
 	var bytes, words, powers []float64
 	for k := range 256 {
@@ -130,7 +131,7 @@ func TestFloat64OnALattice(t *testing.T) {
 	}
 }
 
-// The bound is above the distance, also for numbers that float32 rounds to 0.
+// TestRoundingIsUpward checks that Rounding is at least the true distance, also for numbers that float32 rounds to 0.
 func TestRoundingIsUpward(t *testing.T) {
 	for _, row := range [][]float64{{.1, .2, .3}, {1e-60, 1}, {1e-320, 0}, {1 + 0x1p-40}, {math.Pi * 1e30, -math.E * 1e-30, 5}} {
 		for name, path := range map[string]string{"npz": npzOf(t, "<f8", row, row), "csv": csvOf(t, "%v", row, row)} {

@@ -16,9 +16,9 @@ func (x Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(x))
 }
 
-// WriteJSON prints v, a JSON object, as one indented document. Its first member names the schema, "schema":
-// "rscert/KIND/1", described in docs/schemas/KIND.json. New members keep the number; removing a member or changing
-// its meaning raises it.
+// WriteJSON prints v, a JSON object, as one indented document. The first member of the document names the schema,
+// "schema": "rscert/KIND/1". docs/schemas/KIND.json describes it. Adding a member keeps the number; removing a member
+// or changing its meaning raises the number.
 func WriteJSON(w io.Writer, kind string, v any) error {
 	var encoded bytes.Buffer
 	e := json.NewEncoder(&encoded)

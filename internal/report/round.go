@@ -9,7 +9,7 @@ import (
 // Rounding is the direction in which a column rounds its numbers.
 type Rounding int
 
-// The directions.
+// These are the directions of rounding.
 const (
 	Nearest Rounding = iota
 	Down             // towards −∞: certified radii and accuracies, attained values
@@ -20,9 +20,9 @@ const (
 const Shortest = -1
 
 // Round prints 10^shift·x with the given number of decimals. It takes x as the shortest decimal that reads back as x,
-// which JSON also holds: 0.57 is 57.0 % although the float64 is slightly less. It rounds this decimal by its digits,
-// without arithmetic. So a printed number read back is never above x if rounded down, never below x if rounded up,
-// and within one unit of the last decimal. Infinities are +Inf and −Inf, NaN is Missing.
+// which JSON also holds. So 0.57 is 57.0 %, although the float64 is slightly less. It rounds this decimal by its
+// digits, without arithmetic. Read back, a number rounded down is never above x, and a number rounded up is never
+// below x. Each is within one unit of the last decimal. Infinities print as +Inf and −Inf, and NaN prints as Missing.
 func Round(x float64, to Rounding, shift, decimals int) string {
 	switch {
 	case math.IsNaN(x):
@@ -70,7 +70,7 @@ func (d decimal) shortest() string {
 // round prints the number with the given number of decimals.
 func (d decimal) round(to Rounding, decimals int) string {
 	keep := d.point + decimals // digits to keep
-	if keep < 0 {              // all digits come after the last decimal, and the first dropped digit is 0
+	if keep < 0 {              // all digits of d come after the last printed decimal, and the first dropped digit is 0
 		d.digits, d.point, keep = strings.Repeat("0", -keep)+d.digits, -decimals, 0
 	}
 	if keep < len(d.digits) {
@@ -83,8 +83,8 @@ func (d decimal) round(to Rounding, decimals int) string {
 	return d.format(decimals)
 }
 
-// awayFromZero reports whether dropping digits rounds away from zero. dropped is the first of them; they are not all
-// 0.
+// awayFromZero reports whether dropping digits rounds away from zero. The argument dropped is the first dropped
+// digit. At least one dropped digit is not 0.
 func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	switch to {
 	case Up:

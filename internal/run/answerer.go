@@ -46,7 +46,7 @@ type Description struct {
 	Model      string       `json:"model"`
 	ModelSHA   string       `json:"model_sha256"`
 	RunID      string       `json:"run_id"`
-	Shape      []int        `json:"shape"` // of an input
+	Shape      []int        `json:"shape"` // shape of an input
 	Classes    int          `json:"classes"`
 	Inputs     string       `json:"inputs"` // lattice of the inputs
 	Bytes      bool         `json:"bytes"`  // inputs are bytes divided by 255
@@ -101,7 +101,7 @@ func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console
 	return a, nil
 }
 
-// requestsOf returns the inputs of requests to the classifier of a run.
+// requestsOf describes the inputs that requests give to the classifier of a run.
 func requestsOf(run runfolder.Run) (*spec.Requests, error) {
 	r := &spec.Requests{Shape: run.Data.Shape, Bytes: slices.Contains(run.Model.Changes, experiment.BytesGiven)}
 	if l := latticeOf(run); l != nil {
@@ -116,7 +116,7 @@ func requestsOf(run runfolder.Run) (*spec.Requests, error) {
 	return r, nil
 }
 
-// prepare checks that the experiment is the run's, and sets the level of the answers.
+// prepare checks that the experiment uses the run's classifier, and sets the level of the answers.
 func (a *Answerer) prepare() (err error) {
 	now := a.experiment.Record()
 	about := Description{
@@ -139,8 +139,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns the levels and certifiers of a plan. It fills in the law, σ and the arithmetic of about if this is
-// not nil.
+// answering returns the levels and certifiers of a plan. If about is not nil, answering also fills in its law, σ and
+// arithmetic.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
@@ -183,7 +183,7 @@ func (a *Answerer) Run(ctx context.Context) error {
 // Stop makes Run return after the requests that it has accepted.
 func (a *Answerer) Stop() { a.close.Do(func() { close(a.closing) }) }
 
-// Close frees the model. It must follow the end of Run.
+// Close frees the model. Call it after Run has returned.
 func (a *Answerer) Close() error { return a.experiment.Close() }
 
 // Question is a request for answers.
@@ -193,8 +193,8 @@ type Question struct {
 	// is at least Radius.
 	Certify bool
 	Radius  float64
-	// Key and First repeat the answers that a log holds: Key is the logged key, First is the logged index of the first
-	// input. If Key is nil, the system draws a key, after the inputs have arrived.
+	// Key and First repeat logged answers. Key is the logged key, and First is the logged index of the first input.
+	// If Key is nil, the operating system draws a key after the inputs have arrived.
 	Key   *uint64
 	First int
 }

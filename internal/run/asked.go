@@ -8,18 +8,18 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// asked is an input of a request. It implements smoothing.Keyed and smoothing.Observer. Its errors, its panics and the
-// end of its request end this question alone, never the sampler.
+// asked is an input of a request. It implements smoothing.Keyed and smoothing.Observer. An error, a panic or the end
+// of its request ends only this question, never the sampler.
 type asked struct {
 	*question
 	ctx      context.Context
 	seed     uint64
-	target   int64 // goal of the question
+	target   int64 // number of samples that the question wants
 	err      error
-	finished chan<- *asked // has room
+	finished chan<- *asked // has room, so sending never blocks
 }
 
-// askedStep is the maximum number of samples between two looks at the request's context.
+// askedStep is the maximum number of samples between two checks of the request's context.
 const askedStep = 1024
 
 // Key returns the seed of the request and the number of selection samples.
@@ -30,7 +30,7 @@ func (q *asked) Key() (seed uint64, n0 int64) {
 	return q.seed, n0
 }
 
-// Restart asks again.
+// Restart asks the question again.
 func (q *asked) Restart() (smoothing.Experiment, error) {
 	return &asked{question: q.answering.start(q.example), ctx: q.ctx, seed: q.seed, finished: q.finished}, nil
 }
@@ -64,7 +64,7 @@ func (q *asked) rescue() {
 	}
 }
 
-// Observe passes votes on.
+// Observe passes votes on to the question.
 func (q *asked) Observe(phase smoothing.Phase, outputs []float32) error {
 	defer q.rescue()
 	if q.err == nil {
@@ -73,7 +73,7 @@ func (q *asked) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// Finish decides.
+// Finish decides the answer.
 func (q *asked) Finish(v smoothing.Votes) error {
 	defer q.rescue()
 	if q.err == nil {

@@ -24,21 +24,22 @@ type AttackPlan struct {
 	Threat   attack.Threat
 	Method   attack.Method
 	Loss     grad.Loss
-	Steps    int     // 0: the method's
-	StepSize float64 // 0: 2.5·ε/steps, as Madry et al. 2018 take
-	Momentum float64 // of PGD
+	Steps    int     // 0: the default of the method
+	StepSize float64 // 0: 2.5·ε/steps, following Madry et al. 2018
+	Momentum float64 // momentum of PGD
 	Targeted bool    // PGD aims at other classes in turn
-	Restarts int     // 0: the method's
-	Bins     int     // of calibration errors, for attacks on confidences
+	Restarts int     // 0: the default of the method
+	Bins     int     // number of bins of calibration errors, for attacks on confidences
 	Out      string
-	Resume   bool // go on in Out, with its seed and its examples
+	Resume   bool // continue the attack in Out, with its seed and its examples
 	Pictures int  // the number of pictures in Out
 }
 
-// gradientExamples is the number of examples in one gradient. It does not follow the batch, so that results cannot.
+// gradientExamples is the number of examples in one call of the gradient. It is fixed, so that results do not depend
+// on the batch size.
 const gradientExamples = 8
 
-// attackLevel is the level of the intervals.
+// attackLevel is the confidence level of the intervals.
 const attackLevel = .95
 
 // Share is a share of examples with its Clopper–Pearson interval.
@@ -64,7 +65,7 @@ type Attacked struct {
 	Attack        attack.Method    `json:"attack"`
 	Norm          attack.Norm      `json:"norm"`
 	Epsilon       float64          `json:"eps"`
-	Box           [2]string        `json:"box"` // as text: it may be infinite
+	Box           [2]string        `json:"box"` // as text, because it may be infinite
 	Loss          grad.Loss        `json:"loss,omitempty"`
 	Steps         int              `json:"steps"`
 	StepSize      float64          `json:"step_size,omitempty"`
@@ -97,17 +98,19 @@ type AttackedResult struct {
 	Label     int  `json:"label"`
 	Predicted int  `json:"predicted"`
 	Robust    bool `json:"robust"`
-	// The class of the adversarial input and its distance, rounded up; absent where none was found.
+	// Class and Distance describe the adversarial input. Distance is rounded up. Both are absent if the attack found
+	// none.
 	Class    *int     `json:"class,omitempty"`
 	Distance *float64 `json:"distance,omitempty"`
-	// The attack of a sequence that found the adversarial input.
+	// Attack is the attack of a sequence that found the adversarial input.
 	Attack attack.Method `json:"attack,omitempty"`
-	// The confidence in the example itself, and the inputs whose confidence the attack changed.
+	// Confidence is the confidence in the example itself. Altered lists the inputs whose confidence the attack
+	// changed.
 	Confidence *float64        `json:"confidence,omitempty"`
 	Altered    []AlteredResult `json:"altered,omitempty"`
 }
 
-// Attack runs an attack and writes its folder, if it has one.
+// Attack runs an attack. It writes the attack's folder if the plan names one.
 func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Attacked, error) {
 	if err := p.settle(); err != nil {
 		return nil, spec.BadInput(err)
@@ -162,7 +165,7 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 // settle checks the plan and fills in what the method determines.
 func (p *AttackPlan) settle() error {
 	p.Spec.Noise = spec.NoNoise
-	p.Spec.KeepOutputs = p.Method.UsesGradients() || p.Method.ChangesConfidence() // logits and probabilities differ
+	p.Spec.KeepOutputs = p.Method.UsesGradients() || p.Method.ChangesConfidence() // logits differ from probabilities
 	switch {
 	case p.Steps < 0:
 		return param.Errorf("%s %d: want at least 1", param.Steps, p.Steps)
@@ -190,7 +193,7 @@ func (p *AttackPlan) settle() error {
 	return p.Threat.Check()
 }
 
-// checkOut refuses a folder that is there already.
+// checkOut refuses an output folder that exists already.
 func (p *AttackPlan) checkOut() error {
 	if p.Out == "" || p.Resume {
 		return nil
@@ -201,7 +204,7 @@ func (p *AttackPlan) checkOut() error {
 	return nil
 }
 
-// examples reads the examples at positions of the data, which must be in the box.
+// examples reads the examples at the given positions of the data. Their values must lie in the box.
 func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]attack.Example, error) {
 	var all []attack.Example
 	for _, position := range positions {
@@ -228,7 +231,7 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 		Seed: e.Spec.Seed, Examples: len(found), Level: attackLevel, Stages: stages,
 	}
 	countStages(stages, found)
-	if len(stages) == 1 { // of several attacks, each stage has its own
+	if len(stages) == 1 { // in a sequence, each stage has its own settings
 		one := stages[0]
 		r.Loss, r.Steps, r.StepSize, r.Momentum, r.Targets, r.Restarts = one.Loss, one.Steps, one.StepSize, one.Momentum, one.Targets, one.Restarts
 	}
@@ -257,7 +260,7 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 	return r
 }
 
-// fed is the classifier of the data's values: the model behind its normalisation and order of values.
+// fed is the classifier of the data's values. It normalises and reorders them for the model.
 type fed struct {
 	*onnx.Model
 	e *experiment.Experiment
@@ -265,12 +268,12 @@ type fed struct {
 
 var _ smoothing.Classifier = (*fed)(nil)
 
-// Run gives the scores of examples' values.
+// Run computes the scores of examples from their values in the data.
 func (f *fed) Run(ctx context.Context, values, scores []float32) error {
 	return f.Model.Run(ctx, feed(f.e, values), scores)
 }
 
-// feed returns the model's inputs for examples' values.
+// feed converts examples' values in the data to the model's inputs.
 func feed(e *experiment.Experiment, values []float32) []float32 {
 	d, in := e.Model().InputLen(), make([]float32, len(values))
 	for i := 0; i < len(values); i += d {

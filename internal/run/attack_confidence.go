@@ -14,17 +14,17 @@ import (
 // DefaultAttackBins is the number of bins of the calibration errors.
 const DefaultAttackBins = 15
 
-// AttackedConfidence holds what an attack on confidences did to calibration.
+// AttackedConfidence compares calibration before and after an attack on confidences.
 type AttackedConfidence struct {
 	Bins   int                 `json:"bins"`
 	Before AttackCalibration   `json:"before"`
-	After  []AttackCalibration `json:"after"` // one for each name
+	After  []AttackCalibration `json:"after"` // one for each name of alteredNames
 }
 
 // AttackCalibration describes the confidences of all examples, before an attack or under it.
 type AttackCalibration struct {
-	Name  string       `json:"name,omitempty"` // of the files; absent before the attack
-	Eta   int          `json:"eta,omitempty"`  // of ACE, with Omega
+	Name  string       `json:"name,omitempty"` // name of the files; absent before the attack
+	Eta   int          `json:"eta,omitempty"`  // Eta and Omega are the parameters of ACE
 	Omega attack.Omega `json:"omega,omitempty"`
 
 	Accuracy       float64 `json:"accuracy"`
@@ -65,7 +65,7 @@ func (r *Attacked) clean() *calib.Predictions {
 	return p
 }
 
-// altered returns the predictions on the altered inputs of name k.
+// altered returns the predictions on the altered inputs with the k-th name.
 func (r *Attacked) altered(k int) *calib.Predictions {
 	p := new(calib.Predictions)
 	for _, row := range r.Results {
@@ -75,7 +75,7 @@ func (r *Attacked) altered(k int) *calib.Predictions {
 	return p
 }
 
-// calibrate measures what an attack on confidences did to calibration.
+// calibrate measures calibration before and after an attack on confidences.
 func (r *Attacked) calibrate(bins int) (err error) {
 	c := &AttackedConfidence{Bins: bins}
 	if c.Before, err = calibrationOf(r.clean(), bins); err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// The files of an attack's folder, beside NAME.npz and NAME.csv for each name of altered inputs.
+// These are files in an attack's folder. The folder also has NAME.npz and NAME.csv for each name of altered inputs.
 const (
 	AttackFile      = runfolder.AttackResultFile
 	AdversarialFile = adversarial + ".npz"
-	CleanFile       = "predictions.csv" // of attacks on confidences
+	CleanFile       = "predictions.csv" // only for attacks on confidences
 )
 
 // attacking is an attack in progress.
@@ -29,11 +29,11 @@ type attacking struct {
 	search func(context.Context, []attack.Example) ([]attack.Found, error)
 	chunk  int                     // number of examples that are attacked side by side and stored together
 	folder *runfolder.AttackFolder // nil: nothing is stored
-	lines  []runfolder.Attacked    // of found
+	lines  []runfolder.Attacked    // lines of the examples in found
 	found  []attack.Found          // without the values of inputs
 }
 
-// chunkOf returns the number of examples that a sequence of attacks handles well side by side.
+// chunkOf returns the number of examples that a sequence of attacks can efficiently attack side by side.
 func chunkOf(first *attack.Search) int {
 	workers := max(1, first.Workers)
 	for s := first; s != nil; s = s.Then {
@@ -59,13 +59,13 @@ func (a *attacking) checkExamples(ctx context.Context) error {
 	return nil
 }
 
-// first returns the examples that are tried for random scores.
+// first returns the examples on which the attack checks whether the model's scores are random.
 func (a *attacking) first() ([]attack.Example, error) {
 	positions := a.e.Positions()
 	return a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
 }
 
-// run attacks the examples that the folder does not hold yet. The caller must close what it opens, unless it fails.
+// run attacks the examples that the folder does not hold yet. If it returns no error, the caller must call close.
 func (a *attacking) run(ctx context.Context, record attackRecord, console experiment.Console) (err error) {
 	if a.plan.Out != "" {
 		if a.folder, err = a.plan.openFolder(record, a.e.Model().InputLen()); err != nil {
@@ -113,7 +113,7 @@ func (a *attacking) attackRest(ctx context.Context, console experiment.Console) 
 	return nil
 }
 
-// store appends examples to the folder, and keeps them without values.
+// store appends examples to the folder. It keeps them in memory without the values of their inputs.
 func (a *attacking) store(found []attack.Found) error {
 	var lines []runfolder.Attacked
 	var inputs [][][]float32
@@ -147,7 +147,7 @@ func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values []
 	return line, values
 }
 
-// foundOf returns the outcome in a line. Its inputs have no values, but are not nil.
+// foundOf returns the outcome in a line. The inputs in the result have no values, but they are not nil.
 func foundOf(line runfolder.Attacked) attack.Found {
 	f := attack.Found{Index: line.Index, Label: line.Label, Clean: line.Predicted, Flat: line.ZeroGradients, By: attack.Method(line.Attack)}
 	if line.Confidence != nil {
@@ -200,7 +200,7 @@ func (a *attacking) finish(r *Attacked) error {
 	return a.folder.Finish(result.Bytes())
 }
 
-// writeArchive writes the inputs of a name, x, with their labels, y, as a dataset.
+// writeArchive writes the inputs with this name as a dataset: the inputs are the array x, their labels the array y.
 func (a *attacking) writeArchive(w io.Writer, name string) error {
 	y := []int64{}
 	for _, line := range a.lines {

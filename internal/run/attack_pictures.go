@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// checkPictures refuses pictures of what is no image, before the attack begins.
+// checkPictures refuses, before the attack begins, a plan for pictures if the examples are not images.
 func (p *AttackPlan) checkPictures(shape []int) error {
 	if p.Pictures > 0 && !experiment.Drawable(shape) {
 		return spec.BadInputf("%s: examples of shape %v are no images of 1 or 3 channels", param.Pictures, shape)
@@ -18,7 +18,8 @@ func (p *AttackPlan) checkPictures(shape []int) error {
 	return nil
 }
 
-// drawPictures writes picture-INDEX-NAME.png for the first inputs in the folder: the example, the change, the input.
+// drawPictures writes picture-INDEX-NAME.png for the first inputs in the folder. Each picture shows the example, the
+// change and the perturbed input.
 func (a *attacking) drawPictures() error {
 	if a.plan.Pictures == 0 {
 		return nil

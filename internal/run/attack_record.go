@@ -30,7 +30,7 @@ type attackRecord struct {
 	Attack     attack.Method    `json:"attack"`
 	Norm       attack.Norm      `json:"norm"`
 	Epsilon    float64          `json:"eps"`
-	Box        [2]string        `json:"box"` // as text: it may be infinite
+	Box        [2]string        `json:"box"` // as text, because it may be infinite
 	Settings   []attackSettings `json:"settings"`
 	Smoothed   *AttackedNoise   `json:"smoothed,omitempty"`
 }
@@ -53,7 +53,7 @@ func (p *AttackPlan) record(e *experiment.Experiment, stages []AttackStage) atta
 		Format: attackFormat, Model: r.Model, Data: r.Data, Conditions: r.Parameters.Conditions, Device: r.Runtime.Device,
 		Attack: p.Method, Norm: p.Threat.Norm, Epsilon: p.Threat.Epsilon, Box: boxText(p.Threat),
 	}
-	a.Conditions.Noise = "" // there is none
+	a.Conditions.Noise = "" // noise is not a condition of an attack
 	for _, s := range stages {
 		a.Settings = append(a.Settings, attackSettings{s.Attack, s.Loss, s.Steps, s.StepSize, s.Momentum, s.Targets, s.Restarts})
 	}
@@ -98,7 +98,7 @@ func readAttackRecord(dir string) (a attackRecord, err error) {
 	return a, nil
 }
 
-// keepResumed restores the seed and the examples of a resumed attack that the plan does not set.
+// keepResumed takes the seed and the choice of examples from a resumed attack if the plan does not set them.
 func (p *AttackPlan) keepResumed() error {
 	if p.Out == "" || !p.Resume {
 		return nil

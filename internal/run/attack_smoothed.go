@@ -24,11 +24,11 @@ type SmoothedAttackPlan struct {
 	Method          attack.SmoothedMethod
 	Steps, Restarts int // 0: the defaults of a SmoothedSearch
 	Samples         int // noisy copies of the last gradient; 0: the default
-	N               int // fresh samples for each answer of the smoothed classifier; at most as many screen a perturbation
+	N               int // fresh samples for each smoothed answer; screening a perturbation takes at most N
 	Alpha           float64
-	Run             *runfolder.Run // whose smoothed classifier Spec describes; nil for none
+	Run             *runfolder.Run // run whose smoothed classifier Spec describes; nil for none
 	Out             string
-	Resume          bool // go on in Out, with its seed and its examples
+	Resume          bool // continue the attack in Out, with its seed and its examples
 	Pictures        int  // the number of pictures in Out
 }
 
@@ -38,15 +38,16 @@ type AttackedNoise struct {
 	Sigma   float64  `json:"sigma"`
 	Samples int      `json:"samples"` // noisy copies of the last gradient
 	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
-	// N fresh samples decide each answer. The answer at an example is wrong with a probability of at most Alpha, and so is
-	// the verified perturbation. VerificationSeed gives these samples; the search does not use it.
+	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha. A
+	// verified perturbation is wrong with probability at most Alpha, too. VerificationSeed is the seed of these
+	// samples. The search does not use it.
 	N                int     `json:"n"`
 	Alpha            float64 `json:"alpha"`
 	VerificationSeed uint64  `json:"verification_seed"`
 	Abstained        int     `json:"abstained"` // examples without an answer before the attack
 }
 
-// AttackSmoothed attacks the smoothed classifier and writes the folder of the attack, if it has one.
+// AttackSmoothed attacks the smoothed classifier. It writes the folder of the attack if the plan names one.
 func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experiment.Console) (r *Attacked, err error) {
 	base, err := p.settle()
 	if err != nil {
@@ -100,10 +101,11 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	return r, a.finish(r)
 }
 
-// verificationSeed turns the seed of an attack into the seed of the samples that verify it: 2⁶⁴ over the golden ratio.
+// verificationSeed turns the seed of an attack into the seed of the samples that verify it. It is 2⁶⁴ divided by the
+// golden ratio.
 const verificationSeed = 0x9E3779B97F4A7C15
 
-// settle checks the plan, and returns the plan of an attack on the model with the same record.
+// settle checks the plan. It returns the AttackPlan that keeps this attack's record and folder.
 func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 	switch {
 	case p.Threat.Norm != attack.L2:
@@ -128,7 +130,7 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 	return base, p.Threat.Check()
 }
 
-// verification attacks examples, and asks the smoothed classifier with fresh noise about what it finds.
+// verification attacks examples. It verifies each perturbation by asking the smoothed classifier with fresh noise.
 type verification struct {
 	search *attack.SmoothedSearch
 	method attack.Method
@@ -167,8 +169,9 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	if err != nil {
 		return f, err
 	}
-	// The farthest comes first, and the first failure ends the tests. Then all successes are right with probability 1 −
-	// level: an error needs a success of the first test whose null hypothesis is true.
+	// The farthest candidate comes first, and the first failure ends the tests. Then all successes are right with
+	// probability at least 1 − level. Among the tests whose null hypothesis is true, consider the first one. An error
+	// needs a success of this test.
 	for _, c := range candidates {
 		votes, err := v.search.Votes(ctx, c.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
 		if err != nil {
@@ -203,8 +206,8 @@ func answer(votes []int, n int, level float64) int {
 	return -1
 }
 
-// AttackedRun returns the spec of a run's smoothed classifier, to attack it. A model or data that are not empty replace
-// the paths in the record. The noise has another seed than the run.
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. If model or data is not empty, it
+// replaces the path in the run's record. The attack's noise has another seed than the run's noise.
 func AttackedRun(dir, model, data string) (spec.Spec, runfolder.Run, error) {
 	r, err := runfolder.Read(dir)
 	if err != nil {

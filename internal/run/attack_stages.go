@@ -120,7 +120,7 @@ func (p *AttackPlan) stage(s attack.Stage, classes int) AttackStage {
 	return settled
 }
 
-// searches returns the attack of the first stage. Its field Then leads to the later ones.
+// searches returns the attack of the first stage. Its field Then leads to the later stages.
 func (p *AttackPlan) searches(ctx context.Context, e *experiment.Experiment, stages []AttackStage, g *gradients, console experiment.Console) (*attack.Search, error) {
 	var first *attack.Search
 	last := &first
@@ -176,7 +176,7 @@ func (g *gradients) Close() error {
 	return errors.Join(errs...)
 }
 
-// fedGradients are the gradients in the data's values.
+// fedGradients computes gradients with respect to the data's values.
 type fedGradients struct {
 	*onnx.Gradient
 	e         *experiment.Experiment
@@ -186,7 +186,7 @@ type fedGradients struct {
 // Examples is the number of inputs in a call of Run.
 func (f *fedGradients) Examples() int { return f.objective.Examples }
 
-// Run computes the scores, the losses and the gradients of the losses in the values of the data.
+// Run computes the scores, the losses, and the gradients of the losses with respect to the data's values.
 func (f *fedGradients) Run(ctx context.Context, values []float32, labels, targets []int64, scores, losses, gradient []float32) error {
 	d, inner := f.e.Model().InputLen(), make([]float32, len(gradient))
 	if err := f.Gradient.Run(ctx, feed(f.e, values), nil, f.classes(labels, targets), scores, losses, inner); err != nil {
@@ -198,7 +198,7 @@ func (f *fedGradients) Run(ctx context.Context, values []float32, labels, target
 	return nil
 }
 
-// classes returns the classes in the objective's LabelShape.
+// classes returns the classes that the loss takes, in the objective's LabelShape.
 func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	if f.objective.Targeted {
 		return targets
@@ -213,7 +213,7 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	return pairs
 }
 
-// countStages sets the numbers of examples that each stage broke and left standing.
+// countStages counts for each stage the examples that it broke and the examples that still withstand.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {
@@ -232,7 +232,7 @@ func countStages(stages []AttackStage, found []attack.Found) {
 	}
 }
 
-// warnings returns the checks that failed. The argument random is the number of examples with random scores.
+// warnings returns a warning for each failed check. The argument random is the number of examples with random scores.
 func warnings(e *experiment.Experiment, stages []AttackStage, found []attack.Found, random int) (all []attack.Warning) {
 	warn := func(check attack.Check, examples int, format string, args ...any) {
 		all = append(all, attack.Warning{Check: check, Examples: examples, Text: fmt.Sprintf(format, args...)})

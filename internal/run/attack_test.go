@@ -19,11 +19,12 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// smallModel is a linear classifier, in and behind other operators, with examples that it gets right.
+// smallModel is a linear classifier with optional operators before and after it. It classifies its examples
+// correctly.
 type smallModel struct {
 	classes int
 	before  string  // operator on 8·x, whose result is divided by 8
-	scale   float64 // of the logits; 0: 1
+	scale   float64 // scale of the logits; 0 means 1
 	softmax bool
 }
 
@@ -130,7 +131,7 @@ func mustAttack(t *testing.T, p AttackPlan) *Attacked {
 	return r
 }
 
-// checksOf lists the checks that failed, with their numbers of examples.
+// checksOf lists the checks that failed.
 func checksOf(r *Attacked) (all []attack.Check) {
 	for _, w := range r.Warnings {
 		all = append(all, w.Check)
@@ -138,7 +139,7 @@ func checksOf(r *Attacked) (all []attack.Check) {
 	return all
 }
 
-// TestWarnings: models that hide their gradients are noticed, and one that does not is not suspected.
+// TestWarnings checks that models that hide their gradients cause warnings, and that an honest model causes none.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -167,7 +168,7 @@ func TestWarnings(t *testing.T) {
 			for _, w := range r.Warnings {
 				switch w.Check {
 				case attack.ZeroGradients:
-					if w.Examples != r.ZeroGradients || c.model.before == "Round" && w.Examples < 35 { // a start may break some
+					if w.Examples != r.ZeroGradients || c.model.before == "Round" && w.Examples < 35 { // a random start may break an example
 						t.Errorf("%d examples with gradients of zero, %d counted", w.Examples, r.ZeroGradients)
 					}
 				case attack.ScoresBetter:
@@ -180,8 +181,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestStages: a sequence counts what each attack broke, names the attack in each result, and its last count is the
-// robust accuracy. What a sequence finds does not depend on batch and threads.
+// TestStages runs a sequence of attacks. The result must count what each attack broke and name the attack that broke
+// each example. The last count must be the robust accuracy. Batch and threads must not change the result.
 func TestStages(t *testing.T) {
 	p := smallModel{classes: 5}.attackPlan(t, attack.Standard)
 	p.Threat.Epsilon = .1
@@ -225,7 +226,7 @@ func TestPreset(t *testing.T) {
 	}
 }
 
-// TestAttackSettings: settings that an attack would not use are refused.
+// TestAttackSettings checks that settings that an attack would not use are refused.
 func TestAttackSettings(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -254,7 +255,7 @@ func TestAttackSettings(t *testing.T) {
 	}
 }
 
-// TestAutoIsStronger: on the bundled model Auto-PGD leaves fewer digits than PGD, in both norms.
+// TestAutoIsStronger checks that on the bundled model fewer digits withstand Auto-PGD than PGD, in both norms.
 func TestAutoIsStronger(t *testing.T) {
 	const digits = 40
 	robust := func(norm attack.Norm, epsilon float64, method attack.Method) int64 {
@@ -269,7 +270,8 @@ func TestAutoIsStronger(t *testing.T) {
 	}
 }
 
-// TestClasses: a loss of two classes takes label and target in turn, a targeted loss the target, others the label.
+// TestClasses checks the classes that a loss takes. A loss of two classes takes label and target in turn, a targeted
+// loss takes the target, and other losses take the label.
 func TestClasses(t *testing.T) {
 	labels, targets := []int64{1, 2}, []int64{3, 4}
 	for _, c := range []struct {

@@ -23,15 +23,15 @@ import (
 // VerifiedAttack is the outcome of a replay of a stored attack.
 type VerifiedAttack struct {
 	Examples int             `json:"examples"`
-	Inputs   int             `json:"inputs"` // replayed
-	Wrong    []AttackProblem `json:"wrong"`  // the first ones
+	Inputs   int             `json:"inputs"` // number of replayed inputs
+	Wrong    []AttackProblem `json:"wrong"`  // the first problems
 	Problems int             `json:"problems"`
 }
 
 // AttackProblem is a stored result that the replay did not confirm.
 type AttackProblem struct {
 	Index int    `json:"index"`
-	Name  string `json:"name,omitempty"` // of the input; absent for the example itself
+	Name  string `json:"name,omitempty"` // name of the input; absent for the example itself
 	What  string `json:"what"`
 }
 
@@ -44,9 +44,9 @@ func (v *VerifiedAttack) wrong(index int, name, format string, args ...any) {
 	}
 }
 
-// VerifyAttack replays a finished attack: the model classifies every example and every stored input again. It compares
-// the classes, and checks each input's norm and box. The spec names the model and the data where they have moved, and
-// the device. Other fields come from the folder.
+// VerifyAttack replays a finished attack: the model classifies every example and every stored input again.
+// VerifyAttack compares the classes, and checks each input's norm and box. The spec names the device. It also names
+// the model and the data if they are no longer at the recorded paths. Other fields come from the folder.
 func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experiment.Console) (*VerifiedAttack, error) {
 	record, err := readAttackRecord(dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experime
 	return &v.found, nil
 }
 
-// spec returns the experiment of the record, with the places in s.
+// spec returns the spec of the recorded experiment. If s has a path of the model or the data, this path is used.
 func (a attackRecord) spec(s spec.Spec) spec.Spec {
 	if s.Model == "" {
 		s.Model = a.Model.File
@@ -122,14 +122,14 @@ type attackVerifier struct {
 	e          *experiment.Experiment
 	classifier *fed
 	threat     attack.Threat
-	keeps      bool // the attack keeps classes
+	keeps      bool // the attack must not change classes
 	archives   map[string]*archive
 	waiting    []float32   // inputs to classify
-	checks     []func(int) // of their classes
+	checks     []func(int) // checks of the classes of waiting, in order
 	found      VerifiedAttack
 }
 
-// archive reads the inputs of a name.
+// archive reads the stored inputs with one name.
 type archive struct {
 	file *zip.ReadCloser
 	x, y *npy.Reader
@@ -236,7 +236,7 @@ func (v *attackVerifier) replayInput(ctx context.Context, line runfolder.Attacke
 	})
 }
 
-// sumOf is the checksum of values in a line.
+// sumOf returns the checksum of values in the form that a line has.
 func sumOf(values []float32) string {
 	block := make([]byte, 0, 4*len(values))
 	for _, v := range values {
@@ -245,7 +245,7 @@ func sumOf(values []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(block))
 }
 
-// classify calls check with the model's class of x, as soon as a batch is full.
+// classify queues x. As soon as a batch is full, it calls check with the model's class of x.
 func (v *attackVerifier) classify(ctx context.Context, x []float32, check func(class int)) error {
 	v.waiting, v.checks = append(v.waiting, x...), append(v.checks, check)
 	if len(v.checks) < v.classifier.Batch() {

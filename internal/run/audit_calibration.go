@@ -14,8 +14,8 @@ import (
 const auditBins = 15
 
 // AuditedCalibration compares certified and attacked calibration at a radius, over the audited examples that are
-// certified there. CBS and CCE are maxima over the confidences within the tested bounds, so they are false only if a
-// bound is false, and the tests of the bounds are the tests of CBS and CCE.
+// certified there. CBS and CCE are maxima over the confidences within the tested bounds. So they are false only if a
+// bound is false, and testing the bounds also tests CBS and CCE.
 type AuditedCalibration struct {
 	Radius   float64 `json:"radius"`
 	Examples int     `json:"examples"`
@@ -31,7 +31,7 @@ type attackedConfidence struct {
 	mean float64
 }
 
-// wrongness is the distance of the mean score from the truth.
+// wrongness is the distance of the mean score from the truth, which is 1 or 0.
 func (c attackedConfidence) wrongness() float64 {
 	if c.Correct {
 		return 1 - c.mean
@@ -39,8 +39,8 @@ func (c attackedConfidence) wrongness() float64 {
 	return c.mean
 }
 
-// confidences returns the tested bounds of an example on its certified class, by radius. Of several rounds it takes the
-// one whose confidence is farthest from the truth.
+// confidences returns the tested bounds of an example on its certified class, by radius. If several rounds tested a
+// bound, it takes the round whose confidence is farthest from the truth.
 func (r *rounds) confidences(c certify.Certificate) map[float64]attackedConfidence {
 	worst := map[float64]attackedConfidence{}
 	if c.Prediction == certify.Abstained {

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/scratch"
 )
 
-// These levels are for repeating a contradiction. A right certificate is contradicted again with probability at most
-// α′ + γ′.
+// Escalation repeats a contradiction at the levels escalationAlpha (α′) and escalationGamma (γ′). A right certificate
+// is contradicted again with probability at most α′ + γ′.
 const (
 	escalationAlpha = 1e-6
 	escalationGamma = 1e-6
@@ -39,7 +39,7 @@ func (t AuditTest) contradicts(c certify.Certificate) bool {
 	switch t.Kind {
 	case TestConfidence:
 		return t.Distance <= t.Radius
-	case TestWrong: // the class, the label, loses to the rival
+	case TestWrong: // the class is the label and loses to the rival
 		return certified && t.Class == c.Prediction
 	case TestRight: // the rival loses to the label
 		return certified && t.Rival == c.Prediction
@@ -106,8 +106,8 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
-// against returns the test of what a fresh certificate claims in place of the old one. It returns false if the fresh
-// certificate does not claim it.
+// against returns the same test of a fresh certificate's claim. It returns false if the fresh certificate does not
+// make this claim.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {
 	case TestSlack:
@@ -129,7 +129,7 @@ func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	return t, true
 }
 
-// certifyAgain carries out a plan for the example of a record, in the open experiment.
+// certifyAgain carries out a plan for the example of a record, with the model and data that are already open.
 func (a *auditor) certifyAgain(ctx context.Context, p Plan, rec runfolder.Record) (fresh runfolder.Record, err error) {
 	folder, err := scratch.Make("", "rscert-audit-")
 	if err != nil {

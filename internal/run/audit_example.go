@@ -17,8 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// These shares of an example's level go to its tests: to the candidates of all rounds, to the example itself, and to
-// the bounds on its confidence. They add up to 1.
+// An example's level is shared between its tests. The shares go to the candidates of all rounds, to the example
+// itself, and to the bounds on its confidence. They add up to 1.
 const (
 	flipShare       = .5
 	cleanShare      = .25
@@ -56,7 +56,8 @@ func (a *auditor) examples(ctx context.Context) error {
 	return nil
 }
 
-// settled reports whether an example needs no search: it has no class to lose, or no certificate and a wrong answer.
+// settled reports whether an example needs no search in a round. This is so if the audit has no class of it to
+// attack, or if it has no certificate and its answer is already verified to be wrong.
 func (r *rounds) settled(c certify.Certificate, round int) bool {
 	if round == 0 {
 		return false
@@ -94,7 +95,7 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 	}
 	line := AuditLine{Index: index, Step: Verified, Round: round}
 	if len(tests) > 0 {
-		seed, err := experiment.DrawSeed() // after the candidates are frozen
+		seed, err := experiment.DrawSeed() // the seed is drawn after the candidates are frozen
 		if err != nil {
 			return err
 		}
@@ -107,8 +108,8 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 	return a.journal.Append(line)
 }
 
-// cleanTests returns the tests of the example itself. The run's votes choose the rivals; their noise is independent of
-// the verification's.
+// cleanTests returns the tests of the example itself. The run's votes choose the rivals. This is allowed because the
+// noise of the verification is independent of the noise of the run.
 func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	label, certified := rec.Votes.Label, rec.Certificate.Prediction
 	level := a.header.exampleLevel() * cleanShare / 3
@@ -126,7 +127,8 @@ func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	return tests
 }
 
-// topOther returns the class besides a with the most votes, or −1 if more samples had no answer and none is allowed.
+// topOther returns the class other than a with the most votes. If none is true and even more samples had no answer,
+// topOther returns −1.
 func topOther(v certify.Votes, a int, none bool) int {
 	best, most := -1, v.None0+v.None
 	if !none {
@@ -144,7 +146,7 @@ func topOther(v certify.Votes, a int, none bool) int {
 	return best
 }
 
-// mostCandidates limits the candidates of a round. The farthest are tested.
+// mostCandidates limits the candidates of a round. If there are more, only the farthest are tested.
 const mostCandidates = 64
 
 // searchTests searches for candidates. It returns the tests of the candidates, the farthest first, and then the tests of
@@ -209,7 +211,8 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink returns values within radius of the example, in the direction of other values at a distance.
+// shrink returns an input within radius of the example. It lies in the direction of the input to, whose distance is
+// given.
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)
@@ -226,8 +229,8 @@ func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float
 	}
 }
 
-// verify tests frozen tests with the noise of a seed. The flips are a fixed sequence: the first that is not rejected
-// ends them.
+// verify carries out frozen tests with the noise of a seed. The flip tests have a fixed order and end with the first
+// test that does not reject.
 func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
 	results := make([]TestResult, len(tests))
 	ended := false
@@ -245,7 +248,7 @@ func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []Au
 	return results, nil
 }
 
-// testsPerExample is the number of streams of noise of an example.
+// testsPerExample is the maximum number of tests of an example. Each test has its own stream of noise.
 const testsPerExample = 1 << 8
 
 // test carries out one test. The test's turn distinguishes its noise from the noise of the seed's other tests.
@@ -288,7 +291,8 @@ func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTes
 	}
 	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), count(p.votes, t.Rival)
 	margin := audit.Slack(noise, second, n, r.Votes, r.Against, a.level(t.Level, n))
-	// The radius is rounded down by at least four roundings, and so is the margin that it needs.
+	// A certified radius is lowered by at least four units of rounding. The factor lowers the needed margin likewise,
+	// so that rounding errors cannot reject a right certificate.
 	needed := theorem.Margin(t.Radius-t.Distance, a.run.Parameters.Sigma) * (1 - 0x1p-50)
 	if !math.IsInf(margin, 0) {
 		r.Margin = &margin

@@ -19,7 +19,7 @@ type AuditLine struct {
 	Step  AuditStep `json:"step"`
 	Round int       `json:"round"`
 
-	// These fields are in frozen lines. SHA256 is of the tests.
+	// These fields are in frozen lines. SHA256 is the hash of the tests.
 	SHA256 string      `json:"sha256,omitempty"`
 	Tests  []AuditTest `json:"tests,omitempty"`
 
@@ -34,7 +34,7 @@ type AuditLine struct {
 // AuditStep says what a line records.
 type AuditStep string
 
-// The steps.
+// These are the steps.
 const (
 	Frozen    AuditStep = "frozen"
 	Verified  AuditStep = "verified"
@@ -44,51 +44,52 @@ const (
 // TestKind is the kind of a test.
 type TestKind string
 
-// The kinds of tests. Each comment says what a rejection means.
+// These are the kinds of tests. Each comment says what a rejection means.
 const (
-	// TestWrong: at the example itself Rival is more probable than Class, the label.
+	// TestWrong: at the example itself, Rival is more probable than Class, which is the label.
 	TestWrong TestKind = "wrong"
-	// TestRight: at the example itself Class, the label, is more probable than Rival.
+	// TestRight: at the example itself, Class, which is the label, is more probable than Rival.
 	TestRight TestKind = "right"
-	// TestSlack: at the example itself the margin of Class over Rival is below what the radius Radius needs.
+	// TestSlack: at the example itself, the margin of Class over Rival is too small for the certified Radius.
 	TestSlack TestKind = "slack"
-	// TestFlip: at Distance Rival is more probable than Class.
+	// TestFlip: at the tested input, Rival is more probable than Class.
 	TestFlip TestKind = "flip"
-	// TestConfidence: at Distance the mean score of Class is outside [Lower, Upper], the claim for Radius.
+	// TestConfidence: at the tested input, the mean score of Class is outside the interval [Lower, Upper] claimed for
+	// Radius.
 	TestConfidence TestKind = "confidence"
 )
 
 // AuditTest is a frozen test.
 type AuditTest struct {
 	Kind     TestKind `json:"kind"`
-	Distance float64  `json:"distance"` // of the input from the example, rounded up
+	Distance float64  `json:"distance"` // distance of the input from the example, rounded up
 	Class    int      `json:"class"`
-	Rival    int      `json:"rival"` // −1: the samples without an answer
+	Rival    int      `json:"rival"` // −1 stands for the samples without an answer
 	Radius   float64  `json:"radius,omitempty"`
 	Lower    float64  `json:"lower,omitempty"`
 	Upper    float64  `json:"upper,omitempty"`
-	Level    float64  `json:"level"` // before the part that finite words use
-	// Values is the input, as little-endian float32; absent for the example itself.
+	Level    float64  `json:"level"` // level before finite random words use a part of it
+	// Values is the input, as little-endian float32. It is absent for the example itself.
 	Values []byte `json:"values,omitempty"`
 }
 
 // TestResult is the result of a test.
 type TestResult struct {
 	Samples int64 `json:"samples"` // 0: the test was not reached
-	Votes   int64 `json:"votes"`   // for the class
-	Against int64 `json:"against"` // for the rival
-	// LogEvidence is the largest logarithm of the evidence so far, of tests that collect evidence.
+	Votes   int64 `json:"votes"`   // votes for the class
+	Against int64 `json:"against"` // votes for the rival
+	// LogEvidence is the largest logarithm of the evidence during a sequential test (flip or confidence).
 	LogEvidence float64 `json:"log_evidence,omitempty"`
-	// Margin is the upper bound on the margin that a slack test found; absent if infinite.
+	// Margin is the upper bound on the margin that a slack test found. It is absent if infinite.
 	Margin *float64 `json:"margin,omitempty"`
-	// Mean is the mean score of the class in the samples, of a test of a confidence.
+	// Mean is the mean score of the class in the samples. Only tests of a confidence have it.
 	Mean     *float64 `json:"mean,omitempty"`
 	Rejected bool     `json:"rejected"`
 }
 
 // Escalation repeats a contradiction with fresh noise, at far smaller levels.
 type Escalation struct {
-	Seed       uint64  `json:"seed"` // of the noise that certified the example again
+	Seed       uint64  `json:"seed"` // seed of the noise that certified the example again
 	Alpha      float64 `json:"alpha"`
 	Prediction int     `json:"prediction"`
 	Radius     float64 `json:"radius"`
@@ -148,7 +149,7 @@ func unpackValues(packed []byte, n int) ([]float32, error) {
 	return values, nil
 }
 
-// rounds are the lines of one example.
+// rounds holds the lines of one example.
 type rounds struct {
 	tests     map[int][]AuditTest
 	results   map[int][]TestResult

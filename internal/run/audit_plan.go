@@ -24,8 +24,8 @@ import (
 
 // AuditPlan says how a run is audited.
 type AuditPlan struct {
-	// Again opens the run's model and data again. Empty paths are those of the run. Again.Examples is the number of
-	// examples to audit.
+	// Again opens the run's model and data again. If a path is empty, the run's path is used. Again.Examples is the
+	// number of examples to audit.
 	Again
 	Run    string // path of the run
 	Out    string // the audit's folder; empty: AuditFolder in the run's folder
@@ -41,7 +41,7 @@ type AuditPlan struct {
 type AuditBudget struct {
 	Rounds   int   `json:"rounds"`         // searches, each with other random starts
 	Restarts int   `json:"restarts"`       // random starts of a search
-	Steps    int   `json:"steps"`          // of each start
+	Steps    int   `json:"steps"`          // steps of each start
 	Samples  int   `json:"samples"`        // noisy copies in the gradient of a step
 	Screen   int64 `json:"screen"`         // largest number of samples to judge a candidate before verification
 	Verify   int64 `json:"verify_samples"` // largest number of samples to verify a candidate
@@ -50,7 +50,7 @@ type AuditBudget struct {
 // DefaultAuditBudget is the default budget. It finds changes of the answer at about twice the certified radius.
 var DefaultAuditBudget = AuditBudget{Rounds: 1, Restarts: 4, Steps: 150, Samples: 256, Screen: 50_000, Verify: 250_000}
 
-// The names of an audit: its folder in a run's folder, and the folder's files.
+// These are the names of an audit's folder in a run's folder, and of the files in the audit's folder.
 const (
 	AuditFolder    = "audit"
 	AuditFile      = "audit.json"
@@ -71,9 +71,9 @@ type AuditHeader struct {
 	Run      string  `json:"run"`
 	Alpha    float64 `json:"alpha"`
 	Gamma    float64 `json:"gamma"`
-	Examples []int   `json:"examples"` // the indices, in the order of the audit
+	Examples []int   `json:"examples"` // indices of the examples, in the order of the audit
 	AuditBudget
-	Seed   uint64 `json:"seed"` // of the attack; the seeds of verification are drawn later
+	Seed   uint64 `json:"seed"` // seed of the searches; the seeds of verification are drawn later
 	Device string `json:"device"`
 }
 
@@ -95,14 +95,14 @@ type auditor struct {
 	*experiment.Experiment
 	console  experiment.Console
 	closers  []func() error
-	records  map[int]runfolder.Record // of the examples to audit
+	records  map[int]runfolder.Record // records of the examples to audit
 	claims   map[int][]claim
 	journal  *runfolder.Journal[AuditLine]
 	lines    []AuditLine
 	searches map[int]candidateSearch // by round
 }
 
-// Audit audits a run and returns what its folder holds in the end.
+// Audit audits a run, or resumes its audit. It returns the results in the audit's folder.
 func Audit(ctx context.Context, p AuditPlan, console experiment.Console) (result *Audited, err error) {
 	a := &auditor{plan: p, console: console, searches: map[int]candidateSearch{}}
 	if err := a.readRun(); err != nil {
@@ -184,8 +184,8 @@ func (a *auditor) readRun() error {
 	return err
 }
 
-// chooseByHash returns the records whose examples have the smallest hashes, in this order. The hash depends on the data
-// and the example only, so the choice depends on no result.
+// chooseByHash returns the records whose examples have the smallest hashes, in this order. The hash depends only on
+// the data and the example, so no result affects the choice.
 func (a *auditor) chooseByHash(records []runfolder.Record) []runfolder.Record {
 	hashed := func(r runfolder.Record) []byte {
 		sum := sha256.Sum256(fmt.Appendf(nil, "rscert audit\n%s\n%d", a.run.Data.SHA256, r.Votes.Index))
@@ -196,7 +196,7 @@ func (a *auditor) chooseByHash(records []runfolder.Record) []runfolder.Record {
 	return all[:min(a.plan.Examples, len(all))]
 }
 
-// openExperiment opens the run's model and data, which must be the same.
+// openExperiment opens the run's model and data. It refuses a model or data that differ from the run's.
 func (a *auditor) openExperiment(ctx context.Context) error {
 	q := a.plan.Again
 	q.Model, q.Data = cmp.Or(q.Model, a.run.Model.File), cmp.Or(q.Data, a.run.Data.File)
@@ -286,7 +286,8 @@ func (a *auditor) resumed(then AuditHeader) error {
 	return nil
 }
 
-// target returns the class whose loss the audit looks for: the certified class, otherwise the label, −1 without either.
+// target returns the class that the audit tries to change: the certified class, otherwise the label. It returns −1 if
+// the example has neither.
 func target(c certify.Certificate) int {
 	if c.Prediction != certify.Abstained {
 		return c.Prediction

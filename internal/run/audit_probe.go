@@ -12,7 +12,7 @@ import (
 
 // probe draws samples at one input until a test is decided. It implements smoothing.Experiment.
 type probe struct {
-	stream int // number of the noise, by which tests of one seed differ
+	stream int // number of the noise stream, by which tests with one seed differ
 	input  smoothing.Input
 	first  int64 // samples before the first decision
 	most   int64
@@ -45,7 +45,7 @@ func (p *probe) Emit() error { return nil }
 type scoreProbe struct {
 	*probe
 	classes int
-	take    func(scores []float32) // the probabilities [m] of a sample
+	take    func(scores []float32) // receives the probabilities [m] of a sample
 	scores  func(outputs []float32) []float32
 }
 
@@ -72,7 +72,7 @@ func (a *auditor) sample(ctx context.Context, seed uint64, e smoothing.Experimen
 	})
 }
 
-// probabilities returns the scores of outputs as the run certifies them.
+// probabilities converts outputs to the scores that the run certifies.
 func (a *auditor) probabilities(outputs []float32) []float32 {
 	classes, probs := a.Model().Classes(), make([]float32, len(outputs))
 	if a.Model().Outputs() == graph.Logits {
@@ -84,12 +84,12 @@ func (a *auditor) probabilities(outputs []float32) []float32 {
 	return probs
 }
 
-// level returns the part of a test's level that is left for the ideal noise after so many samples.
+// level returns a test's level minus the part that finite random words use for this number of samples.
 func (a *auditor) level(level float64, samples int64) float64 {
 	return smoothing.Deflate(level, a.run.Noise.Eta, samples*int64(a.Model().InputLen()))
 }
 
-// hopeless is the level at which the opposite of a test's claim ends the test. It costs power only.
+// hopeless is the level at which a test gives up because its opposite seems true. Giving up only costs power.
 const hopeless = 1e-6
 
 // place returns the input of a test.
@@ -116,7 +116,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// count returns the votes for a class, −1 for samples without an answer.
+// count returns the votes for a class. The class −1 stands for the samples without an answer.
 func count(v smoothing.Votes, class int) int64 {
 	if class < 0 {
 		return v.None
@@ -130,8 +130,8 @@ func (a *auditor) byScores() bool {
 	return scores
 }
 
-// flip tests whether the rival is more probable than the class (for runs by scores: has the larger mean score) at an
-// input, with at most so many samples.
+// flip tests whether the rival is more probable than the class at an input. If scores certify the run, it tests
+// whether the rival has the larger mean score. The argument most is the maximum number of samples.
 func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input, most int64) (TestResult, error) {
 	level := a.level(t.Level, most)
 	p := &probe{stream: stream, input: input, first: 64, most: most}
@@ -166,8 +166,8 @@ func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest
 	return r, nil
 }
 
-// flipAgain repeats a rejected flip for an escalation, with a fixed number of samples, for votes. A fixed number has more
-// power than a test that may stop at any time.
+// flipAgain repeats a rejected flip test for an escalation, by votes. It takes a fixed number of samples, because
+// this has more power than a test that may stop at any time.
 func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Verify
 	p := &probe{stream: stream, input: input, first: n, most: n}

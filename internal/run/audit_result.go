@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// accusation is the p-value from which on contradictions are more than chance: a right run is accused with at most
-	// this probability.
+	// accusation is the largest p-value at which contradictions count as more than chance. It is also the maximum
+	// probability that the audit accuses a run whose certificates are right.
 	accusation = .001
 	// chanceLevel is the level of the reported threshold.
 	chanceLevel = .05
@@ -30,44 +30,47 @@ type Audited struct {
 	Path string `json:"run_path"`
 	AuditHeader
 	Sound          bool          `json:"sound"` // all audited certificates are by sound methods
-	Done           int           `json:"done"`  // examples that are audited
+	Done           int           `json:"done"`  // number of audited examples
 	Certified      int           `json:"certified"`
 	Contradictions AuditCount    `json:"contradictions"`
 	Gap            AuditGap      `json:"gap"`
 	Curve          []audit.Point `json:"curve,omitempty"` // absent without labels
 	// Calibration has an entry for each radius of the run's bounds on the confidence.
 	Calibration []AuditedCalibration `json:"calibration,omitempty"`
-	Delta       float64              `json:"delta"` // of the curve
+	Delta       float64              `json:"delta"` // error probability of the curve
 	Results     []AuditedExample     `json:"results"`
 
 	broken []float64
 }
 
-// Broken returns the distance of the nearest verified break of each labelled example. The distance is 0 if the answer is
-// wrong without a perturbation, and +∞ if no break was found. All of them hold at once with a probability of at least 1 − Gamma.
+// Broken returns the distance of the nearest verified break of each labelled example. The distance is 0 if the answer
+// is wrong without a perturbation, and +∞ if no break was found. All distances hold at once with a probability of at
+// least 1 − Gamma.
 func (r *Audited) Broken() []float64 { return r.broken }
 
 // AuditCount compares the number of contradicted certificates with chance.
 type AuditCount struct {
 	Count    int   `json:"count"`
-	Examples []int `json:"examples"` // their indices
-	// Rate bounds the probability of a contradiction of a right certificate, PValue is P(Bin(done, Rate) ≥ Count), and
-	// Threshold the smallest count with a p-value of at most 5 %.
+	Examples []int `json:"examples"` // indices of these examples
+	// Rate bounds the probability that a right certificate is contradicted. PValue is P(Bin(done, Rate) ≥ Count).
+	// Threshold is the smallest count with a p-value of at most 5 %.
 	Rate      float64 `json:"rate"`
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
-	// Again counts the contradictions of fresh certificates at a far smaller α, and AgainPValue is its p-value.
+	// Again counts the contradictions of fresh certificates at a far smaller α. AgainPValue is the p-value of this
+	// count.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
 	// MoreThanChance means that twice the smaller p-value is at most 0.001.
 	MoreThanChance bool `json:"more_than_chance"`
 }
 
-// AuditGap compares certified radii with verified distances, of the examples whose certified class was attacked.
+// AuditGap compares certified radii with verified distances. It covers the examples whose certified class was
+// attacked.
 type AuditGap struct {
 	Attacked int `json:"attacked"`
-	Verified int `json:"verified"` // with a verified change of the answer
-	// The medians count an example without a verified change as infinite; null if the median is.
+	Verified int `json:"verified"` // examples with a verified change of the answer
+	// The medians count an example without a verified change as infinite. An infinite median is null.
 	MedianRadius   *float64 `json:"median_radius"`
 	MedianDistance *float64 `json:"median_distance"`
 	MedianRatio    *float64 `json:"median_ratio"` // distance/radius
@@ -78,15 +81,15 @@ type AuditedExample struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`
 	Prediction int     `json:"prediction"` // the certified class, −1 for none
-	Radius     float64 `json:"radius"`     // certified
+	Radius     float64 `json:"radius"`     // certified radius
 	// Wrong means that the answer at the example itself is verified not to be the label.
 	Wrong bool `json:"wrong,omitempty"`
-	// Candidates is the number of frozen candidates. Distance is the smallest verified distance at which the answer is
-	// not the attacked class but Rival; absent if none is verified.
+	// Candidates is the number of frozen candidates. Distance is the smallest verified distance at which the answer
+	// is Rival instead of the attacked class. Distance and Rival are absent if no change is verified.
 	Candidates int      `json:"candidates"`
 	Distance   *float64 `json:"distance,omitempty"`
 	Rival      *int     `json:"rival,omitempty"`
-	// Contradicted names the kinds of the tests that contradict the certificate.
+	// Contradicted lists the kinds of the tests that contradict the certificate.
 	Contradicted []TestKind  `json:"contradicted,omitempty"`
 	Escalation   *Escalation `json:"escalation,omitempty"`
 }
@@ -136,7 +139,7 @@ func ReadAudit(dir string, e *runfolder.Evidence) (*Audited, error) {
 	return r, r.add(certs, of, e.Run)
 }
 
-// add takes the lines of the examples.
+// add adds the results of examples from their certificates and lines.
 func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runfolder.Run) error {
 	byIndex := map[int]certify.Certificate{}
 	for _, c := range certs {
@@ -168,7 +171,7 @@ func (r *Audited) add(certs []certify.Certificate, of map[int]*rounds, run *runf
 	return r.compareCalibration(confidences)
 }
 
-// complete reports whether all rounds of the example are verified, and its contradictions escalated.
+// complete reports whether all rounds of the example are verified and its contradictions are escalated.
 func (r *rounds) complete(c certify.Certificate, most int) bool {
 	for round := 0; round <= most; round++ {
 		if !r.settled(c, round) && !r.done(round) {
@@ -200,8 +203,8 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 	return e
 }
 
-// listed returns the verified distances at the familywise level, by audit.Chains on the candidates of the first round.
-// They are at most the distances that each example verified at its own level.
+// listed returns distances that are verified at a familywise level, by audit.Chains on the candidates of the first
+// round. The distance of an example is never larger than the distance verified at the example's own level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
 	tests := make([][]AuditTest, len(done))
@@ -306,7 +309,7 @@ func (r *Audited) drawCurve(listed []float64) {
 	}
 }
 
-// outcome returns what certificate and attack say of the label.
+// outcome combines what the certificate and the attack say about the label.
 func (e AuditedExample) outcome(listed float64) audit.Outcome {
 	o := audit.Outcome{Certified: -1, Broken: math.Inf(1), Listed: listed}
 	attacksLabel := e.Prediction == e.Label || e.Prediction == certify.Abstained

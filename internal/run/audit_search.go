@@ -28,7 +28,7 @@ func (a *auditor) search(ctx context.Context, round int) (candidateSearch, error
 	a.closers = append(a.closers, closer)
 	h := a.header
 	s.Steps, s.Restarts, s.Samples, s.Screen = h.Steps, h.Restarts, h.Samples, int(h.Screen)
-	s.Seed = h.Seed + uint64(round-1) // NewStream and the PRNG make unrelated noise of neighbouring seeds
+	s.Seed = h.Seed + uint64(round-1) // NewStream and the PRNG make unrelated noise from neighbouring seeds
 	a.searches[round] = s
 	return s, nil
 }

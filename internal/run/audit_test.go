@@ -144,8 +144,8 @@ func mustAudit(t *testing.T, p AuditPlan) *Audited {
 	return r
 }
 
-// A right run is not accused. The verified distances lie between the exact radius, which no certificate exceeds, and
-// the candidates' multiples of it.
+// A right run must not be accused. Every candidate lies at a multiple of the example's exact radius, which no
+// certificate exceeds. The verified distances must lie between the exact radius and the largest of these multiples.
 func TestAuditOfRightRun(t *testing.T) {
 	p := linearRun(t, 40)
 	r := mustAudit(t, auditPlan(p))
@@ -224,8 +224,9 @@ func enlarge(t *testing.T, dir string, factor float64) {
 	}
 }
 
-// False radii with right checksums are found: by their number, though certifying again by the right method contradicts
-// nothing; and by certifying again with the method that is broken.
+// An audit must find false radii with right checksums in two ways. First, the number of contradictions is more than
+// chance, even if certifying again by a right method contradicts nothing. Second, certifying again with the broken
+// method contradicts again.
 func TestAuditFindsFalseRadii(t *testing.T) {
 	p := linearRun(t, 40)
 	enlarge(t, p.Out, 2)
@@ -233,7 +234,7 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 	if c := r.Contradictions; !c.MoreThanChance || c.Count < 10 || c.Again != 0 || c.PValue > 1e-6 {
 		t.Errorf("false radii pass: %+v", c)
 	}
-	// At a large gamma their number is no more than chance, but the broken method errs again.
+	// At a large gamma the number of contradictions is no more than chance, but the broken method errs again.
 	again := auditPlan(p, func(a *AuditPlan) {
 		a.Out = filepath.Join(t.TempDir(), "audit")
 		a.Examples, a.Gamma = 4, .49
@@ -344,7 +345,7 @@ func TestAuditByScores(t *testing.T) {
 	}
 }
 
-// Bounds on the confidence are tested: right ones pass, false ones are found.
+// The audit must accept right bounds on the confidence and find false ones.
 func TestAuditOfConfidence(t *testing.T) {
 	p := linearRun(t, 30, func(p *Plan) { p.ConfidenceRadii = []float64{.05, .1} })
 	small := func(a *AuditPlan) { a.Out, a.Examples = filepath.Join(t.TempDir(), "audit"), 8 }
@@ -381,8 +382,8 @@ func TestAuditOfConfidence(t *testing.T) {
 	}
 }
 
-// checkCalibration computes certified and found Brier scores again, and compares the calibration errors with them: an
-// ECE is at least the difference of mean confidence and accuracy.
+// checkCalibration recomputes the certified Brier score and the Brier score under attack. It also checks that an ECE
+// is at least the difference between mean confidence and accuracy.
 func checkCalibration(t *testing.T, r *Audited, lines []AuditLine) {
 	t.Helper()
 	if len(r.Calibration) != 2 {

@@ -38,7 +38,7 @@ type Outcome struct {
 	// TangentSamples is the number of samples, among the n samples, that determined the tangent of the bounds on the
 	// confidence in place of selection samples.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
-	// SignedBy is the id of the key that signed the run, "" without one.
+	// SignedBy is the id of the key that signed the run. It is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
 }
 

@@ -161,7 +161,7 @@ func TestCertifyByVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	outcome := mustCertify(t, p)
 	r := readResults(t, p.Out)
-	if r.run.Parameters.Outputs != graph.Logits { // as detected
+	if r.run.Parameters.Outputs != graph.Logits { // detected from the model
 		t.Errorf("the outputs are described as %v", r.run.Parameters.Outputs)
 	}
 	if len(r.votes) != 3 || len(r.certs) != 3 || r.run.Data.Examples != 3 || r.run.Data.Selected != 3 || r.run.Model.Classes != 4 {
@@ -256,7 +256,8 @@ func TestCertifyCountsNone(t *testing.T) {
 	}
 }
 
-// A run by scores saves the scores. Certification of the saved scores gives the same certificates and the same bounds.
+// TestCertifyByScores saves the scores of a run and certifies them again. The certificates and the bounds must stay
+// the same.
 func TestCertifyByScores(t *testing.T) {
 	t.Run("class by votes", func(t *testing.T) { testSavedScores(t, runfolder.Method{}, certify.ExactMargin) })
 	t.Run("class by another method for votes", func(t *testing.T) {
@@ -341,7 +342,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	}
 }
 
-// For data off the lattice, rounding reduces every radius: by votes, by scores and by saved scores.
+// If data are off the lattice, rounding must reduce every radius, whether votes, scores or saved scores certify it.
 func TestQuantisedRuns(t *testing.T) {
 	image := make([]float64, imageSize)
 	for d := range image {
@@ -633,8 +634,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A resumed run keeps its seed and examples and, with scores, its batches and place of noise. If run.json is
-// unreadable, the resumed run draws no seed.
+// A resumed run keeps its seed and examples. With scores it also keeps its batches and the place of its noise. If
+// run.json is unreadable, the resumed run draws no seed.
 func TestKeepResumed(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice

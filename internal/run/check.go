@@ -18,7 +18,7 @@ type Check struct {
 	Values      string          `json:"values"`
 	Low         float64         `json:"low"`
 	High        float64         `json:"high"`
-	Examples    int             `json:"examples"` // of the run
+	Examples    int             `json:"examples"` // number of examples of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
 	// Seconds is the longest time that sampling would take at the speed of the short test.

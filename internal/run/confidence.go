@@ -19,7 +19,7 @@ type Confidence struct {
 	Alpha    float64                   `json:"alpha"`         // for the class and the interval together
 	Law      law.Name                  `json:"law,omitempty"` // of the noise
 	Sigma    float64                   `json:"sigma"`
-	Norm     law.Norm                  `json:"norm"` // of the radii
+	Norm     law.Norm                  `json:"norm"` // norm of the radii
 	N        int64                     `json:"n"`
 	Radii    []RadiusConfidence        `json:"radii"`
 	Bounds   []certify.ConfidenceBound `json:"bounds"`
@@ -37,7 +37,7 @@ type Confidence struct {
 type RadiusConfidence struct {
 	Radius    float64 `json:"radius"`
 	Certified int     `json:"certified"` // examples with a certified class; the means are over these examples
-	LeftOut   int     `json:"left_out"`  // class not certified at the radius
+	LeftOut   int     `json:"left_out"`  // examples whose class is not certified at the radius
 	Lower     float64 `json:"mean_lower"`
 	Upper     float64 `json:"mean_upper"`
 	Width     float64 `json:"mean_width"`

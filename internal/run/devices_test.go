@@ -21,7 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is a slow model on a device that fails from a given call on; 0 means never.
+// unsteady is a slow model on a device that fails from the call with number from on. If from is 0, the device never
+// fails.
 type unsteady struct {
 	smoothing.NoiseMaker
 	from  int64
@@ -53,8 +54,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn runs Certify on several simulated devices, which share the CPU. Each number adds a device that fails from
-// the call with this number on.
+// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device,
+// which fails from the call with this number on.
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -142,8 +143,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// checkDevices carries out a plan on devices that fail from given calls on, and compares the results with a run on one
-// device. It resumes an interrupted run by votes with noise from another place.
+// checkDevices carries out a plan on devices that fail from given calls on, and compares the results with a run on
+// one device. If a run by votes is interrupted, checkDevices resumes it with noise that is made in another place.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -151,7 +152,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	err := certifyOn(t.Context(), p, s.console(), 0, failFrom...)
 	failing := len(slices.DeleteFunc(slices.Clone(failFrom), func(from int64) bool { return from == 0 }))
 	if err == nil && failing == len(failFrom) || err != nil && (failing < 2 || !errors.Is(err, errDevice)) {
-		t.Errorf("%s: %v", what, err) // if two fail, one example may fail on both
+		t.Errorf("%s: %v", what, err) // if two devices fail, one example may fail on both
 	}
 	for _, warning := range s.warnings {
 		if strings.Contains(warning, "on the host") ||

@@ -30,14 +30,14 @@ type Forecast struct {
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
-	// If there is a deadline, these are the least number of parallel shards that meet the deadline, and the time of the
-	// longest shard.
+	// If there is a deadline, Shards is the least number of parallel shards that meets it. ShardSeconds is the time
+	// of the longest shard.
 	Deadline     float64 `json:"deadline_seconds,omitempty"`
 	Shards       int     `json:"shards,omitempty"`
 	ShardSeconds float64 `json:"shard_seconds,omitempty"`
 }
 
-// Sampling warms up for warmTime; then measureTime measures its speed.
+// A measurement warms up for warmTime. Then it measures the speed for measureTime.
 const (
 	warmTime    = 500 * time.Millisecond
 	measureTime = 3 * time.Second

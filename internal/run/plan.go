@@ -1,5 +1,5 @@
-// Package run carries out runs of certify: a Plan in, an Outcome out. It certifies examples from votes or scores. The
-// votes and scores are new samples or saved ones.
+// Package run carries out runs of certify: it takes a Plan and returns an Outcome. It certifies examples from votes
+// or scores. These come from new samples or from saved files.
 package run
 
 import (
@@ -21,14 +21,14 @@ type Plan struct {
 	runfolder.Certification
 
 	Out     string // run folder
-	Version string // of rscert, for run.json
-	Resume  bool   // continue Out with its seed, its examples and, with scores, its batches and place of noise
+	Version string // version of rscert, for run.json
+	Resume  bool   // continue Out with its seed and examples; with scores, also with its batches and the place of its noise
 
-	// Sign signs the finished run; nil: not. It is no part of the run.
+	// Sign signs the finished run. If it is nil, the run is not signed. Sign is not part of the run's record.
 	Sign *signature.SecretKey
 
-	// Radii of the summary; nil: automatic. PerClass adds the classes to the summary, and Norms further norms. None of
-	// these is part of the run.
+	// Radii are the radii of the summary; nil: automatic. PerClass adds the classes to the summary, and Norms adds the
+	// accuracy in further norms. None of these is part of the run's record.
 	Radii    []float64
 	PerClass bool
 	Norms    []law.Norm

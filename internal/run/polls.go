@@ -11,7 +11,7 @@ import (
 // votes for its largest probability.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
-	run       []certify.Votes        // for a run; otherwise nil
+	run       []certify.Votes        // votes of the run; nil for a file from elsewhere
 	turn      int
 }
 

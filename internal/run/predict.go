@@ -20,8 +20,8 @@ import (
 
 // PredictPlan says which smoothed classifier answers, and how.
 type PredictPlan struct {
-	// Spec is the experiment. With Run, Predict takes everything but the paths, the reading of labels, the seed, the
-	// examples and the speed from the run.
+	// Spec is the experiment. If Run is set, Predict takes the experiment from the run. Only the paths, the reading
+	// of labels, the seed, the examples and the speed still come from Spec.
 	Spec spec.Spec
 	Run  string // run folder; empty for none
 
@@ -29,7 +29,7 @@ type PredictPlan struct {
 	Alpha  float64 // allowed probability of a wrong answer, for each input
 	Budget int64   // maximum number of votes of the sequential rule
 	N      int64   // votes of the fixed rule
-	Round  bool    // move inputs off the run's lattice to it
+	Round  bool    // round inputs that are off the run's lattice to this lattice
 
 	Certify *runfolder.Certification // certify each answer's class; nil: not
 	Version string
@@ -40,7 +40,7 @@ type Predicted struct {
 	Model      string       `json:"model"`
 	Data       string       `json:"data"`
 	Run        string       `json:"run,omitempty"`    // the run folder
-	RunID      string       `json:"run_id,omitempty"` // identifies what it certified
+	RunID      string       `json:"run_id,omitempty"` // identifies what the run certified
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
 	Rule       predict.Rule `json:"rule"`
@@ -109,7 +109,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	if n := p.votes(); n < 1 || n >= smoothing.MaxSamples {
 		return nil, spec.BadInputf("%d votes: want 1 to %d", n, smoothing.MaxSamples-1)
 	}
-	p.Spec.KeepOutputs = true // in their order, from every device
+	p.Spec.KeepOutputs = true // Observe needs the outputs in order, from every device
 	if p.Run == "" {
 		if c := p.Certify; c != nil {
 			c.Class = certify.Predicted
@@ -146,7 +146,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	if d := recorded.Model.Denoiser; d != nil && s.Denoiser == "" {
 		s.Denoiser = d.File
 	}
-	options := given.DataOptions // labels are the data's own; pixels are read as the run read them
+	options := given.DataOptions // labels are read as the plan says, pixels as the run read them
 	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
 	s.DataOptions = options
 	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
@@ -155,7 +155,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	return &recorded, p.certifyAs(recorded)
 }
 
-// certifyAs fills in the run's certification where the plan asks for certificates.
+// certifyAs fills in the run's certification if the plan asks for certificates.
 func (p *PredictPlan) certifyAs(recorded runfolder.Run) error {
 	if p.Certify == nil {
 		return nil
@@ -204,7 +204,7 @@ func certifiesVotes(r runfolder.Run) bool {
 type answering struct {
 	plan       PredictPlan
 	experiment *experiment.Experiment
-	level      float64 // Alpha without the part that finite words use
+	level      float64 // Alpha minus the part that finite random words use
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
 }
@@ -217,7 +217,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		target := now.Target(c.Alpha) // its level allows for the words of all votes
+		target := now.Target(c.Alpha) // its level allows for the random words of all votes
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {
 			return spec.BadInput(err)

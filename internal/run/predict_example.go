@@ -11,7 +11,7 @@ import (
 type question struct {
 	*answering
 	example experiment.Example
-	leader  *predict.Leader // of the sequential rule
+	leader  *predict.Leader // state of the sequential rule
 	fixed   []int64         // the first votes of the fixed rule [classes + 1]
 	seen    int64           // votes of the estimation phase
 
@@ -102,7 +102,7 @@ func (q *question) certifyGoal(v smoothing.Votes) (int64, error) {
 	return q.plan.Certify.N, nil
 }
 
-// Finish decides.
+// Finish decides the answer.
 func (q *question) Finish(v smoothing.Votes) error {
 	m := len(v.Counts)
 	a := &q.answer
@@ -115,7 +115,7 @@ func (q *question) Finish(v smoothing.Votes) error {
 	} else {
 		a.Class, a.Samples, a.Votes, a.None = predict.Fixed(q.fixed, q.level), q.seen, q.fixed[:m], q.fixed[m]
 	}
-	if a.Class == m { // no answer is the most frequent outcome
+	if a.Class == m { // most samples voted for no class
 		a.Class = predict.Abstained
 	}
 	if q.plan.Round {

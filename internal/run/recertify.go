@@ -24,13 +24,13 @@ type Recertification struct {
 	Evidence *runfolder.Evidence
 	Target   certify.Target
 	Methods  []runfolder.Method // none: the method of the run, or otherwise the default
-	Combine  certify.Combine    // for methods for scores
+	Combine  certify.Combine    // used by methods for scores
 	// N0 and Temperature have the same meaning as in SavedScores.
 	N0          int64
 	Temperature float64
 }
 
-// settle chooses the method if no method is given. This is the method of the run, if the evidence supports it.
+// settle chooses the method if no method is given. It takes the method of the run if the evidence supports it.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return
@@ -115,7 +115,7 @@ func certifyVotes(ctx context.Context, p certify.VoteParams, votes []certify.Vot
 	return certs, g.Wait()
 }
 
-// SavedScores says how to certify saved scores.
+// SavedScores holds the settings for certifying saved scores.
 type SavedScores struct {
 	Evidence *runfolder.Evidence
 	Params   certify.ScoreParams

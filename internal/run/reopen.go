@@ -30,7 +30,7 @@ func specOf(run runfolder.Run) (spec.Spec, error) {
 	}, nil
 }
 
-// latticeOf returns the lattice of a run's noise, for other data. It is nil for noise in floats.
+// latticeOf returns the lattice of a run's noise, to use it for other data. It returns nil for noise in floats.
 func latticeOf(run runfolder.Run) *spec.RunLattice {
 	n := run.Noise
 	if n.Distribution == "" {
@@ -40,8 +40,8 @@ func latticeOf(run runfolder.Run) *spec.RunLattice {
 }
 
 // sameClassifier returns an error if now smooths another classifier than the recorded run: another model, denoiser,
-// adaptation, law, σ, normalisation, precision, noise table or provider. The version of ONNX Runtime may differ;
-// different names such a difference.
+// adaptation, law, σ, normalisation, precision, noise table or provider. The version of ONNX Runtime may differ. The
+// result different lists such a difference.
 func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	then.Parameters.Certification = now.Parameters.Certification
 	for _, d := range then.Differences(now) {
@@ -57,7 +57,7 @@ func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	if a, b := then.Runtime.Kinds(), now.Runtime.Kinds(); !slices.Equal(a, b) {
 		different = append(different, fmt.Sprintf("the GPU was %s, now %s", strings.Join(a, ", "), strings.Join(b, ", ")))
 	}
-	if then.Noise != now.Noise { // Differences does not look at the noise of other data
+	if then.Noise != now.Noise { // Differences does not compare the noise if the data differ
 		return nil, spec.BadInputf("this is not the noise of the run: table %.12s… in steps of %s, and %.12s… in steps of %s here",
 			then.Noise.Table, then.Noise.Step, now.Noise.Table, now.Noise.Step)
 	}

@@ -21,15 +21,15 @@ type Replayed struct {
 	Run      string `json:"run"`
 	RunID    string `json:"run_id"`
 	Logged   int    `json:"logged"`   // answers in the log
-	Absent   int    `json:"absent"`   // their inputs are not in the data
-	Repeated int    `json:"repeated"` // came out the same, bit by bit
-	// Different are the answers that came out differently.
+	Absent   int    `json:"absent"`   // answers whose inputs are not in the data
+	Repeated int    `json:"repeated"` // answers that came out the same, bit by bit
+	// Different lists the answers that came out differently.
 	Different []ReplayDifference `json:"different,omitempty"`
 }
 
 // ReplayDifference is an answer that came out differently.
 type ReplayDifference struct {
-	Line   int64          `json:"line"` // of the log
+	Line   int64          `json:"line"` // line of the log
 	Logged predict.Answer `json:"logged"`
 	Now    predict.Answer `json:"now"`
 }
@@ -40,8 +40,8 @@ func ModelOf(folder string) (string, error) {
 	return recorded.Model.File, spec.BadInput(err)
 }
 
-// Replay repeats the answers of a server's audit log whose inputs are in the data. The log, not the plan, says how the
-// answers were made. Errors in the user's input are InputErrors.
+// Replay repeats the answers of a server's audit log. It skips answers whose inputs are not in the data. The log, not
+// the plan, says how the answers were made. Errors in the user's input are InputErrors.
 func Replay(ctx context.Context, p PredictPlan, log string, console experiment.Console) (*Replayed, error) {
 	recorded, err := runfolder.Read(p.Run)
 	if err != nil {

@@ -35,11 +35,11 @@ type running struct {
 	started time.Time
 	drawn   atomic.Int64
 
-	certs    certify.Tally    // of the examples in the folder
-	accuracy certify.Accuracy // of the model and of the smoothed classifier
-	samples  int64            // of all certs, in both phases
-	none     int64            // samples that voted for no class
-	compared int64            // samples rerun among other inputs
+	certs    certify.Tally    // tally of the examples in the folder
+	accuracy certify.Accuracy // accuracy of the model and of the smoothed classifier
+	samples  int64            // number of samples of all certs, in both phases
+	none     int64            // number of samples that voted for no class
+	compared int64            // number of samples rerun among other inputs
 
 	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
@@ -104,8 +104,8 @@ func compareDone(done, cert certify.Certificate, evidence, file string) error {
 		evidence, done.Radius, runfolder.CertificatesFile, cert.Radius, file)
 }
 
-// checkScores compares what the saved scores of an example certify with its rows of bounds.csv, and with its certificate
-// if scores certify the class.
+// checkScores certifies an example from its saved scores. It compares the bounds with the example's rows of
+// bounds.csv. If scores certify the class, it also compares the certificate with the example's certificate.
 func (r *running) checkScores(done runfolder.Done) error {
 	if r.Scores == nil || done.Scores == nil {
 		return nil
@@ -166,7 +166,7 @@ func (r *running) take(rec runfolder.Record) {
 	}
 }
 
-// sampler draws the samples of the run's examples.
+// sampler returns the sampler of the run's examples.
 func (r *running) sampler() smoothing.Sampler {
 	s := r.experiment.Sampler()
 	s.N0, s.Lost = r.plan.N0, r.lost
@@ -299,7 +299,7 @@ func (e *exampleByVotes) Emit() error {
 type exampleByScores struct {
 	*exampleByVotes
 	scores   *certify.ScoreAccumulator
-	seen     [2]int64 // samples, by phase
+	seen     [2]int64 // number of samples seen, by phase
 	probs    []float32
 	selected []int64 // votes of the selection samples seen [m]
 	chosen   bool    // the votes have chosen the class

@@ -13,13 +13,14 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// gradientCopies is the number of noisy copies in one gradient. Like gradientExamples, it does not follow the batch.
+// gradientCopies is the number of noisy copies in one gradient. Like gradientExamples, it does not depend on the
+// batch size.
 const gradientCopies = 32
 
-// openSmoothedSearch prepares a search for perturbations of the smoothed classifier of an experiment, with the default
-// steps, restarts and samples. The caller must set a Seed that is not the experiment's, and call the returned function
-// at the end. The experiment must have noise. SmoothAdv needs its Spec.KeepOutputs and
-// Spec.KeepSource.
+// openSmoothedSearch prepares a search for perturbations of the smoothed classifier of an experiment, with the
+// default steps, restarts and samples. The caller must set a Seed that differs from the experiment's seed, and call
+// the returned function at the end. The experiment must have noise. SmoothAdv needs Spec.KeepOutputs and
+// Spec.KeepSource of the experiment.
 func openSmoothedSearch(ctx context.Context, e *experiment.Experiment, method attack.SmoothedMethod, t attack.Threat, console experiment.Console) (*attack.SmoothedSearch, func() error, error) {
 	s := &attack.SmoothedSearch{
 		Threat: t, Scale: e.Spec.Sigma, Classifier: e.Model(), Input: e.Noisy, Workers: e.Threads(),
@@ -51,14 +52,15 @@ func openSmoothedSearch(ctx context.Context, e *experiment.Experiment, method at
 	return s, g.Close, nil
 }
 
-// noisyGradients are the gradients of −ln of the mean softmax of noisy copies, in the data's values.
+// noisyGradients computes gradients with respect to the data's values. The loss is −ln of the mean softmax of noisy
+// copies.
 type noisyGradients struct {
 	*onnx.Gradient
 	e      *experiment.Experiment
 	copies int
 }
 
-// Copies is the number of noisy copies of a Run.
+// Copies is the number of noisy copies in a call of Run.
 func (n *noisyGradients) Copies() int { return n.copies }
 
 // Run computes the copies' scores, and the loss with its gradient.

@@ -38,7 +38,7 @@ func openDigits(t *testing.T, method attack.SmoothedMethod, sigma float64, mean,
 	return s, examples
 }
 
-// noiseOf returns what noise adds to the model's inputs, for as many copies as a gradient takes.
+// noiseOf returns the noise that is added to the model's inputs, for as many copies as a gradient takes.
 func noiseOf(t *testing.T, s *attack.SmoothedSearch, x attack.Example, seed uint64) []float32 {
 	t.Helper()
 	input, err := s.Input(x.Values)
@@ -58,8 +58,8 @@ func noiseOf(t *testing.T, s *attack.SmoothedSearch, x attack.Example, seed uint
 	return noise
 }
 
-// TestNoisyGradients: the gradient of the bundled model under noise agrees with differences of its loss, in the data's
-// values, behind a mean and a std.
+// TestNoisyGradients checks that the gradient of the bundled model under noise agrees with finite differences of its
+// loss. Both are with respect to the data's values, before mean and std normalise them.
 func TestNoisyGradients(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, 1, []float64{.1}, []float64{1.5})
 	for _, x := range examples {
@@ -93,8 +93,8 @@ func TestNoisyGradients(t *testing.T) {
 	}
 }
 
-// TestMoveKeeps: at radius .0625 a move along the gradient of a digit, σ = .5, keeps 95 % of the inner product of the
-// real perturbation of this radius that stays in the box.
+// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. On average, the inner product
+// with the gradient must be at least 95 % of its value for a move in real numbers that stays in the box.
 func TestMoveKeeps(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, .5, nil, nil)
 	const radius = .0625
@@ -128,8 +128,9 @@ func TestMoveKeeps(t *testing.T) {
 	}
 }
 
-// TestScoreGradientsAgree: many scores give nearly the direction of the margin's gradient in the data's values. Here the
-// model's loss is the cross-entropy, whose gradient is close to that direction.
+// TestScoreGradientsAgree compares two gradients in the data's values. An estimate from many scores must point nearly
+// in the direction of the margin's gradient. Here the model's loss is the cross-entropy, whose gradient is close to
+// that direction.
 func TestScoreGradientsAgree(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, 1, []float64{.1}, []float64{1.5})
 	scores, _ := openDigits(t, attack.Stein, 1, []float64{.1}, []float64{1.5})
@@ -152,7 +153,7 @@ func TestScoreGradientsAgree(t *testing.T) {
 	for i := range a {
 		cosine += a[i] * b[i]
 	}
-	if cosine /= norm2(a) * norm2(b); !(cosine > .4) { // 784 values from 1,920 scores; a random direction has ± .04
+	if cosine /= norm2(a) * norm2(b); !(cosine > .4) { // 784 values from 1,920 scores; a random direction has about ±.04
 		t.Errorf("cosine %.3f", cosine)
 	}
 }
@@ -165,8 +166,8 @@ func norm2(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// TestAnswer takes the smallest unanimous votes from the formula: 2^{1−k} ≤ α·(m+1)/m for m classes. Samples without an
-// answer count as an outcome.
+// TestAnswer checks the smallest number k of unanimous votes that gives an answer. For m classes it follows from
+// 2^{1−k} ≤ α·(m+1)/m. Samples without an answer count as an outcome.
 func TestAnswer(t *testing.T) {
 	for _, c := range []struct {
 		votes []int
@@ -190,7 +191,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswerWrong simulates the rule where two of three classes are nearly equal: it must hardly ever be wrong.
+// TestAnswerWrong simulates the rule where two of three classes are nearly equal. The rule must hardly ever be wrong.
 func TestAnswerWrong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	wrong, answered := 0, 0

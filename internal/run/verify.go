@@ -29,7 +29,7 @@ type Verdict struct {
 	// These values come from run.json. They are empty if run.json has changed since rscert wrote it.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
-	Bound      bool               `json:"bound"` // the checksum of every line names the run, as since format 3
+	Bound      bool               `json:"bound"` // the checksum of every line identifies the run (from format 3 on)
 	Method     string             `json:"method,omitempty"`
 	Sound      bool               `json:"sound"`
 	Arithmetic certify.Arithmetic `json:"arithmetic,omitempty"`
@@ -42,14 +42,14 @@ type Verdict struct {
 	Compared int64        `json:"compared"`
 	Checks   []Finding    `json:"checks"`
 	Again    *SampleAgain `json:"sampled_again,omitempty"`
-	// Signature is what the folder holds of a signature; nil if none can be read.
+	// Signature describes the folder's signature. It is nil if no signature can be read.
 	Signature *Signature `json:"signature,omitempty"`
 }
 
 // FindingState is the outcome of a check.
 type FindingState string
 
-// The outcomes of a check.
+// These are the outcomes of a check.
 const (
 	Passed  FindingState = "passed"
 	Failed  FindingState = "failed"
@@ -65,7 +65,7 @@ type Finding struct {
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// The names of the checks, in their order.
+// These are the names of the checks, in their order.
 const (
 	checkLines        = "lines"
 	checkExamples     = "examples"
@@ -77,7 +77,8 @@ const (
 	checkAgain        = "sampled again"
 )
 
-// VerifyChecks returns the names of all checks, including those that need the model only if model is true.
+// VerifyChecks returns the names of all checks. It includes the checks that need the model only if the argument model
+// is true.
 func VerifyChecks(model bool) []string {
 	all := []string{checkLines, checkExamples, checkParameters, checkCertificates, checkBounds, checkBatches, checkSignature}
 	if model {
@@ -286,7 +287,7 @@ func (v *verifier) judgeByVotes(ctx context.Context, c runfolder.Certifiers) err
 	return nil
 }
 
-// judgeAgreement adds the check that certificates agree with those recomputed from evidence.
+// judgeAgreement adds the check that certificates agree with the certificates recomputed from the evidence.
 func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool) {
 	var reasons []string
 	below := 0
@@ -305,7 +306,8 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// judgeConditions checks the conditions of certificates by scores that cannot be recomputed.
+// judgeConditions handles certificates from scores that are not saved. Such certificates cannot be recomputed, so it
+// checks only their conditions.
 func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {

@@ -107,8 +107,8 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.
 	return nil
 }
 
-// otherConditions lists the conditions in which this machine differs from the record. A different model or different
-// data are an error.
+// otherConditions lists the conditions in which this machine differs from the record. It returns an error if the
+// model or the data differ.
 func otherConditions(then, now runfolder.Run) ([]string, error) {
 	conditions := []string{}
 	for _, d := range then.Differences(now) {

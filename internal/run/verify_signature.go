@@ -9,16 +9,17 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Signature is what verify --json says of a run's signature.
+// Signature is what verify --json says about a run's signature.
 type Signature struct {
-	// Key is the id of the key that the signature names; unverified unless Verified.
+	// Key is the id of the key that the signature names. It proves nothing unless Verified is true.
 	Key string `json:"key"`
-	// Comment is the signed comment, of a verified signature only.
+	// Comment is the signed comment. It is set only if Verified is true.
 	Comment  string `json:"comment,omitempty"`
 	Verified bool   `json:"verified"`
 }
 
-// judgeSignature checks the signature of the run in dir with a key, or without one says whose it is.
+// judgeSignature checks the signature of the run in dir with a key. If key is nil, it only reports which key the
+// signature names.
 func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signature.PublicKey) error {
 	var state runfolder.SignatureState
 	var err error
@@ -44,8 +45,8 @@ func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signatur
 	return nil
 }
 
-// judgeUnreadable judges a folder that holds no run that can be read, by its signature: with a key, a signed folder is
-// invalid, not merely no run. Otherwise it returns unreadable.
+// judgeUnreadable judges a folder by its signature if its run cannot be read. If the user gives a key and the
+// signature does not verify, the folder is invalid. Otherwise judgeUnreadable returns the error unreadable.
 func judgeUnreadable(ctx context.Context, path string, key *signature.PublicKey, spell param.Spelling, unreadable error) (Verdict, error) {
 	unreadable = spec.BadInput(unreadable)
 	dir, err := runfolder.FolderOf(path)

@@ -30,10 +30,10 @@ const (
 type Attacked struct {
 	Index         int             `json:"index"`
 	Label         int             `json:"label"`
-	Predicted     int             `json:"predicted"` // class of the example itself, −1 for none
+	Predicted     int             `json:"predicted"` // class of the unperturbed example; −1: none
 	ZeroGradients int             `json:"zero_gradients,omitempty"`
-	Confidence    *float64        `json:"confidence,omitempty"` // of the example itself
-	Attack        string          `json:"attack,omitempty"`     // the attack of a sequence that broke the example
+	Confidence    *float64        `json:"confidence,omitempty"` // confidence of the unperturbed example
+	Attack        string          `json:"attack,omitempty"`     // in a sequence: the attack that broke the example
 	Inputs        []AttackedInput `json:"inputs,omitempty"`
 }
 
@@ -43,7 +43,7 @@ type AttackedInput struct {
 	Class      int      `json:"class"`
 	Distance   float64  `json:"distance"` // norm of the perturbation, rounded up
 	Confidence *float64 `json:"confidence,omitempty"`
-	Sum        string   `json:"sha256"` // of the values in inputs.part
+	Sum        string   `json:"sha256"` // SHA-256 of the values in inputs.part
 }
 
 // attackedKeys are required in every line.
@@ -79,7 +79,7 @@ func ReadAttackPlan(dir string) ([]byte, error) {
 	return plan, nil
 }
 
-// attackSeed is the seed of the checksums of an attack's lines, which identity determines.
+// attackSeed derives the seed of the checksums of an attack's lines from the attack's identity.
 func attackSeed(identity []byte) checksum.Seed {
 	digest := sha256.Sum256(identity)
 	return checksum.NewSeed(digest[:])
@@ -109,9 +109,9 @@ func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	return f, f.closeAfter(err)
 }
 
-// ResumeAttack opens the folder of an attack for more examples of the given number of values. It keeps the examples
-// that are complete, and cuts off what a kill or a power cut left of others. Damage that no interruption explains is a
-// DamageError.
+// ResumeAttack opens the folder of an attack to add examples. The argument values is the number of values of an
+// input. ResumeAttack keeps complete examples and cuts off incomplete ones, which a kill or a power cut leaves. It
+// returns a DamageError for damage that no interruption explains.
 func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error) {
 	f, err := openAttack(dir, identity)
 	if err != nil {
@@ -188,7 +188,7 @@ func readAttacked(dir string, seed checksum.Seed) (c content[Attacked], err erro
 	format := fileFormat[Attacked]{
 		keys: attackedKeys, sealed: true, seed: seed, own: true, valid: func(Attacked) error { return nil },
 	}
-	if _, err := os.Lstat(path); missing(err) { // killed between plan.json and the first line
+	if _, err := os.Lstat(path); missing(err) { // the process was killed between plan.json and the first line
 		return c, nil
 	}
 	if err := checkOwn(path); err != nil {
@@ -270,7 +270,8 @@ func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	return f.lines.sync()
 }
 
-// EachInput reads the inputs of lines in order, of the given number of values each. The function visit may keep them.
+// EachInput calls visit with each input of the lines, in order. Each input has the given number of values. The
+// function visit may keep the slice.
 func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, input int, x []float32) error) error {
 	file, err := confined.OpenIn(f.root, AttackInputsFile, os.O_RDONLY)
 	if err != nil {
@@ -303,7 +304,7 @@ func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
 	return durable.StreamIn(f.root, name, 0o666, data)
 }
 
-// Finish writes attack.json and removes inputs.part, whose inputs other files then hold.
+// Finish writes attack.json and removes inputs.part. By then other files hold the inputs.
 func (f *AttackFolder) Finish(result []byte) error {
 	err := f.Write(AttackResultFile, func(w io.Writer) error {
 		_, err := w.Write(result)

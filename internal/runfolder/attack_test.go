@@ -54,7 +54,7 @@ func resumeAttack(t *testing.T, dir string) *AttackFolder {
 	return f
 }
 
-// TestAttackFolder checks that examples and inputs read back, in order, and that the plan does.
+// TestAttackFolder checks that examples, inputs and the plan are read back as they were written.
 func TestAttackFolder(t *testing.T) {
 	dir, lines := newAttack(t, 8)
 	if plan, err := ReadAttackPlan(dir); err != nil || string(plan) != "{\n  \"eps\": 0.1\n}\n" {
@@ -101,8 +101,8 @@ func TestAttackFolder(t *testing.T) {
 	}
 }
 
-// TestAttackCut cuts the two files at every length. The examples whose line and inputs are whole must stay, and the
-// attack must go on from them to the bytes of an undisturbed attack.
+// TestAttackCut cuts the two files at every length. The examples whose line and inputs are whole must stay. The
+// attack must continue after them and end with the bytes of an undisturbed attack.
 func TestAttackCut(t *testing.T) {
 	const n = 6
 	dir, _ := newAttack(t, n)

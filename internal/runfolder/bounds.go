@@ -14,13 +14,14 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// boundsHeader names the columns of bounds.csv. The column examples holds the number of sampled examples, and alpha the
-// failure probability of a row. To bound the number of wrong rows, a reader needs both columns. The column certified is
-// 0 where the class is not certified within the radius; lower and upper then bound the score of the label. An example
-// without a label then has no row. The column check holds the row's checksum.
+// boundsHeader names the columns of bounds.csv. The column examples holds the number of sampled examples, and alpha
+// the failure probability of a row. To bound the number of wrong rows, a reader needs both columns. The column
+// certified is 0 in a row whose class is not certified within the radius. The columns lower and upper of such a row
+// bound the score of the label, so an example without a label has no such row. The column check holds the row's
+// checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// These are the indices of columns. The last two columns are in boundsHeader only, the others in both headers.
+// These are the indices of columns. Files with certifiedHeader lack the last two of these columns.
 const (
 	labelField      = 1
 	predictionField = 2
@@ -120,7 +121,7 @@ func (r Run) readBounds(path string) (ownBounds, error) {
 type boundsReader struct {
 	*valueReader[ownRow]
 	header string
-	text   []byte // of the last row
+	text   []byte // text of the last row
 }
 
 // openBounds opens the bounds.csv in a run folder and reads the header.
@@ -173,7 +174,7 @@ func decodeBound(l line, header string, seed checksum.Seed) (row ownRow, err err
 	}
 	text, state := seed.VerifyCSV([]byte(header), l.text)
 	fields := strings.Split(string(text), ",")
-	switch whole := len(fields) == strings.Count(header, ","); { // all fields before the checksum
+	switch whole := len(fields) == strings.Count(header, ","); { // whole: the row has all fields before the checksum
 	case state == checksum.Absent && whole:
 		return row, errUnsealed
 	case state == checksum.Foreign:

@@ -87,7 +87,7 @@ func Owns(path string) bool {
 // IsFolder reports whether the path is a run folder itself, not one of its files.
 func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
 
-// choose returns the path to read for the run's file called name. If the user gave a file of this kind, it is that
+// choose returns the path of the run's file called name. If the user gave a single file of the run, it must be this
 // file.
 func (e *Evidence) choose(name string) (string, error) {
 	switch {
@@ -97,7 +97,7 @@ func (e *Evidence) choose(name string) (string, error) {
 		return "", hint.New(fmt.Sprintf("%s: this command reads another file of the run", e.Path), fmt.Sprintf("name the run's folder, or its %s", name))
 	}
 	path := filepath.Join(e.dir, name)
-	return path, checkOwn(path) // commands also accept the paths of a run's tables
+	return path, checkOwn(path) // a link could lead to a file that is not part of the run
 }
 
 // HoldsScores reports whether the path is a file of scores or belongs to a run that kept its scores.
@@ -363,8 +363,8 @@ type Bounds struct {
 	Norm law.Norm
 }
 
-// Bounds returns the bounds on the confidence under attack. A run must have all rows for each of its certificates, and
-// the certificates of the classes must all be sound.
+// Bounds returns the bounds on the confidence under attack. A run must have all rows for each of its certificates,
+// and all its certificates must be sound.
 func (e *Evidence) Bounds() (Bounds, error) {
 	path, err := e.choose(BoundsFile)
 	if err != nil || e.Run == nil {
@@ -495,7 +495,7 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	}
 	set(&t.Class, g.Class)
 	if g.Margin != nil && *g.Margin != t.Margin {
-		t.Margin, t.Lipschitz = *g.Margin, 0 // this constant belongs to the other margin
+		t.Margin, t.Lipschitz = *g.Margin, 0 // Lipschitz belongs to the other margin
 	}
 	set(&t.Lipschitz, g.Lipschitz)
 	switch {

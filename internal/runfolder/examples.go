@@ -29,9 +29,9 @@ type exampleReader struct {
 	votes  *valueReader[votesLine]
 	certs  *valueReader[certify.Certificate]
 	bounds *boundsReader // nil if the confidence is not bounded
-	rows   []byte        // of bounds.csv, of the last example
+	rows   []byte        // the last example's rows of bounds.csv
 	found  holding
-	apart  error // error of the first votes and certificate that are of different examples
+	apart  error // error for the first votes and certificate that belong to different examples
 }
 
 // readExamples reads the files of the run in dir, up to the damage that a kill or a power cut leaves. Other damage is
@@ -79,8 +79,8 @@ func (x *exampleReader) close() {
 	}
 }
 
-// read reads votes and certificates to the ends of their files. It only counts those that follow the first example that
-// is not whole.
+// read reads votes and certificates to the ends of their files. From the first example that is not whole, it only
+// counts lines.
 func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	for going := true; ; {
 		r, paired, err := x.next()
@@ -111,8 +111,8 @@ func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	return nil
 }
 
-// next reads the next votes and certificate, and reports whether both are there and belong to the same example. It
-// returns io.EOF behind the last line of both files.
+// next returns the next votes and certificate, and reports whether both are there and belong to the same example. It
+// returns io.EOF after the last line of both files.
 func (x *exampleReader) next() (r Record, paired bool, err error) {
 	v, voted, err := x.votes.next()
 	if err != nil {

@@ -55,8 +55,8 @@ type Folder struct {
 type Record struct {
 	Votes       certify.Votes
 	Certificate certify.Certificate
-	// Bounds are the bounds on the confidence under attack, one per radius. They are set if Parameters.ConfidenceRadii
-	// is. Reading leaves them empty.
+	// Bounds are the bounds on the confidence under attack, one per radius. They are set if
+	// Parameters.ConfidenceRadii is set. A record that was read from a folder has none.
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
@@ -72,8 +72,8 @@ type Done struct {
 	Scores Samples // its saved scores; nil if they are not kept
 }
 
-// Samples are the saved scores of an example. Each method passes the probabilities [k·m] of the samples of one phase to
-// the function take, a few rows k at a time, and reuses the slice.
+// Samples are the saved scores of an example. Each method passes the samples of one phase to the function take, a few
+// at a time. The slice probs holds k samples of m class probabilities each, and is reused.
 type Samples interface {
 	Selection(take func(probs []float32) error) error
 	Estimation(take func(probs []float32) error) error
@@ -129,9 +129,9 @@ func (f *Folder) create() error {
 	return f.open(sizes{})
 }
 
-// Resume opens the folder of an equal run and removes unfinished results. It returns a MismatchError if the runs
-// differ, and a DamageError for damage that no interruption explains. If the folder is missing or its start was
-// interrupted, Resume creates it.
+// Resume opens the folder of a run to continue it, and removes unfinished results. It returns a MismatchError if the
+// run in the folder differs from the argument run, and a DamageError for damage that no interruption explains. If the
+// folder is missing or its start was interrupted, Resume creates it.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {
@@ -143,7 +143,7 @@ func Resume(dir string, run Run) (*Folder, error) {
 	if err := run.validate(); err != nil {
 		return nil, err
 	}
-	if then.Schema == 2 { // format 2, whose lines do not name their run; the run continues in it
+	if then.Schema == 2 { // lines of format 2 do not name their run; the run continues in format 2
 		run.Schema = then.Schema
 	}
 	if err := then.compatible(dir, run); err != nil {
@@ -168,8 +168,8 @@ func Resume(dir string, run Run) (*Folder, error) {
 }
 
 // noteMove records in run.json that the run continues on another kind of GPU, or with a different library file of the
-// same version of ONNX Runtime. Votes near ties may then differ. Each certificate holds for the device and the library
-// that ran the example.
+// same version of ONNX Runtime. Votes may then differ for samples near a tie. Each certificate holds for the device
+// and the library that ran the example.
 func (f *Folder) noteMove(then Run) error {
 	before := then.Runtime.now()
 	f.otherLibrary = before.otherLibrary(f.run.Runtime)
@@ -384,7 +384,7 @@ func (f *Folder) Append(r Record) error {
 	if err := f.certs.append(cert); err != nil {
 		return err
 	}
-	if f.timer == nil { // even the last example before a long pause is synced
+	if f.timer == nil { // the timer syncs even the last example before a long pause
 		f.timer = time.AfterFunc(syncEvery, f.syncLater)
 	}
 	return nil
@@ -427,8 +427,8 @@ func (f *Folder) files() []*appendFile {
 	return files
 }
 
-// Finish completes a run that has all its examples. It syncs the lines before it gives scores.npz that name, so a
-// folder with a scores.npz is complete.
+// Finish completes a run that has all its examples. It syncs the lines before it gives the scores their final name,
+// scores.npz. So a folder with a scores.npz is complete.
 func (f *Folder) Finish() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

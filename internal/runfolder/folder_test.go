@@ -102,9 +102,9 @@ func TestResumeEverywhere(t *testing.T) {
 			if lines(certs[:cutCerts]) > lines(votes[:cutVotes]) {
 				continue
 			}
-			// The end of the bounds is somewhere in the rows of the next example.
+			// The bounds are cut somewhere in the rows of the next example.
 			bounds := want[BoundsFile]
-			least := 0 // example 0 has none
+			least := 0 // example 0 has no rows
 			switch k := lines(votes[:cutVotes]); k {
 			case 0:
 			case n:
@@ -243,8 +243,8 @@ func TestOtherLibrary(t *testing.T) {
 	f.Close()
 }
 
-// TestMoved resumes a run on other GPUs. A change to another kind must be recorded and reported; a change of their
-// number must not.
+// TestMoved resumes a run on other GPUs. A change to another kind of GPU must be recorded and reported. A change of
+// the number of GPUs must not.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	on := func(gpus ...string) Run {
@@ -350,7 +350,7 @@ func TestVotesFromElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		name, data, want string // want: in the error; empty: the votes are read
+		name, data, want string // want: part of the error; empty: the votes are read
 	}{
 		{"one line", good + "\n", ""},
 		{"no newline at the end", good, ""},
@@ -441,8 +441,8 @@ func substitute(old, new string) func(string) string {
 	return func(s string) string { return strings.Replace(s, old, new, 1) }
 }
 
-// TestMixedLines checks that whole lines of another run, with valid checksums, are rejected by name, both when a run is
-// resumed and when it is read.
+// TestMixedLines checks that whole lines of another run, with valid checksums, are rejected, both when a run is
+// resumed and when it is read. The error must say that they are of another run.
 func TestMixedLines(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
@@ -507,7 +507,7 @@ func TestRepairs(t *testing.T) {
 		{"the last certificate is gone", CertificatesFile, lastLine, 3},
 		{"the last votes are gone", VotesFile, lastLine, 3},
 		{"the last bounds are gone", BoundsFile, lastLine, 3},
-		{"all bounds are gone", BoundsFile, func(string) string { return "" }, 1}, // example 0 has none
+		{"all bounds are gone", BoundsFile, func(string) string { return "" }, 1}, // example 0 has no rows
 		{"all votes are gone", VotesFile, func(string) string { return "" }, 0},
 		{"a torn end", CertificatesFile, func(s string) string { return s[:len(s)-7] }, 3},
 		{"an end without its newline", VotesFile, func(s string) string { return s[:len(s)-1] }, 3},
@@ -603,7 +603,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestBitFlips flips one bit of every byte. The audit flips all eight.
+// TestBitFlips flips one bit of every byte. With the build tag audit, another test flips all eight.
 func TestBitFlips(t *testing.T) {
 	flipBits(t, func(i int) []int { return []int{i % 8} })
 }
@@ -736,7 +736,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzRun checks that reading run.json ends, and that accepted input is usable.
+// FuzzRun checks that reading run.json always returns, and that accepted input is usable.
 func FuzzRun(f *testing.F) {
 	doc, err := encode(testRun, "  ")
 	if err != nil {
@@ -794,7 +794,7 @@ func TestSelectionRecorded(t *testing.T) {
 // TestAddedBytes adds bytes that readers skip to a finished run's files. A resumed run must restore the original bytes
 // or refuse.
 func TestAddedBytes(t *testing.T) {
-	line := func(old, with string, n int) func(string) string { // changes the n-th
+	line := func(old, with string, n int) func(string) string { // replaces the n-th old
 		return func(s string) string {
 			parts := strings.Split(s, old)
 			return strings.Join(parts[:n], old) + with + strings.Join(parts[n:], old)

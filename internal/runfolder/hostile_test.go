@@ -76,13 +76,13 @@ func TestLinks(t *testing.T) {
 	for _, name := range names {
 		for how, link := range map[string]func(string, string) error{"link": os.Symlink, "hard link": os.Link} {
 			if name == lockFile && how == "hard link" {
-				continue // nothing may be written to this file
+				continue // a hard link is harmless, because nothing is ever written to the lock
 			}
 			for _, without := range []int{0, 3} {
 				t.Run(fmt.Sprintf("%s of %s, %d to do", how, name, without), func(t *testing.T) {
 					dir := sampleShard(t, splitRun, spec.Whole, without)
 					path, outside := filepath.Join(dir, name), filepath.Join(t.TempDir(), "outside")
-					had := os.Rename(path, outside) == nil // the run's own evidence, so that only the link is wrong
+					had := os.Rename(path, outside) == nil // the run's own file, so only the link is wrong
 					if !had {
 						if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
 							t.Fatal(err)

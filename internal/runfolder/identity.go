@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Bound reports whether the checksum of every line also identifies the run, as in all formats since format 3. The lines
-// of another run then do not pass.
+// Bound reports whether the checksum of every line also identifies the run, as in all formats since format 3. Lines
+// of another run then fail the check.
 func (r Run) Bound() bool { return r.Schema >= 3 }
 
 // Seed is the value from which the checksums of the run's lines start. It is 0 if the lines do not identify their run.

@@ -171,7 +171,8 @@ func TestResumeFormat2(t *testing.T) {
 	}
 }
 
-// Every function that reads files of a run must refuse files of another run by name. Resuming must not change them.
+// Every function that reads files of a run must refuse files of another run and name them. Resuming must not change
+// them.
 func TestExchangedFiles(t *testing.T) {
 	other := testRun
 	other.Model.SHA256 = strings.Repeat("ef", 32)

@@ -18,8 +18,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// JournalForm describes a folder that holds a document, written first, and a file of lines T that is only appended to.
-// Both have checksums as the files of a run, and the checksum of every line identifies the document.
+// JournalForm describes a journal: a folder with a document, which is written first, and a file of lines of type T,
+// to which lines are only appended. Both files have checksums, like the files of a run. The checksum of every line
+// identifies the document.
 type JournalForm[T any] struct {
 	Document, Lines string // names of the files
 	// Keys lists the keys that each line must have. Valid checks a line.
@@ -27,7 +28,7 @@ type JournalForm[T any] struct {
 	Valid func(T) error
 }
 
-// Journal is such a folder, open for appending.
+// Journal is the folder of a journal, open for appending.
 type Journal[T any] struct {
 	root *os.Root
 	lock *flock.Flock
@@ -35,8 +36,8 @@ type Journal[T any] struct {
 	seed checksum.Seed
 }
 
-// Read reads a journal: it decodes the document into document and returns the lines, without a last line that was not
-// completely written. Every line is checked.
+// Read decodes the document of a journal into document and returns the lines. It omits a last line that was not
+// completely written. It checks every line.
 func (f JournalForm[T]) Read(dir string, document any) ([]T, error) {
 	text, err := f.readDocument(dir, document)
 	if err != nil {
@@ -71,7 +72,7 @@ func journalSeed(document []byte) checksum.Seed {
 	return checksum.NewSeed(digest[:])
 }
 
-// lines reads the file of lines. A missing file has none.
+// lines reads the file of lines. A missing file has no lines.
 func (f JournalForm[T]) lines(dir string, seed checksum.Seed) (content[T], error) {
 	path := filepath.Join(dir, f.Lines)
 	c, err := hold(path, fileFormat[T]{keys: f.Keys, sealed: true, seed: seed, own: true, valid: f.Valid}.open)

@@ -84,7 +84,7 @@ type fileFormat[T any] struct {
 	keys []string
 	// sealed means that every line must have a checksum. Otherwise checksums are checked only where they are present.
 	sealed bool
-	// seed is the value from which every checksum starts. alone means that the file is read without its run, so the
+	// seed is the value from which every checksum starts. If alone is true, the file is read without its run, and the
 	// seed follows from the file's first checksum.
 	seed  checksum.Seed
 	alone bool
@@ -173,8 +173,8 @@ func tornLine(text []byte, sealed *regexp.Regexp) error {
 	return errTorn
 }
 
-// intact returns the damage as an error, or nil if there is none. An incomplete end is not damage in the file of a run,
-// which may be in progress or killed.
+// intact returns the damage as an error, or nil if there is none. In the file of a run, an incomplete last line is
+// not damage, because the run may be in progress or was killed.
 func (d *damage) intact(path string) error {
 	if d == nil || errors.Is(d.err, errTorn) {
 		return nil

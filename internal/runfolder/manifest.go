@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Names of the files of a signed run: the manifest, and its signature under the name that minisign looks for.
+// These are the names of the two files that sign a run. minisign looks for the signature under this name.
 const (
 	ManifestFile  = "manifest.json"
 	SignatureFile = "manifest.json.minisig"
@@ -27,7 +27,7 @@ const (
 // manifestSchema keeps other documents signed by the same key from passing as a manifest.
 const manifestSchema = "rscert/manifest/1"
 
-// maxManifest limits a manifest in bytes. Five entries have about 800.
+// maxManifest is the maximum size of a manifest in bytes. A manifest with five entries has about 800 bytes.
 const maxManifest = 1 << 14
 
 // manifest is the content of manifest.json: the files of a finished run.
@@ -92,7 +92,8 @@ type irregularError struct{ name string }
 
 func (e irregularError) Error() string { return e.name + " is no regular file" }
 
-// openRegular opens a file in a folder as confined.OpenIn does. Where that refuses the file, it returns an irregularError.
+// openRegular opens a file in a folder like confined.OpenIn. If confined.OpenIn refuses the file, openRegular returns
+// an irregularError.
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	f, err := confined.OpenIn(root, name, os.O_RDONLY)
 	var failed *fs.PathError
@@ -102,7 +103,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return f, err
 }
 
-// statRegular returns an irregularError for a name that is there and no regular file.
+// statRegular returns an irregularError if the name exists but is not a regular file.
 func statRegular(root *os.Root, name string) (os.FileInfo, error) {
 	info, err := root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -125,7 +126,7 @@ func readSmall(root *os.Root, name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// tooLongError means that a small file is not small.
+// tooLongError means that a file is longer than the limit of readSmall.
 type tooLongError struct {
 	name  string
 	limit int64
@@ -135,8 +136,8 @@ func (e tooLongError) Error() string {
 	return fmt.Sprintf("%s has more than %d bytes", e.name, e.limit)
 }
 
-// decodeManifest reads a manifest. It accepts only the bytes that this package writes: known names, each once, in their
-// order, and nothing else.
+// decodeManifest reads a manifest. It accepts only the bytes that this package writes. So the names are known, each
+// name occurs once, and the names are in the order of manifestFiles.
 func decodeManifest(data []byte) (m manifest, err error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return m, fmt.Errorf("%s: %w", ManifestFile, jsonError(err))
@@ -162,8 +163,8 @@ func decodeManifest(data []byte) (m manifest, err error) {
 	return m, err
 }
 
-// differences lists what in the folder is not as the manifest says: changed and missing files, and files of a run that
-// it does not name.
+// differences lists how the folder differs from the manifest: files that changed or are missing, and files of a run
+// that the manifest does not name.
 func (m manifest) differences(ctx context.Context, root *os.Root) (faults []string, err error) {
 	named := map[string]bool{}
 	for _, want := range m.Files {
@@ -184,9 +185,9 @@ func (m manifest) differences(ctx context.Context, root *os.Root) (faults []stri
 	return faults, nil
 }
 
-// compare says how the file in the folder differs from the entry; "" if it does not.
+// compare describes how the file in the folder differs from the entry. It returns "" if there is no difference.
 func (e manifestEntry) compare(ctx context.Context, root *os.Root) (string, error) {
-	// A file of another size is not read: it may be of any length.
+	// compare does not read a file of another size, because that file may have any length.
 	if info, err := statRegular(root, e.Name); err == nil && info.Size() != e.Size {
 		return fmt.Sprintf("%s has %d bytes, and %d were signed", e.Name, info.Size(), e.Size), nil
 	}

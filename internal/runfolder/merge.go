@@ -19,10 +19,10 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Merge writes the run folder out with the examples of all shards. The folder must be empty or missing. The files equal
-// those of an unsplit run. Progress counts every example of every file. Merge works in a hidden folder beside out until
-// everything is on the disk. Another Merge to the same place takes this folder over. Damage that only Merge finds is a
-// ShardError.
+// Merge writes the run folder out with the examples of all shards. The folder must be empty or missing. The files
+// equal those of an unsplit run. Merge calls progress for every example of every file. It works in a hidden folder
+// beside out until everything is on the disk. If it is killed, the next Merge to the same folder out takes the hidden
+// folder over. If Merge finds damage that OpenShards did not find, it returns a ShardError.
 func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {
 	if err := checkFree(out); err != nil {
 		return err
@@ -86,7 +86,7 @@ type merging struct {
 }
 
 // lock makes and locks the work folder, or takes over the one that a killed merge left. Whoever packed the shards may
-// have put something else in its place. So lock refuses anything but a real folder that holds only files of a merge.
+// have put something else at this path. So lock refuses anything but a real folder that holds only files of a merge.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err

@@ -184,7 +184,7 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	failing, err := os.Open(dir) // a read from it gives EISDIR, as a read from a failing disk gives EIO
+	failing, err := os.Open(dir) // reading a folder fails with EISDIR, as reading a failing disk fails with EIO
 	if err != nil {
 		t.Fatal(err)
 	}

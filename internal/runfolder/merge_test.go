@@ -72,7 +72,7 @@ func sample(t *testing.T, f *Folder, place, index int) {
 	}
 }
 
-// sampleShard samples a shard of the run, except for the examples of the last turns.
+// sampleShard samples a shard of the run, but leaves out its last examples. The argument without is their number.
 func sampleShard(t *testing.T, run Run, shard spec.Shard, without int) (dir string) {
 	t.Helper()
 	run.Parameters.Shard = shard
@@ -433,7 +433,7 @@ func changeValue(t *testing.T, v reflect.Value) {
 	}
 }
 
-// TestMergeUnfinished checks that incomplete shards are rejected by name.
+// TestMergeUnfinished checks that incomplete shards are rejected, and that the error names them.
 func TestMergeUnfinished(t *testing.T) {
 	first := sampleShard(t, splitRun, spec.Shard{I: 0, K: 2}, 0)
 	refuses := func(what, dir string) {

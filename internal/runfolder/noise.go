@@ -11,11 +11,11 @@ import (
 type Noise struct {
 	// Distribution names the table and the table's parameters. It is empty for noise in floats.
 	Distribution string `json:"distribution"`
-	Step         string `json:"step"` // g of the lattice, a fraction
+	Step         string `json:"step"` // step of the lattice, as a fraction
 	// Table is the SHA-256 of the alias table. Entries is the table's size.
 	Table   string `json:"table"`
 	Entries int    `json:"entries"`
-	// Eta bounds the effect of finite words: no probability is above 1 + Eta times its ideal value.
+	// Eta bounds the effect of random words of finite length: no probability is above 1 + Eta times its ideal value.
 	Eta float64 `json:"eta"`
 	// Inputs describes the lattice of the data.
 	Inputs string `json:"inputs"`
@@ -33,10 +33,11 @@ func (r Run) arithmetic() certify.Arithmetic {
 	return certify.Idealised
 }
 
-// draws returns the maximum number of words for an example of the run.
+// draws returns the maximum number of random words that an example of the run takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.Inputs() }
 
-// Target returns the target of each example at alpha. It subtracts the part of alpha that finite words use.
+// Target returns the target of each example at alpha. It subtracts the part of alpha that is spent because random
+// words are finite.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
@@ -46,8 +47,8 @@ func (r Run) Target(alpha float64) certify.Target {
 	return t
 }
 
-// Target is the target of certificates with these parameters at alpha, in idealised arithmetic, because the noise is
-// not known yet.
+// Target is the target of certificates with these parameters at alpha. It assumes idealised arithmetic, because the
+// noise is not known yet.
 func (p Parameters) Target(alpha float64) certify.Target {
 	return certify.Target{
 		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz,

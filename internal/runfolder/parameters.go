@@ -28,11 +28,11 @@ type Certification struct {
 	Stop            certify.StopRule         `json:"stop"`      // empty = all n samples
 	Scores          bool                     `json:"scores"`
 	SaveScores      bool                     `json:"save-scores"`
-	Combine         certify.Combine          `json:"combine"` // for scores
+	Combine         certify.Combine          `json:"combine"` // how scores bound a margin
 	ConfidenceRadii []float64                `json:"confidence-radii"`
 	Confidence      certify.ConfidenceMethod `json:"confidence"`       // method of the bounds on confidence
-	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the means in them
-	Band            certify.Band             `json:"band"`             // band for the distribution in them
+	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the means in those bounds
+	Band            certify.Band             `json:"band"`             // band for the distribution in those bounds
 	Temperature     float64                  `json:"temperature"`
 }
 

@@ -19,14 +19,14 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Certifiers are the methods of a run.
+// Certifiers holds the methods by which a run certifies.
 type Certifiers struct {
 	Votes    *certify.VoteCertifier  // nil: scores certify the classes
-	Scores   *certify.ScoreCertifier // of a run with scores, else nil
+	Scores   *certify.ScoreCertifier // nil: the run has no scores
 	Stopping *certify.Stopping       // nil: every example gets all n samples
 }
 
-// Certifiers prepares the methods of a run with these parameters, for its target and alpha.
+// Certifiers prepares the methods of a run with these parameters for the given target.
 func (p Parameters) Certifiers(target certify.Target) (c Certifiers, err error) {
 	method, byVotes := p.Method.Votes()
 	scores := p.ScoreParams(target)
@@ -57,7 +57,7 @@ func (r Run) Certifiers() (Certifiers, error) {
 	return r.Parameters.Certifiers(r.Target(r.Parameters.Alpha))
 }
 
-// Recertify certifies votes. Their share of alpha must match the stopping rule.
+// Recertify certifies votes. The share of alpha that the votes record must match the stopping rule.
 func (c Certifiers) Recertify(v certify.Votes) (certify.Certificate, error) {
 	if err := c.checkShare(v); err != nil {
 		return certify.Certificate{}, err
@@ -79,8 +79,8 @@ func (c Certifiers) checkShare(v certify.Votes) error {
 	return nil
 }
 
-// Check returns an error if a certificate claims more than its votes prove, or if its conditions are not the run's. Of
-// a certificate by scores it checks the conditions alone.
+// Check returns an error if a certificate claims more than its votes prove, or if its conditions are not the run's.
+// If the certificate comes from scores, Check checks only the conditions.
 func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
 	if c.Votes == nil {
 		return c.Scores.Agrees(claimed)
@@ -103,7 +103,7 @@ func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
 	return nil
 }
 
-// EqualCertificates reports whether two certificates are written alike.
+// EqualCertificates reports whether two certificates have the same JSON.
 func EqualCertificates(a, b certify.Certificate) bool {
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)
@@ -111,7 +111,7 @@ func EqualCertificates(a, b certify.Certificate) bool {
 }
 
 // Contradicts returns an error if a certificate claims more than its evidence supports. If it claims less, lower is
-// true: an earlier rscert may have had a looser bound.
+// true. An earlier rscert with a looser bound may have written such a certificate.
 func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	if EqualCertificates(claimed, computed) {
 		return false, nil
@@ -157,9 +157,9 @@ func (r Record) size() int64 {
 }
 
 // EachRecord calls visit with the votes and the certificate of each example of the run that has both, in order. A
-// running process writes an example's votes before its certificate, so votes may be ahead, but not behind. The votes
-// must prove the certificates; those of format 1 did not record their conditions, and are not recomputed. An error names
-// the example.
+// running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
+// every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this in
+// format 1, which did not record the conditions of a certificate. An error names the example.
 func (e *Evidence) EachRecord(ctx context.Context, visit func(Record) error) error {
 	check := func(Record) error { return nil }
 	if e.Run.sealed() {
@@ -217,15 +217,15 @@ func (e *Evidence) checkRecords(ctx context.Context, records []Record, check fun
 
 // pairs reads votes and certificates side by side.
 type pairs struct {
-	path  string // of the votes
+	path  string // path of the votes
 	votes *valueReader[votesLine]
 	certs *valueReader[certify.Certificate]
 }
 
-// next returns the next few thousand examples, and none behind the last.
+// next returns the next few thousand examples. After the last example it returns none.
 func (p pairs) next() (records []Record, err error) {
 	for len(records) < 1<<12 {
-		// The certificate first: its votes were written before it.
+		// Read the certificate first, because its votes were written before it.
 		c, certified, err := p.certs.next()
 		if err == nil && !certified {
 			err = p.certs.damage.intact(p.certs.path)
@@ -248,7 +248,7 @@ func (p pairs) next() (records []Record, err error) {
 	return records, nil
 }
 
-// behind returns the error of certificates without votes.
+// behind returns the error for certificates without votes.
 func (p pairs) behind() error {
 	if err := p.votes.damage.intact(p.path); err != nil {
 		return err

@@ -20,7 +20,7 @@ var (
 	certificateKeys = []string{"index", "label", "prediction", "correct", "radius", "margin", "method", "alpha", "sigma", "n", "sound"}
 )
 
-// openVotes opens the run's votes. A missing file has none.
+// openVotes opens the run's votes. A missing file counts as empty.
 func (r Run) openVotes(path string) (*valueReader[votesLine], error) {
 	votes, err := fileFormat[votesLine]{
 		keys: votesKeys, sealed: r.sealed(), seed: r.Seed(), own: true, size: votesLine.size,
@@ -37,8 +37,8 @@ func (r Run) openVotes(path string) (*valueReader[votesLine], error) {
 	return votes, nil
 }
 
-// checkVotes checks that votes belong to the run's next example. Runs of format 1 may lack fields that this format did
-// not record.
+// checkVotes checks that votes belong to the run's next example. Votes of format 1 may lack fields that this format
+// did not record.
 func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 	p := r.Parameters
 	if v.Stop != p.Stop {
@@ -62,7 +62,7 @@ func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 	return nil
 }
 
-// openCertificates opens the run's certificates. A missing file has none.
+// openCertificates opens the run's certificates. A missing file counts as empty.
 func (r Run) openCertificates(path string) (*valueReader[certify.Certificate], error) {
 	certs, err := fileFormat[certify.Certificate]{
 		keys: certificateKeys, sealed: r.sealed(), seed: r.Seed(), own: true,

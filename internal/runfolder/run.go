@@ -125,7 +125,7 @@ type Data struct {
 	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
 	Note             string          `json:"note,omitempty"`               // choices made while reading
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
-	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // of this source file
+	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of that file
 }
 
 // Reading describes how rscert interpreted the data file, without paths.
@@ -154,8 +154,9 @@ type Runtime struct {
 	// Call is the number of samples in one call of ONNX Runtime. Options are the options of the execution provider.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
-	// Independence says why no output depends on other inputs: "proved" or "one input a call". Older runs of rscert 0.1
-	// lack it, because that version had no proof yet; the outputs of such a run may depend on the batch.
+	// Independence says why no output of the model depends on other inputs of its batch: "proved" or "one input a
+	// call". Older runs of rscert 0.1 lack it, because that version had no proof yet. The outputs of such a run may
+	// depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
@@ -408,8 +409,8 @@ const (
 	OfComputation               // software, hardware and precision that compute the same numbers
 )
 
-// NoiseOnFlag is the What of a Difference in the place where noise is made. It has the spelling that compare --json has
-// always written.
+// NoiseOnFlag is the Difference.What of two runs that made noise in different places. compare --json has always
+// spelled it this way.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.
@@ -423,7 +424,8 @@ func aspect(name param.Name) Aspect {
 	return OfResults
 }
 
-// Differences returns the conditions in which r and other differ, of those that determine the results.
+// Differences returns the conditions in which r and other differ. It considers only conditions that determine the
+// results.
 func (r Run) Differences(other Run) (diff []Difference) {
 	differs := func(of Aspect, what string, first, second any) {
 		if !reflect.DeepEqual(first, second) {
@@ -451,9 +453,9 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	differs(OfComputation, "ONNX Runtime", r.Runtime.Library, other.Runtime.Library)
 	differs(OfComputation, "the provider", r.Runtime.Provider, other.Runtime.Provider)
 	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
-		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on this place
+		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on where noise is made
 	}
-	// If other results differ, their differences explain a different table.
+	// If a difference found above concerns the results, it explains why the tables differ.
 	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) {
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}

@@ -31,10 +31,10 @@ type Shards struct {
 type shardFolder struct {
 	dir       string
 	run       Run
-	positions []int // positions of its examples in the dataset
+	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // of its lines, before they were checked
+	files     map[string]fs.FileInfo // by name, the state of the files of lines before they were checked
 }
 
 // turn tells in which part an example of the merged run is.
@@ -295,7 +295,7 @@ func (s *Shards) Examples() int { return len(s.turns) }
 // Run returns the run.json of the merged run.
 func (s *Shards) Run() Run { return s.run }
 
-// Gaps returns the missing parts of the whole run, nil if there are none.
+// Gaps returns the missing parts of the whole run. It returns nil if none are missing.
 func (s *Shards) Gaps() *GapError {
 	absent := s.run.Data.Selected - len(s.turns)
 	if absent == 0 {

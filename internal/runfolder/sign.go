@@ -19,14 +19,14 @@ func (f *Folder) Sign(ctx context.Context, key signature.SecretKey) error {
 	return signFolder(ctx, f.dir, f.run, key)
 }
 
-// signedWhole reports whether the run is whole and signed: nothing is sampled any more, and a new run.json would break
-// the signature.
+// signedWhole reports whether the run is complete and signed. Such a run samples nothing more, and a new run.json
+// would break the signature.
 func (f *Folder) signedWhole() bool {
 	_, err := os.Lstat(f.path(SignatureFile))
 	return err == nil && f.done == len(f.run.positions())
 }
 
-// SignWith makes Merge sign the merged run. Signatures of shards are not signatures of the merge.
+// SignWith makes Merge sign the merged run. The signatures of the shards do not sign the merged run.
 func (s *Shards) SignWith(key signature.SecretKey) { s.key = &key }
 
 // signFolder signs the finished run in dir.
@@ -36,7 +36,7 @@ func signFolder(ctx context.Context, dir string, run Run, key signature.SecretKe
 		return err
 	}
 	defer root.Close()
-	for _, name := range []string{ManifestFile, SignatureFile} { // a link is somebody else's doing
+	for _, name := range []string{ManifestFile, SignatureFile} { // rscert writes no links, so somebody else made a link
 		if _, err := statRegular(root, name); err != nil && !missing(err) {
 			return fmt.Errorf("signing %s: %w", dir, err)
 		}
@@ -49,14 +49,15 @@ func signFolder(ctx context.Context, dir string, run Run, key signature.SecretKe
 	if err != nil {
 		return err
 	}
-	// A cut between the two leaves a manifest without its signature, or one that fails: never a wrong VALID.
+	// An interruption between the two writes leaves a manifest without a signature or with an old one. Neither
+	// verifies.
 	if err := durable.WriteFile(filepath.Join(dir, ManifestFile), text); err != nil {
 		return err
 	}
 	return durable.WriteFile(filepath.Join(dir, SignatureFile), key.Sign(text, run.signedComment()))
 }
 
-// signedComment names the run for people. The manifest, through run.json, says the same to programs.
+// signedComment describes the run for people. Programs find the same facts in run.json, which the manifest covers.
 func (r Run) signedComment() string {
 	p := r.Parameters
 	denoiser := ""
@@ -71,7 +72,8 @@ func (r Run) signedComment() string {
 		digest(r.Model.SHA256), denoiser, digest(r.Data.SHA256), len(r.positions()), p.Seed, shard)
 }
 
-// digest returns a SHA-256 of run.json if it is one: a shard from elsewhere may hold any text.
+// digest returns sum if it is a SHA-256 in hex, otherwise "unknown". The run.json of a shard from elsewhere may hold
+// any text.
 func digest(sum string) string {
 	if b, err := hex.DecodeString(sum); err != nil || len(b) != 32 {
 		return "unknown"
@@ -79,20 +81,22 @@ func digest(sum string) string {
 	return sum
 }
 
-// SignatureState says what a run folder holds of a signature.
+// SignatureState describes the signature of a run folder.
 type SignatureState struct {
-	// KeyID is the id of the key that the signature names, which nobody vouches for until it is Verified; "" if the
+	// KeyID is the id of the key that the signature names. It proves nothing unless Verified is true. It is "" if the
 	// run has no signature that can be read.
 	KeyID string
-	// Comment is the signed comment; only if Verified.
+	// Comment is the signed comment. It is set only if Verified is true.
 	Comment string
 	// Verified means that the key made the signature, and that the files are the signed ones.
 	Verified bool
-	// Faults says why not, after VerifySignature. ReadSignature lists only what keeps it from reading a signature.
+	// Faults lists why VerifySignature did not verify the run. After ReadSignature it lists only why the signature
+	// cannot be read.
 	Faults []string
 }
 
-// FolderOf returns the run folder that a path names: itself, or the folder of a file of a run.
+// FolderOf returns the run folder of a path. If the path is a file of a run, this is the folder that holds it.
+// Otherwise it is the path itself.
 func FolderOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {
@@ -102,7 +106,7 @@ func FolderOf(path string) (string, error) {
 	return filepath.Dir(real), err
 }
 
-// ReadSignature reads whose signature a folder has, without verifying it.
+// ReadSignature reads which key a folder's signature names. It does not verify the signature.
 func ReadSignature(dir string) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -127,7 +131,8 @@ func (s *SignatureState) read(root *os.Root) ([]byte, error) {
 	return text, nil
 }
 
-// take returns the content of a small file, or nil and a fault if there is no such file or it is none of rscert's.
+// take returns the content of a small file. If the file is missing, too long or not regular, take returns nil and
+// records a fault.
 func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, error) {
 	text, err := readSmall(root, name, limit)
 	var irregular irregularError
@@ -145,8 +150,8 @@ func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, 
 	return nil, nil
 }
 
-// VerifySignature checks that key signed the run in dir: the signature of the manifest, every file that the manifest
-// names, and that no result is left out. An error means that a file could not be read.
+// VerifySignature checks that key signed the run in dir. It checks the signature of the manifest and every file that
+// the manifest names. It also checks that the manifest omits no result. An error means that a file could not be read.
 func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -162,7 +167,7 @@ func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (
 		return s, err
 	}
 	comment, err := key.Verify(text, signed)
-	if err != nil { // nobody vouches for the manifest: its content does not matter
+	if err != nil { // nobody vouches for the manifest, so its content does not matter
 		s.Faults = append(s.Faults, fmt.Sprintf("%s: %v", SignatureFile, err))
 		return s, nil
 	}

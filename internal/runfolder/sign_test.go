@@ -51,7 +51,7 @@ func signedRun(t *testing.T, run Run, key signature.SecretKey) (dir string) {
 	return dir
 }
 
-// verifySigned returns the faults of a signed run; none means that it is verified.
+// verifySigned verifies a signed run and returns its faults. It returns none if the run is verified.
 func verifySigned(t *testing.T, dir string, key signature.PublicKey) []string {
 	t.Helper()
 	s, err := VerifySignature(t.Context(), dir, key)
@@ -85,7 +85,7 @@ func TestSignedRun(t *testing.T) {
 		}
 	}
 
-	// A resumed run, on other GPUs too, leaves the signed files alone; signing again gives the same bytes.
+	// Resuming the run leaves the signed files alone, even on other GPUs. Signing again gives the same bytes.
 	before := everyFile(t, dir)
 	moved := splitRun
 	moved.Runtime.GPUs = []string{"B"}
@@ -112,7 +112,8 @@ func TestSignedRun(t *testing.T) {
 	}
 }
 
-// A flipped bit anywhere, a missing or an added file is found, whatever the lines' checksums say.
+// VerifySignature must find a bit flipped anywhere, a missing file and an added file, even where the checksums of the
+// lines fit.
 func TestSignedRunChanges(t *testing.T) {
 	key, public := keys(t)
 	dir := signedRun(t, splitRun, key)
@@ -148,7 +149,7 @@ func TestSignedRunChanges(t *testing.T) {
 		if err := os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), path); err != nil {
 			t.Fatal(err)
 		}
-		put(t, path, text) // through the link: the content is right
+		put(t, path, text) // writes through the link, so the content is right
 		if faults := verifySigned(t, dir, public); len(faults) != 1 || faults[0] != name+" is no regular file" {
 			t.Errorf("a link as %s: %q", name, faults)
 		}
@@ -196,7 +197,7 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// Neither another key nor the signature of another run passes.
+// A signature by another key, or of another run, must not verify.
 func TestExchangedSignatures(t *testing.T) {
 	key, public := keys(t)
 	other, otherPublic := keys(t)
@@ -221,7 +222,7 @@ func TestExchangedSignatures(t *testing.T) {
 		t.Errorf("%q", faults)
 	}
 	move(SignatureFile, ManifestFile)
-	var want []string // another seed starts other checksums
+	var want []string // the other run has another seed, so its checksums differ
 	for _, name := range []string{RunFile, VotesFile, CertificatesFile} {
 		want = append(want, name+" has changed since it was signed: its SHA-256 is another")
 	}
@@ -236,7 +237,8 @@ func TestExchangedSignatures(t *testing.T) {
 	}
 }
 
-// A manifest is refused that rscert never writes, even if the key signed it: nothing outside the folder is opened.
+// A manifest that rscert never writes must be refused, even if the key signed it. Nothing outside the folder may be
+// opened.
 func TestHostileManifests(t *testing.T) {
 	key, public := keys(t)
 	dir := signedRun(t, votesRun, key)
@@ -285,7 +287,7 @@ func TestHostileManifests(t *testing.T) {
 	}
 	check(string(own[:len(own)-1]), "not as rscert writes it")
 
-	// A manifest of no files leaves the run's own files unnamed.
+	// A manifest that names no files omits the run's own files.
 	text := "{\n  \"schema\": \"rscert/manifest/1\",\n  \"files\": []\n}\n"
 	put(t, filepath.Join(dir, ManifestFile), text)
 	put(t, filepath.Join(dir, SignatureFile), string(key.Sign([]byte(text), "c")))
@@ -350,7 +352,8 @@ func TestSignedComment(t *testing.T) {
 	}
 }
 
-// A merge is signed by its own key before it has its name; signatures of shards stay behind.
+// A merged run is signed with its own key before its folder gets its name. The signatures of the shards are not
+// copied.
 func TestSignedMerge(t *testing.T) {
 	key, public := keys(t)
 	shardKey, _ := keys(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// drawn returns a run on a lattice for which the finite words have a visible cost.
+// drawn returns a run on a lattice whose finite random words visibly reduce alpha.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -701,7 +701,7 @@ func TestConditionsOfScores(t *testing.T) {
 		if diff := r.Differences(device); (len(diff) == 1) != scores || scores && diff[0] != (Difference{"--noise-on", "host", "device", OfComputation}) {
 			t.Errorf("scores %v: %v", scores, diff)
 		}
-		if diff := r.Differences(call); len(diff) != 0 { // no example is in two shards
+		if diff := r.Differences(call); len(diff) != 0 { // allowed, because no example is in two shards
 			t.Errorf("scores %v: %v", scores, diff)
 		}
 		device.Runtime.NoiseOn, call.Runtime.Call = "", 0 // runs of older versions lack this value

@@ -21,10 +21,10 @@ type valueReader[T any] struct {
 	file   io.Closer
 	lines  *lineScanner
 	decode func(line) (v T, held int, err error) // held: bytes that the value uses outside itself, or noValue
-	check  func(turn int, v T) error             // if not nil, an error that it returns ends reading
+	check  func(turn int, v T) error             // if not nil, checks each value; its error ends reading
 
 	last   int64   // offset after the last line
-	padded int     // number of the first intact line with blanks that rscert does not write, in or before it; 0: none
+	padded int     // number of the first intact line that has blanks, in or before it, that rscert does not write; 0: none
 	turn   int     // number of values read
 	number int     // line number of the last value
 	end    int64   // offset after the last value
@@ -86,8 +86,8 @@ func (r *valueReader[T]) next() (v T, ok bool, err error) {
 	return v, false, nil
 }
 
-// endDamaged records the first damaged line and searches for intact lines after it. If the damaged line has zeros, the
-// search is omitted, because a power cut left them.
+// endDamaged records the first damaged line and searches for intact lines after it. If the damaged line has zeros,
+// the search is omitted, because only a power cut leaves zeros.
 func (r *valueReader[T]) endDamaged(first line, cause error) error {
 	r.ended = true
 	r.damage = &damage{line: first.number, err: cause, tail: true}

@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 )
 
-// maxColumns is far above the number of columns in real tables. Splitting a line takes tens of bytes per column.
+// maxColumns limits the memory for splitting a line, which takes tens of bytes per column. Real tables have far fewer
+// columns.
 const maxColumns = 1 << 20
 
 // csvRows parses the header and adds the lines after it.
@@ -89,7 +90,7 @@ func (r *csvRows) checkFields(n int) error {
 
 // addQuoted adds a line that contains quotes.
 func (r *csvRows) addQuoted(line []byte) error {
-	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // some commas may be quoted
+	if n := bytes.Count(line, []byte{r.comma}) + 1; n > 2*maxColumns { // twice, because some commas may be quoted
 		return r.checkFields(n)
 	}
 	fields, err := splitQuoted(line, r.comma)

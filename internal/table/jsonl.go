@@ -91,7 +91,7 @@ func object(line []byte, put func(key, value []byte) error) error {
 		if err := dec.Decode(&value); err != nil {
 			return jsonError(err)
 		}
-		name, _ := key.(string) // Token returns nothing else here
+		name, _ := key.(string) // Token returns only strings here
 		if err := put([]byte(name), value); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// takeSeed keeps the Seed of the first row's checksum, as the file's run is unknown here.
+// takeSeed keeps the Seed of the first row's checksum, because the file's run is unknown here.
 func (t *Table) takeSeed(s checksum.Seed, found bool) {
 	if found {
 		t.seed = s

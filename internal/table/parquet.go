@@ -154,7 +154,7 @@ func (r *reader) addLeaf(ctx context.Context, c *column, file *Parquet, f parque
 	if err := file.CheckPages(ctx, leaf.ColumnIndex); err != nil {
 		return err
 	}
-	c.Data = make([]float64, 0, min(r.N, 1<<20)) // the file only claims this number of rows
+	c.Data = make([]float64, 0, min(r.N, 1<<20)) // capped, because the file only claims this number of rows
 	add := func(_ int, v parquet.Value) error {
 		x, ok := Number(v)
 		err := r.checkFinite(x)

@@ -94,12 +94,12 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 // mostHeader is larger than any page header with its statistics.
 const mostHeader = 1 << 20
 
-// mostUnpacked returns a limit of the size to which packed bytes can unpack. The factors follow from the formats.
-// Snappy copies 64 bytes with 3 bytes. LZ4 copies 255 more bytes for each byte of a length. Deflate copies 258 bytes
-// with 2 bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit and gets the limit of
-// Zstandard.
+// mostUnpacked returns the largest size to which packed bytes can unpack. The factors follow from the formats. Snappy
+// copies 64 bytes with 3 bytes. LZ4 copies 255 more bytes for each byte of a length. Deflate copies 258 bytes with 2
+// bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit, so mostUnpacked applies the limit
+// of Zstandard to it.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // a copy needs earlier bytes
+	const start = 64 // a copy refers to earlier bytes
 	switch codec {
 	case meta.Uncompressed:
 		return packed
@@ -136,8 +136,8 @@ func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.Compre
 		return nil
 	}
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
-	// In version 2 the levels before the values are not compressed. The library reads a dictionary, whatever type the
-	// header states.
+	// In version 2 the levels before the values are not compressed. If the header has a dictionary, the library reads
+	// the page as a dictionary, whatever type the header states.
 	if h.Type == meta.DataPageV2 && !h.DictionaryPageHeader.Valid {
 		v2 := h.DataPageHeaderV2.V
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {

@@ -26,8 +26,8 @@ func TestMostUnpacked(t *testing.T) {
 	}
 }
 
-// TestUnpackedLength checks, for every codec, that whole pages have the packed length and that damaged or longer pages
-// are refused.
+// TestUnpackedLength checks, for every codec, that whole pages unpack to their original length, and that damaged or
+// longer pages are refused.
 func TestUnpackedLength(t *testing.T) {
 	plain := bytes.Repeat([]byte("0123456789abcdef"), 1000)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{

@@ -51,7 +51,7 @@ func (r *Records) Bytes() int64 { return r.text.n }
 // lineLimit reads from r until a line or a quoted field is longer than maxLine.
 type lineLimit struct {
 	r       io.Reader
-	n       int64 // number of bytes delivered
+	n       int64 // number of bytes returned so far
 	through int64 // number of these bytes that are in complete lines
 }
 

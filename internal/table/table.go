@@ -44,8 +44,8 @@ func (o *Options) wants(name string) bool {
 		(o.Match != nil && o.Match(name))
 }
 
-// knownName returns the wanted name that a column of the file matches. It is the column's name itself, or this name in
-// lower case if no other column of the file has the latter. It returns "" for a column that is not wanted.
+// knownName returns the wanted name that a column of the file matches. This is the column's name, or its name in
+// lower case if no other column of the file has that name. It returns "" for a column that is not wanted.
 func (o *Options) knownName(name string, header []string) string {
 	if o.wants(name) {
 		return name
@@ -65,7 +65,7 @@ type Table struct {
 	columns []*column
 	index   map[string]*column
 	lines   lineMap
-	binary  bool // rows have no lines
+	binary  bool // rows have no line numbers
 	checked bool // rows have checksums
 	seed    checksum.Seed
 }
@@ -187,7 +187,7 @@ func (r *reader) hold(values int64) error {
 // holdFile reads a file of a binary format into memory.
 func (r *reader) holdFile(src io.Reader) ([]byte, error) {
 	r.binary = true
-	data, err := io.ReadAll(io.LimitReader(src, r.limit/2)) // ReadAll needs up to twice the size while it grows
+	data, err := io.ReadAll(io.LimitReader(src, r.limit/2)) // ReadAll takes up to twice the size while it grows
 	if err == nil && int64(len(data)) >= r.limit/2 {
 		err = memory.Check(-1)
 	}

@@ -188,7 +188,7 @@ func TestProgressCountsTheFile(t *testing.T) {
 	}
 }
 
-// The oracle of parseDecimal is strconv, on decimals of every length.
+// TestParseDecimalIsStrconv compares parseDecimal with strconv on decimals of every length.
 func TestParseDecimalIsStrconv(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
@@ -470,7 +470,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	matrix := Options{Required: []string{"a"}, Matrices: []string{"a"}}
 	for name, c := range map[string]struct {
 		in  string
-		fit int64 // a sufficient limit
+		fit int64 // a memory limit that suffices
 	}{
 		"csv":         {"a\n" + rows, 1_600_000},
 		"json":        {objects, 1_600_008},
@@ -491,7 +491,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if _, err := Read(context.Background(), Stdin, Options{Input: endless}); err == nil || !strings.Contains(err.Error(), "of memory") {
 		t.Errorf("endless archive: %v", err)
 	}
-	if given > 4<<20 { // only 2 MiB are taken
+	if given > 4<<20 { // the reader takes only 2 MiB
 		t.Errorf("%d bytes were read of an endless archive", given)
 	}
 	many := strings.Repeat(",", maxColumns)

@@ -1,6 +1,6 @@
 // Package agreement counts the votes that differ between two runs of one experiment. Such runs have the same model,
 // data, σ and seed, and so the same noisy inputs, but different devices, precisions or libraries. Their votes differ
-// where the outputs for two classes differ by no more than rounding. Each run is valid.
+// where rounding decides between two classes. Each run is valid.
 package agreement
 
 import (
@@ -25,7 +25,7 @@ type Agreement struct {
 	// Differences are the differences in the software and hardware of the runs.
 	Differences []runfolder.Difference `json:"differences"`
 
-	Examples int   `json:"examples"` // in both runs
+	Examples int   `json:"examples"` // number of examples in both runs
 	Samples  int64 `json:"samples"`  // samples of these examples that both runs drew, for selection and estimation
 	Votes    Votes `json:"votes"`
 	// OtherCounts is the number of examples with different counts.
@@ -40,8 +40,8 @@ type Agreement struct {
 	// AbstainedFirst and AbstainedSecond are the numbers of examples from which only one of the runs abstains.
 	AbstainedFirst  int `json:"abstained_in_first_only"`
 	AbstainedSecond int `json:"abstained_in_second_only"`
-	// OtherRadius is the number of examples certified by both runs for the same class with different radii; Largest
-	// has the largest difference among them.
+	// OtherRadius is the number of examples certified by both runs for the same class with different radii. Largest
+	// describes the example with the largest difference.
 	OtherRadius int     `json:"examples_with_other_radius"`
 	Largest     *Radii  `json:"largest_radius_difference,omitempty"`
 	Changed     []Class `json:"changed"` // the examples of OtherTop, OtherClass and the abstentions
@@ -89,8 +89,8 @@ type Votes struct {
 	// examples of Σ_k max(0, a_k − b_k). Votes that change in opposite directions cancel there, so the true number
 	// can be far larger.
 	AtLeast int64 `json:"at_least"`
-	// AtMost is an upper bound, from scores: AtLeast plus the samples with tied largest scores, whose vote is
-	// unknown.
+	// AtMost is an upper bound, which only scores give. It is AtLeast plus the number of samples with tied largest
+	// scores, whose votes are unknown.
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`
@@ -104,7 +104,7 @@ type Votes struct {
 // Source is the data behind a comparison of votes.
 type Source string
 
-// Sources of the comparison.
+// These are the sources of a comparison.
 const (
 	FromCounts Source = "counts"
 	FromScores Source = "scores"
@@ -129,7 +129,7 @@ func (e *IncomparableError) Error() string {
 // Hint says which runs can be compared.
 func (e *IncomparableError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with the parameters spelled.
+// SpellHint returns the text of Hint, with the parameter names spelled by s.
 func (*IncomparableError) SpellHint(s param.Spelling) string {
 	return param.Textf("compare is for one experiment on two devices, in two precisions or by two libraries: certify both with the same "+
 		"%s and flags; 'rscert report RUN %s RUN' compares models", param.Seed, param.Baseline).Spell(s)
@@ -255,7 +255,7 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	// The counts of None differ only if one of these differs.
+	// The counts of None can differ only if one of the values compared here differs.
 	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N {
 		a.OtherCounts++
 	}
@@ -292,7 +292,8 @@ func (a *Agreement) addClass(c Class) {
 	}
 }
 
-// top returns the class with the most selection votes or, without selection, estimation votes; the lowest wins a tie.
+// top returns the class with the most selection votes. If there was no selection, estimation votes count instead. In
+// a tie the lowest class wins.
 func (e example) top() int {
 	v := e.Votes
 	if v.Counts0 == nil {

@@ -180,7 +180,8 @@ func read(t *testing.T, dir string) summary.Source {
 	return s
 }
 
-// of returns scores whose largest values are at the classes; −1 is no answer, and 3 is a tie of 0 and 1.
+// of returns scores whose largest values are at the given classes. The class −1 stands for no answer, and 3 for a tie
+// of the classes 0 and 1.
 func of(classes ...int) (scores [][]float32) {
 	for _, k := range classes {
 		row := []float32{0.2, 0.2, 0.2}
@@ -205,8 +206,10 @@ func onGPU(r *runfolder.Run) {
 	r.Parameters.Precision = onnx.Precision(1)
 }
 
-// Five examples. 0: the same, with one sample without an answer in both. 1: two votes that cancel. 2: another class,
-// certified. 3: abstained, with no answer and a tie. 4: a tie, which the counts reveal as a different vote.
+// Two runs have five examples each. Example 0 is the same in both, with one sample without an answer. Example 1 has
+// two different votes that cancel in the counts. Example 2 is certified for another class in the second run. The
+// second run abstains from example 3, which has a sample without an answer and a tie. Example 4 has a tie, and the
+// counts reveal that its vote differs.
 var (
 	here = []drawn{
 		{0, 0, 0, 0.5, of(0, 0, 0, 0, -1, 1), nil},
@@ -231,8 +234,9 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Sample by sample: example 1 differs in 2, example 2 in 3, example 3 in one and in one tie. Its counts are 3, 0
-	// and one None against 3, 1: at least one. The counts of example 4 decide its tie.
+	// Sample by sample, example 1 differs in 2 votes, example 2 in 3, and example 3 in 1. Example 3 may also differ
+	// in a tie: its counts, 3 and 0 with one None against 3 and 1, prove only one difference. The counts of example 4
+	// prove that its tied vote differs.
 	if v := got.Votes; v.Source != FromScores || v.AtLeast != 7 || *v.AtMost != 8 || v.Rate != 1e5*7/30. || v.Low >= v.Rate || *v.High <= 1e5*8/30 {
 		t.Errorf("%+v", v)
 	}
@@ -251,7 +255,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("the GPUs are %q and %q", got.First.GPUs, got.Second.GPUs)
 	}
 
-	// The sums of votes hide the two votes of example 1 that differ.
+	// Without scores, the counts hide the two different votes of example 1.
 	without := func(r *runfolder.Run) { r.Parameters.SaveScores = false }
 	votesOnly := write(t, here, without)
 	for i, sources := range [][2]summary.Source{{b, votesOnly}, {votesOnly, b}} {
@@ -265,7 +269,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The rates of 0 of n: Clopper–Pearson's upper bound is 1 − (α/2)^(1/n).
+// If 0 of n votes differ, Clopper–Pearson's upper bound on the rate is 1 − (α/2)^(1/n).
 func TestNothingDiffers(t *testing.T) {
 	a := write(t, here[:3], unchanged)
 	got, err := Compare(t.Context(), a, a, func() {})
@@ -278,7 +282,7 @@ func TestNothingDiffers(t *testing.T) {
 	}
 }
 
-// Compare uses the examples in both runs, in any order.
+// TestExamplesInCommon checks that Compare uses the examples that are in both runs, in any order.
 func TestExamplesInCommon(t *testing.T) {
 	some := func(r *runfolder.Run) { r.Parameters.Max = 5; r.Parameters.Shard = spec.Shard{I: 1, K: 2} }
 	a, b := write(t, here, unchanged), write(t, []drawn{there[1], there[3]}, some)
@@ -294,7 +298,7 @@ func TestExamplesInCommon(t *testing.T) {
 	}
 }
 
-// Votes in another order are those of the same examples, and certificates without votes are an error.
+// Votes may have another order than the certificates. Certificates without votes are an error.
 func TestVotesOfCertificates(t *testing.T) {
 	a, b := write(t, here, unchanged), write(t, here, unchanged)
 	slices.Reverse(b.Votes)
@@ -339,7 +343,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An example stopped after different numbers of samples is compared on the samples that both drew.
+// If two runs stop an example after different numbers of samples, Compare uses the samples that both drew.
 func TestStoppedElsewhere(t *testing.T) {
 	votes := func(n int64, counts ...int64) example {
 		return example{certify.Votes{N0: 2, Counts0: []int64{2, 0}, N: n, Counts: counts}, certify.Certificate{}}

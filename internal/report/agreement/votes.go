@@ -38,7 +38,7 @@ func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64
 	return sum
 }
 
-// Values of a vote that are not classes.
+// These values of a vote are not classes.
 const (
 	nobody = -1 // the output was no answer
 	untold = -2 // tied scores hide the vote

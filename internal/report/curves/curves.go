@@ -25,7 +25,7 @@ import (
 // Curve is the name of a chart.
 type Curve string
 
-// The charts, the default first.
+// These are the charts, with the default first.
 const (
 	Accuracy    Curve = "certified-accuracy"
 	Calibration Curve = "calibration"
@@ -110,7 +110,8 @@ func examples(runs []summary.Summary) string {
 // radii.
 const maxSteps = 300
 
-// grid returns the radii at which the chart draws the curves: just after each step, or equally spaced.
+// grid returns the radii at which the chart draws the curves. These are 0 and the curve's steps, or equally spaced
+// radii if there are too many steps.
 func grid(s summary.Summary, until float64) []float64 {
 	radii := append([]float64{0}, s.Steps()...)
 	radii = slices.Compact(radii)

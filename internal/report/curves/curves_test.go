@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// run has correct examples with these radii, and the same number of wrong examples.
+// run returns a summary with correct examples of these radii. The argument wrong is the number of wrong examples.
 func run(t *testing.T, name string, wrong int, radii ...float64) summary.Summary {
 	t.Helper()
 	s := summary.Source{Path: name, Kind: summary.CertificatesKind}
@@ -53,13 +53,13 @@ func TestAccuracyLine(t *testing.T) {
 	if l := accuracyLine(run(t, "none", 2), 0); len(l.X) == 0 || l.Y[0] != 0 {
 		t.Errorf("nothing is right: %v", l)
 	}
-	zero := accuracyLine(run(t, "zero", 1, 0), 0) // right, with radius 0
+	zero := accuracyLine(run(t, "zero", 1, 0), 0) // one correct example, with radius 0
 	if zero.Y[0] != 0.5 || zero.Y[len(zero.Y)-1] != 0 {
 		t.Errorf("right at 0 alone: %v", zero)
 	}
 }
 
-// Many steps are drawn on a grid, and end at the same place.
+// A curve with many steps is drawn on a grid, and ends at the same radius.
 func TestGridOfManySteps(t *testing.T) {
 	var radii []float64
 	for k := range 2000 {

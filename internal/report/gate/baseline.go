@@ -71,7 +71,7 @@ type IncomparableError struct {
 
 func (e *IncomparableError) Error() string { return e.Spell(param.Plain) }
 
-// Spell is Error with the parameters spelled.
+// Spell returns the text of Error, with the parameter names spelled by s.
 func (e *IncomparableError) Spell(s param.Spelling) string {
 	var all []string
 	for _, d := range e.Differences {
@@ -184,8 +184,8 @@ var mayDiffer = map[param.Name]bool{
 	"skip": true, "max": true, "select": true, "shard": true, // examples are compared one by one
 	"save-scores": true,                                         // stored results
 	"confidence":  true, "confidence-bound": true, "band": true, // the bounds on confidence are not compared
-	"prefer-nhwc": true, "conv-search": true, // changes only the order of sums, not the precision
-	// Compared below, from the certificates.
+	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision
+	// differences compares these below, from the certificates.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 

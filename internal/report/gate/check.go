@@ -31,7 +31,7 @@ type NotKnownError struct {
 
 func (e *NotKnownError) Error() string { return e.Spell(param.Plain) }
 
-// Spell is Error with the parameters spelled.
+// Spell returns the text of Error, with the parameter names spelled by s.
 func (e *NotKnownError) Spell(s param.Spelling) string {
 	return param.Textf("%s: %s %s: %w", e.Run, param.Require, e.Requirement, e.err).Spell(s)
 }
@@ -41,7 +41,7 @@ func (e *NotKnownError) Unwrap() error { return e.err }
 // Hint returns advice for the user.
 func (e *NotKnownError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with the parameters spelled.
+// SpellHint returns the text of Hint, with the parameter names spelled by s.
 func (e *NotKnownError) SpellHint(s param.Spelling) string {
 	if e.err == errNoBounds {
 		return "bound the confidence at this radius: rscert certify " + s(param.ConfidenceRadii)
@@ -50,7 +50,7 @@ func (e *NotKnownError) SpellHint(s param.Spelling) string {
 }
 
 // Check checks all requirements against each run in turn. It returns an error if a run is unfinished or lacks a
-// required value: the requirement is then neither met nor failed.
+// required value. The requirement is then neither met nor failed.
 func Check(requirements []Requirement, runs ...summary.Summary) ([]Outcome, error) {
 	var outcomes []Outcome
 	for _, s := range runs {
@@ -81,7 +81,7 @@ func (e *UnfinishedError) Error() string {
 // Hint returns advice for the user.
 func (e *UnfinishedError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint is Hint with the parameters spelled.
+// SpellHint returns the text of Hint, with the parameter names spelled by s.
 func (*UnfinishedError) SpellHint(s param.Spelling) string {
 	return "finish it with 'rscert certify … " + s(param.Resume) + "', or merge all its shards"
 }
@@ -153,8 +153,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals to print for the shortfall off, so that it does not print as zero: 4, or more
-// if two significant digits need more.
+// places returns the number of decimals to print for the shortfall off, so that it does not print as zero. This is 4,
+// or more if two significant digits need more.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {

@@ -20,8 +20,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// source has n examples. The number right counts the first examples, which are certified correctly at the radius. Each
-// certificate has α = 0.001 and 1,000 samples.
+// source returns a run with n examples. The first examples are certified correctly at the radius; the argument right
+// is their number. Each certificate has α = 0.001 and 1,000 samples.
 func source(name string, n, right int, radius float64) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.RunKind, Run: &runfolder.Run{Data: runfolder.Data{File: "d", SHA256: "d4f0", Selected: n}}}
 	clean := 1
@@ -57,8 +57,8 @@ func parse(t *testing.T, text string) Requirement {
 	return r
 }
 
-// Of 100 examples 59 are certified at 0.5; with probability 0.95 at most 1 of 100 certificates with α = 0.001 is wrong
-// (P(Bin > 0) = 0.095, P(Bin > 1) = 0.0046).
+// Of 100 examples 59 are certified at 0.5. With probability 0.95, at most 1 of 100 certificates with α = 0.001 is
+// wrong (P(Bin > 0) = 0.095, P(Bin > 1) = 0.0046).
 func TestCheck(t *testing.T) {
 	s := sum(t, source("run", 100, 59, 0.5))
 	for _, test := range []struct {
@@ -298,7 +298,8 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// The counts of two small runs, computed by hand: at radius 0.5, of 4 examples one is lost and two are gained.
+// TestCompare compares two small runs with counts computed by hand. At radius 0.5, one of 4 examples is lost and two
+// are gained.
 func TestCompare(t *testing.T) {
 	base, this := source("base", 4, 4, 0.5), source("this", 4, 4, 0.75)
 	base.Certificates[1].Radius, base.Certificates[2].Radius = 0.25, 0.25
@@ -328,7 +329,7 @@ func TestCompare(t *testing.T) {
 			}
 		}
 	}
-	c, err = Compare(sum(t, this), sum(t, base)) // a loss of a quarter
+	c, err = Compare(sum(t, this), sum(t, base)) // in this direction a quarter is lost
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +391,7 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// mayDiffer names parameters of run.json only: a parameter that is renamed is compared again.
+// mayDiffer may only name parameters of run.json. So if a parameter is renamed, it is compared again.
 func TestMayDifferAreParameters(t *testing.T) {
 	known := map[param.Name]bool{}
 	parameters := reflect.TypeFor[runfolder.Parameters]()
@@ -457,7 +458,7 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// A drop is the exact difference of counts.
+// drop must return the exact fraction: the difference of the counts, divided by the number of examples.
 func TestDropIsExact(t *testing.T) {
 	a := AccuracyChange{Lost: 7, Gained: 4}
 	if a.drop(300).Cmp(big.NewRat(1, 100)) != 0 {
@@ -465,7 +466,7 @@ func TestDropIsExact(t *testing.T) {
 	}
 }
 
-// For any two ranges, the interval lies where the changes are. If all changes are losses, the interval is below 0.
+// The interval must contain the changes for any limits down and up. If all changes are losses, it must be below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

@@ -1,5 +1,6 @@
 // Package gate decides whether results meet requirements, such as certified-accuracy@0.5>=0.60. It reports outcomes
-// in the forms that CI systems show: lines, JUnit XML, annotations. It is pure: summaries in, outcomes out.
+// in the forms that CI systems show: lines, JUnit XML, annotations. It reads and writes no files: it takes summaries
+// and returns outcomes.
 //
 // Comparisons are exact. A share is a fraction of counts. Every other value is the decimal in the JSON of the results.
 // The bound of a requirement is the decimal as written. So 59 of 100 meets >=0.59.
@@ -19,13 +20,13 @@ import (
 
 // Requirement is a condition on a value.
 type Requirement struct {
-	text      string // as written
+	text      string // as the user wrote it
 	metric    *metric
 	certified bool      // applies to the bound with probability 1 − δ, not to the point value
 	norm      *law.Norm // norm of the radius; nil: the norm of the run's noise
 	radius    *big.Rat
 	tau       *big.Rat
-	atMost    bool // <=; otherwise >=
+	atMost    bool // the comparison is <=, otherwise >=
 	bound     *big.Rat
 }
 
@@ -110,7 +111,7 @@ func parseNumber(text string) (*big.Rat, error) {
 	if !number.MatchString(text) {
 		return nil, fmt.Errorf("%s: want a number such as 0.60", quote.Field(text))
 	}
-	x, _ := new(big.Rat).SetString(text) // the expression rules out errors
+	x, _ := new(big.Rat).SetString(text) // the regular expression rules out errors
 	return x, nil
 }
 

@@ -47,7 +47,7 @@ func browser(t *testing.T) context.Context {
 		t.Skip("there is no Chromium; 'make browser' installs it")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.WSURLReadTimeout(5*time.Minute)) // of a machine with other work
+		chromedp.WSURLReadTimeout(5*time.Minute)) // enough for a machine with other work
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	tab, cancel := chromedp.NewContext(allocator)
@@ -242,7 +242,7 @@ func TestBrowser(t *testing.T) {
 	const count = `document.getElementById("count").textContent`
 	const made = `document.querySelectorAll("#rows tbody tr:not(.gap)").length`
 
-	// It renders, and hostile names are text.
+	// The page renders, and hostile names appear as text.
 	want(b, `document.title`, "Certified robustness of 2 runs")
 	want(b, `document.querySelector(".measures th.value").textContent`, quote.Line(hostile))
 	want(b, `document.querySelectorAll("img, iframe, object").length`, 0)
@@ -264,7 +264,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("%d rows are in the document at its end", n)
 	}
 
-	// It sorts: by radius, both ways.
+	// The table sorts by radius in both directions.
 	b.do(chromedp.Click(chromedp.Search(`//th/button[text()="Radius"]`)))
 	want(b, first(5), "–")
 	want(b, `document.querySelectorAll("#rows th")[5].getAttribute("aria-sort")`, "ascending")
@@ -272,7 +272,7 @@ func TestBrowser(t *testing.T) {
 	want(b, first(5), "1.998")
 	want(b, `document.querySelectorAll("#rows th")[5].getAttribute("aria-sort")`, "descending")
 
-	// It filters.
+	// The table filters.
 	expected := 0
 	for _, r := range p.Runs[0].Rows {
 		if !r.Correct && r.Prediction >= 0 && r.Radius >= 1.5 {
@@ -299,7 +299,7 @@ func TestBrowser(t *testing.T) {
 	want(b, `document.querySelectorAll("#rows .picture").length`, 0)
 	set("run", "0")
 
-	// The curves are read by keyboard.
+	// The user can read the curves by keyboard.
 	b.do(chromedp.Focus(chromedp.CSS(`.chart input[type=range]`)))
 	before := eval[string](b, `document.activeElement.getAttribute("aria-valuetext")`)
 	b.do(chromedp.KeyEvent(kb.End))
@@ -308,7 +308,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("the slider says %q, then %q", before, after)
 	}
 
-	// And by pointing at them.
+	// The user can also point at the curves.
 	at := eval[[]float64](b, `(r => [r.left + r.width / 4, r.top + 20])(document.querySelector(".u-over").getBoundingClientRect())`)
 	b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0], at[1]))
 	if said := eval[string](b, `document.querySelector(".chart .at").textContent`); said != "radius (L2) 0.5" {
@@ -341,7 +341,7 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 
-	// It prints.
+	// The page prints.
 	pdf := get(b, chromedp.PrintToPDF())
 	if !bytes.HasPrefix(pdf, []byte("%PDF-")) || len(pdf) < 50000 {
 		t.Errorf("the PDF has %d bytes", len(pdf))

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// chart is the data of a drawing by the script: series over common abscissae.
+// chart holds the data from which the script draws a chart: series with common abscissae.
 type chart struct {
 	Title   string   `json:"title"`
 	Meaning string   `json:"-"`
@@ -22,12 +22,14 @@ type chart struct {
 	Series  []series `json:"series"`
 }
 
-// series are the values of one line, with null for gaps.
+// series holds the values of one line, with null for gaps.
 type series struct {
-	Name   string   `json:"name"`
-	Color  int      `json:"color"` // by run; −1: the text's colour
-	Dash   int      `json:"dash"`  // by quantity
-	Shape  string   `json:"shape"` // step: up to each abscissa; bins: from each on; line; points: line with marks; dots: marks only
+	Name  string `json:"name"`
+	Color int    `json:"color"` // number of the run's colour; −1: the colour of the text
+	Dash  int    `json:"dash"`  // number of the quantity's dash pattern
+	// Shape is step (each value holds up to its abscissa), bins (each value holds from its abscissa on), line, points (a
+	// line with marks) or dots (only marks).
+	Shape  string   `json:"shape"`
 	Values []number `json:"values"`
 	// Low and High are the ends of a band, with as many values as the line. They are absent if there is no band.
 	Low  []number `json:"low,omitempty"`
@@ -217,7 +219,7 @@ func (p Page) bounds(visit func(run int, radius number, c summary.Calibration)) 
 	}
 }
 
-// named returns the name of a line, with the run's name if there are several.
+// named returns the name of a line. If there are several runs, the name includes the run's name.
 func (p Page) named(run int, what string) string {
 	if len(p.Runs) == 1 {
 		return what

@@ -23,7 +23,7 @@ type examples struct {
 	Shown      []string  `json:"shown"` // the radius, rounded down
 	Confidence []number  `json:"confidence,omitempty"`
 	Clean      []int     `json:"clean,omitempty"` // −1: no answer, −2: unknown
-	N          []int64   `json:"n,omitempty"`     // if the number of samples varies
+	N          []int64   `json:"n,omitempty"`     // set if the number of samples varies
 
 	// Sheets are images that contain many pictures. For each example they show the input and, to the right, the noisy
 	// input. A line holds Columns such pairs.

@@ -68,7 +68,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestGate checks that the page shows the requirements and the comparison if names contain markup.
+// TestGate checks that the page shows the requirements and the comparison even if names contain markup.
 func TestGate(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.Requirements = []gate.Outcome{{Requirement: "acr>=1", Run: "<i>", Says: "0.5, 0.5 too little"}, {Requirement: "acr>=0", Run: "<i>", Met: true, Says: "0.5"}}
@@ -216,7 +216,8 @@ func TestShrink(t *testing.T) {
 	if b := small.Bounds(); b.Dx() != 43 || b.Dy() != 33 {
 		t.Fatalf("130×100 becomes %v", b)
 	}
-	// The mean of 0 to 360 by 90, of bytes: (0 + 2·90 + 3·180 + 2·14 + 104)/9.
+	// The values of a square are 0, 90, …, 360 as bytes, so 270 becomes 14 and 360 becomes 104. Their mean is (0 +
+	// 2·90 + 3·180 + 2·14 + 104)/9.
 	if got := small.At(20, 20).(color.RGBA); got.R != 94 || got.G != 94 || got.A != 255 {
 		t.Errorf("the mean is %v", got)
 	}

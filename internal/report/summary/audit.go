@@ -5,17 +5,18 @@ import (
 	"slices"
 )
 
-// Audit is the accuracy under attack that an audit of the run found: an upper bound beside the certified accuracy.
+// Audit is the accuracy under attack that an audit of the run found. It is an upper bound, and the certified accuracy
+// is the lower bound.
 type Audit struct {
 	Folder         string  `json:"folder"`
-	Examples       int     `json:"examples"` // audited, with a label
+	Examples       int     `json:"examples"` // number of audited examples with a label
 	Gamma          float64 `json:"gamma"`    // largest probability that any verified break is wrong
 	Contradictions int     `json:"contradictions"`
 	MoreThanChance bool    `json:"more_than_chance"`
 	// Curve is the accuracy under attack at the radii of the summary. It is empty without labels.
 	Curve []AuditPoint `json:"curve,omitempty"`
-	// Broken holds the distance of each labelled example's nearest verified break, ascending: 0 if the answer is wrong
-	// without a perturbation, +∞ if no break was found.
+	// Broken holds the distance of each labelled example's nearest verified break, in ascending order. The distance
+	// is 0 if the answer is wrong without a perturbation, and +∞ if no break was found.
 	Broken []float64 `json:"-"`
 }
 
@@ -32,7 +33,7 @@ func (a Audit) Unbroken(radius float64) int {
 	return len(a.Broken) - k
 }
 
-// AddAudit adds what an audit of the run found.
+// AddAudit adds the results of an audit of the run.
 func (s *Summary) AddAudit(a Audit) {
 	a.Broken = slices.Sorted(slices.Values(a.Broken))
 	a.Examples = len(a.Broken)

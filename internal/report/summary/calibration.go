@@ -32,7 +32,7 @@ func (s Source) calibration(o Options) ([]Calibration, error) {
 	return Calibrate(results)
 }
 
-// Calibrate summarises the results of a study of bounds, where the results are exact.
+// Calibrate summarises the results of a study of bounds. It refuses results that are not exact.
 func Calibrate(results []acce.Result) ([]Calibration, error) {
 	var out []Calibration
 	for _, r := range results {
@@ -40,7 +40,7 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 			return nil, errors.New("the calibration error was not computed exactly")
 		}
 		c := Calibration{Radius: r.Radius, N: r.N, Bins: r.Bins, ECE: r.ECE, CBS: r.CBS, CCE: *r.CCE}
-		var all *Statement // about every sampled example
+		var all *Statement // statement about every sampled example
 		if d := r.Certified; d != nil {
 			var err error
 			if all, err = newStatement(d.Examples, d.Alpha, d.Delta); err != nil {
@@ -56,9 +56,10 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 	return out, nil
 }
 
-// threshold is a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). The best
-// attack makes the classifier abstain on every example whose correct answer is not certain. If up to k bounds are
-// wrong, including bounds for examples without a certified class, the error is at most (Wrong + k)/(Wrong + Right).
+// threshold returns a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). The
+// best attack makes the classifier abstain on every example whose correct answer is not certain. If up to k bounds
+// are wrong, including bounds for examples without a certified class, the error is at most (Wrong + k)/(Wrong +
+// Right).
 func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	t := Thresholded{Tau: e.Tau, Wrong: e.Wrong, Right: e.Right}
 	t.Error = decimal.Up(t.Rat(0))
@@ -70,7 +71,8 @@ func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	return t
 }
 
-// Rat returns the largest error if the given number of bounds fail; 0 if there are no answers and all bounds hold.
+// Rat returns the largest error if the given number of bounds fail. It returns 0 if there are no answers and all
+// bounds hold.
 func (t Thresholded) Rat(failures int64) *big.Rat {
 	answered := int64(t.Wrong + t.Right)
 	wrong := int64(t.Wrong) + failures

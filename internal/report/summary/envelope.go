@@ -12,9 +12,9 @@ type EnvelopePoint struct {
 	Run      string  `json:"run"` // name of the first run with this accuracy
 }
 
-// Envelope is the upper envelope of the certified accuracy curves of several runs. Papers draw it for several values of
-// σ. It does not describe a single classifier: the best run may change with the radius, and its choice uses the
-// results.
+// Envelope is the upper envelope of the certified accuracy curves of several runs. Papers draw it for several values
+// of σ. It does not describe a single classifier, because the best run may change with the radius and the results
+// decide which run is the best.
 func Envelope(runs []Summary) []EnvelopePoint {
 	radii := map[float64]bool{}
 	for _, s := range runs {

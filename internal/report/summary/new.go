@@ -25,8 +25,8 @@ import (
 type Source struct {
 	Path   string
 	Kind   Kind
-	Run    *runfolder.Run // for RunKind
-	Bounds *Bounds        // on confidence under attack; nil if there are none
+	Run    *runfolder.Run // set for RunKind
+	Bounds *Bounds        // bounds on the confidence under attack; nil if there are none
 	// Certificates and Votes belong to the examples, in the same order. Votes is nil without a run. Read leaves both
 	// empty, because it gathers the examples as it reads them.
 	Certificates []certify.Certificate
@@ -49,11 +49,11 @@ type Options struct {
 	Norms []law.Norm
 	Level float64   // confidence level of the intervals
 	Delta float64   // allowed failure probability of a statement about the dataset
-	Bins  int       // of the calibration error
+	Bins  int       // bins of the calibration error
 	Taus  []float64 // thresholds of the confidence-thresholded error
 }
 
-// Defaults of Options.
+// These are the defaults of Options.
 const (
 	DefaultLevel = 0.95
 	DefaultDelta = 0.05
@@ -226,8 +226,8 @@ func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 	return share(func(r Row) int { return r.Clean }), share(func(r Row) int { return r.Smoothed })
 }
 
-// CertifiedAt counts the examples whose certified class is the label and whose radius is at least r. The radius counts
-// as a Decimal.
+// CertifiedAt counts the examples whose certified class is the label and whose radius is at least r. It compares
+// decimals: r, and each radius as JSON holds it.
 func (s Summary) CertifiedAt(r *big.Rat) int {
 	return certifiedAt(s.all(), r)
 }
@@ -267,8 +267,8 @@ func (s Summary) Steps() []float64 {
 	return slices.Compact(radii)
 }
 
-// SumOfRadii returns the sum of the radii of the correct examples, as decimals. It omits the largest radii; the
-// parameter omit is their number.
+// SumOfRadii returns the sum of the radii of the correct examples, as decimals. It leaves out the largest radii; the
+// argument omit is their number.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)

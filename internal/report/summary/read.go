@@ -85,8 +85,8 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	return s, err
 }
 
-// readBounds reads the bounds of a run. Without them, and without sound certificates for the classes, it returns nil.
-// The certificates have the conditions of the first.
+// readBounds reads the bounds of a run. It returns nil if there are none, or if the certificates for the classes are
+// not sound. All certificates have the conditions of first.
 func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certificate) (*Bounds, error) {
 	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !first.Sound {
 		return nil, nil

@@ -33,11 +33,11 @@ type Summary struct {
 	// Labelled is the number of examples with a label. Without labels there is no accuracy.
 	Labelled int `json:"labelled"`
 
-	// Level is the confidence level of each single interval. The intervals cover the accuracy over the population from
-	// which the examples were drawn independently, not the randomness of the noise.
+	// Level is the confidence level of each single interval. The intervals are for the accuracy over the population
+	// from which the examples were drawn independently. They do not cover the randomness of the noise.
 	Level float64 `json:"level"`
-	// Dataset states how many certificates of these examples may be wrong; nil if they are not sound or lack the
-	// information. It does not concern a population.
+	// Dataset states how many certificates of these examples may be wrong. It is nil unless they are known to be sound
+	// and their α is known. It does not concern a population.
 	Dataset *Statement `json:"dataset,omitempty"`
 
 	Clean     *Share `json:"clean_accuracy,omitempty"`    // without noise; an estimate, not certified
@@ -66,7 +66,7 @@ type Summary struct {
 // Kind is the source of the evidence.
 type Kind string
 
-// The sources of evidence.
+// These are the sources of evidence.
 const (
 	RunKind          Kind = "run"          // a run folder
 	CertificatesKind Kind = "certificates" // a certificates.jsonl from elsewhere
@@ -84,10 +84,10 @@ type Conditions struct {
 	// Unknown arithmetic counts as idealised.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	Precision  string             `json:"precision,omitempty"`
-	Alpha      *float64           `json:"alpha,omitempty"` // of each certificate
-	Law        law.Name           `json:"law,omitempty"`   // of the noise
-	Sigma      *float64           `json:"sigma,omitempty"` // its scale
-	Norm       law.Norm           `json:"norm"`            // of the radii; L2 for a log, which does not state it
+	Alpha      *float64           `json:"alpha,omitempty"` // failure probability of each certificate
+	Law        law.Name           `json:"law,omitempty"`   // law of the noise
+	Sigma      *float64           `json:"sigma,omitempty"` // scale of the noise
+	Norm       law.Norm           `json:"norm"`            // norm of the radii; L2 for a log, which does not state it
 	N          int64              `json:"n,omitempty"`     // largest number of estimation samples of an example
 	N0         int64              `json:"n0,omitempty"`
 	Stop       string             `json:"stop,omitempty"`
@@ -102,7 +102,7 @@ type Conditions struct {
 	// Denoiser is the model that runs before the classifier. The certificates hold for the two models together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 	Data     *File               `json:"data,omitempty"`
-	Shard    string              `json:"shard,omitempty"` // if the run is part of another
+	Shard    string              `json:"shard,omitempty"` // set if the run is a shard of a larger run
 	Provider string              `json:"provider,omitempty"`
 	Device   string              `json:"device,omitempty"`
 	Version  string              `json:"rscert,omitempty"`
@@ -149,8 +149,8 @@ func (c Conditions) Certifies() bool {
 	return c.Sound != nil && *c.Sound && c.Arithmetic == certify.Exact
 }
 
-// Statement bounds the number of wrong certificates: with probability at least 1 − Delta over the noise, at most
-// Failures of the certificates of Examples examples are wrong. Each fails with probability at most Alpha,
+// Statement bounds the number of wrong certificates, among the certificates of Examples examples. With probability at
+// least 1 − Delta over the noise, at most Failures of them are wrong. Each fails with probability at most Alpha,
 // independently (binomial.FailureQuantile).
 type Statement struct {
 	Delta    float64 `json:"delta"`
@@ -175,7 +175,8 @@ type CurvePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
 	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta: (Count − Failures)/Of,
-	// rounded down. It holds for all radii at once, because the failures are the same. Nil without Dataset.
+	// rounded down. It holds for all radii at once, because the wrong certificates are the same at each radius. It is
+	// nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
@@ -186,8 +187,8 @@ type Average struct {
 	// Both ends are nil if the largest possible radius is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
-	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta: the largest Failures radii
-	// count as 0. Nil without Dataset.
+	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. It counts the largest
+	// Failures radii as 0. It is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Largest is the largest radius that a sound method can give with n samples at α; nil if unknown.
 	Largest *float64 `json:"largest_possible,omitempty"`
@@ -211,7 +212,7 @@ type Calibration struct {
 	N      int      `json:"n"`                // examples with a certified class at this radius
 	Bins   int      `json:"bins"`
 	ECE    *float64 `json:"ece,omitempty"` // for these examples, without attack
-	CBS    float64  `json:"cbs"`           // if every bound holds
+	CBS    float64  `json:"cbs"`           // value if every bound holds
 	CCE    float64  `json:"cce"`
 	// Certified holds with probability 1 − δ for these examples; nil if α is unknown.
 	Certified   *CertifiedCalibration `json:"certified,omitempty"`
@@ -226,13 +227,14 @@ type CertifiedCalibration struct {
 	CCE float64 `json:"cce"`
 }
 
-// Thresholded is the certified confidence-thresholded error: among the examples answered with confidence ≥ Tau, under
-// any attack within the radius, at most the share Wrong/(Wrong+Right) gets a wrong answer.
+// Thresholded is the certified confidence-thresholded error. It concerns the examples that are answered with
+// confidence ≥ Tau under an attack within the radius. At most the share Wrong/(Wrong+Right) of them gets a wrong
+// answer, whatever the attack.
 type Thresholded struct {
 	Tau   float64 `json:"tau"`
-	Wrong int     `json:"wrong"` // may get a wrong answer
-	Right int     `json:"right"` // get a correct answer under any attack
-	Error float64 `json:"error"` // if every bound holds
+	Wrong int     `json:"wrong"` // number of examples that may get a wrong answer
+	Right int     `json:"right"` // number of examples that get a correct answer under any attack
+	Error float64 `json:"error"` // value if every bound holds
 	// Certified holds with probability 1 − δ for these examples; nil if α is unknown.
 	Certified *float64 `json:"certified,omitempty"`
 	// Failures is the number of bounds that may be wrong, among the bounds of all sampled examples.
@@ -250,22 +252,23 @@ type Reliability struct {
 // Unknown is a class that the evidence does not state.
 const Unknown = -2
 
-// Row holds the results of an example. A report holds millions of them.
+// Row holds the results of an example. It is small, because a report may hold millions of rows.
 type Row struct {
 	Index      int
 	Label      int // −1 if unknown
 	Prediction int
 	Correct    bool
 	Unbounded  bool    // Radius stands for +∞
-	Radius     float64 // certified; 0 for an abstention
-	N          int64   // estimation samples
-	// Clean is the model's class without noise (−1: no answer), Smoothed the class with the most votes; Unknown without
-	// votes.
+	Radius     float64 // certified radius; 0 for an abstention
+	N          int64   // number of estimation samples
+	// Clean is the model's class without noise, or −1 for no answer. Smoothed is the class with the most votes.
+	// Without votes, both are Unknown.
 	Clean, Smoothed int
 	Confidence      float64 // share of the votes for Smoothed
 }
 
-// CertifiedRadius returns the radius of a correct example, otherwise 0: the term in the average certified radius.
+// CertifiedRadius returns the radius of a correct example, otherwise 0. The average certified radius is the mean of
+// these values.
 func (r Row) CertifiedRadius() float64 {
 	if !r.Correct {
 		return 0

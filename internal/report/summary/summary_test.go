@@ -49,7 +49,7 @@ func mustNew(t *testing.T, s Source, o Options) Summary {
 	return sum
 }
 
-// Counts, shares and averages, by hand from the table of small.
+// TestNew compares counts, shares and averages with values computed by hand from small.
 func TestNew(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{1, 0, 0.25, 0.5, 0.25}
@@ -79,7 +79,8 @@ func TestNew(t *testing.T) {
 	if a := s.AverageRadius; a.Value != 0.285 || a.Certified == nil || *a.Certified != 0.185 {
 		t.Errorf("average %+v", a)
 	}
-	// Class 1 (examples 0–4): votes say 1 but for example 2: 4 of 5. Class 0 (5–9): votes say 0 for 5, 6, 7: 3 of 5.
+	// In class 1 (examples 0–4) the votes are right except for example 2: 4 of 5. In class 0 (examples 5–9) they are
+	// right for examples 5, 6 and 7: 3 of 5.
 	if s.Clean.Count != 7 || s.Clean.Of != 10 || s.Smoothed.Count != 7 || s.Abstained.Count != 2 {
 		t.Errorf("clean %+v smoothed %+v", s.Clean, s.Smoothed)
 	}
@@ -179,8 +180,9 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A statement is about all examples of the run, also where some are not here: α = 0.01 and 100 examples give 3 failures,
-// P(Bin(100, 0.01) > 3) = 0.018, P(Bin(100, 0.01) > 2) = 0.079; the 10 here alone would give 1.
+// A statement concerns all examples of the run, even if some are missing here. For α = 0.01 and 100 examples, 3
+// certificates may be wrong, because P(Bin(100, 0.01) > 3) = 0.018 and P(Bin(100, 0.01) > 2) = 0.079. For the 10
+// examples here alone it would be 1.
 func TestStatementOfWholeRun(t *testing.T) {
 	for name, shards := range map[string][]spec.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
 		s := small()
@@ -192,7 +194,8 @@ func TestStatementOfWholeRun(t *testing.T) {
 	}
 }
 
-// No method gives more than the largest radius: 100 of 100 votes do give it, to the rounding of the method.
+// No method may give more than the largest radius. If all votes agree, a method gives the largest radius, up to the
+// rounding of the method.
 func TestLargestRadius(t *testing.T) {
 	for _, margin := range []certify.MarginKind{certify.SecondMargin, certify.FirstMargin} {
 		for _, m := range certify.VoteMethods() {
@@ -246,7 +249,8 @@ func bounds(t *testing.T, csv string, b runfolder.Bounds) *Bounds {
 	return &Bounds{table, b}
 }
 
-// CBS by its closed form; the thresholded error by counting: 10 were sampled, three have bounds at 0.5.
+// TestCalibration compares CBS with its closed form and the thresholded error with counts. Of 10 sampled examples,
+// three have bounds at 0.5.
 func TestCalibration(t *testing.T) {
 	s := small()
 	s.Bounds = bounds(t, "index,radius,lower,upper,correct,confidence,examples\n"+

@@ -67,8 +67,8 @@ func csvConditions(c summary.Conditions) []string {
 	return fields
 }
 
-// csvText returns text for a cell. A spreadsheet would compute a cell that begins like a formula; an apostrophe in front
-// of it prevents that.
+// csvText returns text for a cell. A spreadsheet would compute a cell that begins like a formula. An apostrophe in
+// front of the text prevents that.
 func csvText(s string) string {
 	s = quote.Line(s)
 	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {

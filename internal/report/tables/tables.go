@@ -32,7 +32,7 @@ type Report struct {
 // Format is an output format of a Report.
 type Format string
 
-// The formats, the default first.
+// These are the formats, with the default first.
 const (
 	Text     Format = "text"
 	Markdown Format = "markdown"
@@ -74,7 +74,7 @@ type section struct {
 }
 
 func (s section) write(out *bufio.Writer, f Format) error {
-	s.caption, s.notes = quote.Line(s.caption), slices.Clone(s.notes) // both have names of runs
+	s.caption, s.notes = quote.Line(s.caption), slices.Clone(s.notes) // both contain names of runs
 	for k, n := range s.notes {
 		s.notes[k] = quote.Line(n)
 	}
@@ -232,7 +232,7 @@ func underAttack(a summary.Audit, of string) []report.Cell {
 	return row
 }
 
-// auditNote says what the row of an audit is.
+// auditNote explains the row of an audit.
 func auditNote(a summary.Audit, of string) string {
 	found := "no contradiction to the certificates"
 	if a.Contradictions > 0 {
