@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Constants of DDN. In the paper, the first step has length 1 for a radius of 1, and the radius changes by .05 in every
-// step.
+// Constants of DDN. In the paper, the first step has length 1 for a radius of 1, and each step changes the radius by 5
+// %.
 const (
 	ddnRadius = .1  // relative change of the radius in the first step
 	ddnLast   = .02 // the lengths of steps and the changes of the radius fall to this share, along half a cosine

@@ -88,7 +88,7 @@ func (s *Search) Run(ctx context.Context, examples []Example) ([]Found, error) {
 	return found, nil
 }
 
-// group attacks some of the examples: those that the classifier gets right or, if the attack changes confidences, all.
+// group attacks the examples that the classifier gets right. An attack that changes confidences attacks all examples.
 func (s *Search) group(ctx context.Context, examples []Example, found []Found) error {
 	inputs := make([][]float32, len(examples))
 	for i, x := range examples {
