@@ -53,7 +53,7 @@ func TestProject(t *testing.T) {
 				if distance > epsilon || exactNorm(t, norm, a, x, epsilon) > 0 || exactNorm(t, norm, a, x, distance) > 0 {
 					t.Fatalf("%s %g: norm %g", norm, epsilon, distance)
 				}
-				if a[0] != -1 || a[1] != 0 || distance < .99*epsilon && epsilon > 1e-6 && epsilon < 1 { // the box is smaller than ε = 3
+				if a[0] != -1 || a[1] != 0 || distance < .99*epsilon && epsilon > 1e-6 && epsilon < 1 { // 3 leaves the box
 					t.Fatalf("%s %g: norm %g, first values %v", norm, epsilon, distance, a[:2])
 				}
 			}

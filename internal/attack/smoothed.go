@@ -302,8 +302,8 @@ func (p poll) clear() bool {
 	return lead*lead > 9*float64(p.forLabel+p.forRival)
 }
 
-// poll counts the votes of selection samples. It doubles the number of samples until one class is clearly ahead, or
-// until it has drawn most samples.
+// poll counts the votes of selection samples. It doubles the number of samples until one class is clearly ahead or the
+// number reaches the argument most.
 func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, most int) (poll, error) {
 	input, err := s.Input(values)
 	if err != nil {

@@ -47,7 +47,7 @@ func fromBetas(beta func(t int) float64) Schedule {
 	return s
 }
 
-// Open returns the named schedule, linear or cosine. Any other name is a file with one line for each ᾱ_t.
+// Open returns the named schedule, linear or cosine. Any other name is the path of a file with one line for each ᾱ_t.
 func Open(name string) (Schedule, error) {
 	switch name {
 	case "linear":
@@ -108,8 +108,8 @@ func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 // it.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep returns the t with Noise(t) nearest to noise, which is the input's standard deviation in the model's own
-// range. Of two equally near timesteps it returns the smaller.
+// Timestep returns the t with Noise(t) nearest to noise. The argument noise is the standard deviation of the input's
+// noise in the model's own range. Of two equally near timesteps it returns the smaller.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

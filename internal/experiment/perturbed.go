@@ -61,7 +61,7 @@ func (n *noise) arrange(dst, points []int32) {
 	}
 }
 
-// length returns the norm of a vector of d coordinates, rounded up; 0 only for 0.
+// length returns the norm of a vector of d coordinates, rounded up. The result is 0 only for the zero vector.
 func (n *noise) length(d int, coordinate func(int) float64) float64 {
 	norm, sum := n.law.Norm(), 0.
 	for i := range d {

@@ -23,7 +23,7 @@ const (
 	adversarialCorrect    = "adversarial_correct"
 )
 
-// probabilityColumn matches the columns of a probability vector: p0, prob_3, score12, class7.
+// probabilityColumn matches the columns of a probability vector, such as p0, prob_3, score12 or class7.
 var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_?(\d+)$`)
 
 // Columns returns the columns that FromTable and Attacked use.
