@@ -6,8 +6,8 @@
 #	scripts/gpu_check.sh --onnxruntime /tmp/gpu/ort             # with the CUDA build of ONNX Runtime in this folder
 #	scripts/gpu_check.sh --device cpu --quick                   # a dry run: writes out/gpu-dry-run.md
 #
-# It needs bin/rscert ('make build'), and bin/onnx.test to measure ONNX Runtime alone; with Go it builds both. The networks
-# need PyTorch in $PYTHON or python3; without PyTorch only the bundled models run.
+# It needs bin/rscert ('make build'), and bin/onnx.test to measure ONNX Runtime alone. If Go is installed, it builds
+# both. The networks need PyTorch in $PYTHON or python3. Without PyTorch only the bundled models run.
 
 set -eu
 cd "$(dirname "$0")/.."
