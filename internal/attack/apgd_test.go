@@ -221,7 +221,7 @@ func TestAutoNaN(t *testing.T) {
 // several is a linear classifier of several classes. Its gradients are those of the target's score minus the label's
 // score.
 type several struct {
-	w     [][]float64 // by class
+	w     [][]float64 // weights of each class
 	batch int
 	aims  map[int][]int64 // the target classes whose gradients were asked for, by label
 }

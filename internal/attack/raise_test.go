@@ -34,7 +34,7 @@ func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 		}
 		for i, f := range found {
 			z, reach := math.Abs(l.value(all[i].Values)), l.reach(norm, epsilon)
-			toward := reach - z // of the other class
+			toward := reach - z // for the other class
 			if !f.Correct() {
 				toward = reach + z
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Classifier computes scores. Several goroutines may run it. The scores shape of an example must not depend on the
+// Classifier computes scores. Several goroutines may run it. The scores of an example must not depend on the
 // other examples in its batch.
 type Classifier = smoothing.Classifier
 
@@ -58,9 +58,9 @@ type Search struct {
 	Method     Method
 	Classifier Classifier
 	Gradients  Gradients // only for methods that use gradients
-	Shape      []int     // of an example
+	Shape      []int     // shape of an example
 	Steps      int       // number of steps of PGD, Auto-PGD and FAB, or of queries of Square
-	StepSize   float64   // of PGD
+	StepSize   float64   // step length of PGD; first step length of PGDConf; first rate of ACE
 	Momentum   float64   // momentum of PGD; 0: none
 	Targets    int       // number of classes that an attack aims at in turn; 0: none
 	Restarts   int       // number of random starts for each target class

@@ -163,7 +163,7 @@ func twoBumps(height, width int) []float64 {
 // and n is half of the larger side, rounded down.
 func bump(height, width int) []float64 {
 	n := max(height, width) / 2
-	sums := make([]float64, n+2) // by distance
+	sums := make([]float64, n+2) // the sum for each distance
 	for k := n; k >= 0; k-- {
 		sums[k] = sums[k+1] + 1/float64((k+1)*(k+1))
 	}

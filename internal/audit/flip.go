@@ -29,7 +29,8 @@ func Flip(a, b int64) float64 {
 	return down(parts-slack, math.Abs(term)+math.Abs(math.Log(tail))+math.Log(float64(k+1)))
 }
 
-// FlipPValue returns the p-value of p_A ≥ p_B from a fixed number of samples, rounded up: P(Bin(a+b, ½) ≥ b).
+// FlipPValue returns P(Bin(a+b, ½) ≥ b), rounded up. This is the p-value of the hypothesis p_A ≥ p_B for a fixed number
+// of samples.
 func FlipPValue(a, b int64) float64 { return binomial.Tail(a+b, b, .5).Upper }
 
 // Rejected reports whether evidence with this logarithm rejects at level γ: E ≥ 1/γ. It rounds the logarithm of γ so

@@ -11,7 +11,7 @@ import (
 // alone.
 //
 // A CRC can be inverted: for every text and checksum there is exactly one start. Half of a Seed's bits follow from the
-// other half. So if the start is no Seed, the line has changed, even if the file's Seed is unknown. A random change
+// other half. So if the start is not a Seed, the line has changed, even if the file's Seed is unknown. A random change
 // leads to another Seed with a probability of 2⁻¹⁶. A change of an odd number of bits before the checksum never does.
 type Seed uint32
 

@@ -71,8 +71,8 @@ func (a *Array) log(job, task string) string {
 
 func (a *Array) recordPath() string { return filepath.Join(a.Folder(), "array.json") }
 
-// Check returns an error if a word of the script has an unprintable character. sbatch reads the script line by line, and
-// quotes do not hold a line break there: what follows it could be an option or a command.
+// Check returns an error if a word of the script has an unprintable character. sbatch reads the script line by line, so
+// a line break ends the line even inside quotes. The text after it could be an option or a command.
 func (a *Array) Check() error {
 	for _, w := range []struct {
 		what  any
@@ -207,7 +207,7 @@ func (a *Array) tasks(shards []int) string {
 	return list
 }
 
-// ranges formats numbers as in 0-3,5.
+// ranges formats numbers as a list of ranges, such as 0-3,5.
 func ranges(numbers []int) string {
 	sorted := slices.Clone(numbers)
 	slices.Sort(sorted)

@@ -15,20 +15,20 @@ import (
 	"strings"
 )
 
-// Schedule holds ᾱ_t for t = 0, 1, …: decreasing numbers in (0, 1).
+// Schedule holds ᾱ_t for t = 0, 1, …. These numbers are in (0, 1) and decrease.
 type Schedule []float64
 
 // steps is the number of timesteps of the named schedules.
 const steps = 1000
 
-// Linear returns the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4): β_t from 10⁻⁴
-// to 0.02 in equal steps, ᾱ_t = Π_{s≤t} (1−β_s).
+// Linear returns the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4). In it, β_t
+// grows from 10⁻⁴ to 0.02 in equal steps, and ᾱ_t = Π_{s≤t} (1−β_s).
 func Linear() Schedule {
 	return fromBetas(func(t int) float64 { return 1e-4 + (0.02-1e-4)*float64(t)/(steps-1) })
 }
 
 // Cosine returns the schedule of Nichol and Dhariwal 2021 ("Improved Denoising Diffusion Probabilistic Models",
-// equation 17): β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008).
+// equation 17). In it, β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008).
 func Cosine() Schedule {
 	f := func(t int) float64 {
 		c := math.Cos(math.Pi / 2 * (float64(t)/steps + 0.008) / 1.008)

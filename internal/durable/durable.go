@@ -102,8 +102,8 @@ func replace(path string, data []byte, was fs.FileInfo) error {
 	})
 }
 
-// WriteIn writes a file in a folder, as WriteFile does, but it follows no link: it replaces whatever has the name. The
-// umask limits the mode.
+// WriteIn writes a file in a folder, as WriteFile does. But it follows no link, and replaces anything that has the
+// name. The umask limits the mode.
 func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return StreamIn(root, name, mode, writerOf(data))
 }

@@ -3,8 +3,8 @@
 // function. Its machine knows only the instructions that Python 2 and 3 write for such batches (protocols 2 to 5) and
 // the four constructors of arrays, types and bytes in calls.go. Python's pickletools describes every instruction.
 //
-// Strings and arrays stay in the file: Read returns their offsets. Memory grows with the number of instructions, which
-// the size of the file limits. It never grows with a length that the file states.
+// Strings and arrays stay in the file, and Read returns their offsets. Memory grows with the number of instructions,
+// which the size of the file limits. It never grows with a length that the file states.
 //
 // The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates memory for any length that a file states, and
 // panics on damaged files. A check of the instructions before its use would need nearly all of this package.
@@ -32,7 +32,7 @@ func (otherError) Is(target error) bool { return target == ErrOther }
 // None is the None of Python.
 type None struct{}
 
-// Int is an integer, or a truth value: False is 0 and True 1.
+// Int is an integer or a truth value. False is 0, and True is 1.
 type Int struct {
 	Value int64
 	At    int64 // offset in the file, in bytes

@@ -65,7 +65,7 @@ func resample(line Line, at func(i int) vg.Point) []vg.Point {
 type placed struct {
 	rect   vg.Rectangle
 	anchor vg.Point // point on the line
-	leader bool     // so far from the line that it needs a leader
+	leader bool     // the label is so far from the line that it needs a leader
 	cost   float64
 }
 

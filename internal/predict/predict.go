@@ -99,9 +99,9 @@ func leaders(counts []int64) (first, second int) {
 // The logarithms are rounded so that no process reaches its threshold early.
 type Leader struct {
 	counts    []int64
-	wealth    []wealth // of outcomes with votes
-	struck    []bool   // of outcomes with votes
-	unseen    wealth   // of each outcome without votes
+	wealth    []wealth // the process of each outcome with votes
+	struck    []bool   // whether an outcome with votes is struck
+	unseen    wealth   // the process that all outcomes without votes share
 	newcomers bool     // whether outcomes without votes are struck
 	seen      []int    // outcomes with votes
 	threshold float64  // ln(1/alpha), rounded up
