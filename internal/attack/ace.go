@@ -208,7 +208,7 @@ func (c *gradual) judge() {
 	}
 }
 
-// move sets x one step beyond the point at, and reports whether x differs from at.
+// move takes a step from the point in the field at to the new x. It reports whether the two points differ.
 func (c *gradual) move() bool {
 	flat := true
 	for i, g := range c.gradient {

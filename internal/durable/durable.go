@@ -1,5 +1,5 @@
 // Package durable writes files that survive a power cut. WriteFile writes a file that appears whole or not at all.
-// SyncFolder makes the names in a folder survive. CheckName reports that an open file has lost its name.
+// SyncFolder makes the names in a folder survive it, too. CheckName reports that an open file has lost its name.
 package durable
 
 import (
@@ -108,7 +108,7 @@ func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return StreamIn(root, name, mode, writerOf(data))
 }
 
-// StreamIn does what WriteIn does, with the data that the function writes.
+// StreamIn does what WriteIn does, for the content that the function data writes.
 func StreamIn(root *os.Root, name string, mode fs.FileMode, data func(io.Writer) error) error {
 	return writeIn(root, name, data, mode, func(*os.File) error { return nil })
 }

@@ -41,7 +41,8 @@ func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 }
 
 // DataLattice returns the lattice of the data, in steps of the data, if the noise keeps it. It returns false if the
-// classifier accepts any numbers. It does so if the noise is in floats, or if the noise first rounds its inputs.
+// classifier accepts any numbers. The classifier does so if the noise is in floats, or if the noise first rounds its
+// inputs.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if n.lattice == nil || n.quantise != nil {

@@ -132,8 +132,8 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return example.Rounding + n.data.ReadingRounding(len(example.Values))
 }
 
-// integers rounds values to lattice points, and returns the amount by which this reduces every radius. With rounds set,
-// the amount is the distance that the values moved.
+// integers rounds values to lattice points, and returns the amount by which this reduces every radius. If rounds is
+// set, the amount is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {

@@ -37,7 +37,7 @@ type Measure struct {
 	ForAll        bool // holds for all examples simultaneously, not only if every bound holds
 }
 
-// panelSize is the size of one panel in centimetres; three fit side by side.
+// panelSize is the size of one panel in centimetres. Three panels fit side by side.
 var panelSize = picture.Size{Width: 7, Height: 7}
 
 const panelsInRow = 3
