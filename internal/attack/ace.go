@@ -177,8 +177,8 @@ func (c *gradual) watch(scores []float32) {
 	c.keeps, c.here = smoothing.Vote(scores) == c.found.Clean, c.eta*c.crossEntropy(scores, c.Label)
 }
 
-// observe steps on from x if x keeps the class. Otherwise it goes back to the last point that did. It ignores its
-// argument for the loss, because the field here is more accurate.
+// observe continues from x if x keeps the class. Otherwise it goes back to the last point that did. It ignores the loss
+// that it is given, because the value in the field here is more accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)

@@ -144,9 +144,8 @@ func TestAutoHalves(t *testing.T) {
 			t.Errorf("%s: halved after %v, want %v", c.name, got, c.want)
 		}
 	}
-	// From the third on, each loss is above the one before it, but all stay below the first. So only the largest loss
-	// never changes. The first checkpoint does not halve the step, because it has no earlier checkpoint to compare
-	// with.
+	// From the third on, each loss is above the one before it, but all stay below the first. So the largest loss never
+	// changes. The first checkpoint does not halve the step, because it has no earlier checkpoint to compare with.
 	losses := []float64{1000}
 	for step := range 100 {
 		losses = append(losses, float64(step))
@@ -306,7 +305,7 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. Each attack breaks the same examples in the sequence as it breaks alone.
+// the attack that broke an example. On the examples that reach it, each attack finds what it finds alone.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)

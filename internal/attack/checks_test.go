@@ -43,7 +43,8 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// shaky is a classifier whose score 0 is a share of score 1 in every second call, and 0 in the other calls.
+// shaky is a classifier whose first score is a share of its second score in every second call, and 0 in the other
+// calls.
 type shaky struct {
 	*linear
 	calls  *int

@@ -43,7 +43,8 @@ type chase struct {
 	rivals []int     // the classes whose boundary with the label a step may cross
 	x      []float32 // the current point
 	// These fields describe the boundary nearest to x, as if the logits were linear. It contains all x + d with
-	// difference + slope·d = 0, and its distance from x is away. If all gradients are zero or not finite, slope is nil.
+	// difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not finite,
+	// slope is nil.
 	slope            []float64
 	difference, away float64
 	// best is the closest adversarial input so far, or nil if there is none, and distance is its distance from the
@@ -184,8 +185,8 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 	return z
 }
 
-// shrunk moves a towards x until the norm of the perturbation is this share of its old norm. For L2 it scales the
-// perturbation. For Linf it limits the change of each value, so that changes below the limit stay as they are. Such
+// shrunk moves the input a towards x until the norm of the perturbation is this share of its old norm. For L2 it scales
+// the perturbation. For Linf it limits the change of each value, so that changes below the limit stay as they are. Such
 // small changes are common near the ends of the box.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
@@ -200,8 +201,8 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 
 // closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
 // adversarial input so far, and settles those within ε. Each step estimates the boundary as the point where the margin
-// would be zero if it were linear. It tries a point slightly beyond this estimate, which is close to the boundary and
-// usually adversarial.
+// would be zero if it were linear. It tries a point slightly beyond this estimate. This point is close to the boundary
+// and usually adversarial.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32

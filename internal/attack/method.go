@@ -20,9 +20,9 @@ const (
 	PGD Method = "pgd"
 	// APGDCE is Auto-PGD, which chooses its steps itself, on the cross-entropy (Croce & Hein 2020).
 	APGDCE Method = "apgd-ce"
-	// APGDDLR is Auto-PGD on the difference of logits ratio.
+	// APGDDLR is Auto-PGD on the difference-of-logits ratio (DLR).
 	APGDDLR Method = "apgd-dlr"
-	// APGDT is Auto-PGD on the targeted difference of logits ratio.
+	// APGDT is Auto-PGD on the targeted difference-of-logits ratio.
 	APGDT Method = "apgd-t"
 	// FAB looks for the smallest perturbation. It steps past the nearest boundary and back (Croce & Hein 2020, FAB).
 	FAB Method = "fab"
@@ -168,8 +168,8 @@ func (m Method) UsesGradients() bool {
 	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().gradients })
 }
 
-// Loss returns the loss that a single attack raises. This is chosen if the attack lets users choose. The argument
-// targeted says whether the attack aims at classes.
+// Loss returns the loss that a single attack raises. It returns the argument chosen if the attack lets users choose the
+// loss. The argument targeted says whether the attack aims at classes.
 func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	d := m.definition()
 	switch {
