@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks rscert on a GPU in ten minutes: does certify run there, is its noise equal to the CPU's, can a killed run resume,
-# and how does its speed compare with ONNX Runtime and PyTorch? See scripts/gpu_check.py --help and docs/gpu.md.
+# Checks rscert on a GPU in ten minutes: does certify run there, is its noise equal to the CPU's, can a killed run
+# resume, and how does its speed compare with ONNX Runtime and PyTorch? See scripts/gpu_check.py --help and docs/gpu.md.
 #
 #	scripts/gpu_check.sh                                        # on a machine with a GPU: writes docs/gpu-results.md
 #	scripts/gpu_check.sh --onnxruntime /tmp/gpu/ort             # with the CUDA build of ONNX Runtime in this folder

@@ -1,5 +1,6 @@
-# !/bin/sh Installs the Debian package of out/release in a clean Debian ($SUITE, trixie) made by debootstrap (as root),
-# uses it as a user would, and removes it. The ONNX Runtime in this Debian is a copy from this machine.
+#!/bin/sh
+# Installs the Debian package of out/release in a clean Debian ($SUITE, trixie) made by debootstrap (as root), uses it
+# as a user would, and removes it. The ONNX Runtime in this Debian is a copy from this machine.
 set -eu
 cd "$(dirname "$0")/../.."
 missing=
