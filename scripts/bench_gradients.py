@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Times gradients by rscert beside PyTorch's in one run and prints the table of docs/benchmarks.md: 'make bench-gradients'.
+"""Compares the time of gradients in rscert and PyTorch and prints a table of docs/benchmarks.md: 'make
+bench-gradients'.
 
     python bench_gradients.py --gradients out/gradients [--rounds 40] [--eager] [NAME …]
 
-The gradient is that of the cross-entropy in the input; weights are constants. The programs take turns, each on one
-thread. The figure of each is its shortest time, since other work on the machine only lengthens times.
+The gradient is that of the cross-entropy with respect to the input. The weights are constants. The programs take turns,
+each on one thread. The table shows the shortest time of each program, because other work on the machine can only make a
+time longer.
 """
 import argparse
 import datetime
@@ -23,7 +25,7 @@ from torch import nn
 import bench_models
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = {"mnist-cnn": 64, "resnet20": 64, "resnet50": 8, "vit_b_16": 8}  # with the size of the batch
+MODELS = {"mnist-cnn": 64, "resnet20": 64, "resnet50": 8, "vit_b_16": 8}  # the batch size of each model
 LABELS = {"mnist-cnn": "bundled CNN", "resnet20": "ResNet-20", "resnet50": "ResNet-50", "vit_b_16": "ViT-B/16"}
 
 
@@ -71,7 +73,7 @@ def timed(run):
 
 
 def contenders(server, model, x, labels, compiled):
-    """The programs by name, each a function that runs once and returns its time."""
+    """The programs by name. Each is a function that runs the program once and returns the time."""
     server.ask(run="gradient", x=x.ravel().tolist(), labels=labels.tolist(), quiet=True)  # keeps the examples
     for p in model.parameters():
         p.requires_grad_(False)
@@ -105,7 +107,7 @@ def measure(server, name, folder, a):
     x, labels = torch.rand(rows, *shape), torch.arange(rows) % 10
     server.ask(open=str(path), loss="ce", examples=rows)
     runs = contenders(server, model, x, labels, not a.eager)
-    for run in runs.values():  # compiles, reserves memory
+    for run in runs.values():  # the first call compiles the model and reserves memory
         run()
     best = {}
     for _ in range(a.rounds if rows == 64 else max(3, a.rounds // 8)):

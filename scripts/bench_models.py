@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes resnet20.onnx, resnet110.onnx (CIFAR-10) and resnet50.onnx (ImageNet) with random weights, for 'make bench-sampling':
-their answers mean nothing, but they run as long as the real models. Needs only PyTorch.
+"""Makes resnet20.onnx, resnet110.onnx (CIFAR-10) and resnet50.onnx (ImageNet) with random weights, for 'make
+bench-sampling'. Their answers mean nothing, but they take as long as the real models. The script needs only PyTorch.
 
     python bench_models.py FOLDER [NAME…]     # also vit_b_16
 """
@@ -13,7 +13,8 @@ from torch.nn import functional
 
 
 class Block(nn.Module):
-    """Convolutions (channels, kernel, stride), each with normalisation, and a shortcut around them."""
+    """A residual block: convolutions (channels, kernel, stride), each with batch normalisation, and a shortcut around
+    them."""
 
     def __init__(self, channels, layers):
         super().__init__()
@@ -84,11 +85,11 @@ class ViT(nn.Module):
 
     def forward(self, x):
         x = self.patches(x).reshape(-1, *self.sizes).transpose(1, 2)
-        x = torch.cat([self.first + 0 * x[:, :1], x], 1)  # one token a sample, without using the batch size
+        x = torch.cat([self.first + 0 * x[:, :1], x], 1)  # one token per sample, without using the batch size
         return self.head(self.blocks(x + self.places)[:, 0])
 
 
-# Each with the shape of its inputs.
+# Each entry has the model's constructor and the shape of its inputs.
 MODELS = {
     "resnet20": (lambda: cifar_resnet(20), (3, 32, 32)),
     "resnet110": (lambda: cifar_resnet(110), (3, 32, 32)),
@@ -98,7 +99,7 @@ MODELS = {
 
 
 def build(name):
-    """The model in inference mode and the shape of its inputs; the same weights each time."""
+    """The model in inference mode and the shape of its inputs. Every call gives the same weights."""
     torch.manual_seed(1)
     make, shape = MODELS[name]
     return make().eval(), shape

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the tools for the test of the HTML page: Chromium by apt-get, unless the system has one, and axe-core from npm,
-# into the user's cache.
+# Installs the tools for the test of the HTML page. If the system has no Chromium or Chrome, apt-get installs Chromium.
+# npm installs axe-core into the user's cache.
 set -eu
 AXE=4.14.1
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rscert/browser

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares 'rscert metrics' with other programs on the same files; run by 'make compare-metrics'.
 
-Prints the table of docs/metrics.md, marked for studies/page: each figure, the program with its version, and how far apart
-the two are.
+Prints the table of docs/metrics.md, with marks for studies/page. Each row has a figure by rscert and by another
+program, this program's version, and the difference.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def rscert(binary, *args):
 
 
 class Table:
-    """Rows of figures, each beside another program's."""
+    """Rows that compare a figure of rscert with the same figure of another program."""
 
     def __init__(self):
         self.rows = []
@@ -54,7 +54,8 @@ class Table:
 
 
 def compare_binary(binary, table):
-    """The flights: class-1 calibration. Some scores lie on edges of bins; both programs use bins [lo, hi)."""
+    """Compares class-1 calibration on the flights. Some scores lie on edges of bins. Both programs use bins [lo,
+    hi)."""
     with gzip.open(DATA / "scores.csv.gz", "rt") as f:
         score, label = np.loadtxt(f, delimiter=",", skiprows=1).T
     y = label.astype(int)
@@ -77,7 +78,7 @@ def compare_binary(binary, table):
 
 
 def compare_classes(binary, table):
-    """The digits: top-label calibration of ten classes, and all of them."""
+    """Compares calibration on the digits, of the top label and of all ten classes."""
     raw = np.load(DATA / "logits.npz")
     logits = raw["logits"].astype(np.float64)
     p = np.exp(logits - logits.max(1, keepdims=True))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares samples a second of each provider and precision, ONNX Runtime, OpenVINO and PyTorch; see the .sh beside this.
+"""Compares the samples per second of rscert's providers and precisions, ONNX Runtime, OpenVINO and PyTorch; see
+compare_providers.sh.
 
 Each contestant is a separate process with two threads. They take turns, and the table compares medians over the rounds:
 
@@ -26,7 +27,7 @@ CONTESTANTS = ["rscert cpu f32", "rscert openvino f32", "rscert openvino bf16", 
 
 
 def timed(call, threads, seconds, batch):
-    """Samples a second of calls from several threads at once."""
+    """The samples per second of calls from several threads at once."""
     call(), call()
     counts, start = [0] * threads, time.perf_counter()
 
@@ -81,7 +82,7 @@ def run_openvino(name, path, precision, batch, seconds):
 
 
 def bundled(path):
-    """The bundled CNN in PyTorch, of the same shapes."""
+    """A CNN in PyTorch with the shapes of the bundled CNN."""
     from torch import nn
 
     return nn.Sequential(nn.Conv2d(1, 16, 5, 2, 2), nn.ReLU(), nn.Conv2d(16, 32, 5, 2, 2), nn.ReLU(), nn.Conv2d(32, 32, 3, 1, 1), nn.ReLU(),

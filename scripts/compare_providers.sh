@@ -1,7 +1,7 @@
 #!/bin/sh
-# Measures samples a second of every provider and precision, and of ONNX Runtime, OpenVINO and PyTorch, in one run: see
-# scripts/compare_providers.py. The user's cache keeps the exported models and two Python environments (3 GB with PyTorch):
-# ONNX Runtime and its OpenVINO build are the same Python package, so each needs its own.
+# Measures the samples per second of every provider and precision, and of ONNX Runtime, OpenVINO and PyTorch, in one
+# run. See scripts/compare_providers.py. The user's cache keeps the exported models and two Python environments (3 GB
+# with PyTorch). There are two environments because ONNX Runtime and its OpenVINO build are the same Python package.
 
 set -eu
 cd "$(dirname "$0")/.."

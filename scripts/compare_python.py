@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compares the throughput of rscert with a plain Python loop on the same models, data and machine; see 'make compare'.
 
-The Python side is the sampling of Cohen et al.'s scripts with ONNX Runtime in PyTorch's place: for each example numpy
-draws float32 Gaussian noise in batches of 1,000, ONNX Runtime runs the model, bincount counts the votes. Both sides use
-the same ONNX Runtime version and the same number of threads and draw n0 + n samples an example. They take turns, and the
-medians over the rounds are compared.
+The Python side samples as the scripts of Cohen et al. do, but with ONNX Runtime instead of PyTorch. For each example,
+numpy draws float32 Gaussian noise in batches of 1,000, ONNX Runtime runs the model, and bincount counts the votes. Both
+sides use the same version of ONNX Runtime and the same number of threads. Both draw n0 + n samples per example. They
+take turns, and the script compares the medians over the rounds.
 
-Every doubt counts against rscert. Its time covers the whole process: start, reading model and data, bounds and writing
-the run folder. Python's time covers the loop alone, with the model loaded, the data in memory and no bounds.
+The comparison favours Python. The time of rscert covers the whole process: start, reading model and data, computing
+bounds and writing the run folder. The time of Python covers only the loop. The model is already loaded, the data are in
+memory, and no bounds are computed.
 """
 
 import argparse
@@ -56,7 +57,8 @@ def cases():
 
 
 def batched(path):
-    """The model with a free batch dimension instead of 1; unchanged if that would change its results."""
+    """The model with a free batch dimension instead of 1. If this would change its results, the model stays
+    unchanged."""
     model = onnx.load(path)
     original = model.SerializeToString()
     if model.graph.input[-1].type.tensor_type.shape.dim[0].dim_value != 1:
@@ -67,7 +69,8 @@ def batched(path):
     for name, tensor in constants:
         shape = numpy_helper.to_array(tensor).copy()
         if name in targets and shape.size and shape[0] == 1:
-            # The batch takes the -1, so a -1 elsewhere, from a flattening, needs its number.
+            # A shape may have only one -1, and the batch dimension takes it. So a -1 elsewhere, from flattening,
+            # becomes a number.
             shape = np.array([0, -1]) if -1 in shape else np.concatenate([[-1], shape[1:]])
             tensor.CopyFrom(numpy_helper.from_array(shape.astype(np.int64), tensor.name))
     for value in [*model.graph.input, *model.graph.output]:
@@ -82,7 +85,7 @@ def batched(path):
         want = np.concatenate([one.run(None, {feed.name: x[i : i + 1]})[0] for i in range(4)])
         if np.allclose(many.run(None, {feed.name: x})[0], want, rtol=1e-4, atol=1e-4):
             return edited, 1000
-    except Exception as error:  # ONNX Runtime raises classes of its own
+    except Exception as error:  # ONNX Runtime raises its own exception classes
         print(f"{path.name} cannot be re-batched: {error}")
     return original, 1
 
@@ -138,7 +141,7 @@ def main():
     try:
         for case in cases():
             loop = Loop(case, args.threads)
-            loop.votes(case.images[0].reshape(loop.shape), 1000)  # warm: the allocator's arenas
+            loop.votes(case.images[0].reshape(loop.shape), 1000)  # warms up the allocator
             samples = case.examples * (args.n0 + case.n)
             python, rscert = [], []
             for turn in range(args.rounds):

@@ -4,9 +4,9 @@
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install numpy==2.4.6 onnx==1.23.2 onnxruntime==1.29.0 onnxscript==0.7.2 torch==2.15.0
     /tmp/torch/bin/python scripts/denoiser_golden.py
 
-The diffusion model is untrained, but has the form of a real one: it takes images in [-1, 1] and one timestep a sample,
-embedded as sines and cosines, and returns noise and variance. NumPy computes the scores as Carlini et al. 2023 do, with
-a separate session of ONNX Runtime for each model.
+The diffusion model is untrained, but has the form of a real one. It takes images in [-1, 1] and one timestep per
+sample, which it embeds as sines and cosines. It returns noise and variance. NumPy computes the scores as Carlini et al.
+2023 do. Each model has its own session of ONNX Runtime.
 """
 
 import math

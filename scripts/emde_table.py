@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Attack the calibration of the two CIFAR-10 networks of train_cifar.py; run by 'make emde-table'.
 
-Prints the tables of docs/attacks.md, marked for studies/page: robust accuracies under fgsm, pgd and square, and ECE and
-AdaECE before and after 'rscert attack --attack ace' in its four settings, as in table 1 of Emde et al. (2025).
+Prints tables of docs/attacks.md, with marks for studies/page. One table has robust accuracies under fgsm, pgd and
+square. Another has ECE and AdaECE before and after 'rscert attack --attack ace' in its four settings, as in table 1 of
+Emde et al. (2025).
 
 Another table compares the attack with an independent implementation in PyTorch, on the same networks and images. The
-two attacks differ only by the rounding of sums. Its last column follows the paper to the letter: the attack on an image
-stops at the first step that changes the class. rscert halves this step and goes on.
+two attacks differ only by the rounding of sums. The last column follows the paper to the letter. There the attack on an
+image stops at the first step that changes the class, while rscert halves this step and continues.
 """
 
 import argparse
@@ -31,12 +32,12 @@ SETTINGS = ((-1, "label"), (1, "label"), (-1, "prediction"), (1, "prediction"))
 SYMBOL = {"label": "y", "prediction": "ŷ"}
 BINS = 15
 EPSILON = 8 / 255
-# Table 1 of Emde et al. for CIFAR-10 and 8/255: no attack, then SETTINGS.
+# AdaECE in table 1 of Emde et al. for CIFAR-10 and 8/255: first without attack, then in the order of SETTINGS.
 PUBLISHED = {"standard": (3.06, 2.49, 18.79, 5.19, 11.87), "adversarial": (20.69, 21.84, 23.51, 11.92, 25.59)}
 
 
 def adaptive_ece(confidence, correct):
-    """The expected calibration error with BINS bins of equal count; equal confidences share a bin."""
+    """The expected calibration error with BINS bins of equal count. Equal confidences share a bin."""
     order = np.argsort(confidence, kind="stable")
     ranks = np.ceil(np.arange(1, BINS + 1) * len(order) / BINS).astype(int)
     ends = np.searchsorted(confidence[order], confidence[order[ranks - 1]], side="right")
@@ -45,10 +46,10 @@ def adaptive_ece(confidence, correct):
 
 
 class Ace:
-    """η·CE(f(x + γ), ω) → max with ‖γ‖∞ ≤ epsilon, 0 ≤ x + γ ≤ 1 and the class of x, for a batch.
+    """Maximises η·CE(f(x + γ), ω) for a batch, subject to ‖γ‖∞ ≤ epsilon and 0 ≤ x + γ ≤ 1. The class stays that of x.
 
-    A step is the learning rate times the gradient. The rate of each image falls as PyTorch's ReduceLROnPlateau lets it:
-    by 10 after more than 10 steps without an improvement by the factor 1.0001.
+    A step is the learning rate times the gradient. As in PyTorch's ReduceLROnPlateau, the rate of an image falls to a
+    tenth after more than 10 steps without an improvement by the factor 1.0001.
     """
 
     def __init__(self, model, x, y, eta, omega, epsilon, stop):
@@ -61,7 +62,7 @@ class Ace:
         self.plateau, self.waiting = self.value.clone(), torch.zeros(len(x), dtype=torch.long)
 
     def gradient(self, point, rows):
-        """The value η·CE of each point, its gradient, and whether it has the class of x."""
+        """The value η·CE at each point, its gradient, and whether the point has the class of x."""
         point = point.clone().requires_grad_()
         logits = self.model(point)
         value = self.eta * cross_entropy(logits, self.target[rows], reduction="none")
@@ -69,7 +70,7 @@ class Ace:
         return value.detach(), gradient, logits.argmax(1) == self.clean[rows]
 
     def follow(self, rows, value):
-        """Lower the rates on a plateau."""
+        """Lowers the rates of images on a plateau."""
         better = value > self.plateau[rows] + 1e-4 * self.plateau[rows].abs()
         better |= self.plateau[rows].isinf()
         self.plateau[rows] = torch.where(better, value, self.plateau[rows])
@@ -115,7 +116,8 @@ def torch_ace(model, x, y, eta, omega, epsilon, stop):
 
 
 def torch_confidences(args, kind, x, y):
-    """Confidences under each setting, by the attack that halves steps and by the one that stops; kept in a file."""
+    """The confidences under each setting, for the attack that halves steps and for the attack that stops. A file keeps
+    them."""
     checkpoint = args.folder / f"{kind}.checkpoint"
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
     path = args.out / f"{kind}-torch-{len(x)}-{digest[:12]}.npy"
@@ -134,7 +136,7 @@ def load(checkpoint):
 
 
 def rscert(args, kind, attack, examples):
-    """The document of 'rscert attack --json' on the first test images. An attack that was stopped goes on."""
+    """The document of 'rscert attack --json' on the first test images. An interrupted attack is resumed."""
     command = [args.rscert, "attack", "--model", args.folder / f"{kind}.onnx", "--data", args.folder / "test.npz"]
     command += ["--norm", "linf", "--eps", EPSILON, "--attack", attack, "--seed", 1, "--max", examples]
     command += ["--select", "first", "--quiet", "--json", "--resume", "--out", args.out / f"{kind}-{attack}"]
@@ -145,7 +147,8 @@ def rscert(args, kind, attack, examples):
 
 
 def check_inputs(session, folder, name, x):
-    """Stop if an input that rscert stored is too far away or has another class, by ONNX Runtime in Python."""
+    """Stops the script if an input that rscert stored is too far from its example, or if ONNX Runtime in Python gives
+    it another class."""
     with np.load(folder / f"{name}.npz") as arrays:
         altered = arrays["x"].reshape(x.shape)
     if np.abs(altered.astype(np.float64) - x).max() > EPSILON or altered.min() < 0 or altered.max() > 1:
@@ -160,7 +163,7 @@ def name(eta, omega):
 
 
 def attack_calibration(args, kind, x, y):
-    """The document of 'rscert attack --attack ace', whose inputs and AdaECE are checked in Python."""
+    """The document of 'rscert attack --attack ace'. Python checks its inputs and its AdaECE."""
     found = rscert(args, kind, "ace", len(x))
     session = ort.InferenceSession(args.folder / f"{kind}.onnx", providers=["CPUExecutionProvider"])
     correct = session.run(None, {"image": x})[0].argmax(1) == y
@@ -179,7 +182,7 @@ def confidences(found, k):
 
 
 def print_calibration(tables):
-    """Table 1, beside the published one."""
+    """Prints table 1 together with the published figures."""
     print("<!-- made: ace -->\n")
     print("| network | setting | accuracy | ECE | AdaECE | AdaECE of Emde et al. |\n| --- | --- | ---: | ---: | ---: | ---: |")
     for kind, found in tables.items():
@@ -192,7 +195,7 @@ def print_calibration(tables):
 
 
 def print_check(args, tables, x, y):
-    """The attack of rscert beside two attacks in PyTorch, on the first images."""
+    """Compares the attack of rscert with two attacks in PyTorch on the first images."""
     x, y = torch.from_numpy(x[: args.checked]), torch.from_numpy(y[: args.checked])
     print("<!-- made: ace-check -->\n")
     print("| network | setting | rscert | PyTorch | largest difference of a confidence | PyTorch, stopping |")
@@ -209,7 +212,7 @@ def print_check(args, tables, x, y):
 
 
 def print_robustness(args):
-    """Robust accuracies, with their intervals. The attack square is slow and takes fewer images."""
+    """Prints robust accuracies with their intervals. The attack square is slow, so it attacks fewer images."""
     counts = {"fgsm": args.attacked, "pgd": args.attacked, "square": args.squared}
     print("<!-- made: cifar-robust -->\n")
     print("| network | images | accuracy | attack | robust accuracy |\n| --- | ---: | ---: | --- | ---: |")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Export the models of scripts/compare_providers.py: ResNet-20 and ResNet-110 for CIFAR-10, ResNet-50 and ViT-B/16.
 
-The weights are random: speed does not depend on them. Each model is written once, as NAME.onnx, with a free batch
-dimension, into the folder that is named.
+The weights are random, because speed does not depend on them. The script writes each model as NAME.onnx into the folder
+in its argument, with a free batch dimension. It skips models that are there already.
 """
 
 import argparse
@@ -51,7 +51,7 @@ MODELS = {
 
 
 def build(name):
-    """The model in inference mode and the shape of its input; the same weights each time."""
+    """The model in inference mode and the shape of its input. Every call gives the same weights."""
     torch.manual_seed(1)
     make, shape = MODELS[name]
     return make().eval(), shape

@@ -2,7 +2,7 @@
 """Make internal/onnx/testdata/exports: small models exported by skl2onnx and PyTorch, and the results of Python's ONNX
 Runtime for some inputs (golden.json). The tests compare rscert's scores with these.
 
-Weights are random or fitted to iris; shape annotations and doc strings are left out to keep files small.
+The weights are random or fitted to iris. The files are small because shape annotations and doc strings are left out.
 """
 
 import argparse
@@ -29,12 +29,12 @@ from torchvision.models.convnext import CNBlockConfig, ConvNeXt
 from torchvision.models.swin_transformer import SwinTransformer
 from torchvision.models.vision_transformer import VisionTransformer
 
-ROWS = slice(3, 150, 10)  # of iris, in golden.json and iris.csv
+ROWS = slice(3, 150, 10)  # the rows of iris in golden.json and iris.csv
 COLUMNS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 
 
 class Upsampling(nn.Module):
-    """Resize with constant sizes."""
+    """A model with Resize to constant sizes."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class Attention(nn.Module):
 
 
 class Binary(nn.Module):
-    """One number a sample."""
+    """A model that returns one number per sample."""
 
     def __init__(self, sigmoid, squeeze):
         super().__init__()
@@ -83,7 +83,7 @@ class Binary(nn.Module):
 
 
 class Bytes(nn.Module):
-    """Takes images of bytes."""
+    """A model that takes images of bytes."""
 
     def __init__(self):
         super().__init__()
@@ -94,7 +94,7 @@ class Bytes(nn.Module):
 
 
 class Tokens(nn.Module):
-    """Takes token numbers."""
+    """A model that takes token numbers."""
 
     def __init__(self):
         super().__init__()
@@ -105,7 +105,7 @@ class Tokens(nn.Module):
 
 
 def images(count=3):
-    """Bytes [count,3,16,16], (37·i + 101·sample) mod 256, as the tests make them too."""
+    """Images of bytes [count,3,16,16]. Value i of a sample is (37·i + 101·sample) mod 256, as in the tests."""
     i = np.arange(768)
     return np.stack([(37 * i + 101 * s) % 256 for s in range(count)]).reshape(count, 3, 16, 16).astype(np.uint8)
 
@@ -122,7 +122,7 @@ def save(folder, name, model):
 
 
 def rows_of(result):
-    if isinstance(result, list):  # of ZipMap
+    if isinstance(result, list):  # the output of ZipMap
         result = [list(row.values()) for row in result]
     return np.asarray(result, dtype=np.float64)
 
@@ -187,7 +187,7 @@ def pytorch(folder, golden):
         exported = onnx.load(path)
         path.unlink()
         name = f"torch_{name}_{exporter}"
-        if name in ("torch_double_legacy", "torch_tokens_legacy"):  # refused
+        if name in ("torch_double_legacy", "torch_tokens_legacy"):  # rscert refuses these models
             onnx.save(exported, folder / f"{name}.onnx")
             continue
         session = save(folder, name, exported)
@@ -201,7 +201,7 @@ def pytorch(folder, golden):
 
 
 def quantised(folder):
-    """Quantised dynamically: the whole batch shares the scale of a layer's inputs."""
+    """Writes a dynamically quantised model, in which the whole batch shares the scale of a layer's inputs."""
     torch.manual_seed(0)
     plain, path = folder / "plain.onnx", folder / "torch_quantised_legacy.onnx"
     net = nn.Sequential(nn.Flatten(), nn.Linear(768, 4), nn.ReLU(), nn.Linear(4, 5)).eval()

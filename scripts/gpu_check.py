@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks and measures rscert on a GPU, step by step, and writes docs/gpu-results.md; run by gpu_check.sh.
 
-Each command has a time limit, and so has the whole program. A failed step is reported and does not stop later steps. The
-report is rewritten after every step, so it exists however the program ends. Exit code 1: a step failed.
+Each command and the whole program have a time limit. The program reports a failed step and continues with the next. It
+rewrites the report after every step, so the report exists however the program ends. Exit code 1 means that a step
+failed.
 """
 
 import argparse
@@ -34,7 +35,7 @@ SIDES = {"resnet20": 32, "resnet110": 32, "resnet50": 224, "vit_b_16": 224}
 
 
 class LeftOut(Exception):
-    """A step lacks its input, or time."""
+    """A step lacks its input, or there is no time left for it."""
 
 
 class Failed(Exception):
@@ -49,7 +50,7 @@ class Check:
         self.found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "device": args.device,
                       "quick": args.quick, "steps": [], "commands": []}
         self.env = environment(args)
-        self.env["TORCHINDUCTOR_CACHE_DIR"] = str(self.work / "inductor")  # the compiler may be killed
+        self.env["TORCHINDUCTOR_CACHE_DIR"] = str(self.work / "inductor")  # in the work folder, because the compiler may be killed
         self.help, self.models, self.torch = "", {}, None
 
     def left(self):
@@ -75,7 +76,8 @@ class Check:
         gpu_report.write(self.args.out, self.found)
 
     def run(self, *command, limit=600, env=None, check=True, cwd=None, warnings=False):
-        """Runs a command to its end and returns its output, or its warnings. Kills the processes it leaves running."""
+        """Runs a command and returns its output or, with warnings, its standard error. Kills the command's processes at
+        the time limit."""
         command = [str(word) for word in command]
         limit = max(1, min(limit, self.ends - time.monotonic()))
         started = time.monotonic()
@@ -118,7 +120,7 @@ class Check:
         return json.loads(self.rscert("compare", self.work / a, self.work / b, "--json", "--quiet"))
 
     def plan(self, name, *flags):
-        """Samples a second of rscert, noise and votes included."""
+        """The samples per second of rscert, including noise and votes."""
         model, data = self.models[name], self.data(SIDES[name])
         text = self.rscert("certify", "--model", model, "--data", data, "--sigma", 0.5, "--n", 100_000_000, "--max", 1, "--seed", 1,
                            "--device", self.args.device, "--plan", "--json", *flags, limit=60)
@@ -172,7 +174,8 @@ class Check:
         return gpu_report.agreement(self.found["runs"]["compare"])
 
     def noise(self):
-        """Checks by a model of whole numbers that device and host make the CPU's noise, bit for bit."""
+        """Uses a model that computes with whole numbers to check that device and host make the same noise as the CPU,
+        bit for bit."""
         ways = ["host", "device"] if self.has("noise-on") else ["host"]
         n, examples = (500, 3) if self.args.quick else (20_000, 10)
         cases = [("28", CHECKSUM, BUNDLED[1])]
@@ -198,7 +201,7 @@ class Check:
         return "; ".join(said)
 
     def several(self):
-        """Checks that all GPUs of the machine give the result of one."""
+        """Checks that all GPUs of the machine together give the same result as one GPU."""
         gpus = len(self.found["machine"].get("nvidia-smi", "").splitlines()) - 1
         if not self.cuda or gpus < 2:
             raise LeftOut("there is one GPU" if self.cuda else "there is no GPU")
@@ -218,7 +221,7 @@ class Check:
         return gpu_report.agreement(found)
 
     def killed(self):
-        """Checks that a run killed and resumed has the same bytes as an undisturbed one."""
+        """Checks that a run that was killed and resumed has the same bytes as an undisturbed run."""
         n, examples = (5000, 40) if self.args.quick else (50_000, 200)
         self.certify("whole", *BUNDLED, n=n, examples=examples)
         want = (self.work / "whole/certificates.jsonl").read_bytes()
@@ -263,16 +266,16 @@ class Check:
             raise LeftOut("the model is not there")
 
     def speed(self, name):
-        """Compares rscert with the model alone in ONNX Runtime, at the same batch."""
+        """Compares the speed of rscert with the speed of ONNX Runtime alone, at the same batch size."""
         self.need(name)
         row = self.found.setdefault("speed", {}).setdefault(name, {"batch": self.batch(name)})
         flags = ["--batch", row["batch"]]
         plan = self.plan(name, *flags)
         row["rscert"], row["start_seconds"] = plan["samples_per_second"], plan["start_seconds"]
-        if self.has("noise-on"):  # otherwise it is on the device already
+        if self.has("noise-on"):  # the noise above is made on the device
             row["noise_on_host"] = self.plan(name, *flags, "--noise-on", "host")["samples_per_second"]
         row.update(self.alone(self.models[name], row["batch"]))
-        # rscert splits a batch into calls if results would depend on its size or memory is short.
+        # rscert splits a batch into several calls if results would depend on the batch size or if memory is short.
         run = self.certify(f"call-{name}", self.models[name], self.data(SIDES[name]), *flags, n=100, examples=1)
         row["call"] = run["runtime"]["call"]
         if row["call"] != row["batch"]:
@@ -306,7 +309,7 @@ class Check:
         command = ["loop", name, "--device", device, "--batch", row["batch"], "--seconds", seconds]
         try:
             out = self.gpu_torch(*command, limit=45 if self.args.quick else 120)
-        except subprocess.TimeoutExpired as error:  # the results until then count
+        except subprocess.TimeoutExpired as error:  # the results before the time limit count
             out = error.output or ""
             row["torch"]["ended"] = f"after {error.timeout:.0f} s"
         for line in out.splitlines():
@@ -392,7 +395,8 @@ class Check:
 
 
 def apart(a, b):
-    """A lower bound on the votes that differ, and the number of votes. The bound sums the first run's surplus votes."""
+    """A lower bound on the number of votes that differ, and the number of votes. The bound is the sum over all classes
+    of the votes that the first run has more than the second."""
     differ = samples = 0
     for x, y in zip(open(a / "votes.jsonl"), open(b / "votes.jsonl"), strict=True):
         x, y = json.loads(x), json.loads(y)
@@ -421,7 +425,7 @@ def processor():
 
 
 def write_pictures(path, side):
-    """Two pictures of coloured squares [2, 3, side, side], bytes, and their labels."""
+    """Writes two pictures of coloured squares, as bytes [2, 3, side, side], and their labels."""
     random, square = Random(1), side // 8
     rows = []
     for _ in range(2 * 3 * 8):
@@ -439,7 +443,8 @@ def write_pictures(path, side):
 
 
 def environment(args):
-    """The environment of all commands: which ONNX Runtime, and where the CUDA libraries of Python's wheels are."""
+    """The environment variables of all commands. They name the ONNX Runtime to use and the folders of the CUDA
+    libraries in Python's wheels."""
     env = dict(os.environ)
     if not args.onnxruntime:
         return env

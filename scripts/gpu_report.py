@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-WAYS = ["eager", "eager TF32", "compile", "compile TF32"]  # of gpu_torch.py
+WAYS = ["eager", "eager TF32", "compile", "compile TF32"]  # the ways of gpu_torch.py to run the loop
 
 
 def agreement(c):
-    """One line on a comparison by 'rscert compare --json'."""
+    """One line that describes a comparison by 'rscert compare --json'."""
     votes = c["votes"]
     least = "" if votes["source"] == "scores" else "at least "
     said = f"{least}{votes['at_least']} of {c['samples']} votes differ ({least}{votes['at_least_per_100000']:.2f} for 100,000)"
@@ -36,7 +36,7 @@ def way(name, said):
 
 
 def table(header, rows):
-    """A Markdown table; the first column is text, the others are numbers."""
+    """A Markdown table. The first column is text, and the other columns are numbers."""
     out = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
     return out + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
 

@@ -19,8 +19,9 @@ from bench_models import MODELS, build, export
 
 
 def balance(model, shape, device, sigma=0.5, batch=32):
-    """Balances the classes of a random model: normalisations get the statistics of noisy inputs, the last layer a bias
-    against its mean. Otherwise all noise would get one class, and no two runs could differ."""
+    """Balances the classes of a random model. The normalisations get the statistics of noisy inputs, and the last layer
+    gets a bias that cancels its mean output. Otherwise all noisy inputs would get the same class, and no two runs could
+    differ."""
     x = (torch.rand(1, *shape, device=device) + sigma * torch.randn(batch, *shape, device=device))
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -38,7 +39,7 @@ def balance(model, shape, device, sigma=0.5, batch=32):
 
 
 class Half(nn.Module):
-    """The model in float16 between casts."""
+    """The model in float16, with casts of its input and output."""
 
     def __init__(self, model):
         super().__init__()
@@ -49,9 +50,10 @@ class Half(nn.Module):
 
 
 class Checksum(nn.Module):
-    """Maps x with values k/255, k whole, to the class (Σ wᵢ·(kᵢ mod 16)) mod 10, wᵢ in 1…3. Every float inside is a whole
-    number below 2²⁴, so all processors agree in any order of addition. A change of one value usually changes the class,
-    so equal votes mean equal noise, bit for bit. It is a checksum, not a useful classifier."""
+    """Maps an input with the values kᵢ/255, for integers kᵢ, to the class (Σ wᵢ·(kᵢ mod 16)) mod 10. The weights wᵢ are
+    from 1 to 3. Every float inside is a whole number below 2²⁴, so all processors agree in any order of addition. A
+    change of one value usually changes the class, so equal votes mean equal noise, bit for bit. It is a checksum, not a
+    useful classifier."""
 
     def __init__(self, shape):
         super().__init__()
@@ -66,7 +68,7 @@ class Checksum(nn.Module):
         return -torch.abs(total - 10.0 * torch.floor(total / 10.0) - self.classes)
 
 
-# The ways to run the loop: with TF32, and with torch.compile.
+# The ways to run the loop. Each has two settings: whether TF32 is on, and whether torch.compile is used.
 WAYS = {"eager": (False, False), "eager TF32": (True, False), "compile": (False, True), "compile TF32": (True, True)}
 
 
@@ -88,7 +90,8 @@ def run_loop(args):
 
 
 def time_loop(args, tf32, compiled):
-    """Samples a second of: repeat the input, add normal noise, run the model, count the largest logits."""
+    """The samples per second of a loop that repeats the input, adds normal noise, runs the model and counts the largest
+    logits."""
     device = torch.device(args.device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     model, shape = build(args.name)

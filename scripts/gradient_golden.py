@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes small networks, as ONNX, and the gradients of their losses by PyTorch's autograd in float64, for the tests of
-internal/graph/grad: 'make gradients', which calls
+"""Makes small ONNX networks for the tests of internal/graph/grad. Also computes the gradients of their losses by
+PyTorch's autograd in float64. The command 'make gradients' calls
 
     python scripts/gradient_golden.py internal/graph/grad/testdata
 """
@@ -16,7 +16,7 @@ CLASSES = 5
 
 
 class Residual(nn.Module):
-    """As ResNet: strided convolutions, normalisation, overlapping MaxPool, a shortcut."""
+    """A network like ResNet, with strided convolutions, normalisation, overlapping MaxPool and a shortcut."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Residual(nn.Module):
 
 
 class Mobile(nn.Module):
-    """As MobileNet: depthwise convolutions, squeeze and excitation, clipped activations."""
+    """A network like MobileNet, with depthwise convolutions, squeeze and excitation, and clipped activations."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +49,7 @@ class Mobile(nn.Module):
 
 
 class Attend(nn.Module):
-    """As a vision transformer: patches, layer normalisation, attention, GELU."""
+    """A network like a vision transformer, with patches, layer normalisation, attention and GELU."""
 
     def __init__(self):
         super().__init__()
@@ -68,7 +68,7 @@ class Attend(nn.Module):
 
 
 class Shapes(nn.Module):
-    """Interpolation, transposed convolutions, group and instance normalisation, padding, rolls."""
+    """A network with interpolation, transposed convolutions, group and instance normalisation, padding and rolls."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,8 @@ class Shapes(nn.Module):
 
 
 class Ties(nn.Module):
-    """MaxPool and ReLU alone: on a picture of equal blocks most windows have ties, and many values are exactly 0."""
+    """A network of MaxPool and ReLU. On a picture of equal blocks most windows have ties, and many values are exactly
+    0."""
 
     def __init__(self):
         super().__init__()
@@ -98,7 +99,8 @@ class Ties(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """The rows of a picture as a sequence, through all kinds of recurrent layers, with states from one to the next."""
+    """A network that passes the rows of a picture as a sequence through all kinds of recurrent layers. The output also
+    uses the final state of the first layer."""
 
     def __init__(self):
         super().__init__()
@@ -112,7 +114,7 @@ class Recurrent(nn.Module):
 
 
 class Selected(nn.Module):
-    """Reads and writes at indices, and products."""
+    """A network with reads and writes at indices, and with products."""
 
     def __init__(self):
         super().__init__()
@@ -152,7 +154,8 @@ def flat(t):
 
 
 def case(net, loss, x, labels, noise=None, targeted=False):
-    """The loss and its gradient in float64. Copies of an example share its label; their mean softmax gives the loss."""
+    """The loss and its gradient in float64. Noisy copies of an example share its label, and their mean softmax gives
+    the loss."""
     net, x = net.double(), x.double().requires_grad_()
     inputs = x if noise is None else (x[:, None] + noise.double()).flatten(0, 1)
     z = logits = net(inputs)
@@ -170,10 +173,10 @@ def main(folder):
                               ("ties", Ties, 17), ("ties_13", Ties, 13), ("recurrent", Recurrent, 17), ("selected", Selected, 17)):
         torch.manual_seed(1)
         net = kind().eval()
-        x, labels = torch.rand(2, 3, 8, 8).mul(256).round().div(256), torch.tensor([1, 3])  # few digits
+        x, labels = torch.rand(2, 3, 8, 8).mul(256).round().div(256), torch.tensor([1, 3])  # values with few digits
         if kind is Ties:
             x = (4 * torch.rand(2, 3, 4, 4)).floor().div(4).repeat_interleave(2, 2).repeat_interleave(2, 3)
-        if kind is Selected:  # rscert runs such models on one input a call
+        if kind is Selected:  # rscert runs such models on one input per call
             x, labels = x[:1], labels[:1]
         torch.onnx.export(net, x, folder / f"{name}.onnx", input_names=["x"], output_names=["y"], opset_version=opset,
                           dynamic_axes={"x": {0: "n"}, "y": {0: "n"}}, dynamo=False)

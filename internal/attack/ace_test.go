@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// softmaxGradients gives the gradient of −ln softmax_y of a linear model's scores [0, z], or of the logarithm of the
-// other class's probability, in closed form.
+// softmaxGradients computes gradients in closed form for a linear model with the scores [0, z]. The loss is −ln
+// softmax_y or, with other set, the logarithm of the other class's probability.
 type softmaxGradients struct {
 	*linear
 	examples int
@@ -26,12 +26,12 @@ func (g softmaxGradients) Run(ctx context.Context, x []float32, labels, _ []int6
 	}
 	for i, label := range labels {
 		z := g.value(x[i*len(g.w):])
-		slope := 1 / (1 + math.Exp(-z)) // of −ln p_0; of −ln p_1 it is this − 1
+		slope := 1 / (1 + math.Exp(-z)) // the slope of −ln p_0; the slope of −ln p_1 is smaller by 1
 		if label == 1 {
 			slope--
 		}
 		losses[i] = float32(math.Log1p(math.Exp((1 - 2*float64(label)) * z)))
-		if g.other { // ln p_0 where the label is 1
+		if g.other { // the loss is ln p_0 if the label is 1
 			losses[i] = -float32(math.Log1p(math.Exp((2*float64(label) - 1) * z)))
 			slope = (1 - 2*float64(label)) / (1 + math.Exp((1-2*float64(label))*z))
 		}
@@ -42,7 +42,7 @@ func (g softmaxGradients) Run(ctx context.Context, x []float32, labels, _ []int6
 	return nil
 }
 
-// reach returns how far z moves within ε, ε·‖w‖ in the dual norm.
+// reach returns how far a perturbation of norm ε can move z: ε·‖w‖ in the dual norm.
 func (l *linear) reach(norm Norm, epsilon float64) float64 {
 	dual := 0.
 	for _, w := range l.w {
@@ -60,9 +60,10 @@ func (l *linear) reach(norm Norm, epsilon float64) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// TestACELinear: on a linear model of two classes the best confidence is known. Raising the probability of ŷ moves z to
-// the edge of the ball, away from 0. Lowering it moves z to the other edge, or to the boundary, where the confidence is
-// ½. For ω = y, a wrong example goes the other way. No class changes.
+// TestACELinear: for a linear model of two classes the best confidence is known. Raising the probability of ŷ moves z
+// away from 0 to the edge of the ball. Lowering the probability moves z to the opposite edge, or to the boundary
+// between the classes, where the confidence is ½. For ω = y, a misclassified example moves in the opposite direction.
+// No class changes.
 func TestACELinear(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()
@@ -119,8 +120,8 @@ func TestACELinear(t *testing.T) {
 	}
 }
 
-// TestACEConfirms: where the gradient's graph and the classifier disagree about the class, the classifier decides, and
-// the perturbation becomes shorter.
+// TestACEConfirms: if the gradient's graph and the classifier disagree about the class, the classifier decides, and the
+// attack shortens the perturbation.
 func TestACEConfirms(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, L2)
@@ -148,7 +149,8 @@ func TestACEConfirms(t *testing.T) {
 	}
 }
 
-// TestACEPlateau: the rate falls to a tenth after 11 steps without progress, and halves where the class would change.
+// TestACEPlateau: the rate falls to a tenth after 11 steps without progress. It halves if a step would change the
+// class.
 func TestACEPlateau(t *testing.T) {
 	l := newLinear()
 	s := newSearch(l, ACE, L2, .3)
@@ -177,7 +179,7 @@ func TestACEPlateau(t *testing.T) {
 	if c.waiting != 0 {
 		t.Error("an improvement does not end the plateau")
 	}
-	look(1, .00101) // by less
+	look(1, .00101) // improves by less than 1e-4
 	if c.waiting != 1 {
 		t.Error("a tiny improvement ends the plateau")
 	}

@@ -8,7 +8,7 @@ import (
 
 // The constants of Auto-PGD. The comments give their names in the paper.
 const (
-	apgdMomentum = .75 // α: the share of the new direction in a step
+	apgdMomentum = .75 // α: weight of the new direction in a step
 	apgdRho      = .75 // ρ: a checkpoint halves the step if fewer steps improved the loss
 )
 
@@ -39,7 +39,7 @@ type autoClimbing struct {
 	s      *Search
 	target *target
 	checks []int // checkpoints not yet reached
-	// keepsOn means that it goes on where the classifier gets a point wrong.
+	// keepsOn means that the ascent continues after the classifier gets a point wrong.
 	keepsOn bool
 
 	x, previous        []float32
@@ -47,8 +47,8 @@ type autoClimbing struct {
 	loss, bestLoss     float64
 	length             float64
 	steps              int     // number of steps taken
-	since              int     // steps at the last checkpoint
-	improved           int     // number of steps since then that improved the loss
+	since              int     // number of steps taken before the last checkpoint
+	improved           int     // number of steps since the last checkpoint that improved the loss
 	bestBefore         float64 // bestLoss at the last checkpoint
 	halvedBefore       bool    // the last checkpoint halved the step
 }
@@ -111,7 +111,8 @@ func (c *autoClimbing) check() bool {
 	return c.halvedBefore
 }
 
-// move takes a step from a point along its gradient: z = P(x + η·g), then P(x + α·(z − x) + (1 − α)·(x − previous)).
+// move takes a step from a point x along its gradient. First z = P(x + η·g), where P projects, η is the step's length
+// and g is the direction of the gradient. The new point is P(x + α·(z − x) + (1 − α)·(x − previous)).
 func (c *autoClimbing) move(from, gradient []float32) {
 	z := slices.Clone(from)
 	if !c.s.step(z, gradient, c.length) {

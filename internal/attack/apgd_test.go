@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCheckpoints: for 100 steps the checkpoints are those of Croce & Hein's implementation, 22, then 19, 16, 13, 10
-// and 7 later, then every 6; few steps have each of them once.
+// TestCheckpoints: for 100 steps the checkpoints are those of Croce & Hein's implementation. The first is at step 22.
+// The gaps after it are 19, 16, 13, 10, 7 and then always 6. For small numbers of steps no checkpoint appears twice.
 func TestCheckpoints(t *testing.T) {
 	for _, c := range []struct {
 		steps int
@@ -26,13 +26,13 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// wideSearch is a search without limits in reach.
+// wideSearch returns a search whose box is so wide that no step reaches its limits.
 func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 	return &Search{Threat: Threat{norm, epsilon, -1e6, 1e6}, Method: APGDCE, Steps: steps}
 }
 
-// TestAutoMove compares steps with algorithm 1 by hand: the first one is η along the gradient, later ones take .75 of it
-// and .25 of the last move; both are projected.
+// TestAutoMove compares steps with algorithm 1 by hand. The first step has length η along the gradient. A later step
+// adds .75 of such a step and .25 of the last move. Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -46,7 +46,7 @@ func TestAutoMove(t *testing.T) {
 		{"first, l2", L2, 10, 0, []float32{1, 2}, []float32{0, 0}, []float32{1.25, 2 - .4330127}},
 		{"later, linf", Linf, 10, 1, []float32{1, 2}, []float32{.5, 3}, []float32{1 + .375 + .125, 2 - .375 - .25}},
 		{"later, l2", L2, 10, 3, []float32{1, 2}, []float32{.5, 3}, []float32{1 + .1875 + .125, 2 - .32475953 - .25}},
-		// z is clamped to 1.2 before the mean: .75·.2 + .25·.5 more than 1, clamped again.
+		// z is clamped to 1.2 before the average, which is 1 + .75·.2 + .25·.5. The average is clamped again.
 		{"z at the bound", Linf, 1.2, 1, []float32{1, 0}, []float32{1.1, 0}, []float32{1 + .75*.2 - .25*.1, -.375}},
 		{"at the bound", Linf, 1.2, 1, []float32{1, 0}, []float32{.5, 0}, []float32{1.2, -.375}},
 	} {
@@ -65,7 +65,7 @@ func TestAutoMove(t *testing.T) {
 	}
 }
 
-// TestAutoFlat: where the gradient is zero the momentum alone moves the point, and the step is counted.
+// TestAutoFlat: if the gradient is zero, only the momentum moves the point, and the step counts as flat.
 func TestAutoFlat(t *testing.T) {
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
 	a := &autoClimbing{s: wideSearch(Linf, 10, 100), target: tg, length: .5, steps: 1, previous: []float32{0}}
@@ -75,8 +75,8 @@ func TestAutoFlat(t *testing.T) {
 	}
 }
 
-// autoRun feeds losses to an ascent of one value with steps of 100 at first. The gradient is always 1. It returns the
-// lengths of the steps and the points.
+// autoRun feeds losses to an ascent on an input of one value. The gradient is always 1, and the first step has length
+// 100. autoRun returns the lengths of the steps and the points.
 func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, points []float32, a *autoClimbing) {
 	t.Helper()
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
@@ -91,7 +91,8 @@ func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, poin
 	return lengths, points, a
 }
 
-// lossesOf returns 101 losses: at first 0, then one more, or one less, in turn according to a pattern.
+// lossesOf returns 101 losses. The first is 0. Each later loss is 1 larger than the one before it if better is true for
+// its step, and 1 smaller otherwise.
 func lossesOf(better func(step int) bool) []float64 {
 	all := []float64{0}
 	for step := 1; step <= 100; step++ {
@@ -121,8 +122,9 @@ func halvings(t *testing.T, lengths []float64) (at []int) {
 	return at
 }
 
-// TestAutoHalves: the step is halved where fewer than three quarters of the steps since the last checkpoint improved the
-// loss, or where neither the step nor the largest loss has changed since.
+// TestAutoHalves: a checkpoint halves the step if fewer than three quarters of the steps since the last checkpoint
+// improved the loss. It also halves the step if neither the step nor the largest loss has changed since the last
+// checkpoint.
 func TestAutoHalves(t *testing.T) {
 	all := checkpoints(100)
 	for _, c := range []struct {
@@ -142,8 +144,8 @@ func TestAutoHalves(t *testing.T) {
 			t.Errorf("%s: halved after %v, want %v", c.name, got, c.want)
 		}
 	}
-	// Each loss is above the one before it and below the first: only the largest loss stands still. It does so at the
-	// first checkpoint, too, which has no earlier one to compare with.
+	// From the third on, each loss is above the one before it, but all stay below the first. So the largest loss never
+	// changes. The first checkpoint does not halve the step, because it has no earlier checkpoint to compare with.
 	losses := []float64{1000}
 	for step := range 100 {
 		losses = append(losses, float64(step))
@@ -153,8 +155,8 @@ func TestAutoHalves(t *testing.T) {
 	}
 }
 
-// TestAutoReturns: after a halving the ascent goes on from the point of the largest loss with its gradient, and at the
-// end the candidate is that point.
+// TestAutoReturns: after a halving the ascent continues from the point of the largest loss, with the gradient there. At
+// the end the candidate is the point of the largest loss.
 func TestAutoReturns(t *testing.T) {
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
 	s := wideSearch(Linf, 50, 100)
@@ -170,7 +172,7 @@ func TestAutoReturns(t *testing.T) {
 		if step != 22 {
 			continue
 		}
-		// P(x + .75·(z − x) + .25·(x − previous)) from x = the third point, z = P(x − 50).
+		// The next point is P(x + .75·(z − x) + .25·(x − previous)), where x is the third point and z = P(x − 50).
 		x, previous := float64(points[3]), float64(points[22])
 		want := min(max(x+.75*(max(x-50, -50)-x)+.25*(x-previous), -50), 50)
 		if got := float64(a.x[0]); math.Abs(got-want) > 1e-4 || a.loss != 5 {
@@ -182,7 +184,8 @@ func TestAutoReturns(t *testing.T) {
 	}
 }
 
-// TestAutoStart: starts are at distance ε from the example in the norm, in all directions, and differ.
+// TestAutoStart: every start is at distance ε from the example in the norm. The starts differ and lie in all
+// directions.
 func TestAutoStart(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := wideSearch(norm, 2, 100)
@@ -204,7 +207,7 @@ func TestAutoStart(t *testing.T) {
 	}
 }
 
-// TestAutoNaN: a loss that is no number never counts as the best.
+// TestAutoNaN: a NaN loss never counts as the best.
 func TestAutoNaN(t *testing.T) {
 	losses := slices.Repeat([]float64{math.NaN()}, 101)
 	losses[7] = -3
@@ -214,11 +217,12 @@ func TestAutoNaN(t *testing.T) {
 	}
 }
 
-// several is a linear classifier of several classes, and its gradients: of the target's score minus the label's.
+// several is a linear classifier of several classes. Its gradients are those of the target's score minus the label's
+// score.
 type several struct {
-	w     [][]float64 // by class
+	w     [][]float64 // weights of each class
 	batch int
-	aims  map[int][]int64 // the targets asked for, by label
+	aims  map[int][]int64 // the target classes whose gradients were asked for, by label
 }
 
 func (c *several) InputLen() int { return len(c.w[0]) }
@@ -250,7 +254,7 @@ func (c severalScores) Run(_ context.Context, in, out []float32) error {
 	return nil
 }
 
-// Run gives the difference of target and label, and its gradient.
+// Run computes the target's score minus the label's score, and the gradient of this difference.
 func (c *several) Run(_ context.Context, x []float32, labels, targets []int64, scores, losses, gradient []float32) error {
 	c.scores(x, scores)
 	d := len(c.w[0])
@@ -267,8 +271,8 @@ func (c *several) Run(_ context.Context, x []float32, labels, targets []int64, s
 	return nil
 }
 
-// TestTargets: a targeted attack aims at the other classes in the order of the example's scores, at no more than
-// Targets, and finds a boundary that the first class does not have.
+// TestTargets: a targeted attack aims at up to Targets other classes, in the order of the example's scores. It finds a
+// boundary even if the first class that it aims at has none within reach.
 func TestTargets(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, method := range []Method{PGD, APGDT} {
@@ -277,8 +281,8 @@ func TestTargets(t *testing.T) {
 			want              []int64
 			robust            bool
 		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
-			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5: the other 20 values
-			// together reach it, but no random start does.
+			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation
+			// must change the other 20 values together to reach it, so no random start reaches it.
 			model := &several{batch: 2, aims: make(map[int][]int64)}
 			for _, first := range []float64{10, 6, 4, 2, 8} {
 				model.w = append(model.w, append([]float64{first}, make([]float64, 20)...))
@@ -300,8 +304,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestSequence: each attack runs on what the earlier ones left, and the result names the attack that broke an example.
-// Together they find what they find alone.
+// TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
+// the attack that broke an example. On the examples that reach it, each attack finds what it finds alone.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)
@@ -359,7 +363,8 @@ func TestMomentum(t *testing.T) {
 	}
 }
 
-// TestRows: the rows of a batch go to the next examples as soon as they are free, and each ascent gets its own row.
+// TestRows: as soon as a row of the batch is free, the next example takes it. Each ascent gets the loss and gradient of
+// its own row.
 func TestRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := newLinear()
@@ -400,7 +405,8 @@ func (c countingGradients) Run(ctx context.Context, x []float32, labels, targets
 	return c.linearGradients.Run(ctx, x, labels, targets, scores, losses, gradient)
 }
 
-// fixedAscent stays at its example for a number of steps, and checks that it is shown its own loss.
+// fixedAscent stays at its example for a number of steps. It checks that the loss it observes is the loss of its own
+// example.
 type fixedAscent struct {
 	t      *testing.T
 	target *target

@@ -17,10 +17,11 @@ type ascent interface {
 	observe(wrong bool, loss float64, gradient []float32) (done bool)
 }
 
-// watcher is an ascent that wants the scores at its point, before each observe. It may not keep the slice.
+// watcher is an ascent that also needs the scores at its point. The method watch gets them before each call of observe,
+// and must not keep the slice.
 type watcher interface{ watch(scores []float32) }
 
-// ascend runs one ascent for each standing target, and settles their candidates.
+// ascend runs one ascent for each target that the attack still has to break, and settles the candidates.
 func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*target) ascent) error {
 	targets = standing(targets)
 	candidates, scores, err := s.candidates(ctx, targets, begin)
@@ -35,7 +36,7 @@ func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*targ
 	return nil
 }
 
-// candidates runs one ascent for each target, and the classifier on their candidates.
+// candidates runs one ascent for each target, and then runs the classifier on the resulting candidates.
 func (s *Search) candidates(ctx context.Context, targets []*target, begin func(*target) ascent) (all, scores [][]float32, err error) {
 	ascents := make([]ascent, len(targets))
 	share := (len(targets) + s.workers() - 1) / s.workers()
@@ -50,13 +51,13 @@ func (s *Search) candidates(ctx context.Context, targets []*target, begin func(*
 	return all, scores, err
 }
 
-// drive runs an ascent to its end for each target. Each ascent has a row of the gradient's batch. When an ascent ends,
-// the next target takes its row.
+// drive runs an ascent to its end for each target. Each ascent uses one row of the batch in which gradients are
+// computed. When an ascent ends, the next target takes over the row.
 func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent, begin func(*target) ascent) error {
 	n, d, m := s.Gradients.Examples(), len(targets[0].Values), s.Classifier.Classes()
 	x, scores, gradient, losses := make([]float32, n*d), make([]float32, n*m), make([]float32, n*d), make([]float32, n)
 	labels, aims := make([]int64, n), make([]int64, n)
-	var rows []int // by row, the index of the target
+	var rows []int // index of the target in each row
 	for next := 0; ; {
 		for ; next < len(targets) && len(rows) < n; next++ {
 			ascents[next] = begin(targets[next])
@@ -87,8 +88,9 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 	}
 }
 
-// step moves x by a length along the gradient: in every value by its sign for Linf, along the whole for L2. It reports
-// false, and does not move, if the gradient is zero or no number.
+// step moves x along the gradient. For Linf it moves every value by length, in the direction of the sign of the value's
+// partial derivative. For L2 the whole step has this length. If the gradient is zero or not finite, step does not move
+// x and returns false.
 func (s *Search) step(x, gradient []float32, length float64) bool {
 	square := 0.
 	for _, g := range gradient {

@@ -29,8 +29,8 @@ func exactNorm(t *testing.T, n Norm, a, x []float32, epsilon float64) int {
 	return total.Cmp(bound)
 }
 
-// TestProject: in exact arithmetic a projected input is allowed, Distance is an upper bound of its norm, and little of
-// the perturbation is lost.
+// TestProject checks projections in exact arithmetic. A projected input is allowed, and Distance is an upper bound on
+// the norm of its perturbation. The projection keeps nearly all of the perturbation that is allowed.
 func TestProject(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, norm := range Norms.Values() {
@@ -42,7 +42,7 @@ func TestProject(t *testing.T) {
 					x[i] = rng.Float32()
 					a[i] = x[i] + float32(epsilon*(4*rng.Float64()-2))
 				}
-				x[0], a[0] = -1, -2 // beyond the box
+				x[0], a[0] = -1, -2 // outside the box
 				x[1], a[1] = 0, float32(math.NaN())
 				x[2], a[2] = 0, float32(3*epsilon)
 				threat.Project(a, x)
@@ -53,7 +53,7 @@ func TestProject(t *testing.T) {
 				if distance > epsilon || exactNorm(t, norm, a, x, epsilon) > 0 || exactNorm(t, norm, a, x, distance) > 0 {
 					t.Fatalf("%s %g: norm %g", norm, epsilon, distance)
 				}
-				if a[0] != -1 || a[1] != 0 || distance < .99*epsilon && epsilon > 1e-6 && epsilon < 1 { // 3 is beyond the box
+				if a[0] != -1 || a[1] != 0 || distance < .99*epsilon && epsilon > 1e-6 && epsilon < 1 { // 3 leaves the box
 					t.Fatalf("%s %g: norm %g, first values %v", norm, epsilon, distance, a[:2])
 				}
 			}
@@ -90,12 +90,12 @@ func TestThreatCheck(t *testing.T) {
 	}
 }
 
-// linear has the scores [0, w·x + b], so that the nearest input of the other class is known.
+// linear is a classifier with the scores [0, w·x + b]. So the nearest input of the other class is known.
 type linear struct {
 	w        []float64
 	b        float64
 	batch    int
-	backward float64 // factor of the gradient; 1 is right
+	backward float64 // factor on the gradient; 1 is correct
 	lies     bool    // the gradient's scores say that everything is wrong
 }
 
@@ -118,7 +118,7 @@ func (l *linear) Run(_ context.Context, in, out []float32) error {
 	return nil
 }
 
-// linearGradients is the gradient of the margin.
+// linearGradients computes the gradient of the margin.
 type linearGradients struct {
 	*linear
 	examples int
@@ -146,7 +146,7 @@ func (g linearGradients) Run(ctx context.Context, x []float32, labels, _ []int64
 	return nil
 }
 
-// examplesOf draws examples on both sides, with the distance of each from the boundary.
+// examplesOf draws examples on both sides of the boundary, and returns their distances from it.
 func examplesOf(l *linear, n int, norm Norm) (all []Example, distances []float64) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	dual := 0.
@@ -187,8 +187,8 @@ func newSearch(l *linear, method Method, norm Norm, epsilon float64) *Search {
 	}
 }
 
-// TestLinear: of a linear classifier exactly those examples can be broken whose distance from the boundary, |z|/‖w‖ in
-// the dual norm, is below ε; gradients find all of them.
+// TestLinear: for a linear classifier, an example can be broken exactly if its distance from the boundary is below ε.
+// The distance is |z|/‖w‖ in the dual norm. Attacks by gradients break all such examples.
 func TestLinear(t *testing.T) {
 	for _, method := range []Method{FGSM, PGD, APGDCE, APGDT, FAB, FABT} {
 		for _, norm := range Norms.Values() {
@@ -218,7 +218,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// TestSquareLinear: Square breaks most examples well within ε, none beyond.
+// TestSquareLinear: Square breaks most examples whose boundary is well within ε, and none whose boundary is beyond ε.
 func TestSquareLinear(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()
@@ -237,12 +237,13 @@ func TestSquareLinear(t *testing.T) {
 	}
 }
 
-// single lists the attacks that are no presets.
+// single lists the attacks that are not presets.
 func single() []Method {
 	return slices.DeleteFunc(slices.Clone(Methods.Values()), func(m Method) bool { return m.definition().run == nil })
 }
 
-// TestBatchesDoNotMatter: the same results for every size of batches and gradients, and for part of the examples.
+// TestBatchesDoNotMatter: an example's result does not depend on the batch size of the classifier or of the gradients,
+// nor on which other examples are attacked.
 func TestBatchesDoNotMatter(t *testing.T) {
 	for _, method := range single() {
 		for _, norm := range method.Norms() {
@@ -275,7 +276,7 @@ func testBatches(t *testing.T, method Method, norm Norm) {
 	}
 }
 
-// TestSeedMatters: another seed gives PGD another start.
+// TestSeedMatters: PGD starts from other points if the seed is different.
 func TestSeedMatters(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 20, Linf)
@@ -293,8 +294,8 @@ func TestSeedMatters(t *testing.T) {
 	}
 }
 
-// TestHonest: an example that is wrong already is neither robust nor attacked, a success counts only if the classifier
-// confirms it, and a gradient of zero is counted.
+// TestHonest: an example that the classifier gets wrong without an attack is neither robust nor attacked. A success
+// counts only if the classifier confirms it. Steps with a gradient of zero are counted.
 func TestHonest(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 10, Linf)
@@ -323,7 +324,8 @@ func TestHonest(t *testing.T) {
 	}
 }
 
-// TestSquares: a query changes one rectangle of the scheduled area, in every channel by one sign, in both orders.
+// TestSquares: a query changes one rectangle of the scheduled area. All values of one channel change by the same sign.
+// This holds whether channels are the first or the last dimension.
 func TestSquares(t *testing.T) {
 	for _, shape := range [][]int{{3, 8, 10}, {8, 10, 3}} {
 		s := newSearch(newLinear(), Square, Linf, .25)
@@ -366,7 +368,8 @@ func TestSquares(t *testing.T) {
 	}
 }
 
-// TestStep: a step moves every value by its length for Linf, the whole by its length for L2, and not along a zero.
+// TestStep: for Linf a step moves every value by its length, and for L2 the whole step has this length. A value whose
+// partial derivative is zero does not move.
 func TestStep(t *testing.T) {
 	for _, c := range []struct {
 		norm Norm
@@ -384,7 +387,8 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestStarts: equal inputs start from different points if their indices differ, and a restart from another one.
+// TestStarts: equal inputs start from different points if their indices differ. A restart begins at a different point,
+// too.
 func TestStarts(t *testing.T) {
 	s := &Search{Threat: Threat{Linf, .1, 0, 1}, Seed: 1}
 	start := func(index, restart int) []float32 {

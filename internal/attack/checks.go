@@ -12,11 +12,11 @@ type Check string
 const (
 	// ZeroGradients: a gradient was zero, so the attack could not take a step along it.
 	ZeroGradients Check = "zero-gradients"
-	// ScoresBetter: an attack that uses scores alone broke examples that attacks by gradients had left standing.
+	// ScoresBetter: an attack that uses only scores broke examples that attacks by gradients had failed to break.
 	ScoresBetter Check = "scores-better"
 	// RandomScores: the scores of the same inputs change from run to run.
 	RandomScores Check = "random-scores"
-	// Probabilities: the model returns probabilities, whose gradients vanish where it is sure.
+	// Probabilities: the model returns probabilities. Their gradients vanish at inputs where the model is confident.
 	Probabilities Check = "probabilities"
 	// FewClasses: an attack of a preset was left out because its loss needs more classes.
 	FewClasses Check = "few-classes"
@@ -25,12 +25,12 @@ const (
 // Warning is a check that failed.
 type Warning struct {
 	Check    Check  `json:"check"`
-	Examples int    `json:"examples,omitempty"` // that failed
+	Examples int    `json:"examples,omitempty"` // number of examples that failed the check
 	Text     string `json:"text"`
 }
 
-// scoresBetterShare is the share of all examples that attacks by scores may break without a warning, after attacks by
-// gradients. AutoAttack has the same value.
+// scoresBetterShare is the largest share of all examples that attacks by scores may break after attacks by gradients
+// without a warning. AutoAttack has the same value.
 const scoresBetterShare = .002
 
 // Flat counts the examples at which a gradient was zero.
@@ -43,9 +43,9 @@ func Flat(found []Found) (examples int) {
 	return examples
 }
 
-// BrokenByScores counts the examples that attacks by scores alone broke after attacks by gradients had left them
-// standing. The argument stages lists the attacks in the order in which they ran. The result warn is true if the count
-// is more than .2 % of all examples.
+// BrokenByScores counts the examples that attacks by scores broke after attacks by gradients had failed to break them.
+// The argument stages lists the attacks in the order in which they ran. The result warn is true if the count is more
+// than 0.2 % of all examples.
 func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 	after := make(map[Method]bool) // marks attacks by scores that ran after an attack by gradients
 	gradients := false
@@ -64,11 +64,11 @@ func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 // These are the constants of Random.
 const (
 	RandomExamples = 64   // number of examples
-	randomChange   = 1e-4 // largest change of an example's scores, divided by their norm
+	randomChange   = 1e-4 // largest change of an example's scores, relative to their norm
 )
 
-// Random runs the classifier twice on the first 64 examples. It divides an example's scores by their Euclidean norm, and
-// counts the examples for which the two results are more than 10⁻⁴ apart.
+// Random runs the classifier twice on the first 64 examples. It divides each example's scores by their Euclidean norm.
+// It counts the examples for which the normalised scores of the two runs are more than 10⁻⁴ apart.
 func (s *Search) Random(ctx context.Context, examples []Example) (changed int, err error) {
 	var inputs [][]float32
 	for _, x := range examples[:min(len(examples), RandomExamples)] {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestBrokenByScores: what an attack by scores breaks counts only after an attack by gradients, and warns above .2 %.
+// TestBrokenByScores: an example that an attack by scores broke counts only if an attack by gradients ran before. More
+// than 0.2 % of such examples cause a warning.
 func TestBrokenByScores(t *testing.T) {
 	found := make([]Found, 1000)
 	broken := func(by ...Method) []Found {
@@ -35,14 +36,15 @@ func TestBrokenByScores(t *testing.T) {
 	}
 }
 
-// TestFlat counts examples, not steps.
+// TestFlat: Flat counts examples, not steps.
 func TestFlat(t *testing.T) {
 	if got := Flat([]Found{{Flat: 3}, {}, {Flat: 1}}); got != 2 {
 		t.Errorf("%d examples, want 2", got)
 	}
 }
 
-// shaky sets score 0 to a share of score 1 in every second call. Otherwise it is 0.
+// shaky is a classifier whose first score is a share of its second score in every second call, and 0 in the other
+// calls.
 type shaky struct {
 	*linear
 	calls  *int
@@ -62,7 +64,7 @@ func (s shaky) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// TestRandom: scores that change by more than 10⁻⁴ of their norm are random, smaller changes are rounding.
+// TestRandom: scores that change by more than 10⁻⁴ of their norm count as random. Smaller changes count as rounding.
 func TestRandom(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 70, Linf)

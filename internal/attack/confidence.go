@@ -7,7 +7,7 @@ type Altered struct {
 	Values     []float32
 	Class      int
 	Confidence float64 // probability of Class
-	Distance   float64 // from the example, rounded up
+	Distance   float64 // distance from the example, rounded up
 }
 
 // alteredBy returns a candidate as an altered input, given the classifier's scores of it.
@@ -16,7 +16,7 @@ func (s *Search) alteredBy(t *target, candidate []float32, class int, scores []f
 	return Altered{candidate, class, s.confidence(scores), distance}, err
 }
 
-// smallest is the smallest normal float32, in place of a probability of 0, whose logarithm would be infinite.
+// smallest is the smallest normal float32. It replaces probabilities of 0, whose logarithm would be infinite.
 const smallest = 0x1p-126
 
 // logit returns the logit of class k.
@@ -27,7 +27,7 @@ func (s *Search) logit(scores []float32, k int) float64 {
 	return float64(scores[k])
 }
 
-// crossEntropy returns −ln softmax(z)_y for the logits z, accurate also where it is tiny.
+// crossEntropy returns −ln softmax(z)_y for the logits z. The result is accurate even if it is tiny.
 func (s *Search) crossEntropy(scores []float32, y int) float64 {
 	own, most := s.logit(scores, y), 0.
 	if math.IsInf(own, -1) { // a masked class

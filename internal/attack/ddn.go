@@ -10,13 +10,14 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Constants of DDN. The paper's first step has length 1 at a radius of 1, and its radius changes by .05.
+// Constants of DDN. In the paper, the first step has length 1 for a radius of 1, and each step changes the radius by 5
+// %.
 const (
-	ddnRadius = .1  // change of the radius in the first step
-	ddnLast   = .02 // steps and changes of the radius fall to this share, along half a cosine
+	ddnRadius = .1  // relative change of the radius in the first step
+	ddnLast   = .02 // the lengths of steps and the changes of the radius fall to this share, along half a cosine
 )
 
-// directions returns the perturbation that each restart found, and the number of steps without a gradient.
+// directions returns the perturbation that each restart found, and the number of steps with a gradient of zero.
 func (s *SmoothedSearch) directions(ctx context.Context, x Example) (found [][]float64, flat int, err error) {
 	found = make([][]float64, s.Restarts)
 	zeros := make([]int, s.Restarts)
@@ -35,8 +36,8 @@ func (s *SmoothedSearch) directions(ctx context.Context, x Example) (found [][]f
 	return found, flat, err
 }
 
-// descend runs one restart of DDN. The first starts at the example, the others at random points around it. It counts the
-// steps without a gradient.
+// descend runs one restart of DDN. The first restart starts at the example, and the others start at random points
+// around it. The result flat is the number of steps with a gradient of zero.
 func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (delta []float64, flat int, err error) {
 	blurred, err := s.newBlurred(x)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *SmoothedSearch) start(x Example, restart int, radius float64) []float64
 	return delta
 }
 
-// rescale scales a perturbation of x to a radius, and cuts it to the box.
+// rescale scales a perturbation of x so that its norm is radius, and then clips x + delta to the box.
 func (s *SmoothedSearch) rescale(delta []float64, x []float32, radius float64) {
 	factor := radius / length(delta)
 	if math.IsInf(factor, 0) || math.IsNaN(factor) {
@@ -100,16 +101,16 @@ func length(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// copies is the number of noisy copies of the last gradient.
+// copies is the number of noisy copies that the last step's gradient uses.
 func (s *SmoothedSearch) copies() int { return s.runs() * s.Gradients.Copies() }
 
-// runs is the number of runs of the last gradient.
+// runs is the number of runs of Gradients that the last step's gradient uses.
 func (s *SmoothedSearch) runs() int {
 	return (s.Samples + s.Gradients.Copies() - 1) / s.Gradients.Copies()
 }
 
-// runsAt is the number of runs of a step. It grows with the square of the step, because early steps tolerate more noise:
-// that saves two thirds of the time.
+// runsAt is the number of runs that a step's gradient uses. It grows with the square of the step's number, because
+// early steps tolerate more noise. This saves two thirds of the time.
 func (s *SmoothedSearch) runsAt(step int) int {
 	share := float64(step+1) / float64(s.Steps)
 	return int(math.Ceil(float64(s.runs()) * share * share))
@@ -143,9 +144,10 @@ func (s *SmoothedSearch) newBlurred(x Example) (*blurred, error) {
 	return b, nil
 }
 
-// run sets the gradient at x + delta, with the noise of a step, and reports whether the label loses among the noisy
-// copies. The loss of all runs together is −ln of the mean P of their P_r = exp(−loss_r), so its gradient is
-// the mean of the runs' gradients with weights P_r. Only the gradient's direction matters here.
+// run computes the gradient at x + delta with the noise of a step. It reports whether the label loses among the noisy
+// copies. Run r has the mean probability P_r = exp(−loss_r) of the label. The loss of all runs together is −ln of the
+// mean of all P_r. So its gradient is the mean of the runs' gradients with the weights P_r. The factor in front does
+// not matter, because only the gradient's direction is used.
 func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool, err error) {
 	at := make([]float32, len(delta))
 	for i, v := range b.example.Values {
@@ -154,7 +156,7 @@ func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool
 	m, copies := b.Classifier.Classes(), b.Gradients.Copies()
 	votes := make([]int, m)
 	clear(b.gradient)
-	least := math.Inf(1) // the weights are relative to the weight of the least loss so far
+	least := math.Inf(1) // smallest loss so far; its run has weight 1
 	for r := range b.runsAt(step % b.Steps) {
 		b.draw(int64(step*b.runs()+r) * int64(copies))
 		loss, err := b.Gradients.Run(ctx, at, b.noise, b.example.Label, b.scores, b.part)
@@ -189,7 +191,7 @@ func (b *blurred) add(loss float64, least *float64) {
 	}
 }
 
-// draw sets the noise of the copies, the samples from first on.
+// draw sets the noise of the copies. Copy k gets the noise of the sample first + k.
 func (b *blurred) draw(first int64) {
 	d := len(b.clean)
 	for k := 0; k*d < len(b.noise); k++ {

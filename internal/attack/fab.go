@@ -11,22 +11,22 @@ import (
 
 // The constants of FAB, from the paper's experiments and the authors' implementation.
 const (
-	fabBias      = .1   // α_max: the largest weight of the point reached from the example
+	fabBias      = .1   // α_max: the largest weight of the step that starts at the example
 	fabOvershoot = 1.05 // η: a step goes this many times as far as the boundary
 	fabBackward  = .9   // β: a step back from an adversarial input keeps this share of the perturbation
 	fabStart     = .5   // the norm of a random start, as a share of ε
 	fabSections  = 3    // steps of the final search
 )
 
-// fab runs the fast adaptive boundary attack, which looks for the smallest perturbation (Croce & Hein 2020, FAB, algorithm
-// 1). Each step makes the logits linear at x, takes the nearest boundary between the label and another class, and goes
-// past it: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here d and d₀ lead from x and the example x₀ to the boundary in the
-// box, and α = min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards
-// x₀.
+// fab runs the fast adaptive boundary attack, which looks for the smallest perturbation (Croce & Hein 2020, FAB,
+// algorithm 1). Each step linearises the logits at x and finds the nearest boundary between the label and another
+// class. It then goes past this boundary: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here x₀ is the example, d leads from x
+// to the boundary and d₀ leads from x₀ to the boundary. Both stay in the box. The weight is α = min(‖d‖/(‖d‖+‖d₀‖),
+// α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
 //
-// A restart begins at a random input, and attacks only examples that nothing has broken before. With Targets, the
-// search steps to the boundary of one class in each round, which takes one gradient a step in place of one for each
-// other class; a success in any class counts. The loss of Gradients must be grad.Difference.
+// A restart begins at a random input, and attacks only examples that no attack has broken before. With Targets, every
+// step of a round goes to the boundary with the same class. A step then needs one gradient instead of one for each
+// other class. A success in any class counts. The loss of Gradients must be grad.Difference.
 func (s *Search) fab(ctx context.Context, targets []*target) error {
 	return s.rounds(targets, func(round int) error {
 		chases := make([]*chase, 0, len(targets))
@@ -42,11 +42,13 @@ type chase struct {
 	*target
 	rivals []int     // the classes whose boundary with the label a step may cross
 	x      []float32 // the current point
-	// The nearest boundary from x, if the logits were linear: all x + d with difference + slope·d = 0. away is its
-	// distance. slope is nil if all gradients are zero or no numbers.
+	// These fields describe the boundary nearest to x, as if the logits were linear. It contains all x + d with
+	// difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not finite,
+	// slope is nil.
 	slope            []float64
 	difference, away float64
-	// The closest adversarial input so far, nil if there is none, and its distance.
+	// best is the closest adversarial input so far, or nil if there is none, and distance is its distance from the
+	// example.
 	best     []float32
 	distance float64
 }
@@ -63,8 +65,8 @@ func (s *Search) newChase(t *target, round int) *chase {
 	return c
 }
 
-// leap moves x, in place, by a random perturbation of norm ε/2, then into the box: uniform values for Linf, Gaussian
-// for L2.
+// leap adds a random perturbation of norm ε/2 to x in place, and then clips x to the box. The perturbation is uniform
+// noise for Linf and Gaussian noise for L2.
 func (s *Search) leap(x []float32, rng *rand.Rand) {
 	d := make([]float64, len(x))
 	for i := range d {
@@ -80,7 +82,7 @@ func (s *Search) leap(x []float32, rng *rand.Rand) {
 	}
 }
 
-// chase takes all steps, then searches between each example and the closest adversarial input found.
+// chase takes all steps. It then searches between each example and the closest adversarial input that it found.
 func (s *Search) chase(ctx context.Context, chases []*chase) error {
 	for range s.Steps {
 		err := s.parallel(len(chases), s.Gradients.Examples(), func(i, j int) error { return s.advance(ctx, chases[i:j]) })
@@ -108,8 +110,8 @@ func (s *Search) chase(ctx context.Context, chases []*chase) error {
 	return s.closeIn(ctx, chases)
 }
 
-// advance finds the nearest boundary of each chase, where the distance is |difference|/‖gradient‖ in the dual norm, and
-// moves the chase past it.
+// advance finds the nearest boundary of each chase, and moves the chase past it. The distance to a boundary is
+// |difference|/‖gradient‖ in the dual norm.
 func (s *Search) advance(ctx context.Context, chases []*chase) error {
 	n, d := s.Gradients.Examples(), len(chases[0].x)
 	var x []float32
@@ -139,7 +141,7 @@ func (s *Search) advance(ctx context.Context, chases []*chase) error {
 	return nil
 }
 
-// consider takes a boundary if it is the nearest so far.
+// consider keeps a boundary if it is the nearest so far.
 func (c *chase) consider(n Norm, difference float64, gradient []float32) {
 	dual := n.dual(gradient)
 	away := math.Abs(difference) / dual
@@ -153,13 +155,13 @@ func (c *chase) consider(n Norm, difference float64, gradient []float32) {
 	}
 }
 
-// cross moves a chase past its boundary, or counts that there is none.
+// cross moves a chase past its boundary. If the chase has no boundary, cross counts a flat step.
 func (s *Search) cross(c *chase) {
 	if c.slope == nil {
 		c.found.Flat++
 		return
 	}
-	gap, origin := -c.difference, -c.difference // slope·d of the boundary, from x and from the example
+	gap, origin := -c.difference, -c.difference // slope·d that leads to the boundary from x, and from the example
 	for i, v := range c.slope {
 		origin += v * (float64(c.x[i]) - float64(c.Values[i]))
 	}
@@ -183,8 +185,9 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 	return z
 }
 
-// shrunk returns a moved towards x until the perturbation has this share of its norm. For L2 it scales the
-// perturbation. For Linf it limits each value's change, so that small changes, as at the box's ends, stay as they are.
+// shrunk moves the input a towards x until the norm of the perturbation is this share of its old norm. For L2 it scales
+// the perturbation. For Linf it limits the change of each value, so that changes below the limit stay as they are. Such
+// small changes are common near the ends of the box.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
 		return t.between(x, a, share)
@@ -196,9 +199,10 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	return z
 }
 
-// closeIn is the final search: it looks for adversarial inputs between each example and its closest one, and settles
-// those within ε. Each step tries the point where the margin would be zero if it were linear, or rather a point
-// slightly beyond, so that it is mostly adversarial and close to the boundary.
+// closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
+// adversarial input so far, and settles those within ε. Each step estimates the boundary as the point where the margin
+// would be zero if it were linear. It tries a point slightly beyond this estimate. This point is close to the boundary
+// and usually adversarial.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32
@@ -238,31 +242,31 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	return nil
 }
 
-// sectionBeyond says how far beyond the estimated boundary the final search looks, as a share of the way from there to
-// the section's outer end.
+// sectionBeyond says how far beyond the estimated boundary the final search tries a point, as a share of the way from
+// the estimate to the section's outer end.
 const sectionBeyond = .01
 
-// section is the range of norms, as shares of the norm of an adversarial input's perturbation, in which the final
-// search looks for a boundary.
+// section is the range in which the final search looks for the boundary. Its ends are norms of perturbations, as shares
+// of the norm of the perturbation of end.
 type section struct {
 	*chase
-	end          []float32 // the adversarial input, share 1
+	end          []float32 // the adversarial input from which the search starts; its share is 1
 	inner, outer float64   // the classifier is right at share inner, wrong at share outer
 	right, wrong float64   // the margins at inner and at outer
 	at           []float32 // the input at outer
 	scores       []float32 // the scores at outer
 }
 
-// share returns where to look next.
+// share returns the share of the norm that the search tries next.
 func (c *section) share() float64 {
 	zero := c.right / (c.right - c.wrong)
-	if !(zero >= 0 && zero <= 1) { // a margin is no number, or both are zero
+	if !(zero >= 0 && zero <= 1) { // a margin is NaN, or both are zero
 		zero = .5
 	}
 	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)
 }
 
-// narrow moves an end of the section to share, where the input has these scores.
+// narrow moves one end of the section to share. The arguments are the input at this share and its scores.
 func (c *section) narrow(input, scores []float32) {
 	share, m := c.share(), margin(scores, c.Label)
 	if smoothing.Vote(scores) == c.Label {

@@ -8,14 +8,15 @@ import (
 	"testing"
 )
 
-// affine has the scores W·x + b of several classes, so that the distance to every other class is known.
+// affine is a classifier with the scores W·x + b for several classes. So the distance to the boundary with every other
+// class is known.
 type affine struct {
 	w      [][]float64
 	b      []float64
 	batch  int
-	zero   bool // its gradients are zero
+	zero   bool // all gradients are zero
 	calls  int
-	rivals []int64 // of the first example, call by call
+	rivals []int64 // the class that each call aims at for the first example
 }
 
 func newAffine(classes, values int) *affine {
@@ -53,7 +54,7 @@ func (a *affine) Run(_ context.Context, in, out []float32) error {
 	return nil
 }
 
-// affineGradients are the differences of two scores.
+// affineGradients computes the difference of two scores, and its gradient.
 type affineGradients struct{ *affine }
 
 func (a affineGradients) Run(ctx context.Context, x []float32, labels, rivals []int64, scores, differences, gradient []float32) error {
@@ -73,7 +74,8 @@ func (a affineGradients) Run(ctx context.Context, x []float32, labels, rivals []
 	return a.affine.Run(ctx, x, scores)
 }
 
-// distances returns, by class, how far x is from the boundary with the label: infinite for the label itself.
+// distances returns, for each class, how far x is from the boundary between this class and the label. For the label
+// itself the distance is infinite.
 func (a *affine) distances(x []float32, label int, norm Norm) []float64 {
 	all := make([]float64, len(a.w))
 	for k := range a.w {
@@ -115,8 +117,8 @@ func (a *affine) search(method Method, threat Threat) *Search {
 	}
 }
 
-// TestFABExact: of a linear classifier FAB finds the exact distance to the nearest boundary, with relative error 1e-3,
-// and nothing where that is beyond ε.
+// TestFABExact: for a linear classifier, FAB finds the distance to the nearest boundary with a relative error of at
+// most 1e-3. It finds nothing if the nearest boundary is beyond ε.
 func TestFABExact(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, method := range []Method{FAB, FABT} {
@@ -157,15 +159,16 @@ func TestFABExact(t *testing.T) {
 	}
 }
 
-// TestFABBox: in a box FAB finds the smallest perturbation of a linear classifier, by linear programming for Linf and
-// Dykstra's algorithm for L2, up to a share of 3e-3: steps overshoot, and the box stops some values and not others.
+// TestFABBox: in a box, FAB finds the smallest perturbation for a linear classifier with a relative error of at most
+// 3e-3. There is an error because steps overshoot and the box clips only some values. The reference comes from linear
+// programming for Linf and from Dykstra's algorithm for L2.
 func TestFABBox(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		a := newAffine(2, 8)
 		a.b[1] += a.score(0, slices.Repeat([]float32{.5}, 8)) - a.score(1, slices.Repeat([]float32{.5}, 8))
 		threat := Threat{norm, 10, 0, 1}
 		all := a.examples(20, 0, 1)
-		for i := range all { // values on the box's ends are stopped
+		for i := range all { // values at the ends of the box cannot move further out
 			all[i].Values[i%8], all[i].Values[(i+3)%8] = 0, 1
 		}
 		s := a.search(FAB, threat)
@@ -199,7 +202,8 @@ func TestFABBox(t *testing.T) {
 	}
 }
 
-// TestFABRivals: the targeted attack tries 9 of the other classes with each restart, the largest score first.
+// TestFABRivals: the targeted attack aims at 9 other classes in the order of their scores, largest first. It does so
+// with every restart.
 func TestFABRivals(t *testing.T) {
 	a := newAffine(12, 4)
 	all := a.examples(3, -1, 1)
@@ -238,7 +242,7 @@ func TestFABClosest(t *testing.T) {
 		near[i] += float32(1.01 * d)
 	}
 	c.best, c.distance = near, s.Distance(near, x.Values)
-	s.Steps = 1 // to 1.05 times the distance
+	s.Steps = 1 // a step goes 1.05 times as far as the boundary
 	if err := s.chase(t.Context(), []*chase{c}); err != nil {
 		t.Fatal(err)
 	}
@@ -247,12 +251,14 @@ func TestFABClosest(t *testing.T) {
 	}
 }
 
-// TestFABCross checks one step against the paper's formula by hand: x = (2,0), x₀ = (0,0), boundary z₁ = 3.
+// TestFABCross compares one step with the paper's formula, computed by hand. The point is x = (2,1), the example is x₀
+// = (0,0), and the boundary is the line where the first coordinate is 3.
 func TestFABCross(t *testing.T) {
 	s := &Search{Threat: Threat{L2, 1, -10, 10}}
 	c := &chase{target: &target{Example: Example{Values: []float32{0, 0}}}, x: []float32{2, 1}, slope: []float64{2, 0}, difference: -2}
 	s.cross(c)
-	// d = (1,0), d₀ = (3,0), α = min(1/4, .1): .9·(2 + 1.05) + .1·(0 + 3.15) and .9·1 + .1·0.
+	// With d = (1,0), d₀ = (3,0) and α = min(1/4, .1), the new coordinates are .9·(2 + 1.05) + .1·(0 + 3.15) and .9·1 +
+	// .1·0.
 	if want := []float32{3.06, .9}; math.Abs(float64(c.x[0]-want[0])) > 1e-6 || math.Abs(float64(c.x[1]-want[1])) > 1e-6 {
 		t.Errorf("x = %v, want %v", c.x, want)
 	}
@@ -264,7 +270,8 @@ func TestFABCross(t *testing.T) {
 	}
 }
 
-// TestFABStart: the first run of a class begins at the example, a restart at norm ε/2, another restart elsewhere.
+// TestFABStart: the first run for a class begins at the example. Each restart begins at a different point at distance
+// ε/2.
 func TestFABStart(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := &Search{Threat: Threat{norm, .5, -10, 10}, Seed: 1, Restarts: 3}
@@ -287,7 +294,7 @@ func TestFABStart(t *testing.T) {
 	}
 }
 
-// TestFABFlat: steps without a gradient are counted, and break nothing.
+// TestFABFlat: steps with a gradient of zero are counted, and break no example.
 func TestFABFlat(t *testing.T) {
 	a := newAffine(4, 6)
 	a.zero = true

@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// towards returns the smallest d with w·d = gap and x + d in the box, in the threat's norm. The box may forbid every
-// such d: towards then returns the d in the box that brings w·d closest to gap.
+// towards returns the smallest d, in the threat's norm, among all d with w·d = gap and x + d in the box. If the box
+// forbids every such d, towards returns the d that keeps x + d in the box and brings w·d closest to gap.
 //
 // The solution is |d_i| = min(λ·s_i, c_i) where w_i ≠ 0, with the sign of w_i·gap. Here c_i is the distance from x_i to
 // the box's end on that side, and s_i is 1 for Linf and |w_i| for L2. The left side of Σ |w_i|·min(λ·s_i, c_i) = |gap|
-// is piecewise linear in λ with corners at c_i/s_i: towards sorts the corners and finds λ exactly, up to rounding
-// (Croce & Hein 2020, FAB, section 3.1). For Linf, other d have the same norm: d is zero where w is zero.
+// is piecewise linear in λ, with corners at c_i/s_i. So towards sorts the corners and finds λ exactly, up to rounding
+// (Croce & Hein 2020, FAB, section 3.1). For Linf several d can have the smallest norm. towards returns the one that is
+// zero where w is zero.
 func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	corners := make([]corner, 0, len(x))
 	for i, v := range w {
@@ -31,10 +32,11 @@ func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	return d
 }
 
-// corner is a value's part in Σ |w_i|·min(λ·s_i, c_i): it grows at a rate until λ is at the corner, and then stays.
+// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. The term grows with the slope rate until λ
+// reaches the value at. From there on the term has the value stays.
 type corner struct{ at, rate, stays float64 }
 
-// reach returns the smallest λ at which the corners' sum is the gap, +∞ if none is.
+// reach returns the smallest λ at which the sum of all terms is the gap, or +∞ if there is no such λ.
 func reach(corners []corner, gap float64) float64 {
 	slices.SortFunc(corners, func(a, b corner) int { return cmp.Compare(a.at, b.at) })
 	rates := make([]float64, len(corners)+1) // rates[k] is the rate of all corners from k on
@@ -51,7 +53,7 @@ func reach(corners []corner, gap float64) float64 {
 	return math.Inf(1)
 }
 
-// speed is s_i: how far λ = 1 moves a value of weight w.
+// speed is s_i, the distance that λ = 1 moves a value of weight w.
 func (t Threat) speed(w float64) float64 {
 	if t.Norm == L2 || w == 0 {
 		return math.Abs(w)
@@ -59,7 +61,7 @@ func (t Threat) speed(w float64) float64 {
 	return 1
 }
 
-// room is the distance from x to the box's upper end for a positive direction, else to its lower end.
+// room is the distance from x to the upper end of the box if direction is positive, and to the lower end otherwise.
 func (t Threat) room(x float32, direction float64) float64 {
 	if direction > 0 {
 		return max(0, float64(t.High)-float64(x))
@@ -67,7 +69,8 @@ func (t Threat) room(x float32, direction float64) float64 {
 	return max(0, float64(x)-float64(t.Low))
 }
 
-// length is the norm of a perturbation, for weights in an average: it is not rounded up as Distance is.
+// length is the norm of a perturbation. Unlike Distance it is not rounded up, so it serves only for weights in an
+// average.
 func (n Norm) length(d []float64) float64 {
 	sum, most := 0., 0.
 	for _, v := range d {
@@ -80,8 +83,8 @@ func (n Norm) length(d []float64) float64 {
 	return most
 }
 
-// dual is the norm of a gradient g in which the hyperplane g·d = gap is |gap|/dual(g) away: the L1 norm for Linf, L2
-// for L2.
+// dual is the dual norm of a gradient g: the L1 norm for Linf, and the L2 norm for L2. The hyperplane g·d = gap has the
+// distance |gap|/dual(g) from d = 0.
 func (n Norm) dual(g []float32) float64 {
 	squares, sum := 0., 0.
 	for _, v := range g {

@@ -9,11 +9,12 @@ import (
 	"gonum.org/v1/gonum/optimize/convex/lp"
 )
 
-// smallestLinf is the smallest max |d_i| with w·d = gap and x + d in the box, by linear programming over d, τ and slack
-// variables: −τ ≤ d_i ≤ τ. It reports false if the box forbids every such d.
+// smallestLinf returns the smallest max |d_i| over all d with w·d = gap and x + d in the box. It minimises τ by linear
+// programming over d, τ and slack variables, subject to −τ ≤ d_i ≤ τ. It reports false if the box forbids every such d.
 func smallestLinf(t *testing.T, threat Threat, x []float32, w []float64, gap float64) (float64, bool) {
 	n := len(x)
-	// Variables: d = p − q with p, q ≥ 0; τ. Rows: p_i + q_i ≤ τ, p_i ≤ high − x_i, q_i ≤ x_i − low.
+	// The variables are τ and the parts p, q ≥ 0 of d = p − q. The rows are p_i + q_i ≤ τ, p_i ≤ high − x_i and q_i ≤
+	// x_i − low.
 	c := make([]float64, 2*n+1)
 	c[2*n] = 1
 	g, h := mat.NewDense(5*n+1, 2*n+1, nil), make([]float64, 5*n+1)
@@ -43,8 +44,8 @@ func smallestLinf(t *testing.T, threat Threat, x []float32, w []float64, gap flo
 	return value, true
 }
 
-// dykstra projects x onto {z: w·(z − x) = gap} ∩ box by Dykstra's alternating projections, and returns the
-// perturbation.
+// dykstra projects x onto the intersection of the box and the hyperplane w·(z − x) = gap, by Dykstra's alternating
+// projections. It returns the perturbation z − x.
 func dykstra(threat Threat, x []float32, w []float64, gap float64) []float64 {
 	square := 0.
 	for _, v := range w {
@@ -66,8 +67,8 @@ func dykstra(threat Threat, x []float32, w []float64, gap float64) []float64 {
 	return d
 }
 
-// TestTowards compares the projection with a linear program for Linf and with Dykstra's algorithm for L2, in boxes that
-// stop some values, and where no perturbation reaches the hyperplane.
+// TestTowards compares the projection with a linear program for Linf and with Dykstra's algorithm for L2. The cases
+// include boxes that clip some values, and boxes in which no perturbation reaches the hyperplane.
 func TestTowards(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	forbidden := 0
@@ -78,7 +79,7 @@ func TestTowards(t *testing.T) {
 			x[i], w[i] = rng.Float32(), 4*rng.Float64()-2
 			most += math.Abs(w[i])
 		}
-		x[0], x[1], w[2] = 0, 1, 0 // on the box's ends, and without weight
+		x[0], x[1], w[2] = 0, 1, 0 // two values at the ends of the box, and one with weight 0
 		gap := (rng.Float64() - .5) * most * []float64{.3, .9, 1.4}[trial%3]
 		linf, l2 := Threat{Linf, 1, 0, 1}, Threat{L2, 1, 0, 1}
 		want, reached := smallestLinf(t, linf, x, w, gap)
@@ -104,7 +105,8 @@ func TestTowards(t *testing.T) {
 	}
 }
 
-// checkTowards: the perturbed input is in the box and on the hyperplane, or in the nearest corner.
+// checkTowards checks that the perturbed input is in the box and on the hyperplane. If the box forbids this, the
+// perturbed input must be in the corner of the box nearest to the hyperplane.
 func checkTowards(t *testing.T, x []float32, w []float64, gap float64, d []float64, reached bool) {
 	t.Helper()
 	along, corner := 0., 0.
@@ -127,7 +129,7 @@ func checkTowards(t *testing.T, x []float32, w []float64, gap float64, d []float
 	}
 }
 
-// TestTowardsUnbounded: without a box the closed form gap·w/‖w‖² holds for L2, and gap·sign(w)/‖w‖₁ for Linf.
+// TestTowardsUnbounded: without a box the result is gap·w/‖w‖² for L2 and gap·sign(w)/‖w‖₁ for Linf.
 func TestTowardsUnbounded(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, c := range []struct {

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// Lattice is the set of inputs whose values are Step·k, for integers k from Low to High. A run certifies such inputs.
+// Lattice is the set of inputs in which every value is Step·k for an integer k from Low to High. Runs on a lattice
+// certify such inputs.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int
@@ -26,7 +27,8 @@ func (l Lattice) Index(v float32) int {
 	return int(math.RoundToEven(float64(v) / step))
 }
 
-// Within returns the part of the lattice whose values are in the threat's box. The box must hold a value of the lattice.
+// Within returns the part of the lattice whose values are in the threat's box. At least one value of the lattice must
+// be in the box.
 func (l Lattice) Within(t Threat) Lattice {
 	if v := l.Value(l.Low); v < t.Low {
 		for l.Low = l.Index(t.Low) - 1; l.Value(l.Low) < t.Low; {
@@ -41,13 +43,14 @@ func (l Lattice) Within(t Threat) Lattice {
 	return l
 }
 
-// Move returns the lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
-// holds exactly. x must be on the lattice. The distance is Step·‖k‖₂, rounded up; it is at most radius.
+// Move returns a lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
+// holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most radius.
 //
-// At first k is λ·direction, rounded and cut to the lattice's ends, for the largest λ that fits. Then Move adds single
-// units while they fit, the most valuable first: the gain |direction| over the cost 2|k|+1. Rounding takes units in
-// this order too, so the result is that of the greedy rule from k = 0. No allowed k reaches a larger Σ k·direction than
-// the result plus the gain of the first unit that did not fit.
+// At first k is λ·direction for the largest λ that fits, rounded and clipped to the ends of the lattice. Then Move adds
+// single units while they fit. The unit with the largest ratio of the gain |direction| to the cost 2|k|+1 comes first.
+// The rounded λ·direction consists of the first units in this order, too. So the result is that of the greedy rule from
+// k = 0. For every allowed k, Σ k·direction is at most the result's sum plus the gain of the first unit that did not
+// fit.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
 	var all []mover
 	for i, u := range direction {
@@ -114,22 +117,23 @@ func (l Lattice) length(square int64) float64 {
 	return d
 }
 
-// mover is a coordinate that can move in its direction, by room units of the lattice.
+// mover is a coordinate that can move in its direction, by at most room units of the lattice.
 type mover struct {
 	place       int
-	gain        float64 // per unit
+	gain        float64 // gain in Σ k·direction of one unit
 	units, room int64
 }
 
-// scaled returns the units for a λ.
+// scaled returns the number of units for a λ: λ·gain, rounded and limited to room.
 func (m mover) scaled(lambda float64) int64 {
 	return int64(math.Floor(min(lambda*m.gain, float64(m.room)) + .5))
 }
 
-// worth is the gain of the next unit over its cost.
+// worth is the ratio of the next unit's gain to its cost.
 func (m mover) worth() float64 { return m.gain / float64(2*m.units+1) }
 
-// scale sets all units to λ·gain, for the largest λ whose squares sum to at most budget.
+// scale sets the units of each coordinate to its rounded λ·gain. It takes the largest λ for which the squares of all
+// units sum to at most budget.
 func scale(all []mover, budget int64) {
 	fits := func(lambda float64) bool {
 		sum := int64(0)
@@ -146,7 +150,7 @@ func scale(all []mover, budget int64) {
 		most = max(most, m.gain)
 	}
 	low, high := 0., 1/most
-	for range 64 { // beyond 2⁶⁴ units only coordinates without influence would still move
+	for range 64 { // beyond 2⁶⁴ units only coordinates of negligible gain would still move
 		if !fits(high) {
 			break
 		}
@@ -164,7 +168,8 @@ func scale(all []mover, budget int64) {
 	}
 }
 
-// fill adds units that fit into the budget, the most valuable first, and returns the sum of squares.
+// fill adds the units that fit into the budget, in the order of their worth. It returns the sum of squares of all
+// units.
 func fill(all []mover, budget int64) (used int64) {
 	var next worths
 	for i := range all {
@@ -185,7 +190,7 @@ func fill(all []mover, budget int64) (used int64) {
 	return used
 }
 
-// worths is a heap of coordinates, the one with the most valuable next unit first.
+// worths is a heap of coordinates. The coordinate whose next unit has the largest worth comes first.
 type worths []*mover
 
 func (w worths) Len() int      { return len(w) }

@@ -10,7 +10,7 @@ import (
 
 var bytesLattice = Lattice{Step: big.NewRat(1, 255), Low: 0, High: 255}
 
-// stepsOf returns (moved − x)/Step, and checks that both points are on the lattice and between its ends.
+// stepsOf returns (moved − x)/Step. It checks that moved and x are on the lattice and between the ends of the lattice.
 func stepsOf(t *testing.T, l Lattice, moved, x []float32) []int64 {
 	t.Helper()
 	k := make([]int64, len(x))
@@ -47,8 +47,8 @@ func dot(k []int64, direction []float64) (sum float64) {
 	return sum
 }
 
-// digitLike returns an input of the size of an MNIST digit, most of it 0, and a random direction. Like a gradient, the
-// direction has a few large values; with tails of 0 all its values are alike.
+// digitLike returns an input with as many values as an MNIST digit, most of them 0. It also returns a random direction.
+// Like a gradient, the direction has a few large values. If tails is 0, all its values have the same size.
 func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64) {
 	for range 784 {
 		k := 0
@@ -61,9 +61,10 @@ func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64)
 	return x, direction
 }
 
-// TestMove: in exact arithmetic no moved input is farther than the radius, and the distance is the exact one, rounded up
-// to a float64. At radius .0625 at least 95 % of the inner product of the best real perturbation in the box remains for
-// a direction with tails. If all values are alike, plain rounding leaves 50 %, and Move 90 %.
+// TestMove: in exact arithmetic no moved input is farther than the radius. The distance is the exact distance, rounded
+// up to a float64. At radius .0625 and for a direction with large values, the lattice point keeps at least 95 % of the
+// inner product of the best real-valued perturbation in the box. If all values of the direction have the same size,
+// plain rounding keeps 50 %, and Move keeps 90 %.
 func TestMove(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, radius := range []float64{1e-3, 1. / 255, .01, .0625, .3, 1, 2.5, 40} {
@@ -82,7 +83,7 @@ func TestMove(t *testing.T) {
 			if radius != .0625 {
 				continue
 			}
-			norm := 0. // of the direction's part that does not leave the box
+			norm := 0. // norm of the part of the direction that does not leave the box
 			for i, u := range direction {
 				if v := bytesLattice.Index(x[i]); u > 0 && v < 255 || u < 0 && v > 0 {
 					norm += u * u
@@ -95,7 +96,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// bestMove tries all k of a small lattice and returns the largest Σ k·direction within a budget of Σk².
+// bestMove tries all k of a small lattice. It returns the largest Σ k·direction for which Σk² is within the budget.
 func bestMove(l Lattice, at []int, direction []float64, budget int64) float64 {
 	if len(at) == 0 {
 		return 0
@@ -110,8 +111,8 @@ func bestMove(l Lattice, at []int, direction []float64, budget int64) float64 {
 	return best
 }
 
-// TestMoveBest compares Move with all lattice points in few dimensions: it is within the largest gain of a unit of the
-// best, and nearly always best.
+// TestMoveBest compares Move with all lattice points in a few dimensions. The difference from the best point is at most
+// the largest gain of one unit. Nearly always Move finds the best point.
 func TestMoveBest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	l := Lattice{Step: big.NewRat(1, 4), Low: -3, High: 4}
@@ -140,7 +141,7 @@ func TestMoveBest(t *testing.T) {
 	}
 }
 
-// TestFill: the unit with the largest gain over cost comes first. Here 1/1 is more than 2.5/3.
+// TestFill: the unit with the largest ratio of gain to cost comes first. Here the ratio 1/1 is larger than 2.5/3.
 func TestFill(t *testing.T) {
 	all := []mover{{place: 0, gain: 2.5, units: 1, room: 5}, {place: 1, gain: 1, room: 5}}
 	if used := fill(all, 4); used != 2 || all[0].units != 1 || all[1].units != 1 {
@@ -158,7 +159,7 @@ func TestMoveExtremes(t *testing.T) {
 	}{
 		{[]float64{0, 0, 0}, 1, []int{0, 255, 7}, 0},
 		{[]float64{1, 1, 1}, 0, []int{0, 255, 7}, 0},
-		{[]float64{-1, 1, math.NaN()}, 1, []int{0, 255, 7}, 0}, // out of the box, or no number
+		{[]float64{-1, 1, math.NaN()}, 1, []int{0, 255, 7}, 0}, // these directions leave the box, or are NaN
 		{[]float64{1, -1, 1}, math.Inf(1), []int{255, 0, 255}, math.Sqrt(2*255*255+248*248) / 255},
 		{[]float64{0, 0, -1e-300}, 1, []int{0, 255, 0}, 7. / 255},
 		{[]float64{1e300, 0, 0}, 2.5 / 255, []int{2, 255, 7}, 2. / 255},

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/grad"
 )
 
-// Method is the name of an attack, of a preset or, with commas between names, of a sequence of several.
+// Method names an attack or a preset. Several names with commas between them name a sequence of attacks.
 type Method string
 
 // The attacks.
@@ -20,54 +20,55 @@ const (
 	PGD Method = "pgd"
 	// APGDCE is Auto-PGD, which chooses its steps itself, on the cross-entropy (Croce & Hein 2020).
 	APGDCE Method = "apgd-ce"
-	// APGDDLR is Auto-PGD on the difference of logits ratio.
+	// APGDDLR is Auto-PGD on the difference-of-logits ratio (DLR).
 	APGDDLR Method = "apgd-dlr"
-	// APGDT is Auto-PGD on the targeted difference of logits ratio.
+	// APGDT is Auto-PGD on the targeted difference-of-logits ratio.
 	APGDT Method = "apgd-t"
-	// FAB steps past the nearest boundary and back, for the smallest perturbation (Croce & Hein 2020, FAB).
+	// FAB looks for the smallest perturbation. It steps past the nearest boundary and back (Croce & Hein 2020, FAB).
 	FAB Method = "fab"
 	// FABT is FAB towards one class at a time.
 	FABT Method = "fab-t"
-	// Square changes random squares and uses scores alone (Andriushchenko et al. 2020).
+	// Square changes random squares and uses only scores (Andriushchenko et al. 2020).
 	Square Method = "square"
 	// Standard is AutoAttack's preset of that name (Croce & Hein 2020).
 	Standard Method = "standard"
-	// ACE changes confidences and keeps every class (Emde et al. 2025, equation 2).
+	// ACE changes the confidence of examples but not their class (Emde et al. 2025, equation 2).
 	ACE Method = "ace"
 	// PGDConf maximises the confidence in a wrong class (Stutz et al. 2020).
 	PGDConf Method = "pgd-conf"
-	// APGDConf maximises it by Auto-PGD.
+	// APGDConf maximises the confidence in a wrong class by Auto-PGD.
 	APGDConf Method = "apgd-conf"
-	// APGDConfT maximises the confidence in several classes in turn by Auto-PGD.
+	// APGDConfT maximises the confidence in one wrong class after another by Auto-PGD.
 	APGDConfT Method = "apgd-conf-t"
 	// SquareConf maximises the confidence in a wrong class by random squares.
 	SquareConf Method = "square-conf"
-	// AAConf is Stutz's AutoAttack for confidences.
+	// AAConf is the AutoAttack for confidences by Stutz et al.
 	AAConf Method = "aa-conf"
 )
 
-// mostTargets is the number of classes that targeted attacks aim at, as in AutoAttack.
+// mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack has the same value.
 const mostTargets = 9
 
-// definition says what an attack is, needs and does. An attack is one file and one definition.
+// definition says what an attack is, needs and does. Each attack has one definition and one file.
 type definition struct {
 	name      Method
 	what      string    // a line of help
 	gradients bool      // it uses gradients
-	loss      grad.Loss // "": the user's choice
-	targets   int       // classes that it aims at; 0: none
+	loss      grad.Loss // the loss that it raises; "": the user chooses
+	targets   int       // number of classes that it aims at; 0: none
 	norms     []Norm
-	steps     int // where the user gives none
+	steps     int // number of steps if the user gives none
 	run       func(*Search, context.Context, []*target) error
-	preset    []Stage // in place of run
-	// confidence: it changes confidences. It also attacks the examples that are wrong already.
+	preset    []Stage // the attacks of a preset, which has no run
+	// confidence says that the attack changes confidences. Such an attack also attacks examples that the classifier
+	// gets wrong anyway.
 	confidence bool
 }
 
 // Stage is an attack of a sequence.
 type Stage struct {
 	Method Method
-	Steps  int // 0: the method's own number
+	Steps  int // 0 means the method's default
 }
 
 var both = []Norm{Linf, L2}
@@ -125,7 +126,7 @@ func (m Method) String() string { return string(m) }
 // MarshalText writes the method.
 func (m Method) MarshalText() ([]byte, error) { return []byte(m), nil }
 
-// UnmarshalText reads a method, or a sequence of several.
+// UnmarshalText reads a method or a sequence of methods.
 func (m *Method) UnmarshalText(text []byte) error {
 	for name := range strings.SplitSeq(string(text), ",") {
 		var one Method
@@ -137,7 +138,8 @@ func (m *Method) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Sequence returns the method that runs methods in turn, each on the examples that the earlier ones left standing.
+// Sequence returns the method that runs the given methods in turn, each on the examples that the earlier methods did
+// not break.
 func Sequence(methods ...Method) Method {
 	names := make([]string, len(methods))
 	for i, m := range methods {
@@ -146,7 +148,7 @@ func Sequence(methods ...Method) Method {
 	return Method(strings.Join(names, ","))
 }
 
-// Stages returns the attacks that the method runs in turn: itself, if it is a single one.
+// Stages returns the attacks that the method runs in turn. For a single attack this is the attack itself.
 func (m Method) Stages() (all []Stage) {
 	for name := range strings.SplitSeq(string(m), ",") {
 		d := Method(name).definition()
@@ -166,8 +168,8 @@ func (m Method) UsesGradients() bool {
 	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().gradients })
 }
 
-// Loss returns the loss that a single attack raises: chosen where the attack lets users choose. The argument targeted
-// says that the attack aims at classes.
+// Loss returns the loss that a single attack raises. It returns the argument chosen if the attack lets users choose the
+// loss. The argument targeted says whether the attack aims at classes.
 func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	d := m.definition()
 	switch {
@@ -181,7 +183,7 @@ func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	return chosen
 }
 
-// Targets returns the number of classes that a single attack aims at: 0 for none.
+// Targets returns the number of classes that a single attack aims at, or 0 if the attack is not targeted.
 func (m Method) Targets() int { return m.definition().targets }
 
 // Norms returns the norms in which the method can bound a perturbation.
@@ -191,10 +193,11 @@ func (m Method) Norms() []Norm {
 	})
 }
 
-// DefaultSteps is the number of steps or queries of a single attack whose user gives none.
+// DefaultSteps is the number of steps or queries of a single attack if the user gives none.
 func (m Method) DefaultSteps() int { return m.definition().steps }
 
-// ChangesConfidence reports whether the method changes confidences. Found.Confidence and Found.Altered are then set.
+// ChangesConfidence reports whether the method changes confidences. If it does, it sets Found.Confidence and
+// Found.Altered.
 func (m Method) ChangesConfidence() bool {
 	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().confidence })
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// climb runs projected gradient ascent of the loss on all targets, round by round. FGSM is its single step of length
-// Epsilon from the example itself.
+// climb runs projected gradient ascent of the loss on all targets, round by round. FGSM is a single step of this
+// ascent, which has length Epsilon and starts at the example itself.
 func (s *Search) climb(ctx context.Context, targets []*target) error {
 	ascend := func(round int) error {
 		return s.ascend(ctx, targets, func(t *target) ascent { return s.newClimb(t, round) })
@@ -23,7 +23,7 @@ type climbing struct {
 	s        *Search
 	target   *target
 	x        []float32
-	velocity []float32 // sum of gradients; nil without momentum
+	velocity []float32 // weighted sum of gradients; nil without momentum
 	steps    int       // number of steps left
 	length   float64
 }
@@ -75,7 +75,7 @@ func (c *climbing) accumulate(gradient []float32) []float32 {
 	return c.velocity
 }
 
-// scatter adds uniform noise from [−ε, ε] to every value, and projects.
+// scatter adds uniform noise from [−ε, ε] to every value of x, and projects the result.
 func (s *Search) scatter(x []float32, t *target, round int) {
 	rng := s.random(t, round)
 	for i := range x {

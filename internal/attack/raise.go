@@ -9,16 +9,16 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// The parameters of Stutz et al. 2020 beside those of a Search.
+// These are the parameters of Stutz et al. 2020 that a Search does not have.
 const (
 	momentum        = .9
 	backtrackFactor = 1.1
 )
 
-// ConfRestarts is the number of random starts of PGDConf where the user gives none.
+// ConfRestarts is the number of random starts of PGDConf if the user gives none.
 const ConfRestarts = 10
 
-// ConfStep returns the length of the first steps of PGDConf where the user gives none. In the article's code it is .005
+// ConfStep returns the length of PGDConf's first steps if the user gives none. In the code of Stutz et al. it is .005
 // for ε = .03 in Linf, and .05 for ε = 1 in L2.
 func ConfStep(t Threat) float64 {
 	if t.Norm == L2 {
@@ -27,9 +27,9 @@ func ConfStep(t Threat) float64 {
 	return t.Epsilon / 6
 }
 
-// raise maximises the largest probability of a class other than the label (Stutz et al. 2020, PGD-Conf): projected
-// ascent with momentum and backtracking, from the example itself and from Restarts random starts. Each example keeps the
-// input of the largest such probability, whether or not it changes the class.
+// raise maximises the largest probability of a class other than the label (Stutz et al. 2020, PGD-Conf). It runs
+// projected ascent with momentum and backtracking, from the example itself and from Restarts random starts. Each
+// example keeps the input with the largest such probability, whether or not this input changes the class.
 func (s *Search) raise(ctx context.Context, targets []*target) error {
 	for restart := range s.Restarts + 1 {
 		if err := s.raiseFrom(ctx, targets, func(t *target) ascent { return s.newRaising(t, restart) }); err != nil {
@@ -39,9 +39,9 @@ func (s *Search) raise(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// autoRaise maximises the same probability by Auto-PGD from Restarts random starts, or the probability of each of the
-// Targets in turn (Stutz's article, the attacks apgd-conf and apgd-conf-t of its AutoAttack). Its first step is .05ε,
-// as there.
+// autoRaise maximises the largest probability of a class other than the label by Auto-PGD, from Restarts random starts.
+// With Targets it maximises the probability of each of these classes in turn. These are the attacks apgd-conf and
+// apgd-conf-t in the AutoAttack of Stutz et al., and the first step is .05ε as there.
 func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {
@@ -56,7 +56,7 @@ func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
 // confFirstStep is the length of the first step of autoRaise as a share of ε.
 const confFirstStep = .05
 
-// squareRaise maximises the same probability by random squares.
+// squareRaise maximises the largest probability of a class other than the label by random squares.
 func (s *Search) squareRaise(ctx context.Context, targets []*target) error {
 	lowered := func(scores []float32, label int) float64 { return -s.other(scores, label) }
 	return s.walk(ctx, targets, lowered, func(w *walk, x, scores []float32) (bool, error) {
@@ -64,7 +64,7 @@ func (s *Search) squareRaise(ctx context.Context, targets []*target) error {
 	})
 }
 
-// raiseFrom runs one ascent for each target, and takes its candidate where it is better than those before.
+// raiseFrom runs one ascent for each target, and keeps the ascent's candidate if it is better than all earlier ones.
 func (s *Search) raiseFrom(ctx context.Context, targets []*target, begin func(*target) ascent) error {
 	candidates, scores, err := s.candidates(ctx, targets, begin)
 	if err != nil {
@@ -78,8 +78,9 @@ func (s *Search) raiseFrom(ctx context.Context, targets []*target, begin func(*t
 	return nil
 }
 
-// keepHighest takes a candidate as the altered input if it is better than those before: wrong instead of right, or with
-// a larger probability of a wrong class.
+// keepHighest takes a candidate as the altered input if it is better than the earlier ones. A misclassified candidate
+// is better than a correctly classified one. Among candidates of the same kind, a larger probability of a wrong class
+// is better.
 func (s *Search) keepHighest(t *target, candidate, scores []float32) error {
 	value, class := s.other(scores, t.Label), smoothing.Vote(scores)
 	if class < 0 {
@@ -113,21 +114,22 @@ func (s *Search) other(scores []float32, y int) float64 {
 	return most
 }
 
-// raising is one climb on one example. A step that lowers the value is not taken, and shortens the next ones.
+// raising is one ascent on one example. If a step lowers the value, the ascent does not take it, and the next steps are
+// shorter.
 type raising struct {
 	*Search
 	*target
-	length   float64 // of a step
-	steps    int     // left
+	length   float64 // length of a step
+	steps    int     // number of steps left
 	x        []float32
 	velocity []float64
-	at       []float32 // the last point that did not lower the value; nil before the first
-	unit     []float32 // the gradient at at, normalised
-	value    float64   // at at
+	at       []float32 // the last point that did not lower the value; nil before there is one
+	unit     []float32 // the normalised gradient at the point at
+	value    float64   // the value at the point at
 	here     float64   // the value at x
 }
 
-// newRaising starts from the example itself for restart 0, else from a random point.
+// newRaising starts an ascent at the example itself for restart 0, and at a random point for the others.
 func (s *Search) newRaising(t *target, restart int) *raising {
 	c := &raising{
 		Search: s, target: t, length: s.StepSize, steps: s.Steps, x: slices.Clone(t.Values), velocity: make([]float64, len(t.Values)),
@@ -142,7 +144,8 @@ func (c *raising) point() []float32 { return c.x }
 
 func (c *raising) watch(scores []float32) { c.here = c.other(scores, c.Label) }
 
-// observe goes on from x, or back to the last point if the value is smaller at x. The loss is more accurate in here.
+// observe continues from x or, if the value is smaller at x, from the last point. It ignores the loss that it is given,
+// because the value in the field here is more accurate.
 func (c *raising) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.at == nil || c.here >= c.value {
 		c.at, c.value, c.unit = append(c.at[:0], c.x...), c.here, make([]float32, len(gradient))
@@ -166,7 +169,7 @@ func (c *raising) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	return false
 }
 
-// throw moves x to a random point of the ball: a uniform direction, and a distance that is uniform from 0 to ε.
+// throw moves x to a random point of the ball. The direction is random, and the distance is uniform from 0 to ε.
 func (s *Search) throw(x []float32, t *target, restart int) {
 	distance := rand.New(rand.NewPCG(s.Seed, ^(uint64(t.Index)<<20 | uint64(restart)))).Float64()
 	s.scatterFar(x, t, restart)

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestRaiseLinear: on a linear model of two classes the largest confidence in the other class is at the edge of the
-// ball, also for examples that are wrong already. The attacks by gradients reach it.
+// TestRaiseLinear: for a linear model of two classes, the largest confidence in the class that is not the label is at
+// the edge of the ball. This also holds for examples that are misclassified without an attack. The attacks by gradients
+// reach this confidence.
 func TestRaiseLinear(t *testing.T) {
 	for _, method := range []Method{PGDConf, APGDConf, APGDConfT} {
 		testRaiseLinear(t, method, 2e-3)
@@ -33,7 +34,7 @@ func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 		}
 		for i, f := range found {
 			z, reach := math.Abs(l.value(all[i].Values)), l.reach(norm, epsilon)
-			toward := reach - z // of the other class
+			toward := reach - z // for the other class
 			if !f.Correct() {
 				toward = reach + z
 			}
@@ -52,8 +53,8 @@ func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 	}
 }
 
-// TestRaiseSequence: after several attacks in turn each example has the best input of all, and the first attack that
-// broke it has its name on it.
+// TestRaiseSequence: after several attacks in turn, each example has the best input that any of them found. The field
+// By names the first attack that broke the example.
 func TestRaiseSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 30, Linf)
@@ -74,7 +75,7 @@ func TestRaiseSequence(t *testing.T) {
 	both.Then = search(APGDConf, 300)
 	better, first := 0, 0
 	for i, f := range run(both) {
-		value := func(f Found) float64 { // the probability of the class beside the label
+		value := func(f Found) float64 { // the probability of the class that is not the label
 			if a := f.Altered[0]; a.Class == f.Label {
 				return 1 - a.Confidence
 			}
@@ -97,8 +98,8 @@ func TestRaiseSequence(t *testing.T) {
 	}
 }
 
-// TestBacktracking: a step that lowers the value is not taken and shortens the next one by a factor 1.1; the momentum
-// goes on.
+// TestBacktracking: the ascent does not take a step that lowers the value. The next step is shorter by a factor of 1.1,
+// and the momentum continues.
 func TestBacktracking(t *testing.T) {
 	s := &Search{Threat: Threat{L2, 10, -10, 10}}
 	s.Steps, s.StepSize = 10, 1
@@ -123,7 +124,8 @@ func TestBacktracking(t *testing.T) {
 	}
 }
 
-// TestKeepHighest: an input of a wrong class is better than one of the right class, and then the probability counts.
+// TestKeepHighest: a misclassified input is better than a correctly classified one. Between two inputs of the same
+// kind, the probability of a wrong class decides.
 func TestKeepHighest(t *testing.T) {
 	s := &Search{Threat: Threat{L2, 10, -10, 10}, Probabilities: true}
 	target := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
@@ -146,7 +148,7 @@ func TestKeepHighest(t *testing.T) {
 	}
 }
 
-// TestThrow: random starts are within ε, of all lengths, and differ by index and restart.
+// TestThrow: random starts have all distances up to ε, and differ between indices and between restarts.
 func TestThrow(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := &Search{Threat: Threat{norm, .1, 0, 1}, Seed: 1}

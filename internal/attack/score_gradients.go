@@ -6,22 +6,24 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// ScoreGradients estimates gradients from a classifier's scores alone, for models without gradients. By Stein's identity
-// the gradient of a mean E m(x + ε) under Gaussian noise ε of variance v is E[(m(x + ε) − E m)·ε]/v. Here m is the
-// largest other score minus the label's. v is estimated for each value.
+// ScoreGradients estimates gradients from a classifier's scores, for models without gradients. By Stein's identity the
+// gradient of a mean E m(x + ε) under Gaussian noise ε of variance v is E[(m(x + ε) − E m)·ε]/v. Here m is the largest
+// score of another class minus the label's score. ScoreGradients estimates v for each value of the input.
 type ScoreGradients struct {
 	Classifier Classifier
-	Feed       func(in, values []float32) // sets the model's input for values without noise
-	// Slope sets the gradient in values, given the gradient in the model's input.
+	Feed       func(in, values []float32) // sets in, the model's input without noise for the given values
+	// Slope converts a gradient with respect to the model's input, in, into the gradient with respect to the example's
+	// values.
 	Slope func(values, in []float32)
-	// Size is the number of noisy copies per Run. A copy without an answer does not count.
+	// Size is the number of noisy copies per Run. The estimate ignores copies for which the classifier gives no class.
 	Size int
 }
 
 // Copies implements NoisyGradients.
 func (g *ScoreGradients) Copies() int { return g.Size }
 
-// Run implements NoisyGradients. Its loss is not the logarithm that weighs runs, so it returns 0.
+// Run implements NoisyGradients. It returns the loss 0, because its loss is not the −ln of a probability with which
+// runs are weighted.
 func (g *ScoreGradients) Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (float64, error) {
 	d, m := g.Classifier.InputLen(), g.Classifier.Classes()
 	if err := g.score(ctx, x, noise, scores); err != nil {

@@ -13,10 +13,11 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Classifier gives scores. Several goroutines may run it, and an example's scores do not depend on its batch.
+// Classifier computes scores. Several goroutines may run it. The scores of an example must not depend on the
+// other examples in its batch.
 type Classifier = smoothing.Classifier
 
-// Gradients gives the scores of Examples inputs, the losses of a loss function, and the gradient of each loss in its
+// Gradients computes the scores of Examples inputs, their losses, and the gradient of each loss with respect to its
 // input. The argument targets holds the classes that a targeted attack aims at; other losses ignore it. Several
 // goroutines may run it.
 type Gradients interface {
@@ -33,19 +34,19 @@ type Example struct {
 // Found is the outcome of an attack on one example.
 type Found struct {
 	Index, Label int
-	Clean        int       // class of the example itself, −1 for none
-	Adversarial  []float32 // nil: the example is wrong already, or no perturbation was found
+	Clean        int       // class of the unperturbed example, −1 if it has none
+	Adversarial  []float32 // nil if no perturbation was found, or if the classifier is wrong without one
 	By           Method    // the attack that found Adversarial
 	Class        int       // class of Adversarial
-	Distance     float64   // of Adversarial, rounded up
-	Flat         int       // steps whose gradient was zero
-	// These are set by attacks that change confidences: the largest probability without attack, and the altered inputs,
-	// for ACE one for each of Settings.
+	Distance     float64   // distance of Adversarial from the example, rounded up
+	Flat         int       // number of steps whose gradient was zero
+	// Attacks that change confidences set these two fields. Confidence is the largest probability without an attack.
+	// Altered holds the altered inputs, which are one for each of Settings in the case of ACE.
 	Confidence float64
 	Altered    []Altered
 }
 
-// Correct reports whether the classifier is right on the example itself.
+// Correct reports whether the classifier is right about the unperturbed example.
 func (f Found) Correct() bool { return f.Clean == f.Label }
 
 // Robust reports whether the classifier is right and no perturbation was found.
@@ -56,14 +57,14 @@ type Search struct {
 	Threat
 	Method     Method
 	Classifier Classifier
-	Gradients  Gradients // of methods that use them
-	Shape      []int     // of an example
-	Steps      int       // of PGD, Auto-PGD and FAB; queries of Square
-	StepSize   float64   // of PGD
-	Momentum   float64   // of PGD; 0: none
+	Gradients  Gradients // only for methods that use gradients
+	Shape      []int     // shape of an example
+	Steps      int       // number of steps of PGD, Auto-PGD and FAB, or of queries of Square
+	StepSize   float64   // step length of PGD; first step length of PGDConf; first rate of ACE
+	Momentum   float64   // momentum of PGD; 0: none
 	Targets    int       // number of classes that an attack aims at in turn; 0: none
-	Restarts   int       // random starts, for each of the Targets
-	Then       *Search   // attacks the examples that this one leaves standing; nil: no other attack
+	Restarts   int       // number of random starts for each target class
+	Then       *Search   // attacks the examples that this search does not break; nil: no other attack
 	Seed       uint64
 	Workers    int
 	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use it.
@@ -87,7 +88,7 @@ func (s *Search) Run(ctx context.Context, examples []Example) ([]Found, error) {
 	return found, nil
 }
 
-// group attacks the examples that the classifier gets right.
+// group attacks the examples that the classifier gets right. An attack that changes confidences attacks all examples.
 func (s *Search) group(ctx context.Context, examples []Example, found []Found) error {
 	inputs := make([][]float32, len(examples))
 	for i, x := range examples {
@@ -124,18 +125,19 @@ func (s *Search) group(ctx context.Context, examples []Example, found []Found) e
 	return nil
 }
 
-// target is an example that is still right.
+// target is an example under attack.
 type target struct {
 	Example
 	found  *Found
-	others []int // the other classes, largest score of the example itself first
+	others []int // the other classes, in the order of the clean scores, largest first
 	aim    int   // the class that a targeted attack aims at
-	// highest is the logarithm of the largest probability of a wrong class at found.Altered, for attacks that raise it.
+	// highest is the logarithm of the largest probability of a wrong class at found.Altered. Only attacks that raise
+	// this probability use it.
 	highest float64
-	goesOn  bool // the attack goes on where the class is wrong
+	goesOn  bool // the attack continues after the example is broken
 }
 
-// others returns all classes but the label, the largest score first.
+// others returns all classes except the label, in the order of their scores, largest first.
 func others(scores []float32, label int) []int {
 	all := make([]int, 0, len(scores))
 	for k := range scores {
@@ -147,8 +149,9 @@ func others(scores []float32, label int) []int {
 	return all
 }
 
-// rounds calls f for each random start, while targets stand. A targeted attack has Restarts rounds for each of the
-// Targets. Its first rounds aim at the other class with the largest clean score, the next rounds at the second class.
+// rounds calls f for each random start, until all targets are broken. A targeted attack has Restarts rounds for each
+// target class. Its first rounds aim at the other class with the largest clean score, and the next rounds aim at the
+// class with the second largest.
 func (s *Search) rounds(targets []*target, f func(round int) error) error {
 	aims := max(1, min(s.Targets, s.Classifier.Classes()-1))
 	restarts := max(1, s.Restarts)
@@ -172,7 +175,8 @@ func (s *Search) rounds(targets []*target, f func(round int) error) error {
 // workers is the number of goroutines that run the model.
 func (s *Search) workers() int { return max(1, s.Workers) }
 
-// random returns the example's own random numbers: they do not depend on which examples are attacked beside it.
+// random returns the random numbers of an example for one restart. They do not depend on which other examples are
+// attacked.
 func (s *Search) random(t *target, restart int) *rand.Rand {
 	return rand.New(rand.NewPCG(s.Seed, uint64(t.Index)<<20|uint64(restart)))
 }
@@ -197,7 +201,7 @@ func (s *Search) allowed(t *target, candidate []float32) (float64, error) {
 	return distance, nil
 }
 
-// standing returns the targets that nothing has broken, and those of attacks that go on.
+// standing returns the targets that no attack has broken. Attacks that continue after a success keep all targets.
 func standing(targets []*target) (rest []*target) {
 	for _, t := range targets {
 		if t.found.Adversarial == nil || t.goesOn {
@@ -227,7 +231,7 @@ func (s *Search) scores(ctx context.Context, inputs [][]float32) ([][]float32, e
 	return scores, err
 }
 
-// parallel calls f for each piece [i, j) of n things, several at a time.
+// parallel splits n things into pieces and calls f for each piece [i, j). Several calls run at the same time.
 func (s *Search) parallel(n, piece int, f func(i, j int) error) error {
 	var wait sync.WaitGroup
 	pieces := (n + piece - 1) / piece
@@ -248,7 +252,7 @@ func (s *Search) parallel(n, piece int, f func(i, j int) error) error {
 	return nil
 }
 
-// margin is the label's score minus the largest other one.
+// margin is the label's score minus the largest score of another class.
 func margin(scores []float32, label int) float64 {
 	other := math.Inf(-1)
 	for k, v := range scores {

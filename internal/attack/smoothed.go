@@ -45,64 +45,68 @@ const (
 	DefaultScreenSamples    = 10_000
 )
 
-// Candidate is a perturbed input that may make the smoothed classifier answer another class. It won among the selection
-// samples of a search, which is no evidence: draw fresh noise to verify it.
+// Candidate is a perturbed input that may make the smoothed classifier answer another class. The class Rival won among
+// the samples with which the search selects candidates. This is no evidence, so the caller must verify the candidate
+// with fresh noise.
 type Candidate struct {
-	Values   []float32 // in the units of the data; on the run's lattice, if it has one
-	Distance float64   // from the example, rounded up
-	Rival    int       // the class with the most votes besides the label; it had more votes than the label
+	Values   []float32 // in the units of the data, and on the run's lattice if the run has one
+	Distance float64   // distance from the example, rounded up
+	Rival    int       // the class with the most votes, which is not the label
 }
 
-// NoisyGradients gives the gradient of a loss that noise blurs. Several goroutines may run it.
+// NoisyGradients computes the gradient of a loss averaged over noise. Several goroutines may run it.
 type NoisyGradients interface {
-	Copies() int // noisy copies per Run, C
-	// Run computes the model's scores [C·m] of x + noise, the loss of class label, and the loss's gradient [D] in x. Here
-	// x [D] is in the units of the data, and noise [C·D] is what the model's inputs get added. The loss is −ln of the
-	// copies' mean softmax. A Run with another loss returns 0.
+	Copies() int // number C of noisy copies per Run
+	// Run computes the model's scores [C·m] of C noisy copies of x, the loss of the class label, and the gradient [D]
+	// of this loss with respect to x. Here x [D] is in the units of the data, and noise [C·D] is added to the model's
+	// inputs. The loss is −ln of the mean over the copies of the label's softmax. An implementation with another loss
+	// returns 0 as the loss.
 	Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (loss float64, err error)
 }
 
-// SmoothedSearch searches for small perturbations that change the answer of a smoothed classifier, the class with the
-// most votes under noise.
+// SmoothedSearch searches for small perturbations that change the answer of a smoothed classifier. The answer is the
+// class with the most votes under noise.
 //
-// Each restart follows DDN (Rony et al. 2019, algorithm 1): it steps along the normalised gradient, scales the
-// perturbation to a radius, shrinks the radius where the label loses among the step's noisy copies, and grows it where
-// the label wins. The gradient is SmoothAdv's (Salman et al. 2019), with fresh noise in each step. Selection samples
-// then measure along each restart's perturbation where the label starts to lose, and choose the best restart.
+// Each restart follows DDN (Rony et al. 2019, algorithm 1). A step follows the normalised gradient and then scales the
+// perturbation to a radius. The radius shrinks if the label loses among the step's noisy copies, and grows if the label
+// wins. The gradient is SmoothAdv's (Salman et al. 2019), with fresh noise in each step. The search then draws further
+// noisy samples, the selection samples, along the perturbation of each restart. They show at which distance the label
+// starts to lose, and the restart with the smallest distance is chosen.
 //
 // All noise comes from Seed and the example's index. It does not depend on batches or the number of goroutines. Seed
-// must not be a run's seed.
+// must not be the seed of a run.
 type SmoothedSearch struct {
 	Threat              // with norm L2; Epsilon is the largest distance to try, and may be infinite
-	Lattice    *Lattice // of the candidates; nil for any float32 numbers in the box
-	Scale      float64  // of the noise; the first radius
+	Lattice    *Lattice // lattice of the candidates; nil if they may be any float32 numbers in the box
+	Scale      float64  // scale of the noise, and the first radius
 	Gradients  NoisyGradients
 	Classifier Classifier
-	// Input returns the noisy inputs of the Classifier for values that may be a candidate's.
+	// Input returns the noisy inputs of the Classifier for the given values, which may be those of a candidate.
 	Input    func(values []float32) (smoothing.Input, error)
 	Steps    int
 	Restarts int
-	Samples  int // noisy copies of the last gradient, rounded up to a multiple of Gradients.Copies(); earlier ones take fewer
+	Samples  int // number of noisy copies for the last step's gradient, rounded up to a multiple of Gradients.Copies()
 	Screen   int // largest number of selection samples per perturbation
 	Seed     uint64
 	Workers  int
 }
 
-// firstPoll is the number of selection samples that a poll draws before it looks at them.
+// firstPoll is the number of selection samples that a poll draws before it first counts them.
 const firstPoll = 256
 
-// ladder holds the candidates' distances, in multiples of the smallest that was found. Candidates beyond the boundary
-// need fewer samples for verification.
+// ladder holds the distances of the candidates, as multiples of the smallest distance at which the label loses. A
+// candidate farther beyond the boundary needs fewer samples for its verification.
 var ladder = []float64{2, 1.7, 1.4, 1.2, 1.1, 1.05, 1.02, 1.01, 1}
 
-// Candidates searches from an example whose Label is the smoothed classifier's answer. It returns the farthest candidate
-// first, none if nothing was found. If the label loses at the example itself, this is the only candidate.
+// Candidates searches from an example whose Label is the smoothed classifier's answer. It returns the farthest
+// candidate first, or no candidate if it found none. If the label loses at the example itself, the example is the only
+// candidate.
 func (s *SmoothedSearch) Candidates(ctx context.Context, x Example) ([]Candidate, error) {
 	candidates, _, err := s.Search(ctx, x)
 	return candidates, err
 }
 
-// Search returns the Candidates, and the number of steps whose gradient was zero or no number.
+// Search returns the Candidates, and the number of steps whose gradient was zero or not finite.
 func (s *SmoothedSearch) Search(ctx context.Context, x Example) (candidates []Candidate, flat int, err error) {
 	if err := s.check(x); err != nil {
 		return nil, 0, err
@@ -144,7 +148,7 @@ func (s *SmoothedSearch) nearest(ctx context.Context, x Example, directions [][]
 	return s.crossing(ctx, x, best, s.Screen, .005)
 }
 
-// check refuses a search that is not set up.
+// check returns an error if a setting of the search is missing or out of range.
 func (s *SmoothedSearch) check(x Example) error {
 	samples := float64(s.Steps) * float64(s.Restarts) * float64(s.copies())
 	switch {
@@ -163,13 +167,14 @@ func (s *SmoothedSearch) check(x Example) error {
 	return nil
 }
 
-// ray is a direction, and a radius: an estimate of where the label loses; infinite if it does not lose.
+// ray is a direction with a radius. The radius estimates the distance at which the label starts to lose, and is
+// infinite if the label never loses.
 type ray struct {
 	direction []float64
 	radius    float64
 }
 
-// point returns the input at a radius along a ray, and its distance.
+// point returns the input at the ray's radius along its direction. It also returns the distance of this input from x.
 func (s *SmoothedSearch) point(x Example, r ray) (values []float32, distance float64) {
 	if s.Lattice != nil {
 		return s.Lattice.Within(s.Threat).Move(x.Values, r.direction, r.radius)
@@ -180,7 +185,8 @@ func (s *SmoothedSearch) point(x Example, r ray) (values []float32, distance flo
 	return values, t.Distance(values, x.Values)
 }
 
-// stretch returns x + λ·direction in the box, for the largest λ with a distance of at most about radius.
+// stretch returns x + λ·direction, clipped to the box. It takes the largest λ for which the distance is at most about
+// radius.
 func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	at := func(lambda float64) (values []float32, distance float64) {
 		values = make([]float32, len(x))
@@ -207,8 +213,8 @@ func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	return values
 }
 
-// crossing returns the ray with the smallest radius, up to a relative tolerance, at which the label loses among
-// selection samples. The search starts at the ray's radius, or at the noise's scale if that is 0.
+// crossing returns the ray with the smallest radius at which the label loses among selection samples, up to a relative
+// tolerance. The search starts at the ray's radius, or at the scale of the noise if this radius is 0.
 func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples int, tolerance float64) (ray, error) {
 	loses := func(radius float64) (bool, error) {
 		values, _ := s.point(x, ray{r.direction, radius})
@@ -232,7 +238,7 @@ func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples
 	}
 	for step := 1.1; high-low > tolerance*high; step *= step {
 		middle := (low + high) / 2
-		if low == 0 { // the start was beyond the boundary
+		if low == 0 { // the label loses at every radius tried so far
 			middle = high / step
 		}
 		lost, err := loses(middle)
@@ -251,7 +257,8 @@ func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples
 	return ray{r.direction, high}, nil
 }
 
-// farthest returns a distance that no input in the box exceeds; without a box, 1000 scales of the noise.
+// farthest returns a distance that no input in the box exceeds. Without a box it returns 1000 times the scale of the
+// noise.
 func (s *SmoothedSearch) farthest(x Example) float64 {
 	span := float64(s.High) - float64(s.Low)
 	if math.IsInf(span, 1) {
@@ -260,7 +267,8 @@ func (s *SmoothedSearch) farthest(x Example) float64 {
 	return span * math.Sqrt(float64(len(x.Values)))
 }
 
-// climbLadder screens the points of a ladder of radii.
+// climbLadder polls the points along a ray at the multiples of its radius in ladder, and returns those at which the
+// label loses.
 func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]Candidate, error) {
 	var all []Candidate
 	for _, factor := range ladder {
@@ -279,22 +287,23 @@ func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]C
 	return all, nil
 }
 
-// poll is a count of selection samples.
+// poll counts the votes of selection samples.
 type poll struct {
-	label, rival       int // rival: the class with the most votes besides label
+	label, rival       int // rival: the class other than label with the most votes
 	forLabel, forRival int
 }
 
 // lost reports whether the label has fewer votes than the rival.
 func (p poll) lost() bool { return p.forRival > p.forLabel }
 
-// clear reports whether more samples would hardly change who is ahead.
+// clear reports whether more samples would hardly change which class is ahead.
 func (p poll) clear() bool {
 	lead := float64(p.forLabel - p.forRival)
 	return lead*lead > 9*float64(p.forLabel+p.forRival)
 }
 
-// poll counts votes of selection samples, twice as many each time, until one class is clearly ahead or most are drawn.
+// poll counts the votes of selection samples. It doubles the number of samples until one class is clearly ahead or the
+// number reaches the argument most.
 func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, most int) (poll, error) {
 	input, err := s.Input(values)
 	if err != nil {
@@ -316,7 +325,7 @@ func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, 
 	return p, nil
 }
 
-// Votes returns the votes for each class of n samples of a stream, at values that may be a candidate's.
+// Votes returns the number of votes for each class among n samples of a stream. The values may be those of a candidate.
 func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smoothing.Stream, n int) ([]int, error) {
 	input, err := s.Input(values)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// noisyLinear is the gradient of −ln of the copies' mean softmax for the scores [0, z], z = w·x + b + bend·‖x‖².
+// noisyLinear computes the gradient of −ln of the copies' mean softmax for the scores [0, z] with z = w·x + b +
+// bend·‖x‖².
 type noisyLinear struct {
 	*linear
 	copies int
@@ -76,7 +77,8 @@ func newSmoothed(t *testing.T, l *linear) *SmoothedSearch {
 	}
 }
 
-// wideLinear is a linear classifier of 60 values between 0 and 1, and examples at a known distance from its boundary.
+// wideLinear returns a linear classifier of 60 values between 0 and 1. It also returns examples and their distances
+// from the boundary.
 func wideLinear(examples int) (l *linear, all []Example, distances []float64) {
 	const d = 60
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -90,7 +92,7 @@ func wideLinear(examples int) (l *linear, all []Example, distances []float64) {
 	l.b = -middle
 	for i := range examples {
 		x := Example{Index: i}
-		for _, w := range l.w { // in the middle of the box, so that the way to the boundary stays inside
+		for _, w := range l.w { // near the middle of the box, so that the nearest point of the boundary is inside the box
 			x.Values = append(x.Values, bytesLattice.Value(int(127.5+60*rng.Float64()-30+float64(i%2*2-1)*12*w)))
 		}
 		z := l.value(x.Values)
@@ -102,8 +104,9 @@ func wideLinear(examples int) (l *linear, all []Example, distances []float64) {
 	return l, all, distances
 }
 
-// TestSmoothedLinear: a linear classifier's smoothed boundary is its own, at a known distance, because the noise is
-// symmetric. Without an approximation, the nearest true perturbation that the search finds is within 2 % of it.
+// TestSmoothedLinear: because the noise is symmetric, a linear classifier and its smoothed version have the same
+// boundary, whose distance is known. The distance of the nearest candidate that truly changes the class is within 2 %
+// of this distance.
 func TestSmoothedLinear(t *testing.T) {
 	l, all, distances := wideLinear(4)
 	for _, c := range []struct {
@@ -143,7 +146,8 @@ func TestSmoothedLinear(t *testing.T) {
 	}
 }
 
-// TestSmoothedSame: candidates depend on the seed, but not on batches, goroutines or the split of copies into runs.
+// TestSmoothedSame: candidates depend on the seed. They do not depend on the batch size, on the number of goroutines or
+// on how copies are split into runs.
 func TestSmoothedSame(t *testing.T) {
 	l, all, _ := wideLinear(2)
 	find := func(change func(*SmoothedSearch, *linear)) []Candidate {
@@ -168,8 +172,8 @@ func TestSmoothedSame(t *testing.T) {
 	}
 }
 
-// TestSmoothedRuns: several runs together give the gradient of one run with all copies, and its label loses alike. The
-// classifier is curved: the copies have different gradients and losses.
+// TestSmoothedRuns: several runs together give the same gradient as one run with all copies, and agree with it on
+// whether the label loses. The classifier is not linear, so the copies have different gradients and losses.
 func TestSmoothedRuns(t *testing.T) {
 	l, all, _ := wideLinear(1)
 	gradient := func(copies int) (along []float64, lost bool) {
@@ -199,7 +203,8 @@ func TestSmoothedRuns(t *testing.T) {
 	}
 }
 
-// TestSmoothedEpsilon: no candidate is farther than Epsilon, and none is found if the boundary is.
+// TestSmoothedEpsilon: no candidate is farther than Epsilon. If the boundary is farther than Epsilon, the search finds
+// no candidate.
 func TestSmoothedEpsilon(t *testing.T) {
 	l, all, distances := wideLinear(1)
 	for _, factor := range []float64{.9, 1.1, 1.5} {
@@ -218,7 +223,7 @@ func TestSmoothedEpsilon(t *testing.T) {
 	}
 }
 
-// TestSmoothedLost: where the label loses without a perturbation, the example itself is the candidate.
+// TestSmoothedLost: if the label loses without a perturbation, the example itself is the candidate.
 func TestSmoothedLost(t *testing.T) {
 	l, all, _ := wideLinear(1)
 	x := all[0]
@@ -229,7 +234,7 @@ func TestSmoothedLost(t *testing.T) {
 	}
 }
 
-// TestSmoothedRefusals: a search that is not set up is refused.
+// TestSmoothedRefusals: a search with a missing or invalid setting returns an error.
 func TestSmoothedRefusals(t *testing.T) {
 	l, all, _ := wideLinear(1)
 	for i, change := range []func(*SmoothedSearch, *Example){
@@ -248,8 +253,8 @@ func TestSmoothedRefusals(t *testing.T) {
 	}
 }
 
-// TestScoreGradients: from scores alone the search comes within 5 % of the boundary, also where the model's inputs are
-// scaled.
+// TestScoreGradients: with scores alone, the search finds a candidate within 5 % of the boundary's distance. This also
+// holds if the model's inputs are scaled.
 func TestScoreGradients(t *testing.T) {
 	l, all, distances := wideLinear(2)
 	for i, x := range all {
@@ -276,8 +281,8 @@ func TestScoreGradients(t *testing.T) {
 	}
 }
 
-// TestScoreGradientsOffset: a large mean margin does not blur the estimate. With 512 copies of 60 values the cosine with
-// the true gradient is about √(512/572) = .95.
+// TestScoreGradientsOffset: a large mean margin does not make the estimate less accurate. For 512 copies of 60 values,
+// the cosine between the estimate and the true gradient is about √(512/572) = .95.
 func TestScoreGradientsOffset(t *testing.T) {
 	l, all, _ := wideLinear(1)
 	l.b += 100

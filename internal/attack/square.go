@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// firstShare is the share of an image that a square changes at first, p of the paper.
+// firstShare is the share of an image that a square changes at first. It is p in the paper.
 const firstShare = .8
 
 // square runs the Square attack (Andriushchenko et al. 2020): each query changes a random part of the best input so
-// far, and keeps the change where the margin falls.
+// far, and keeps the change if the margin falls.
 func (s *Search) square(ctx context.Context, targets []*target) error {
 	return s.walk(ctx, targets, margin, func(w *walk, x, scores []float32) (done bool, err error) {
 		err = s.settle(w.target, x, scores)
@@ -19,8 +19,8 @@ func (s *Search) square(ctx context.Context, targets []*target) error {
 	})
 }
 
-// walk changes random parts of the targets' best inputs, and keeps a change where the loss of scores and label falls. It
-// passes each input to take, which reports whether the target needs no more queries.
+// walk changes random parts of each target's best input so far. It keeps a change if the loss falls. It passes each new
+// input to take, which reports whether the target needs no more queries.
 func (s *Search) walk(
 	ctx context.Context, targets []*target, loss func(scores []float32, label int) float64,
 	take func(w *walk, x, scores []float32) (done bool, err error),
@@ -63,7 +63,7 @@ type walk struct {
 	best                    []float32
 	margin                  float64
 	channels, height, width int
-	last                    bool // the channels of a pixel are adjacent
+	last                    bool // channels are the last dimension, so that the channels of a pixel are adjacent
 }
 
 func (s *Search) newWalk(t *target) *walk {
@@ -81,7 +81,7 @@ func (s *Search) newWalk(t *target) *walk {
 	return w
 }
 
-// at returns the place of a value.
+// at returns the index of a value in the input.
 func (w *walk) at(channel, row, column int) int {
 	if w.last {
 		return (row*w.width+column)*w.channels + channel
@@ -89,8 +89,8 @@ func (w *walk) at(channel, row, column int) int {
 	return (channel*w.height+row)*w.width + column
 }
 
-// propose returns the next input to try. For Linf (algorithm 2) it has stripes of ±ε at first, then a random square at
-// x ± ε, one sign for each channel.
+// propose returns the next input to try. For Linf (algorithm 2) the first input is the example plus stripes of ±ε. Each
+// later input sets a random square of the best input to the example's values ±ε, with one sign for each channel.
 func (w *walk) propose(s *Search, query int) []float32 {
 	if s.Norm == L2 {
 		return w.proposeL2(s, query)
@@ -106,7 +106,7 @@ func (w *walk) propose(s *Search, query int) []float32 {
 		return x
 	}
 	x := slices.Clone(w.best)
-	if x == nil { // the first scores were no numbers
+	if x == nil { // the scores so far were NaN
 		x = slices.Clone(w.Values)
 	}
 	area := share(query, s.Steps) * float64(w.height*w.width)
@@ -134,8 +134,9 @@ func (w *walk) change(s *Search, x []float32, channel, top, bottom, left, right 
 	}
 }
 
-// share returns the share of the image that a square changes: halved after 10, 50, 200, 500, 1000, 2000, 4000, 6000 and
-// 8000 of 10,000 queries, as the authors' implementation does.
+// share returns the share of the image that a square changes. With 10,000 queries it halves after query 10, 50, 200,
+// 500, 1000, 2000, 4000, 6000 and 8000, as in the authors' implementation. For other numbers of queries the schedule is
+// scaled.
 func share(query, queries int) float64 {
 	at := 10000 * query / queries
 	p := firstShare

@@ -13,9 +13,9 @@ const (
 )
 
 // proposeL2 returns the next input to try for L2 (Andriushchenko et al. 2020, algorithm 3). A query draws two windows.
-// It moves the second window's share of the norm, and the norm that is still unused, into the first window. The new
-// perturbation there is the old direction plus twoBumps with a random sign for each channel. The sides of windows
-// follow the authors' implementation: they are odd, and at least 3 where the image has room.
+// It moves the norm of the perturbation in the second window, and the norm that is still unused, into the first window.
+// The new perturbation in the first window has the direction of the old one plus twoBumps, with a random sign for each
+// channel. As in the authors' implementation, the sides of windows are odd, and at least 3 if the image has room.
 func (w *walk) proposeL2(s *Search, query int) []float32 {
 	if query == 0 {
 		return w.tile(s)
@@ -36,8 +36,8 @@ func (w *walk) proposeL2(s *Search, query int) []float32 {
 	return w.perturbed(s, d)
 }
 
-// tile returns the first input to try: about 5 by 5 tiles, each of them twoBumps with a random sign for each channel.
-// The perturbation has norm ε.
+// tile returns the first input to try. Its perturbation consists of about 5 by 5 tiles and has norm ε. Each tile is
+// twoBumps with a random sign for each channel.
 func (w *walk) tile(s *Search) []float32 {
 	d := make([]float64, len(w.Values))
 	height, width := max(1, w.height/firstTiles), max(1, w.width/firstTiles)
@@ -78,7 +78,7 @@ func (w *walk) window(share float64) (height, width int) {
 	side := max(int(math.Round(math.Sqrt(area))), leastSide)
 	side += 1 - side%2
 	height, width = min(side, w.height), min(side, w.width)
-	// A flat image has room on one side only.
+	// If the image is too small along one side, the window grows along the other.
 	if height < side {
 		width = min(max(width, int(math.Round(area/float64(height)))), w.width)
 	} else if width < side {
@@ -87,7 +87,7 @@ func (w *walk) window(share float64) (height, width int) {
 	return height, width
 }
 
-// place draws a place for a window.
+// place draws a random position for a window.
 func (w *walk) place(height, width int) rectangle {
 	return rectangle{w.rng.IntN(w.height - height + 1), w.rng.IntN(w.width - width + 1), height, width}
 }
@@ -95,7 +95,7 @@ func (w *walk) place(height, width int) rectangle {
 // sign draws 1 or −1.
 func (w *walk) sign() float64 { return float64(2*int(w.rng.Uint64()&1) - 1) }
 
-// within returns the places of a rectangle's values in a channel, row by row.
+// within returns the indices of a rectangle's values in a channel, row by row.
 func (w *walk) within(channel int, r rectangle) []int {
 	all := make([]int, 0, r.height*r.width)
 	for row := r.row; row < r.row+r.height; row++ {
@@ -106,10 +106,9 @@ func (w *walk) within(channel int, r rectangle) []int {
 	return all
 }
 
-// gather changes one channel of the perturbation d: it empties the window "from" and gives its norm to the window
-// "into", together with an unused squared norm:
-// ν ← (ρ·η + ν/‖ν‖)·√(‖d on both windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖,
-// where ν is d on into, η the form and ρ a random sign.
+// gather changes one channel of the perturbation d. It sets the window "from" to 0 and moves its norm into the window
+// "into", together with an unused squared norm. The new values in the window "into" are (ρ·η + ν/‖ν‖)·√(‖d on both
+// windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖. Here ν holds the old values there, η is the form and ρ is a random sign.
 func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {
 	places := w.within(channel, into)
 	nu := make([]float64, len(places))
@@ -139,7 +138,7 @@ func (w *walk) gather(d []float64, channel int, into, from rectangle, form []flo
 	}
 }
 
-// form returns twoBumps of a window, side by side or one above the other at random.
+// form returns twoBumps for a window. At random, the bumps are side by side or one above the other.
 func (w *walk) form(height, width int) []float64 {
 	if across := w.rng.Uint64()&1 == 0; across && width > 1 || height == 1 {
 		return transpose(twoBumps(width, height), height)
@@ -147,8 +146,8 @@ func (w *walk) form(height, width int) []float64 {
 	return twoBumps(height, width)
 }
 
-// twoBumps returns η of the paper, row by row, with norm 1: a bump on the upper half of the rows, a negative one on the
-// lower half, each of norm 1 at first.
+// twoBumps returns η of the paper, row by row, with norm 1. It consists of a positive bump on the upper half of the
+// rows and a negative bump of the same norm on the lower half.
 func twoBumps(height, width int) []float64 {
 	upper, lower := bump(height/2, width), bump(height-height/2, width)
 	all := make([]float64, 0, height*width)
@@ -159,11 +158,12 @@ func twoBumps(height, width int) []float64 {
 	return normalise(all)
 }
 
-// bump returns η^(h1,h2) of the paper, equation 2, row by row, with norm 1: the sum of 1/(k+1)² over k from the value's
-// distance to the centre, in rows or columns, whichever is larger, to n. n is half of the larger side, rounded down.
+// bump returns η^(h1,h2) of the paper, equation 2, row by row, with norm 1. Before normalisation, a value is the sum of
+// 1/(k+1)² over k from m to n. Here m is the value's distance to the centre in rows or in columns, whichever is larger,
+// and n is half of the larger side, rounded down.
 func bump(height, width int) []float64 {
 	n := max(height, width) / 2
-	sums := make([]float64, n+2) // by distance
+	sums := make([]float64, n+2) // the sum for each distance
 	for k := n; k >= 0; k-- {
 		sums[k] = sums[k+1] + 1/float64((k+1)*(k+1))
 	}
@@ -196,7 +196,7 @@ func square(d []float64) float64 {
 	return sum
 }
 
-// transpose turns a matrix with this number of columns.
+// transpose returns the transpose of a matrix with this number of columns.
 func transpose(d []float64, columns int) []float64 {
 	turned := make([]float64, 0, len(d))
 	for column := range columns {

@@ -11,8 +11,8 @@ func near(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(a, b float64) bool { return math.Abs(a-b) <= 1e-12 })
 }
 
-// TestBump compares with equation 2 of the paper, with its indices from 1, for h1 ≥ h2:
-// η_rs = Σ_{k=0}^{M} 1/(n+1−k)², n = ⌊h1/2⌋, M = n − max(|r−⌊h1/2⌋−1|, |s−⌊h2/2⌋−1|).
+// TestBump compares bump with equation 2 of the paper for h1 ≥ h2: η_rs = Σ_{k=0}^{M} 1/(n+1−k)² with n = ⌊h1/2⌋ and M
+// = n − max(|r−⌊h1/2⌋−1|, |s−⌊h2/2⌋−1|). In the paper the indices r and s start at 1.
 func TestBump(t *testing.T) {
 	for _, c := range [][2]int{{1, 1}, {3, 3}, {5, 2}, {7, 7}, {6, 3}, {4, 4}} {
 		h1, h2 := c[0], c[1]
@@ -43,13 +43,13 @@ func TestBump(t *testing.T) {
 			t.Errorf("%d×%d: %v, want %v", h2, h1, got, turned)
 		}
 	}
-	// By hand: 5/4 in the centre and 1/4 around it, over √(25/16 + 8/16).
+	// Computed by hand, the centre is 5/4 and its neighbours are 1/4, all divided by √(25/16 + 8/16).
 	if got := bump(3, 3); math.Abs(got[4]-1.25/math.Sqrt(33./16)) > 1e-12 || math.Abs(got[0]-.25/math.Sqrt(33./16)) > 1e-12 {
 		t.Errorf("3×3: %v", got)
 	}
 }
 
-// TestTwoBumps: a bump of ⌊h/2⌋ rows above the negative bump of the others, each of norm 1/√2.
+// TestTwoBumps: the upper ⌊h/2⌋ rows hold a bump, and the other rows hold a negative bump. Each has the norm 1/√2.
 func TestTwoBumps(t *testing.T) {
 	for _, c := range [][2]int{{5, 5}, {4, 3}, {3, 7}} {
 		height, width := c[0], c[1]
@@ -78,7 +78,8 @@ func newL2Walk(shape []int, epsilon float64) (*Search, *walk) {
 	return s, s.newWalk(&target{Example: Example{Values: make([]float32, n)}, found: new(Found)})
 }
 
-// TestForm: the two bumps lie side by side as often as one above the other, where the window has room for both.
+// TestForm: the two bumps lie side by side as often as one above the other, if the window has room for both
+// arrangements.
 func TestForm(t *testing.T) {
 	_, w := newL2Walk([]int{1, 9, 9}, 1)
 	across, upright := 0, twoBumps(5, 5)
@@ -104,7 +105,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestWindow: sides are odd and at least 3, of the scheduled area, but not larger than the image.
+// TestWindow: the sides of a window are odd, at least 3 and not larger than the image. Its area follows the schedule.
 func TestWindow(t *testing.T) {
 	for _, c := range []struct {
 		shape         []int
@@ -122,7 +123,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestGather compares one channel with algorithm 3 of the paper, written with masks; the other channel stays.
+// TestGather compares one channel with algorithm 3 of the paper, computed with masks. The other channel must not
+// change.
 func TestGather(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct{ into, from rectangle }{
@@ -135,7 +137,7 @@ func TestGather(t *testing.T) {
 		}
 		form := twoBumps(3, 3)
 		in := func(r rectangle, i int) bool {
-			row, column := i/7-6, i%7 // of channel 1
+			row, column := i/7-6, i%7 // row and column of value i in channel 1
 			return row >= r.row && row < r.row+3 && column >= r.column && column < r.column+3
 		}
 		nu, both := 0., 0.
@@ -186,7 +188,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestTile: 5 by 5 tiles in the middle of the image, with one sign in each channel of a tile, and norm ε.
+// TestTile: the first perturbation has 5 by 5 tiles in the middle of the image, and norm ε. Each channel of a tile has
+// one sign.
 func TestTile(t *testing.T) {
 	s, w := newL2Walk([]int{3, 28, 28}, 2)
 	x := w.tile(s)
@@ -228,7 +231,7 @@ func TestTile(t *testing.T) {
 	}
 }
 
-// TestProposeL2: a query keeps the norm ε, and changes the perturbation in its two windows only.
+// TestProposeL2: a query leaves a perturbation of norm ε, and changes it only in two windows.
 func TestProposeL2(t *testing.T) {
 	for _, shape := range [][]int{{3, 20, 20}, {20, 20, 3}, {60}, {12, 5}} {
 		s, w := newL2Walk(shape, 3)

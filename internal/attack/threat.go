@@ -1,8 +1,9 @@
-// Package attack searches for small perturbations of inputs that a classifier gets wrong. What it finds bounds robust
-// accuracy from above: an input that no attack broke may still be broken by another.
+// Package attack searches for small perturbations of inputs that a classifier gets wrong. Its results bound robust
+// accuracy from above, because an input that these attacks did not break may still be broken by another attack.
 //
-// The norm of every perturbation, rounded up, is checked against its bound, and every success by the classifier itself.
-// Results depend on the classifier, the examples, the threat and the seed, but not on the size of batches.
+// The package checks that the norm of every perturbation, rounded up, is within its bound. It also runs the classifier
+// itself to confirm every success. Results depend on the classifier, the examples, the threat and the seed, but not on
+// the size of batches.
 package attack
 
 import (
@@ -17,8 +18,8 @@ type Norm string
 
 // The norms.
 const (
-	Linf Norm = "linf" // the largest change of a value
-	L2   Norm = "l2"   // Euclidean
+	Linf Norm = "linf" // largest change of any value
+	L2   Norm = "l2"   // Euclidean norm
 )
 
 // Norms lists all norms.
@@ -32,14 +33,15 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n), nil }
 // UnmarshalText reads a norm.
 func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
-// Threat says which perturbed inputs x′ an attack may use: ‖x′ − x‖ ≤ Epsilon, each value from Low to High.
+// Threat says which perturbed inputs x′ an attack may use: ‖x′ − x‖ is at most Epsilon, and each value of x′ is in the
+// box from Low to High.
 type Threat struct {
 	Norm      Norm
 	Epsilon   float64
 	Low, High float32
 }
 
-// Check refuses a threat without perturbations.
+// Check returns an error if the threat allows no perturbation.
 func (t Threat) Check() error {
 	switch {
 	case !(t.Epsilon > 0) || math.IsInf(t.Epsilon, 0):
@@ -60,8 +62,8 @@ func (t Threat) Outside(x []float32) (value float32, found bool) {
 	return 0, false
 }
 
-// Distance returns ‖a − x‖, never less than the exact norm of the difference of these float32 numbers. For Linf it is
-// exact wherever the difference is a float64.
+// Distance returns ‖a − x‖, rounded up: the result is never below the exact norm of the difference of these float32
+// numbers. For Linf it is exact if the largest difference is a float64.
 func (t Threat) Distance(a, x []float32) float64 {
 	if t.Norm == L2 {
 		sum := 0.
@@ -80,7 +82,7 @@ func (t Threat) Distance(a, x []float32) float64 {
 	return most
 }
 
-// sign is 0 for 0, so that equal inputs have distance 0.
+// sign is 0 if sum is 0, and 1 otherwise. So equal inputs have distance 0.
 func sign(sum float64) float64 {
 	if sum == 0 {
 		return 0
@@ -88,7 +90,7 @@ func sign(sum float64) float64 {
 	return 1
 }
 
-// magnitude returns |a − b|, rounded up if it is no float64.
+// magnitude returns |a − b|, rounded up if it is not a float64.
 func magnitude(a, b float64) float64 {
 	d := a - b
 	back := d - a
@@ -98,8 +100,8 @@ func magnitude(a, b float64) float64 {
 	return math.Abs(d)
 }
 
-// Project moves a, in place, to an allowed input close to it: into the box, and towards x until Distance is at most
-// Epsilon. x must be in the box.
+// Project moves a, in place, to a nearby input that the threat allows. It moves a into the box, and then towards x
+// until Distance is at most Epsilon. The input x must be in the box.
 func (t Threat) Project(a, x []float32) {
 	for i, v := range a {
 		if v != v {
@@ -118,7 +120,8 @@ func (t Threat) Project(a, x []float32) {
 		return
 	}
 	whole := append([]float32(nil), a...)
-	// Rounding to float32 may lengthen the perturbation again: shorten it until it does not. At 0 it is x itself.
+	// Rounding to float32 may make the perturbation longer than Epsilon again. So the factor shrinks until it does not.
+	// With the factor 0 the result is x itself.
 	for shrink, less := 1., 0x1p-22; ; shrink, less = shrink-less, 2*less {
 		factor := max(0, shrink) * t.Epsilon / far
 		for i := range a {

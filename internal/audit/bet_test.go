@@ -39,7 +39,8 @@ func TestBetIsFormula(t *testing.T) {
 	}
 }
 
-// The simulation has a fixed seed. The level holds at a true bound, and a false bound is found.
+// In a simulation with a fixed seed, a true bound is rejected with probability at most γ, and a false bound is
+// rejected.
 func TestBetLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 0))
 	const gamma, trials, n = .05, 2000, 300

@@ -1,12 +1,13 @@
 package audit
 
 // Chains tests the candidates of several images at the familywise level γ: with probability at least 1−γ it rejects no
-// true hypothesis. p[i] holds the p-values of image i, its farthest candidate first. Chains returns how many candidates
-// of each image it rejects, from the first on.
+// true hypothesis. p[i] holds the p-values of image i, its farthest candidate first. Chains returns the number of
+// candidates that it rejects for each image. These are always the first candidates of the image.
 //
-// It is the sequentially rejective procedure of Bretz et al. 2009 on a graph of chains. Each image starts with the
-// level γ/len(p). A rejected candidate passes its level to the next candidate of the image (fixed sequence). The last
-// candidate of an image shares it equally among the images that still have candidates, as in Holm's procedure.
+// The method is the sequentially rejective procedure of Bretz et al. 2009 on a graph of chains. Each image starts with
+// the level γ/len(p). A rejected candidate passes its level to the next candidate of the image (fixed sequence). When
+// the last candidate of an image is rejected, its level is divided equally among the images that still have candidates,
+// as in Holm's procedure.
 func Chains(p [][]float64, gamma float64) []int {
 	rejected := make([]int, len(p))
 	weights := make([]float64, len(p))

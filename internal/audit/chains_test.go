@@ -26,8 +26,9 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// The familywise level holds in a simulation with a fixed seed: candidates from truths[i] on are true hypotheses with
-// uniform p-values, the earlier ones are false and always have p-value 0. The order of the images does not matter.
+// The familywise level holds in a simulation with a fixed seed. In image i, the candidates from number truths[i] on are
+// true hypotheses with uniform p-values. The earlier candidates are false hypotheses with p-value 0. The order of the
+// images does not matter.
 func TestChainsFamilywiseLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 0))
 	const gamma, trials = .1, 20000

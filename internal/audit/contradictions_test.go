@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The thresholds were computed apart from this package, for γ = 1e-5, α = .001, at 5 %.
+// The expected thresholds were computed without this package, for γ = 1e-5, α = .001 and the level 5 %.
 func TestThresholds(t *testing.T) {
 	rate := Rate(.001, 1e-5)
 	if want := .001 + 1e-5 - .001*1e-5; rate < want || rate > want*(1+1e-14) {
@@ -32,7 +32,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// The levels of all rounds add up to γ: 6/π² is 1/Σ1/k².
+// The levels of all rounds add up to γ, because Σ 1/k² = π²/6.
 func TestRoundLevel(t *testing.T) {
 	sum := 0.
 	for k := 1; k <= 100000; k++ {
@@ -46,7 +46,7 @@ func TestRoundLevel(t *testing.T) {
 	}
 }
 
-// The bound on the margin covers the margin in a simulation with a fixed seed, and is not far above it.
+// In a simulation with a fixed seed, the upper bound covers the true margin, and is not far above it.
 func TestSlackCovers(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 0))
 	const n, trials, gamma, a, b = 500, 2000, .05, .7, .2
@@ -81,7 +81,8 @@ func TestSlackCovers(t *testing.T) {
 	}
 }
 
-// A right certificate at its true margin is accused with probability at most γ: exactly, over all counts of a small n.
+// A certificate that claims exactly the true margin is accused with probability at most γ. The test sums exact
+// probabilities over all counts for a small n.
 func TestSlackLevel(t *testing.T) {
 	const n, gamma = 30, .1
 	for _, p := range []float64{.55, .7, .9} {
@@ -101,8 +102,9 @@ func TestSlackLevel(t *testing.T) {
 	}
 }
 
-// A right run is accused with at most the stated probability: in a simulation with a fixed seed, each of 1,000
-// certificates fails with probability α and is then always found, and each verification is wrong with probability γ.
+// A run whose certificates are right with their stated probability is accused with at most the stated probability. In
+// this simulation with a fixed seed, each of 1,000 certificates fails with probability α. The attack finds every
+// failure. Each verification is wrong with probability γ.
 func TestRightRunsAreNotAccused(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 0))
 	const alpha, gamma, n, trials, level = .001, 1e-5, 1000, 4000, .05
@@ -124,7 +126,7 @@ func TestRightRunsAreNotAccused(t *testing.T) {
 	}
 }
 
-// Each probability has half of γ.
+// Each of the two probabilities has a bound at level γ/2.
 func TestSlackIsFormula(t *testing.T) {
 	want := binomial.UpperBound(70, 100, .05) - binomial.LowerBound(20, 100, .05)
 	if got := Slack(law.Gaussian, false, 100, 70, 20, .1); math.Abs(got-want) > 1e-12 || got < want {

@@ -6,49 +6,55 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Outcome is what certificate and attack say of one labelled example.
+// Outcome is what the certificate and the attack say about one labelled example.
 type Outcome struct {
-	// Certified is the radius within which the certificate says that the answer is the label; negative if it does not.
+	// Certified is the radius within which the certificate says that the answer is the label. It is negative if there
+	// is no such radius.
 	Certified float64
-	// Broken is the distance of the nearest input at which the answer is verified to differ from the label, by a test at
-	// the example's own level: 0 if the answer is wrong at the example itself, +∞ if no such input was found.
+	// Broken is the distance of the nearest input at which a test has verified that the answer differs from the label.
+	// The test is at the example's own level. Broken is 0 if the answer is wrong at the example itself, and +∞ if no
+	// such input was found.
 	Broken float64
-	// Listed is this distance by Chains, whose level is for all examples together. It is at most Broken.
+	// Listed is the same distance for inputs that Chains has verified, at one level for all examples together. It is at
+	// most Broken.
 	Listed float64
 }
 
-// Point is a point of the curves at one radius. All shares are of the n outcomes.
+// Point is a point of the curves at one radius. All shares are shares of the n outcomes.
 type Point struct {
 	Radius    float64 `json:"radius"`
-	Certified float64 `json:"certified"` // share with a certificate of the label at this radius
+	Certified float64 `json:"certified"` // share certified to have the label as the answer within this radius
 	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
-	// Images bounds the robust accuracy on these images from above, at the familywise level of the verified breaks.
+	// Images is an upper bound on the robust accuracy on these images. It holds at the familywise level of the verified
+	// breaks.
 	Images float64 `json:"images"`
-	// Lower and Upper bound the robust accuracy of the population, each at level 1−δ for one radius.
+	// Lower and Upper bound the robust accuracy of the population. Each holds with confidence 1−δ for this radius
+	// alone.
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
-	// LowerAll and UpperAll hold for all radii at once, each at level 1−δ.
+	// LowerAll and UpperAll bound the same accuracy. Each holds with confidence 1−δ for all radii at once.
 	LowerAll float64 `json:"lower_all"`
 	UpperAll float64 `json:"upper_all"`
 }
 
 // Levels are the error probabilities of the curves.
 type Levels struct {
-	Alpha float64 // of one certificate
-	Gamma float64 // of one verified break
-	Delta float64 // of one statement about the population
+	Alpha float64 // error probability of one certificate
+	Gamma float64 // error probability of one verified break
+	Delta float64 // error probability of one statement about the population
 }
 
 // Curve returns the bounds on robust accuracy at the radii, for n ≥ 1 outcomes drawn independently of each other:
 //
 //	upper = UCB(#{Broken > ρ}; n, δ) + γ, lower = LCB(#{Certified ≥ ρ}; n, δ) − α
 //
-// with Clopper–Pearson bounds for one radius, and with the inequality of Dvoretzky, Kiefer and Wolfowitz (Massart's
-// constant, one-sided, δ ≤ ½) for all radii. γ and α enter because a break or a certificate can be wrong. The robust
-// radius ρ means that no perturbation up to and including ρ changes the answer from the label.
+// Here UCB and LCB are upper and lower confidence bounds on a proportion. For one radius they are Clopper–Pearson
+// bounds. For all radii they come from the inequality of Dvoretzky, Kiefer and Wolfowitz (Massart's constant,
+// one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is robust at
+// radius ρ if the answer is the label for every perturbation of norm at most ρ.
 //
-// For these images themselves, #{Listed > ρ}/n is an upper bound at the familywise level. It holds unless a listed
-// break is wrong.
+// For the robust accuracy on these images themselves, #{Listed > ρ}/n is an upper bound at the familywise level. It
+// holds unless a listed break is wrong.
 func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	n := int64(len(outcomes))
 	share := func(k int64) float64 { return float64(k) / float64(n) }
@@ -78,5 +84,5 @@ func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	return points
 }
 
-// outwards moves x away by a few roundings in the direction and clamps it to [0, 1].
+// outwards moves x by a few rounding errors in the direction, and clamps the result to [0, 1].
 func outwards(x, direction float64) float64 { return math.Min(math.Max(x+direction*8*unit, 0), 1) }

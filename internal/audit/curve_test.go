@@ -35,9 +35,9 @@ func TestCurveByHand(t *testing.T) {
 	}
 }
 
-// The curves cover the robust accuracy of the population in a simulation with a fixed seed. The true robust radius is
-// uniform on (0, 1). Certificate and attack both find it, but the certificate is wrong with probability α, and the
-// verified break with probability γ.
+// In a simulation with a fixed seed, the curves cover the robust accuracy of the population. The true robust radius is
+// uniform on (0, 1). The certificate finds this radius but is wrong with probability α. The attack finds it too, but
+// the verified break is wrong with probability γ.
 func TestCurveCovers(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
 	const trials, n = 500, 60

@@ -1,5 +1,5 @@
-// Package audit tests certificates against attacks. It takes counts and scores of fresh noise, and returns verified
-// statements. It is pure: slices in, values out, and every rounding favours the certificate.
+// Package audit tests certificates against attacks. It takes counts and scores from fresh noise, and returns verified
+// statements. It reads no files and has no state. Every rounding favours the certificate.
 //
 //   - Flip, FlipPValue: the rival class is more probable than the certified class at a perturbed input.
 //   - Slack: the margin at a perturbed input is below the margin that the certificate implies there, without a flip.
@@ -16,5 +16,5 @@ import "math"
 // unit is the unit round-off of float64.
 const unit = 0x1p-53
 
-// down returns a number below x by more than a few roundings of magnitude scale.
+// down returns x minus a margin. The margin is larger than a few rounding errors of numbers as large as |x| + scale.
 func down(x, scale float64) float64 { return x - 16*unit*(math.Abs(x)+scale) }

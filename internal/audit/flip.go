@@ -6,15 +6,15 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Flip returns the logarithm of the evidence against p_A ≥ p_B, rounded down, from a votes for A and b votes for the
-// rival B. The rival must not depend on these votes. The evidence is the mixture over θ, uniform on (½, 1), of the
-// likelihood ratios (2θ)^b(2(1−θ))^a:
+// Flip returns the logarithm of the evidence against p_A ≥ p_B, rounded down. The arguments are the numbers of votes
+// for the class A and for the rival B. The choice of the rival must not depend on these votes. The evidence is the
+// mixture over θ, uniform on (½, 1), of the likelihood ratios (2θ)^b(2(1−θ))^a:
 //
 //	E = 2^{a+b+1} B(b+1, a+1) P(Beta(b+1, a+1) > ½) = 2 P(Bin(a+b+1, ½) ≥ a+1) / ((a+b+1) P(Bin(a+b, ½) = a)).
 //
 // Under p_A ≥ p_B each vote multiplies every term of the mixture by a factor of mean 1 + (p_B − p_A)(2θ − 1) ≤ 1. So E
-// is a supermartingale from 1, and P(E ≥ 1/γ at any time) ≤ γ (Ville). Votes for other classes change nothing. Domain:
-// a, b ≥ 0.
+// is a supermartingale that starts at 1, and P(E ≥ 1/γ at any time) ≤ γ (Ville). Votes for other classes change
+// nothing. Domain: a, b ≥ 0.
 func Flip(a, b int64) float64 {
 	k := a + b
 	if k == 0 {
@@ -29,17 +29,18 @@ func Flip(a, b int64) float64 {
 	return down(parts-slack, math.Abs(term)+math.Abs(math.Log(tail))+math.Log(float64(k+1)))
 }
 
-// FlipPValue returns the p-value of p_A ≥ p_B from a fixed number of samples, rounded up: P(Bin(a+b, ½) ≥ b).
+// FlipPValue returns P(Bin(a+b, ½) ≥ b), rounded up. This is the p-value of the hypothesis p_A ≥ p_B for a fixed number
+// of samples.
 func FlipPValue(a, b int64) float64 { return binomial.Tail(a+b, b, .5).Upper }
 
-// Rejected reports whether evidence with this logarithm rejects at level γ: E ≥ 1/γ. The logarithm of γ is rounded
-// against rejecting.
+// Rejected reports whether evidence with this logarithm rejects at level γ: E ≥ 1/γ. It rounds the logarithm of γ so
+// that it rejects less often.
 func Rejected(logEvidence, gamma float64) bool {
 	need := -math.Log(gamma)
 	return gamma > 0 && logEvidence >= need+16*unit*math.Abs(need)
 }
 
-// PValue returns min(1, 1/E), rounded up. It is a p-value at any time, for the largest evidence so far.
+// PValue returns min(1, 1/E), rounded up. For the largest evidence so far, it is a p-value at any time.
 func PValue(logEvidence float64) float64 {
 	if logEvidence <= 0 {
 		return 1

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// exactFlip returns E for a votes for A and b for B, from the definition: the integral of θ^b(1−θ)^a over (½, 1),
-// times 2^{a+b+1}, by expanding (1−θ)^a.
+// exactFlip returns E from the definition, where a and b are the numbers of votes for A and for B. E is 2^{a+b+1} times
+// the integral of θ^b(1−θ)^a over (½, 1), which exactFlip computes by expanding (1−θ)^a.
 func exactFlip(a, b int64) *big.Rat {
 	sum := new(big.Rat)
 	half := big.NewRat(1, 2)
@@ -28,8 +28,8 @@ func exactFlip(a, b int64) *big.Rat {
 	return sum.Mul(sum, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), uint(a+b+1))))
 }
 
-// The values were computed apart from this package. For 17 votes for the rival and none for the class E is
-// (2¹⁸ − 1)/18.
+// The expected values were computed without this package. With 17 votes for the rival and none for the class, E is (2¹⁸
+// − 1)/18.
 func TestFlipValues(t *testing.T) {
 	for _, c := range []struct {
 		b, a int64
@@ -47,7 +47,8 @@ func TestFlipValues(t *testing.T) {
 	}
 }
 
-// The oracle is exact rational arithmetic. The logarithm is below the exact one, and close.
+// The test compares with exact rational arithmetic. Flip's logarithm must be close to the exact logarithm, but not
+// above it.
 func TestFlipIsRoundedDown(t *testing.T) {
 	for k := int64(0); k <= 40; k++ {
 		for a := int64(0); a <= k; a++ {
@@ -74,7 +75,7 @@ func TestFlipIsMartingale(t *testing.T) {
 	}
 }
 
-// crossing returns P(E ≥ 1/γ at any of the first n votes) for θ = P(B)/(P(A)+P(B)), by following all paths.
+// crossing returns P(E ≥ 1/γ at any of the first n votes) for θ = P(B)/(P(A)+P(B)). It follows all sequences of votes.
 func crossing(n int, theta, gamma float64) float64 {
 	alive, crossed := []float64{1}, 0.
 	for k := 1; k <= n; k++ {
@@ -94,8 +95,8 @@ func crossing(n int, theta, gamma float64) float64 {
 	return crossed
 }
 
-// The level holds at every stopping time: all paths of 400 votes are followed. With p_B slightly above p_A and enough
-// votes the test rejects.
+// The level holds at every stopping time. The test follows all sequences of 400 votes. If p_B is slightly above p_A,
+// Flip rejects after enough votes.
 func TestFlipLevel(t *testing.T) {
 	for _, gamma := range []float64{.05, .01, .001} {
 		if p := crossing(400, .5, gamma); p > gamma {

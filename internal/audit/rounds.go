@@ -2,8 +2,9 @@ package audit
 
 import "math"
 
-// RoundLevel returns the level of round k of an image whose rounds share γ, rounded down: γ·6/(π²k²). The levels of all
-// rounds add up to γ, so a later round may test new candidates after every result of the earlier rounds. Domain: k ≥ 1.
+// RoundLevel returns γ·6/(π²k²), rounded down. This is the level of round k if all rounds of an image share γ. The
+// levels of all rounds add up to γ, so a later round may test new candidates after every result of the earlier rounds.
+// Domain: k ≥ 1.
 func RoundLevel(gamma float64, k int) float64 {
 	return gamma * (6 / (math.Pi * math.Pi * float64(k) * float64(k))) * (1 - 16*unit)
 }

@@ -7,12 +7,14 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Slack returns an upper bound, at level 1−γ, on the margin of class A over class B at one input, from n votes of which
-// a are for A and b are for B. The classes must not depend on these votes. With second, the margin is Q(p_A) − Q(p_B),
-// Q the law's quantile function; otherwise it is p_A − p_B. Each probability gets a Clopper–Pearson bound at γ/2.
+// Slack returns an upper bound, with confidence 1−γ, on the margin of class A over class B at one input. Among n votes,
+// a are for A and b are for B. The choice of the classes must not depend on these votes. If second is true, the margin
+// is Q(p_A) − Q(p_B), where Q is the law's quantile function. Otherwise it is p_A − p_B. Each probability gets a
+// Clopper–Pearson bound at level γ/2.
 //
-// A certificate of radius R about an input at distance d ≤ R implies the margin that the law's theorem requires for the
-// radius R − d. If Slack is below this margin, the certificate is wrong or an event of probability γ has happened.
+// If an input has the distance d ≤ R from the centre of a certificate of radius R, the certificate implies a margin at
+// this input. It is the margin that the law's theorem requires for the radius R − d. If Slack is below this margin, the
+// certificate is wrong or an event of probability γ has happened.
 func Slack(l law.Law, second bool, n, a, b int64, gamma float64) float64 {
 	most, least := binomial.UpperBound(a, n, gamma/2), binomial.LowerBound(b, n, gamma/2)
 	if !second {

@@ -28,7 +28,7 @@ const (
 	Absent  State = iota // the line has no checksum
 	Good                 // the checksum matches the text
 	Bad                  // the text or the checksum has changed
-	Foreign              // the checksum matches the text, from another Seed
+	Foreign              // the checksum matches the text for another Seed
 )
 
 // String returns the name of the state.
@@ -66,11 +66,11 @@ var (
 	documentForm = form{",\n  \"check\": \"", "\"\n}\n", "\n}\n"}
 )
 
-// Seal does what Seed.AppendJSON does, from the zero Seed, for a document in the form of json.MarshalIndent, indented by two spaces, with a newline at its
-// end.
+// Seal adds a checksum from the zero Seed to a document, as Seed.AppendJSON does for a line. The document has the form
+// of json.MarshalIndent with two spaces of indentation, and ends with a newline.
 func Seal(doc []byte) []byte { return documentForm.add(0, doc) }
 
-// VerifySealed does what Seed.VerifyJSON does for a document of Seal.
+// VerifySealed undoes Seal, as Seed.VerifyJSON undoes Seed.AppendJSON.
 func VerifySealed(doc []byte) (body []byte, state State) { return documentForm.verify(0, doc) }
 
 func (f form) add(s Seed, text []byte) []byte {
@@ -114,7 +114,7 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 
 // VerifyCSV undoes AppendCSV, or returns row itself if it has no checksum. The state is Bad if the checksum is wrong,
 // if the last cell is a checksum but the header's last column is not Column, if the last cell only resembles a
-// checksum, or if a checksum follows a tab or is alone on its line. It is Foreign if the checksum is right from another
+// checksum, or if a checksum follows a tab or is alone on its line. It is Foreign if the checksum is right for another
 // Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
@@ -149,7 +149,8 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 // isCell reports whether b has the form of a checksum. The function compare checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
-// compare judges the checksum of the parts of a text, whose CRC from s is sum.
+// compare returns the state of the checksum in cell. The parts together are the text, and sum is its CRC started from
+// s.
 func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte
 	if bytes.Equal(cell, appendCell(want[:0], sum)) {

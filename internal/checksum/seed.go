@@ -7,10 +7,11 @@ import (
 )
 
 // Seed is the value from which the CRC of a line starts. It identifies the thing that the lines of a file belong to, so
-// that a line of another thing does not pass. The zero Seed identifies nothing, and the CRC depends on the text alone.
+// that a line of another thing fails the check. The zero Seed identifies nothing, and the CRC depends on the text
+// alone.
 //
 // A CRC can be inverted: for every text and checksum there is exactly one start. Half of a Seed's bits follow from the
-// other half. So if the start is no Seed, the line has changed, even if the file's Seed is unknown. A random change
+// other half. So if the start is not a Seed, the line has changed, even if the file's Seed is unknown. A random change
 // leads to another Seed with a probability of 2⁻¹⁶. A change of an odd number of bits before the checksum never does.
 type Seed uint32
 
@@ -22,8 +23,8 @@ func NewSeed(digest []byte) Seed {
 }
 
 // seed returns the Seed with these first 16 bits. The number of ones among its 32 bits is even. The polynomial of
-// CRC-32C is a multiple of x+1. So a CRC from a start with an even number of ones has as many ones as the text, modulo
-// 2.
+// CRC-32C is a multiple of x+1. So if the start has an even number of ones, the CRC has as many ones as the text,
+// modulo 2.
 func seed(first uint16) Seed {
 	const odd = 0x9e37 // 2¹⁶ divided by the golden ratio: each of the first bits then changes many of the others
 	s := uint32(first)<<16 | uint32(first*odd)&^1
@@ -64,7 +65,7 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed with which the parts of a text have the CRC in cell.
+// find returns the Seed for which cell holds the CRC of a text. The parts together are the text.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {

@@ -18,8 +18,8 @@ import (
 )
 
 // Array is a run of 'certify' as a job array of Slurm, with one task per shard. Its folder, RUN.shards, is beside the
-// run folder RUN. It holds the Array as array.json, the script array.sh, the shards' run folders part0, part1… and the
-// logs.
+// run folder RUN. The folder holds the Array as array.json, the script array.sh, the shards' run folders part0, part1…
+// and the logs.
 type Array struct {
 	Shards  int      `json:"shards"`
 	Seed    uint64   `json:"seed"`
@@ -41,7 +41,7 @@ type Job struct {
 	Shards  []int  `json:"shards"`
 }
 
-// ShardsFolder returns the folder with the shards of the run out.
+// ShardsFolder returns the folder that holds the shards of the run in the folder out.
 func ShardsFolder(out string) string { return filepath.Clean(out) + ".shards" }
 
 // Folder returns the array's own folder.
@@ -71,8 +71,8 @@ func (a *Array) log(job, task string) string {
 
 func (a *Array) recordPath() string { return filepath.Join(a.Folder(), "array.json") }
 
-// Check returns an error if a word of the script has an unprintable character. sbatch reads the script line by line, and
-// quotes do not hold a line break there: what follows it could be an option or a command.
+// Check returns an error if a word of the script has an unprintable character. sbatch reads the script line by line, so
+// a line break ends the line even inside quotes. The text after it could be an option or a command.
 func (a *Array) Check() error {
 	for _, w := range []struct {
 		what  any
@@ -122,7 +122,7 @@ func (a *Array) Save() error {
 	return durable.WriteFile(a.recordPath(), append(text, '\n'))
 }
 
-// Load reads the array whose merged run is out.
+// Load reads the array whose merged run folder is out.
 func Load(out string) (*Array, error) {
 	a := &Array{Out: out}
 	text, err := os.ReadFile(a.recordPath())
@@ -195,7 +195,7 @@ func (a *Array) Text() string {
 	return b.String()
 }
 
-// tasks returns the value of sbatch's --array: the given shards, or all shards if nil.
+// tasks returns the value of sbatch's --array for the given shards, or for all shards if shards is nil.
 func (a *Array) tasks(shards []int) string {
 	list := fmt.Sprintf("0-%d", a.Shards-1)
 	if len(shards) > 0 {
@@ -207,7 +207,7 @@ func (a *Array) tasks(shards []int) string {
 	return list
 }
 
-// ranges formats numbers as in 0-3,5.
+// ranges formats numbers as a list of ranges, such as 0-3,5.
 func ranges(numbers []int) string {
 	sorted := slices.Clone(numbers)
 	slices.Sort(sorted)

@@ -1,6 +1,6 @@
 // Package cluster distributes the shards of a run over several machines. An Array is a job array of Slurm. Submit puts
 // it into a Queue, and Watch follows it to its end. An IndexedJob is a Job of Kubernetes, which Manifest.YAML writes.
-// TaskShard returns the shard of the current task. A shard is done when its run folder is complete; the scheduler only
+// TaskShard returns the shard of the current task. A shard is done when its run folder is complete. The scheduler only
 // knows which tasks still run.
 package cluster
 
@@ -53,7 +53,7 @@ func TaskShard(lookup func(string) (string, bool)) (spec.Shard, error) {
 	return s, e.err
 }
 
-// environment parses numbers from variables. Its field err is the first error.
+// environment parses numbers from variables. Its field err holds the first error.
 type environment struct {
 	lookup func(string) (string, bool)
 	err    error

@@ -241,7 +241,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Interrupted adds a hint to the error of a cancelled wait: the tasks continue without it.
+// Interrupted adds a hint to the error of a cancelled wait. The hint says that the tasks continue without the waiting
+// program.
 func (a *Array) Interrupted(err error) error {
 	if !errors.Is(err, context.Canceled) {
 		return err

@@ -15,20 +15,20 @@ import (
 	"strings"
 )
 
-// Schedule holds ᾱ_t for t = 0, 1, …: decreasing numbers in (0, 1).
+// Schedule holds ᾱ_t for t = 0, 1, …. These numbers are in (0, 1) and decrease.
 type Schedule []float64
 
 // steps is the number of timesteps of the named schedules.
 const steps = 1000
 
-// Linear returns the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4): β_t from 10⁻⁴
-// to 0.02 in equal steps, ᾱ_t = Π_{s≤t} (1−β_s).
+// Linear returns the schedule of Ho et al. 2020 ("Denoising Diffusion Probabilistic Models", section 4). In it, β_t
+// grows from 10⁻⁴ to 0.02 in equal steps, and ᾱ_t = Π_{s≤t} (1−β_s).
 func Linear() Schedule {
 	return fromBetas(func(t int) float64 { return 1e-4 + (0.02-1e-4)*float64(t)/(steps-1) })
 }
 
 // Cosine returns the schedule of Nichol and Dhariwal 2021 ("Improved Denoising Diffusion Probabilistic Models",
-// equation 17): β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008).
+// equation 17). In it, β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008).
 func Cosine() Schedule {
 	f := func(t int) float64 {
 		c := math.Cos(math.Pi / 2 * (float64(t)/steps + 0.008) / 1.008)
@@ -47,7 +47,7 @@ func fromBetas(beta func(t int) float64) Schedule {
 	return s
 }
 
-// Open returns the named schedule, linear or cosine. Any other name is a file with one line for each ᾱ_t.
+// Open returns the named schedule, linear or cosine. Any other name is the path of a file with one line for each ᾱ_t.
 func Open(name string) (Schedule, error) {
 	switch name {
 	case "linear":
@@ -108,8 +108,8 @@ func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 // it.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep returns the t with Noise(t) nearest to noise, which is the input's standard deviation in the model's own
-// range. Of two equally near timesteps it returns the smaller.
+// Timestep returns the t with Noise(t) nearest to noise. The argument noise is the standard deviation of the input's
+// noise in the model's own range. Of two equally near timesteps it returns the smaller.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

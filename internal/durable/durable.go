@@ -1,5 +1,5 @@
 // Package durable writes files that survive a power cut. WriteFile writes a file that appears whole or not at all.
-// SyncFolder makes the names in a folder survive. CheckName reports that an open file has lost its name.
+// SyncFolder makes the names in a folder survive it, too. CheckName reports that an open file has lost its name.
 package durable
 
 import (
@@ -102,13 +102,13 @@ func replace(path string, data []byte, was fs.FileInfo) error {
 	})
 }
 
-// WriteIn writes a file in a folder, as WriteFile does, but it follows no link: it replaces whatever has the name. The
-// umask limits the mode.
+// WriteIn writes a file in a folder, as WriteFile does. But it follows no link, and replaces anything that has the
+// name. The umask limits the mode.
 func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return StreamIn(root, name, mode, writerOf(data))
 }
 
-// StreamIn does what WriteIn does, with the data that the function writes.
+// StreamIn does what WriteIn does, for the content that the function data writes.
 func StreamIn(root *os.Root, name string, mode fs.FileMode, data func(io.Writer) error) error {
 	return writeIn(root, name, data, mode, func(*os.File) error { return nil })
 }

@@ -156,8 +156,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestOpenFile writes to the name in /proc of an open file, to which /dev/stdout leads. The earlier data in the file
-// must stay.
+// TestOpenFile writes to an open file through its name in /proc. /dev/stdout leads to such a name. The earlier data in
+// the file must stay.
 func TestOpenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout")
 	f, err := os.Create(path)

@@ -52,7 +52,7 @@ func (e *Experiment) Sampler() smoothing.Sampler {
 }
 
 // ComparesFirst returns a function that chooses the first example of the whole experiment for the comparison, even if
-// the experiment is a shard. So every run compares a sample.
+// the experiment is a shard. So every run makes this comparison once, however it is split into shards.
 func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
 	c.Shard = spec.Whole
 	positions := c.Positions(examples)

@@ -11,7 +11,8 @@ import (
 // Feed writes the model's input for an example's values: (x − mean)/std, in the model's order.
 func (e *Experiment) Feed(in, values []float32) { e.noise.float.feed(in, values) }
 
-// Pull writes the gradient in an example's values, given the gradient in the model's input.
+// Pull converts the gradient with respect to the model's input, in, into the gradient with respect to the example's
+// values.
 func (e *Experiment) Pull(values, in []float32) {
 	n := e.noise.float
 	for j, g := range in {
@@ -32,15 +33,16 @@ func (e *Experiment) Values(position int) (dataset.Example, error) {
 // Shape is the shape of an example.
 func (e *Experiment) Shape() []int { return e.data.Shape() }
 
-// Noisy returns the noisy inputs of other values than an example's. If DataLattice returns a lattice, the values must be
-// on it.
+// Noisy returns the noisy inputs for values that need not be those of an example. If DataLattice returns a lattice, the
+// values must be on it.
 func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 	input, _, err := e.noise.input(values)
 	return input, err
 }
 
-// DataLattice returns the lattice of the data, in steps of the data, if the noise keeps it. It returns false if any
-// numbers are inputs of the classifier: noise in floats, and noise that rounds its inputs first.
+// DataLattice returns the lattice of the data, in steps of the data, if the noise keeps it. It returns false if the
+// classifier accepts any numbers. The classifier does so if the noise is in floats, or if the noise first rounds its
+// inputs.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if n.lattice == nil || n.quantise != nil {

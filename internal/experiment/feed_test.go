@@ -9,7 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestPull: Pull is the transpose of Feed's slope, for an order of values and normalisation by channel.
+// TestPull: the matrix of Pull is the transpose of the derivative of Feed. The model of the test has another order of
+// values than the data and a normalisation per channel.
 func TestPull(t *testing.T) {
 	dims := []graph.Dim{{Size: 2}, {Size: 2}, {Size: 3}} // [H,W,C] of [C,H,W]
 	_, a, ok := graph.Fit(dims, []int{3, 2, 2}, graph.CHW)

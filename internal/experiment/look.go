@@ -28,7 +28,7 @@ type Look struct {
 	SamplesPerSecond float64 `json:"samples_per_second"`
 }
 
-// These constants limit the examples and the time of a look.
+// These constants limit the examples and the time of Look.
 const (
 	lookExamples = 200
 	lookTime     = 20 * time.Second
@@ -143,7 +143,7 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 // With fewer examples than this, a low accuracy may be chance.
 const fewExamples = 20
 
-// Warn sends warnings about problems that a look found, before hours of sampling.
+// Warn sends warnings about problems that Look found, before hours of sampling.
 func (e *Experiment) Warn(l Look) {
 	e.warnOfValues()
 	if l.Differ != nil {

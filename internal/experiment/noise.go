@@ -51,7 +51,7 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 		p.Std = []float64{1. / 255}
 	}
 	if p.Noise == spec.NoNoise {
-		p.Noise, p.Sigma = spec.Float, 1 // any: nothing draws
+		p.Noise, p.Sigma = spec.Float, 1 // these values do not matter, because nothing draws noise
 	}
 	if p.Noise == spec.Float {
 		n.float, err = newNormalisation(p, a, e.model.InputLen())
@@ -132,8 +132,8 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return example.Rounding + n.data.ReadingRounding(len(example.Values))
 }
 
-// integers rounds values to lattice points, and returns the amount by which this reduces every radius. With rounds set,
-// the amount is the distance that the values moved.
+// integers rounds values to lattice points, and returns the amount by which this reduces every radius. If rounds is
+// set, the amount is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -148,7 +148,8 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 	return integers, 0
 }
 
-// toInt32 converts k. An integer that does not fit becomes the nearest one that does; it is outside every lattice's range.
+// toInt32 converts k. An integer that does not fit becomes the nearest int32, which is outside the range of every
+// lattice.
 func toInt32(k int) int32 { return int32(min(max(k, math.MinInt32), math.MaxInt32)) }
 
 // largest returns the largest magnitude at the model's input without noise.

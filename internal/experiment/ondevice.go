@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placeNoise makes the models generate the noise if the spec asks for this. If one model cannot do so, or if it makes
-// other bits, the host generates all noise. The result why then gives the reason.
+// placeNoise makes the models generate the noise if the spec asks for this. If one model cannot do so, or if the bits
+// of its noise differ from the host's, the host generates all noise. The result why then gives the reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())

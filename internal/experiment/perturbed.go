@@ -9,10 +9,10 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Perturbed returns the noisy inputs at other values of an example, and the distance of these values from the example,
-// rounded up, in the norm of the run's radii. If the data are on a lattice, the values are rounded to the lattice of
-// the noise, and the distance is between lattice points. Otherwise the distance is between the values and the numbers
-// in the file. The experiment must have noise on a lattice.
+// Perturbed returns the noisy inputs at other values of an example. It also returns the distance of these values from
+// the example, rounded up. The distance is in the norm of the run's radii. If the data are on a lattice, the values are
+// rounded to the lattice of the noise, and the distance is between lattice points. Otherwise the distance is between
+// the values and the numbers in the file. The experiment must have noise on a lattice.
 func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.Input, float64, error) {
 	if e.noise.lattice == nil {
 		return nil, 0, spec.BadInputf("the noise is in floats, not on a lattice")
@@ -61,7 +61,7 @@ func (n *noise) arrange(dst, points []int32) {
 	}
 }
 
-// length returns the norm of a vector of d coordinates, rounded up; 0 only for 0.
+// length returns the norm of a vector of d coordinates, rounded up. The result is 0 only for the zero vector.
 func (n *noise) length(d int, coordinate func(int) float64) float64 {
 	norm, sum := n.law.Norm(), 0.
 	for i := range d {

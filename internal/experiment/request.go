@@ -11,8 +11,8 @@ import (
 )
 
 // Request returns the example for the values of a request, in the order of the data. Values that are not finite, or
-// outside the range of the noise, are InputErrors. Values off the lattice are InputErrors too, unless round is set: then
-// they move to the nearest points, and Quantisation bounds the distance.
+// outside the range of the noise, are InputErrors. Values off the lattice are InputErrors too, unless round is set. If
+// it is, values move to the nearest lattice points, and Quantisation bounds the distance.
 func (e *Experiment) Request(index int, values []float32, round bool) (Example, error) {
 	n := *e.noise
 	for d, x := range values {
@@ -35,8 +35,8 @@ func (e *Experiment) Request(index int, values []float32, round bool) (Example, 
 	return Example{Index: index, Label: certify.UnknownLabel, Input: input, Quantisation: quantisation}, nil
 }
 
-// mayRound returns an error unless values off the lattice may move to it. Bytes and 16-bit integers end at 0 and 1, to
-// which all values can move. On other lattices only values in the range of the noise move.
+// mayRound returns an error unless values off the lattice may move to it. The lattices of bytes and of 16-bit integers
+// end at 0 and 1, and values outside move to these ends. On other lattices only values in the range of the noise move.
 func (e *Experiment) mayRound(values []float32, round bool) error {
 	data := e.noise.data
 	if !round {
@@ -54,7 +54,7 @@ func (e *Experiment) mayRound(values []float32, round bool) error {
 	return nil
 }
 
-// requests returns the data that stand for the inputs of requests.
+// requests returns a data set that stands in for the inputs of requests.
 func (e *Experiment) requests() (*dataset.Dataset, error) {
 	r := e.Spec.Requests
 	low, high := float32(0), float32(1)

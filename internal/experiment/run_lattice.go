@@ -56,7 +56,7 @@ func (n *noise) roundTo(integers []int32, values []float32) float64 {
 		k := n.data.Nearest(x)
 		integers[d] = toInt32(n.refined * k)
 		point := float64(k) * step
-		// The conversions to float64 keep the products unfused; their errors are at most 2⁻⁵² of |x| + |point|.
+		// The conversions to float64 prevent fused operations. The rounding errors are at most 2⁻⁵²·(|x| + |point|).
 		moved := math.Abs(float64(x)-float64(point)) + float64(math.Abs(float64(x))+math.Abs(point))*0x1p-51
 		sum = norm.Add(sum, moved)
 	}

@@ -1,5 +1,5 @@
 // Package npy reads NumPy arrays from .npy files and .npz archives (numpy.lib.format, versions 1 to 3). Every error
-// about a header names the byte.
+// about a header names the offending byte of the file.
 //
 // For a .npy file, ReadHeader reads the shape and the type, and Decode decodes elements. For an archive, CheckMember
 // checks the stated sizes, Open opens an array as a Reader, and Read reads the elements of the array in order.
@@ -189,7 +189,8 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 	}
 }
 
-// each and the functions below are small, so that the compiler inlines them into the cases above.
+// each calls value for every element. This function and the functions below are small, so that the compiler inlines
+// them into the cases above.
 func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {
 		dst[i] = value(src[i*width:])

@@ -127,7 +127,7 @@ func TestCheck(t *testing.T) {
 		{"2, 0", 0, "byte O+0: the array is empty, of shape (2, 0)"},
 		{"9223372036854775807, 9223372036854775807, 0", 0, "byte O+0: the array is empty"},
 		{"1000000000, 1000000000, 1000000000", 5, "byte O+5: ends before the data of an array of shape (1000000000, 1000000000, 1000000000), which is too large"},
-		// The array has 2^64 bytes: the number is 0 when it wraps around.
+		// The array would have 2⁶⁴ bytes. This number wraps around to 0.
 		{"2147483648, 2147483648", 0, "byte O+0: ends before the data"},
 		{"4294967296, 1073741824", 0, "byte O+0: ends before the data"},
 	} {

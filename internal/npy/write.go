@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// ArchiveWriter writes arrays into an .npz archive, little-endian and not compressed. The arrays determine its bytes.
+// ArchiveWriter writes arrays into an .npz archive, little-endian and not compressed. The arrays determine the bytes of
+// the archive.
 type ArchiveWriter struct{ zip *zip.Writer }
 
 // NewArchiveWriter returns a writer to w. Close ends the archive.
 func NewArchiveWriter(w io.Writer) *ArchiveWriter { return &ArchiveWriter{zip.NewWriter(w)} }
 
-// Write adds an array of the given shape, such as "x" for numpy.load(…)["x"].
+// Write adds an array with the given name and shape. In Python, numpy.load(…)["x"] is the array with the name x.
 func Write[T float32 | float64 | int64](a *ArchiveWriter, name string, shape []int, values []T) error {
 	kind := map[string]string{"float32": "<f4", "float64": "<f8", "int64": "<i8"}[fmt.Sprintf("%T", *new(T))]
 	w, err := a.begin(name, kind, shape)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestWrite reads written arrays again, and checks the header's length against NumPy's rule: 64 divides the data's offset.
+// TestWrite reads written arrays again. It also checks NumPy's rule that the offset of the data is a multiple of 64.
 func TestWrite(t *testing.T) {
 	var b bytes.Buffer
 	w := NewArchiveWriter(&b)

@@ -82,8 +82,8 @@ func (e *namedError) Error() string           { return e.err.Error() }
 func (e *namedError) Unwrap() error           { return e.err }
 func (e *namedError) Spell(s Spelling) string { return e.text.Spell(s) }
 
-// Spell returns the text of err with parameter names spelled by s. Errors that wrap another error may add words around
-// its text.
+// Spell returns the text of err with parameter names spelled by s. If err wraps such an error, Spell keeps the words
+// that err adds around its text.
 func Spell(err error, s Spelling) string {
 	if e, ok := err.(speller); ok { //nolint:errorlint // wrapped errors follow below
 		return e.Spell(s)

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// A function is a Python function that a batch calls. The machine runs no such function. Each call makes a value of
-// this package.
+// A function is a Python function that a batch calls. The machine does not run the function but makes a value of this
+// package instead.
 type function int
 
 const (

@@ -1,13 +1,13 @@
 // Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names, for example those
-// of CIFAR. It runs no code. A pickle is a program for a stack machine that may call any Python function. The machine
-// here knows only the instructions that Python 2 and 3 write for such batches (protocols 2 to 5) and the four
-// constructors of arrays, types and bytes in calls.go. Python's pickletools describes every instruction.
+// of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no such
+// function. Its machine knows only the instructions that Python 2 and 3 write for such batches (protocols 2 to 5) and
+// the four constructors of arrays, types and bytes in calls.go. Python's pickletools describes every instruction.
 //
-// Strings and arrays stay in the file: Read returns their offsets. Memory grows with the number of instructions, which
-// the size of the file limits. It never grows with a length that the file states.
+// Strings and arrays stay in the file, and Read returns their offsets. Memory grows with the number of instructions,
+// which the size of the file limits. It never grows with a length that the file states.
 //
-// The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates the lengths that a file states and panics on
-// damaged ones. A check of the instructions beforehand would need nearly all of this package.
+// The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates memory for any length that a file states, and
+// panics on damaged files. A check of the instructions before its use would need nearly all of this package.
 package pickle
 
 import (
@@ -32,7 +32,7 @@ func (otherError) Is(target error) bool { return target == ErrOther }
 // None is the None of Python.
 type None struct{}
 
-// Int is an integer, or a truth value: False is 0 and True 1.
+// Int is an integer or a truth value. False is 0, and True is 1.
 type Int struct {
 	Value int64
 	At    int64 // offset in the file, in bytes
@@ -73,13 +73,13 @@ type machine struct {
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
-	last     Text   // argument of the last call of text: all bytes in a file share one "latin1", which may be far away
+	last     Text   // argument of the last call of text, which is often the same "latin1" far away
 	lastText string // result of that call
 }
 
-// A file may have freeSteps instructions, and one more for every bytesAStep bytes. A batch has about ten instructions
-// for each image of 3,072 bytes. An instruction takes less than stepMemory (for a value on the stack, in a list and in
-// the memo).
+// A file may have freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has about ten
+// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory (for a value on the stack, in a
+// list and in the memo).
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128
@@ -87,7 +87,7 @@ const (
 )
 
 // Read reads the pickle in r, which has size bytes, and returns its value. Get lists the types of values. Errors name
-// the byte.
+// the byte of the file.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (any, error) {
 	m := &machine{r: r, size: size, memo: map[uint64]any{}}
 	most := freeSteps + size/bytesAStep

@@ -273,8 +273,8 @@ func TestInstructionsAreLimited(t *testing.T) {
 	}
 }
 
-// FuzzRead runs arbitrary programs. Each ends with an error that names a byte, or with a value inside the file.
-// internal/dataset has real batches.
+// FuzzRead runs arbitrary programs. Each program ends with an error that names a byte, or with a value whose texts lie
+// inside the file. The tests of internal/dataset read real batches.
 func FuzzRead(f *testing.F) {
 	for _, program := range []string{
 		"]q\x07(h\x07K\x05e.", "}q\x00(U\x04data" + reconstructed + "(K\x01K\x02K\x03\x86" + bytesType + "\x89U\x06abcdeftbU\x06labels](K\x03K\x08eu.",

@@ -41,7 +41,7 @@ func (l Line) labelColor() color.NRGBA {
 type Line struct {
 	Name string
 	X, Y []float64
-	// Low and High are the edges of a band around the line; nil for none.
+	// Low and High are the edges of a band around the line. They are nil if there is no band.
 	Low, High []float64
 	Style     int // index of colour and dashes
 	Color     *color.NRGBA
@@ -49,7 +49,7 @@ type Line struct {
 	Width     vg.Length // 0: the usual width
 	// Solid omits the dashes.
 	Solid bool
-	// A line with Hidden is not drawn, but no label covers it.
+	// Hidden omits the line itself. Labels still avoid the line.
 	Hidden bool
 }
 
@@ -77,7 +77,8 @@ func (l Line) lineStyle() draw.LineStyle {
 
 var marks = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.RingGlyph{}, draw.PyramidGlyph{}, draw.PlusGlyph{}}
 
-// AddLines adds lines to a plot: first bands, then lines and marks, then labels where there is room.
+// AddLines adds lines to a plot. It draws the bands first, then the lines and marks, and then the labels where there is
+// room.
 func AddLines(p *plot.Plot, lines ...Line) {
 	for _, l := range lines {
 		if l.Low != nil {

@@ -65,7 +65,7 @@ func resample(line Line, at func(i int) vg.Point) []vg.Point {
 type placed struct {
 	rect   vg.Rectangle
 	anchor vg.Point // point on the line
-	leader bool     // so far from the line that it needs a leader
+	leader bool     // the label is so far from the line that it needs a leader
 	cost   float64
 }
 
@@ -93,8 +93,8 @@ func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, 
 // directions lists the directions from a line to its label, the preferred one first.
 var directions = [][2]float64{{1, 1}, {-1, -1}, {0, 1}, {0, -1}, {-1, 1}, {1, -1}, {1, 0}, {-1, 0}}
 
-// rectangleAt returns a rectangle of the given size. The rectangle lies in direction d from the point at; the argument
-// away is the distance.
+// rectangleAt returns a rectangle of the given size. The argument d is the rectangle's direction from the point, and
+// the argument away is its distance.
 func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	low := vg.Point{
 		X: at.X + vg.Length(d[0])*away - size.X*vg.Length(1-d[0])/2,

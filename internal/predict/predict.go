@@ -1,8 +1,8 @@
-// Package predict decides which class a smoothed classifier G(x) = arg max_c P(f(M(x)) = c) answers, from votes of f
-// under noise. A rule either names a class or abstains. The probability that a rule names a class other than G(x) is at
-// most its alpha, for every x and every f.
+// Package predict decides which class a smoothed classifier G(x) = arg max_c P(f(M(x)) = c) answers. Here f is the base
+// classifier and M adds noise to x. The decision uses votes of f under this noise. A rule either names a class or
+// abstains. The probability that a rule names a class other than G(x) is at most its alpha, for every x and every f.
 //
-// Outcomes are numbered from 0. A caller whose votes may have no answer counts "no answer" as one more outcome.
+// Outcomes are numbered from 0. If a vote may name no class, the caller counts "no class" as one more outcome.
 package predict
 
 import (
@@ -21,9 +21,9 @@ type Rule string
 
 // The rules.
 const (
-	// BySequence looks at each vote in turn, and stops when one class is left (Leader).
+	// BySequence updates its decision with each vote, and stops when only one class is possible (Leader).
 	BySequence Rule = "sequential"
-	// ByFixed takes a fixed number of votes (Fixed).
+	// ByFixed takes a fixed number of votes and decides once (Fixed).
 	ByFixed Rule = "fixed"
 )
 
@@ -43,7 +43,7 @@ func (r Rule) MarshalText() ([]byte, error) { return []byte(r), nil }
 // UnmarshalText reads a rule.
 func (r *Rule) UnmarshalText(text []byte) error { return Rules.Unmarshal(text, r) }
 
-// CheckAlpha returns an error if alpha is no error probability.
+// CheckAlpha returns an error if alpha is not between 0 and 1.
 func CheckAlpha(alpha float64) error {
 	if !(alpha > 0 && alpha < 1) {
 		return fmt.Errorf("%v: want a number between 0 and 1", alpha)
@@ -51,16 +51,17 @@ func CheckAlpha(alpha float64) error {
 	return nil
 }
 
-// Fixed returns the most frequent outcome j of a fixed number of votes if 2·P(Bin(X_j+X_k, ½) ≥ X_j) ≤ τ, where k is the
-// runner-up, and Abstained otherwise. With τ = alpha·m/(m−1) for m outcomes, the answer is wrong with probability at
-// most alpha: given that a wrong j leads, the test rejects with probability at most τ, and a wrong one leads with
-// probability at most (m−1)/m (Hung & Fithian 2019, "Rank verification for exponential families"; Cohen et al. 2019,
-// PREDICT, have τ = alpha). A tie has no leader. The tail is rounded up, τ down.
+// Fixed decides after a fixed number of votes. Let j be the most frequent outcome, k the runner-up, and X_j and X_k
+// their numbers of votes. Fixed returns j if 2·P(Bin(X_j+X_k, ½) ≥ X_j) ≤ τ, and Abstained otherwise. For m outcomes, τ
+// is alpha·m/(m−1). Then the answer is wrong with probability at most alpha, for two reasons. A wrong outcome leads
+// with probability at most (m−1)/m. If a wrong outcome leads, the test accepts it with probability at most τ. (Hung &
+// Fithian 2019, "Rank verification for exponential families". Cohen et al. 2019, PREDICT, use τ = alpha.) In a tie
+// Fixed abstains. It rounds the tail up and τ down.
 func Fixed(counts []int64, alpha float64) int {
 	first, second := leaders(counts)
 	total := counts[first] + counts[second]
 	if counts[first] == counts[second] {
-		return Abstained // also where an alpha near 1 would accept any leader
+		return Abstained // even if alpha is near 1 and the test would accept any leader
 	}
 	m := float64(len(counts))
 	tau := alpha * m / (m - 1) * (1 - 0x1p-50)
@@ -70,7 +71,7 @@ func Fixed(counts []int64, alpha float64) int {
 	return first
 }
 
-// leaders returns the two most frequent outcomes; the lower number wins a tie.
+// leaders returns the two most frequent outcomes. In a tie the outcome with the lower number comes first.
 func leaders(counts []int64) (first, second int) {
 	first, second = 0, 1
 	if counts[1] > counts[0] {
@@ -87,20 +88,21 @@ func leaders(counts []int64) (first, second int) {
 	return first, second
 }
 
-// Leader is the sequential rule. For each outcome i it runs an e-process against "p_i is the largest probability":
-// before each vote, J is the leader among the other outcomes, a = X_J, b = X_i, and λ = (a−b)₊/(a+b+1); the process is
-// multiplied by 1+λ at a vote for J and by 1−λ at a vote for i. Under p_i ≥ p_J that is a supermartingale, so it reaches
-// 1/alpha with probability at most alpha (Ville). There Leader strikes i. The last outcome left is the answer. A wrong
-// answer means that the true one was struck, so no union over the outcomes is needed, and a tie counts as right for
-// either class. Outcomes without a vote share one e-process.
+// Leader is the sequential rule. For each outcome i it runs an e-process against the hypothesis that p_i is the largest
+// probability. Before each vote, let J be the leader among the other outcomes, a = X_J and b = X_i the votes so far,
+// and λ = (a−b)₊/(a+b+1). A vote for J multiplies the process by 1+λ, and a vote for i multiplies it by 1−λ. Under p_i
+// ≥ p_J the process is a supermartingale, so it reaches 1/alpha with probability at most alpha (Ville). When it does,
+// Leader strikes i from the list. The last outcome left is the answer. If the answer is wrong, the true outcome was
+// struck. So the rule needs no union bound over the outcomes. If several classes have the largest probability, each of
+// them counts as right. Outcomes without a vote share one e-process.
 //
 // The logarithms are rounded so that no process reaches its threshold early.
 type Leader struct {
 	counts    []int64
-	wealth    []wealth // of outcomes with votes
-	struck    []bool   // of outcomes with votes
-	unseen    wealth   // of each outcome without votes
-	newcomers bool     // outcomes without votes are struck
+	wealth    []wealth // the process of each outcome with votes
+	struck    []bool   // whether an outcome with votes is struck
+	unseen    wealth   // the process that all outcomes without votes share
+	newcomers bool     // whether outcomes without votes are struck
 	seen      []int    // outcomes with votes
 	threshold float64  // ln(1/alpha), rounded up
 	votes     int64
@@ -116,10 +118,10 @@ func NewLeader(outcomes int, alpha float64) *Leader {
 	}
 }
 
-// wealth is the logarithm of an e-process, with a bound on its rounding.
+// wealth is the logarithm of an e-process, with a bound on the rounding error.
 type wealth struct{ log, slack float64 }
 
-// times multiplies by 1+x.
+// times multiplies the process by 1+x.
 func (w *wealth) times(x float64) {
 	step := math.Log1p(x)
 	w.log += step
@@ -143,7 +145,7 @@ func (l *Leader) Vote(k int) (decided bool) {
 	return l.decided
 }
 
-// bet multiplies all processes for a vote for k.
+// bet updates all processes for a vote for k.
 func (l *Leader) bet(k int) {
 	if len(l.seen) == 0 {
 		return // all counts are 0, and so is every λ
@@ -158,14 +160,15 @@ func (l *Leader) bet(k int) {
 			l.wealth[i].times(stake(l.counts[rival], l.counts[i], k == rival, k == i))
 		}
 	}
-	if l.counts[k] == 0 { // the newcomer leaves the others with the process that they shared
+	if l.counts[k] == 0 { // k gets its own copy of the process that outcomes without votes share
 		l.wealth[k], l.struck[k] = l.unseen, l.newcomers
 		l.wealth[k].times(stake(l.counts[first], 0, false, true))
 	}
 	l.unseen.times(stake(l.counts[first], 0, k == first, false))
 }
 
-// stake returns what a vote adds to 1: +λ for the rival, −λ for the outcome itself.
+// stake returns x, where a vote multiplies an outcome's process by 1+x. It is +λ for a vote for the rival, and −λ for a
+// vote for the outcome itself.
 func stake(a, b int64, rival, own bool) float64 {
 	if a <= b || !rival && !own {
 		return 0
@@ -177,7 +180,7 @@ func stake(a, b int64, rival, own bool) float64 {
 	return lambda
 }
 
-// top returns the two most frequent outcomes with votes; second is −1 if there is one alone.
+// top returns the two most frequent outcomes with votes. If only one outcome has votes, second is −1.
 func (l *Leader) top() (first, second int) {
 	first, second = l.seen[0], -1
 	for _, k := range l.seen[1:] {
@@ -205,14 +208,15 @@ func (l *Leader) strike() {
 		left += len(l.counts) - len(l.seen)
 	}
 	if l.decided = left <= 1; l.decided && left == 1 {
-		l.answer = last // −1 if the one left has no votes, which no caller can wait for
+		l.answer = last // −1 if the one left is an outcome without votes
 	}
 }
 
-// Decided reports whether the rule needs no more votes. It may have struck every outcome, and then has no answer.
+// Decided reports whether the rule needs no more votes. A rule that has struck every outcome has decided, but has no
+// answer.
 func (l *Leader) Decided() bool { return l.decided }
 
-// Answer returns the answer so far: a class, or Abstained while the votes do not decide.
+// Answer returns the answer so far. It is a class, or Abstained while the votes do not decide.
 func (l *Leader) Answer() int { return l.answer }
 
 // Counts returns the votes that the rule has used [outcomes].

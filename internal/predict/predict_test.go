@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestUnanimous compares the number of equal votes that decide with the recurrence C(2n, n)/2ⁿ ≥ 1/α. It does not
-// depend on the number of classes.
+// TestUnanimous checks how many votes decide if all are for the same class. This number is the smallest n with C(2n,
+// n)/2ⁿ ≥ 1/α. It does not depend on the number of classes.
 func TestUnanimous(t *testing.T) {
 	for _, c := range []struct {
 		alpha float64
@@ -30,7 +30,8 @@ func TestUnanimous(t *testing.T) {
 	}
 }
 
-// direct runs the rule as the comment of Leader states it, with one process for each outcome, in big.Float.
+// direct runs the rule as the comment of Leader states it. It keeps one process for each outcome, and computes with
+// big.Float.
 func direct(m int, alpha float64, votes []int) (answer int, used int) {
 	one := func(x float64) *big.Float { return new(big.Float).SetPrec(300).SetFloat64(x) }
 	counts, struck := make([]int64, m), make([]bool, m)
@@ -117,14 +118,14 @@ func TestLeader(t *testing.T) {
 	}
 }
 
-// TestLeaderMeans compares the mean number of votes with the figures of MATH §13, within four standard errors of the
-// simulation.
+// TestLeaderMeans compares the mean number of votes in a simulation with the figures of MATH §13. They must agree
+// within four standard errors.
 func TestLeaderMeans(t *testing.T) {
 	for _, c := range []struct {
 		m        int
 		p1, p2   float64
 		want     float64
-		relative float64 // of the standard deviation to the mean, generously
+		relative float64 // upper bound on the ratio of the standard deviation to the mean
 		runs     int
 	}{{10, .9, .06, 20.6, .5, 4000}, {10, .7, .18, 54, .7, 3000}, {2, .55, .45, 1836, .9, 400}} {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -147,8 +148,8 @@ func TestLeaderMeans(t *testing.T) {
 	}
 }
 
-// TestLeaderExact enumerates all sequences of votes: at a tie or near it, a wrong class is named with probability at
-// most alpha. The sum is exact up to rounding.
+// TestLeaderExact enumerates all sequences of votes. If the two largest probabilities are equal or nearly equal, the
+// rule names a wrong class with probability at most alpha. The sum of probabilities is exact up to rounding.
 func TestLeaderExact(t *testing.T) {
 	const budget = 40
 	for _, c := range []struct {
@@ -169,7 +170,8 @@ func TestLeaderExact(t *testing.T) {
 	}
 }
 
-// wrongAnswers is the probability that one of the classes 1, 2, … is named, where class 0 is the most probable one.
+// wrongAnswers returns the probability that the rule names one of the classes 1, 2, …. Class 0 is the most probable
+// class.
 func wrongAnswers(p []float64, alpha float64, budget int) float64 {
 	if len(p) == 2 {
 		return wrongOfTwo(p, alpha, budget)
@@ -197,8 +199,8 @@ func wrongAnswers(p []float64, alpha float64, budget int) float64 {
 	return walk(nil, 1)
 }
 
-// wrongOfTwo samples the two-class case, whose sequences are too many to list, with a control on its error: it returns
-// a lower bound of the frequency at five standard errors.
+// wrongOfTwo estimates this probability for two classes by sampling, because there are too many sequences to enumerate.
+// It returns the sampled frequency minus five standard errors.
 func wrongOfTwo(p []float64, alpha float64, budget int) float64 {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const runs = 40000
@@ -218,8 +220,8 @@ func wrongOfTwo(p []float64, alpha float64, budget int) float64 {
 	return max(share-5*math.Sqrt(share*(1-share)/runs), 0)
 }
 
-// TestFixedExact sums over all counts: the fixed rule names a wrong class with probability at most alpha, and with
-// probability above alpha where τ forgets the leader's chance.
+// TestFixedExact sums the probabilities of all counts. The fixed rule names a wrong class with probability at most
+// alpha. In at least one case this probability is more than alpha/2, so the rule does not waste alpha.
 func TestFixedExact(t *testing.T) {
 	tight := 0.
 	for _, p := range [][]float64{{.5, .5}, {.51, .49}, {.34, .33, .33}, {.3, .3, .2, .2}, {.26, .25, .25, .24}, {.45, .45, .1}} {
@@ -274,7 +276,7 @@ func multinomial(counts []int64, p []float64) float64 {
 	return math.Exp(log + g)
 }
 
-// TestFixed checks single decisions against exact tails: 2·P(Bin(10, ½) ≥ 10) = 2/1024.
+// TestFixed checks single decisions against exact tails, such as 2·P(Bin(10, ½) ≥ 10) = 2/1024.
 func TestFixed(t *testing.T) {
 	for _, c := range []struct {
 		counts []int64

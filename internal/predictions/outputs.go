@@ -18,8 +18,8 @@ func OutputColumns() table.Options {
 	return o
 }
 
-// Outputs takes a classifier's raw outputs from a table. They are logits if present, otherwise probabilities, of all
-// classes or of class 1 only. The labels may be missing.
+// Outputs takes a classifier's raw outputs from a table. It takes logits if the table has them, and otherwise
+// probabilities. They are those of all classes, or of class 1 only. The labels may be missing.
 func Outputs(t *table.Table) (calibrator.Data, error) {
 	d, err := outputs(t)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	adversarialCorrect    = "adversarial_correct"
 )
 
-// probabilityColumn matches the columns of a probability vector: p0, prob_3, score12, class7.
+// probabilityColumn matches the columns of a probability vector, such as p0, prob_3, score12 or class7.
 var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_?(\d+)$`)
 
 // Columns returns the columns that FromTable and Attacked use.
@@ -48,9 +48,9 @@ func LogitColumns() table.Options {
 }
 
 // FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
-// 'score' and 'label'. It also uses the column 'weight' if present. It checks the predictions. The argument want is
-// their quantity. If want is nil, the quantity is class-1 for score and label, and top-label otherwise. An index that
-// occurs twice is an error.
+// 'score' and 'label'. It also uses the column 'weight' if present. It checks the predictions. The argument want is the
+// quantity of the predictions. If want is nil, the quantity is class-1 for score and label, and top-label otherwise. An
+// index that occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err

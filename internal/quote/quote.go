@@ -60,7 +60,7 @@ func printable(s string) bool {
 	return true
 }
 
-// Name returns Line of a name or of a short list of names, and limits it to about one line.
+// Name applies Line to a name or to a short list of names. It limits the result to about one line.
 func Name(s string) string {
 	s, more := cut(s)
 	return Line(s) + more

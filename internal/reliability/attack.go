@@ -13,9 +13,9 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// Attack is a picture of calibration under attack. It shows the bins without attack and under the worst attack for some
-// radii, and measures of calibration by radius. Or it shows the bins under some attacks that were carried out, without
-// measures by radius.
+// Attack is a picture of calibration under attack. It has one of two forms. The first form shows the bins without an
+// attack and under the worst attack at some radii, and also measures of calibration by radius. The second form shows
+// the bins under attacks that were carried out, without measures by radius.
 type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
@@ -37,7 +37,7 @@ type Measure struct {
 	ForAll        bool // holds for all examples simultaneously, not only if every bound holds
 }
 
-// panelSize is the size of one panel in centimetres; three fit side by side.
+// panelSize is the size of one panel in centimetres. Three panels fit side by side.
 var panelSize = picture.Size{Width: 7, Height: 7}
 
 const panelsInRow = 3

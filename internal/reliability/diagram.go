@@ -20,7 +20,7 @@ import (
 // DefaultSize fits one column of a page.
 var DefaultSize = picture.Size{Width: 11, Height: 14}
 
-// Curve is a line in the diagram: the accuracy at ascending confidences.
+// Curve is a line in the diagram. It gives the accuracy at ascending confidences.
 type Curve struct {
 	Name                 string
 	Confidence, Accuracy []float64

@@ -112,8 +112,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// A file of another program has bytes without meaning, and bytes that only its directory has. Flips in its data and in
-// the headers of the data are errors. Other flips leave every score unchanged.
+// In a file of another program, some bytes have no meaning, and others occur only in the directory. A flip in the data
+// or in the headers of the data causes an error. Every other flip leaves all scores unchanged.
 func TestFlipsElsewhere(t *testing.T) {
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
 	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
@@ -291,7 +291,8 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(w, err)
-	// The file was renamed and is not cut yet, or any part of a directory is written again.
+	// In the first case the file was renamed but not yet cut. In the other cases the directory was written again up to
+	// some point.
 	for length := w.end; length <= int64(len(want)); length += 13 {
 		if err := errors.Join(os.Remove(path), os.WriteFile(part, want[:length], 0o644)); err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ type array struct {
 }
 
 // Open opens a file of scores. The caller must Close it. If a Writer wrote the file, Open checks every byte except the
-// data. The checksums of the data are compared at the end, so trust the scores only after Next has returned io.EOF.
+// data. The checksums of the data are compared at the end. So trust the scores only after Next has returned io.EOF.
 func Open(path string) (*Reader, error) {
 	info, err := os.Stat(path) // Stat comes first: opening a pipe would block
 	if err == nil && !info.Mode().IsRegular() {
@@ -58,7 +58,7 @@ func Open(path string) (*Reader, error) {
 	return NewReader(path, file)
 }
 
-// NewReader is Open for an open file, which it closes after an error.
+// NewReader does what Open does, for a file that is already open. After an error it closes the file.
 func NewReader(path string, file *os.File) (*Reader, error) {
 	r := &Reader{path: path, file: file}
 	info, err := file.Stat()

@@ -61,7 +61,7 @@ func (s Samples) read(name string, n int64, take func([]float32) error) error {
 	return nil
 }
 
-// block returns the scores of the i-th example in one array, of n samples an example.
+// block returns the scores of the i-th example in one array. The array has n samples per example.
 func (w *Writer) block(name string, n, i int64) *io.SectionReader {
 	size := 4 * int64(w.shape.Classes) * n
 	return io.NewSectionReader(w.file, w.member(name).data+i*size, size)

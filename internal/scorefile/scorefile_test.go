@@ -37,7 +37,7 @@ func randomExamples(s Shape) []example {
 	return examples
 }
 
-// write writes the examples in pieces of some rows, in an order that it chooses.
+// write writes the examples from number from on, in an order of its own. It writes piece rows at a time.
 func write(t *testing.T, w *Writer, s Shape, examples []example, from int, piece int64) {
 	t.Helper()
 	m := int64(s.Classes)
@@ -293,7 +293,7 @@ func TestReadNumpy(t *testing.T) {
 	}
 }
 
-// Data that do not match the archive's CRC are an error.
+// Reading data that do not match the archive's CRC is an error.
 func TestDamaged(t *testing.T) {
 	s := Shape{2, 0, 100, 3}
 	path := filepath.Join(t.TempDir(), "scores.npz")

@@ -18,10 +18,10 @@ import (
 )
 
 // Writer writes a file of scores. Several goroutines may call its methods, except Finish and Close. Samples may come in
-// any order: each has a fixed position in the file.
+// any order, because each sample has a fixed position in the file.
 //
-// Until Finish the file is path + ".part". After a kill, Create opens this file again with the same shape. The run then
-// rewrites every example that is not known to be whole.
+// Until Finish, the name of the file is path + ".part". After a kill, Create opens this file again with the same shape.
+// The run then rewrites every example that is not known to be whole.
 type Writer struct {
 	path    string
 	shape   Shape
@@ -42,8 +42,8 @@ func Part(name string) string { return name + partSuffix }
 // StatPart is os.Lstat of the part file of path.
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
-// Create opens the part file of path for writing and keeps the data of an earlier run. When it returns, the file survives
-// a power cut, so that no other file of the run is ever ahead of it.
+// Create opens the part file of path for writing and keeps the data of an earlier run. When Create returns, the file
+// survives a power cut. So no other file of the run can be ahead of it.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err

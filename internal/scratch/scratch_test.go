@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-const prefix = "rscert-[test-" // a pattern for filepath.Glob, and a bad one
+const prefix = "rscert-[test-" // filepath.Glob would take this for a malformed pattern
 
 // TestKilled kills a process that has a folder. The next Make must remove this folder, and keep all folders and files
 // that belong to others.

@@ -125,8 +125,8 @@ func makeFolder(folder string) (temporary *scratch.Folder, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	// Close CACHE/rscert, the folder above CACHE/rscert/onnxruntime/VERSION/PLATFORM, to other users. An earlier rscert
-	// left it open to them.
+	// Close CACHE/rscert, the folder above CACHE/rscert/onnxruntime/VERSION/PLATFORM, to other users. An earlier
+	// version of rscert left this folder open to them.
 	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
 	if err := os.Chmod(own, 0o700); err != nil {
 		return nil, err

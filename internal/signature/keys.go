@@ -11,7 +11,7 @@ import (
 	"aead.dev/minisign"
 )
 
-// maxKeyFile limits a key file in bytes. minisign's have about 300.
+// maxKeyFile is the maximum length of a key file in bytes. Key files of minisign have about 300 bytes.
 const maxKeyFile = 4096
 
 // SecretKey makes signatures. It holds the key in a function, so that no print of a value shows the key.
@@ -26,11 +26,11 @@ func (k SecretKey) ID() string { return k.id }
 // PublicKey verifies signatures.
 type PublicKey struct{ key minisign.PublicKey }
 
-// ID is SecretKey.ID.
+// ID returns the key's id, as SecretKey.ID does.
 func (k PublicKey) ID() string { return formatID(k.key.ID()) }
 
-// ReadSecretKey reads a key file of 'minisign -G'. It calls password only if the key is encrypted. Decrypting takes
-// 1 GiB of memory and some seconds: minisign chooses that to slow down guessing.
+// ReadSecretKey reads a key file of 'minisign -G'. It calls password only if the key is encrypted. Decrypting takes 1
+// GiB of memory and some seconds. minisign requires this to slow down the guessing of passwords.
 func ReadSecretKey(path string, password func() (string, error)) (SecretKey, error) {
 	text, err := readKeyFile(path)
 	if err != nil {
@@ -57,7 +57,7 @@ func decrypt(path string, text []byte, password func() (string, error)) (key min
 		return key, fmt.Errorf("%s: %w", path, err)
 	}
 	key, err = minisign.DecryptKey(given, text)
-	debug.FreeOSMemory() // the run that follows should not begin with 1 GiB
+	debug.FreeOSMemory() // so that the following run does not begin with 1 GiB in use
 	if err != nil {
 		return key, fmt.Errorf("%s: the password is wrong, or the key is damaged", path)
 	}
@@ -65,7 +65,7 @@ func decrypt(path string, text []byte, password func() (string, error)) (key min
 }
 
 // usable returns the key, or an error if its public half does not belong to the secret one. Signatures by such a key
-// would reveal the secret.
+// would reveal the secret half.
 func usable(path string, key minisign.PrivateKey) (SecretKey, error) {
 	id := formatID(key.ID())
 	sign := func(message []byte, comment string) []byte {
@@ -96,7 +96,8 @@ func ReadPublicKey(path string) (k PublicKey, err error) {
 	return k, nil
 }
 
-// readKeyFile reads a key file without the blanks at its ends. It may be a pipe, as from a password manager.
+// readKeyFile reads a key file without the blanks at its ends. The file may be a pipe, for example from a password
+// manager.
 func readKeyFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"aead.dev/minisign"
 )
 
-// MaxSize limits a signature in bytes: minisign's own limits of the two comments, and the rest.
+// MaxSize is the maximum length of a signature in bytes. It is the sum of minisign's limits for the two comments and of
+// 1024 bytes for the rest.
 const MaxSize = 1024 + 8192 + 1024
 
-// Sign returns the signature of a message. The comment is signed too; it must be one line. The same message and comment
-// always give the same bytes.
+// Sign returns the signature of a message. The comment is signed too, and must be one line. The same message and
+// comment always give the same bytes.
 func (k SecretKey) Sign(message []byte, comment string) []byte { return k.sign(message, comment) }
 
 // Verify returns the signed comment of a message's signature, or an error unless the key made the signature.
@@ -33,7 +34,7 @@ func (k PublicKey) Verify(message, signature []byte) (comment string, err error)
 	return s.TrustedComment, nil
 }
 
-// ID returns the id of the key that a signature names. Nobody vouches for it before Verify.
+// ID returns the id of the key that a signature names. Only Verify proves that this key made the signature.
 func ID(signature []byte) (string, error) {
 	s, err := parse(signature)
 	return formatID(s.KeyID), err
@@ -41,7 +42,8 @@ func ID(signature []byte) (string, error) {
 
 var errMalformed = errors.New("it is no signature of minisign, or is damaged")
 
-// parse reads a signature. It accepts only the bytes that minisign writes: base64 has several forms of one value.
+// parse reads a signature. It accepts only the exact bytes that minisign writes, although base64 can encode one value
+// in several ways.
 func parse(signature []byte) (s minisign.Signature, err error) {
 	if s.UnmarshalText(signature) != nil {
 		return s, errMalformed

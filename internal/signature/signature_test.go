@@ -123,7 +123,7 @@ func TestWrongKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The public half of another key: signatures by such a key would tell the secret.
+	// The key file gets the public half of another key. Signatures by such a key would reveal the secret half.
 	comment, body, _ := strings.Cut(string(text), "\n")
 	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(body))
 	if err != nil {
@@ -151,7 +151,7 @@ func TestWrongKeys(t *testing.T) {
 	}
 }
 
-// No print of a key shows it.
+// Printing a key must not show the secret.
 func TestKeyIsNotPrinted(t *testing.T) {
 	pub, private, err := minisign.GenerateKey(nil)
 	if err != nil {
@@ -190,7 +190,8 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// The program minisign accepts the signatures, and signs what this package accepts.
+// The program minisign must accept the signatures of this package, and this package must accept the signatures of
+// minisign.
 func TestWithMinisign(t *testing.T) {
 	if _, err := exec.LookPath("minisign"); err != nil {
 		t.Skip("minisign is not installed")

@@ -2,8 +2,8 @@
 """Compares 'rscert attack' with AutoAttack, torchattacks and ART; run by 'make autoattack'.
 
 All programs attack the same examples of the same ONNX files, within the same norms. The Python programs attack a
-PyTorch twin, which onnx2torch makes. The script prints the tables of docs/attacks.md, marked for studies/page. It keeps
-each result in a file of the folder --cache, so that an interrupted comparison goes on.
+PyTorch twin, which onnx2torch makes. The script prints the tables of docs/attacks.md, with marks for studies/page. It
+keeps each result in a file of the folder --cache, so that a later call can continue an interrupted comparison.
 """
 
 import argparse
@@ -46,10 +46,10 @@ from autoattack import AutoAttack
 from onnx2torch import convert
 from PIL import Image
 
-torch.set_num_threads(1)  # many small steps: more threads mostly wait for each other
+torch.set_num_threads(1)  # the steps are so small that several threads would mostly wait for each other
 
 SEED = 1
-STAGES = ["apgd-ce", "apgd-t", "fab-t", "square"]  # of AutoAttack's version standard
+STAGES = ["apgd-ce", "apgd-t", "fab-t", "square"]  # the attacks of AutoAttack's version standard
 BATCH = 100
 NORMS = {"linf": "Linf", "l2": "L2"}
 CNN, RESNET, DENSE = "mnist-cnn", "cifar10_resnet_2b", "mnist-net_256x2"
@@ -74,7 +74,8 @@ def cifar(count):
 
 
 class Twin(torch.nn.Module):
-    """A model of an ONNX file behind its normalisation, for images in [0, 1] with channels first."""
+    """A PyTorch copy of an ONNX file's model. It takes images in [0, 1] with channels first, and normalises them
+    itself."""
 
     def __init__(self, file, shape, mean, std):
         super().__init__()
@@ -111,7 +112,7 @@ class Case:
         return torch.from_numpy(self.x), torch.from_numpy(self.y)
 
     def check_logits(self):
-        """The twin's logits are those of ONNX Runtime, but for rounding."""
+        """Checks that the twin's logits equal those of ONNX Runtime up to rounding."""
         session = onnxruntime.InferenceSession(str(self.file), providers=["CPUExecutionProvider"])
         x = ((self.x - np.float32(self.mean).reshape(-1, 1, 1)) / np.float32(self.std)).astype(np.float32)
         feed = session.get_inputs()[0].name
@@ -123,7 +124,8 @@ class Case:
         self.clean = float((logits.argmax(1) == self.y).mean())
 
     def robust(self, adversarial, norm, epsilon):
-        """The accuracy on inputs that an attack returns, where an input beyond the norm counts as no success."""
+        """The accuracy on inputs that an attack returns. An input beyond the norm does not count as a success of the
+        attack."""
         x, y = self.tensors()
         with torch.no_grad():
             d = (adversarial - x).flatten(1)
@@ -144,7 +146,7 @@ def autoattack(case, norm, epsilon, attacks):
         attack.run_standard_evaluation(*case.tensors(), bs=BATCH)
         found = dict(re.findall(r"robust accuracy after ([\w-]+): ([\d.]+)%", log.read_text()))
     found, last = {name.lower(): float(share) / 100 for name, share in found.items()}, None
-    for name in attacks:  # an attack after which nothing stands is the last
+    for name in attacks:  # AutoAttack stops when no example is left, so later attacks have the same accuracy
         last = found.get(name, last)
         found[name] = last
     return found
@@ -169,7 +171,8 @@ def art_apgd(case, norm, epsilon):
 
 
 def rscert(binary, case, norm, epsilon, attack, extra=()):
-    """Robust accuracies after each attack, by rscert, and how many of its inputs PyTorch gets wrong, too."""
+    """rscert's robust accuracies after each attack. Also counts the inputs that rscert found, and those that PyTorch
+    gets wrong, too."""
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder) / "data.npz", Path(folder) / "run"
         np.savez(data, x=case.x.reshape(-1, *case.shape), y=case.y)
@@ -188,7 +191,8 @@ def rscert(binary, case, norm, epsilon, attack, extra=()):
 
 
 def measured(folder, key, measure):
-    """The result of measure with its seconds, from the folder if it is there."""
+    """The result of measure and its time in seconds. If the folder holds this result already, measure does not run
+    again."""
     file = folder / (re.sub(r"[^\w.]+", "-", key) + ".json")
     if not file.exists():
         start = time.monotonic()

@@ -1,11 +1,12 @@
 // Command gradients computes gradients for the scripts that check and time them. It reads requests from standard input
-// and writes an answer to each, one JSON object a line:
+// and writes an answer to each. Requests and answers are JSON objects, one per line:
 //
 //	{"open": "model.onnx", "examples": 8, "loss": "margin"}     → {"input": 3072, "classes": 10}
 //	{"run": "gradient", "x": […], "labels": […], "times": 3}    → {"scores": […], "loss": […], "gradient": […], "seconds": .01}
 //
-// Forward runs the model alone. Without x and labels, a request means those of the request before. The answer holds the
-// shortest time of all runs, and only the time if quiet is true.
+// The request "run": "forward" runs only the model, without a gradient. A request without x and labels uses those of
+// the previous request. The member "seconds" of the answer is the shortest time of all runs. If quiet is true, the
+// answer holds only this time.
 package main
 
 import (

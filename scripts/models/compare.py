@@ -3,10 +3,12 @@
 
     python compare.py --rscert bin/rscert --folder out/models [--table docs/models.md] [NAME …]
 
-With names only those models are compared; the table has what was found of all of them before, in results.json of the folder.
+With names, the script compares only these models. The table also shows the earlier results of the other models, which
+results.json in the folder keeps.
 
-Each model is looked at by 'rscert certify --check' and run by 'rscert certify' with little noise; votes.jsonl has the
-prediction of every example without noise, which must be the argmax of what onnxruntime computes from the same file.
+The script runs 'rscert certify --check' on each model, and then 'rscert certify' with very little noise. So votes.jsonl
+has the prediction of every example without noise. It must be the argmax of the scores that onnxruntime computes from
+the same file.
 """
 
 import argparse
@@ -29,21 +31,23 @@ TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(floa
 
 
 def still(graph):
-    """Flags for noise too small to change an example: below a byte's step and a float's last digit."""
+    """Flags for noise that is too small to change an example. It is below the step of bytes and below the last digit of
+    a float."""
     if graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8:
         return ["--sigma", "1e-5"]
     return ["--sigma", "1e-20", "--noise", "float"]
 
 
 def tolerance(graph):
-    """The tolerance between scores. ONNX Runtime drops opposite conversions to half precision that meet, which depends on
-    the nodes in front of the model."""
+    """The tolerance between scores. ONNX Runtime removes two opposite conversions to and from half precision if they
+    follow each other. Whether they do depends on the nodes in front of the model."""
     half = any(t.data_type == onnx.TensorProto.FLOAT16 for t in graph.initializer)
     return 4e-3 if half else 1e-5
 
 
 def reference(path, data, batch=None):
-    """ONNX Runtime's scores for the examples of an npz file, at once or in batches, in the model's form of input."""
+    """ONNX Runtime's scores for the examples of an npz file. The examples get the form of the model's input. They run
+    all at once or in batches."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -69,7 +73,7 @@ def reference(path, data, batch=None):
 
 
 def rows(outputs):
-    """The scores of each example, from an array or a zipmap; a label output may come first."""
+    """The scores of each example, from an array or a zipmap. An output of labels may come before them."""
     scores = outputs[-1] if len(outputs) > 1 else outputs[0]
     if isinstance(scores, list):
         return [[row[k] for k in sorted(row)] for row in scores]
@@ -125,7 +129,7 @@ def compare(program, folder, e):
     row["differ"] = int((own != votes).sum())
     if not e.split_at_zero:
         row["scores"] = distance(quiet, scores)
-    # A model trained for a moment is near chance: ignore that warning.
+    # A model trained for a moment is hardly better than chance, so ignore this warning.
     row["warnings"] = [line[9:] for line in done.stderr.splitlines() if line.startswith("warning: ") and "is right on" not in line and "in the same units" not in line]
     return row
 
@@ -133,12 +137,13 @@ def compare(program, folder, e):
 def distance(run, scores):
     """The largest difference between rscert's saved scores and Python's, relative to an example's largest score.
 
-    rscert saves probabilities. For logits, compares their logarithms: the logits up to a common constant."""
+    rscert saves probabilities. For logits, the function compares the logarithms of the probabilities, which are the
+    logits up to a common constant."""
     own = np.load(run / "scores.npz")["scores"][:, 0].astype(np.float64)
     if json.loads((run / "run.json").read_text())["parameters"]["outputs"] == "logits":
         scores = scores - scores.max(1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(1, keepdims=True))
-        shown = scores > np.log(np.finfo(np.float32).tiny)  # smaller ones are zeros in the file
+        shown = scores > np.log(np.finfo(np.float32).tiny)  # smaller probabilities are zeros in the file
         own, scores = np.log(np.where(shown, own, 1)), np.where(shown, scores, 0)
     return float((abs(own - scores).max(1) / abs(scores).max(1)).max())
 
@@ -196,7 +201,7 @@ def table(program, results, failed):
 
 
 def gradients(page):
-    """The end of the page, which 'make gradient-models' fills."""
+    """The last section of the page, which 'make gradient-models' fills."""
     heading = "\n## Gradients\n"
     return heading + page.read_text().split(heading)[1] if page.exists() and heading in page.read_text() else ""
 

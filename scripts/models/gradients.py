@@ -3,10 +3,11 @@
 
     python gradients.py --gradients out/gradients --folder out/models [NAME …]
 
-The loss is the largest other logit minus the label's, of examples with noise. Its gradient is compared
+The loss is the largest logit of another class minus the label's logit, on examples with noise. Its gradient is compared
 - with PyTorch's autograd in float64, on the model that was exported;
 - without such a model, with central differences of ONNX's reference implementation in float64, along random directions;
-- for quantised models, whose gradient is a surrogate, with PyTorch's on the model before quantisation: only the cosine.
+- for quantised models, whose gradient is a surrogate, with PyTorch's on the model before quantisation, by the cosine
+only.
 """
 import argparse
 import copy
@@ -24,7 +25,9 @@ from onnx.reference import ReferenceEvaluator
 import zoo
 
 EXAMPLES = 8
-NOISE = .1  # without noise, the enlarged digits have equal pixels, at whose maxima a gradient is a matter of rounding
+# Without noise, the enlarged digits have equal pixels. There, rounding decides which pixel is the maximum and gets the
+# gradient.
+NOISE = .1
 DIRECTIONS = 32
 STEP = 1e-5
 SAME = {"cnn-bytes": "cnn-17", "cnn-double": "cnn-17", "cnn-half": "cnn-17", "resnet18-half": "resnet18"}
@@ -54,7 +57,7 @@ def examples(entry, folder, path):
     if x.dtype == np.uint8:
         x = x.astype(np.float32) / 255
     noise = NOISE * np.random.default_rng(1).standard_normal(x.shape)
-    if entry.name in SURROGATES:  # outside [0, 1] their inputs saturate
+    if entry.name in SURROGATES:  # inputs of these models saturate outside [0, 1]
         noise = np.clip(.2 + .6 * x + noise, .02, .98) - x
     x = (x + noise).astype(np.float32)
     dims = [d.dim_value for d in onnx.load(path, load_external_data=False).graph.input[0].type.tensor_type.shape.dim]
@@ -70,7 +73,7 @@ def margin(z, y):
 
 
 def autograd(name, x, y, kind=torch.float64):
-    """The gradient by PyTorch; some originals take one example."""
+    """The gradient by PyTorch. Some originals take only one example at a time."""
     model = copy.deepcopy(zoo.original(name)).to(kind)
     rows = []
     for k in range(len(x)):
@@ -85,7 +88,7 @@ def distance(gradient, want):
 
 
 def doubled(path):
-    """The model in float64, for ONNX's reference implementation."""
+    """The model converted to float64, for ONNX's reference implementation."""
     model = onnx.load(path)
     wide = {onnx.TensorProto.FLOAT: onnx.TensorProto.DOUBLE}
 
@@ -104,7 +107,7 @@ def doubled(path):
         kind = value.type.tensor_type
         kind.elem_type = wide.get(kind.elem_type, kind.elem_type)
     del model.graph.value_info[:]
-    for node in [n for n in model.graph.node if n.op_type == "ZipMap"]:  # which this implementation lacks
+    for node in [n for n in model.graph.node if n.op_type == "ZipMap"]:  # the reference implementation lacks ZipMap
         model.graph.node.remove(node)
         for value in model.graph.output:
             if value.name == node.output[0]:
@@ -113,7 +116,8 @@ def doubled(path):
 
 
 def differences(path, x, y, gradient, probabilities):
-    """The largest difference between slopes along random directions and the gradient's, over the gradient's norm."""
+    """The largest difference between a measured slope along a random direction and the slope that the gradient implies,
+    divided by the gradient's norm."""
     session = doubled(path)
     columns = len(session.input_names) > 1
 
@@ -175,7 +179,7 @@ REFUSALS = {"no gradient is known: ": "no rule for ", "values of type ": "conver
 
 
 def reason(text):
-    """Why a model has no gradient, in a few words."""
+    """A few words that say why a model has no gradient."""
     for start, short in REFUSALS.items():
         if text and start in text:
             return short + ("" if start == "this ONNX Runtime" else text.split(start)[1].split(",")[0].split(" have ")[0])
@@ -183,9 +187,9 @@ def reason(text):
 
 
 def passes(row):
-    """Reports whether the gradient is right up to rounding, of which PyTorch's gradient has as much.
+    """Reports whether the gradient is right up to rounding errors like those of PyTorch's gradient.
 
-    The median over the examples counts: at a kink, rounding can change the gradient of one example visibly."""
+    The median over the examples decides, because at a kink, rounding can change the gradient of one example visibly."""
     if row.get("oracle") == "surrogate" or "refused" in row:
         return True
     return "error" in row and row.get("median", row["error"]) <= max(1e-5, 10 * row.get("torch", 0))

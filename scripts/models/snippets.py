@@ -3,9 +3,9 @@
 
     python snippets.py --rscert bin/rscert [--golden testdata/exports]
 
-Snippets get a small model, trained for a moment, and small x and y. Nothing is downloaded: the constructors of pretrained
-models and the loaders of datasets are replaced by ones that give small ones. --golden keeps the models, with the predictions
-of ONNX Runtime in Python, for the tests in Go.
+The snippets get a small model, trained for a moment, and small arrays x and y. Nothing is downloaded, because small
+stand-ins replace the constructors of pretrained models and the loaders of datasets. With --golden, the script keeps the
+models and the predictions of ONNX Runtime in Python, for the tests in Go.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def keras_model():
 
 
 def small_pretrained(undo):
-    """Replaces the loaders of pretrained models and datasets by small ones."""
+    """Replaces the loaders of pretrained models and datasets by stand-ins that return small ones."""
     import keras
     import timm
     import torchvision
@@ -87,7 +87,7 @@ def small_pretrained(undo):
 
 
 def given(name, folder):
-    """The names that snippets use without defining them."""
+    """The variables that snippets use without defining them."""
     zoo.write_data(folder)
     known = {"np": np, "x": zoo.rows[zoo.TEST:], "y": zoo.labels[zoo.TEST:]}
     model = zoo.trained_model("tiny", tiny, 8)
@@ -111,7 +111,7 @@ def given_data(name, known, folder):
 
 
 def run_model(program, name, data, code, folder, golden):
-    """Runs a snippet that writes my.onnx: rscert and ONNX Runtime must predict alike."""
+    """Runs a snippet that writes my.onnx. rscert and ONNX Runtime must make the same predictions with this model."""
     known = given(name, folder)
     exec(compile(code, name, "exec"), known)
     model, inputs = folder / "my.onnx", folder / data
@@ -128,10 +128,10 @@ def run_model(program, name, data, code, folder, golden):
     accuracy = (votes == labels).mean()
     print(f"{name}: {len(own)} predictions equal, of {len(set(own))} classes, accuracy {100 * accuracy:.0f} %", flush=True)
     sizes = sum(p.stat().st_size for p in folder.glob("my.onnx*"))
-    # No goldens for other data, nor for integer models whose sums differ between processors.
+    # Golden files exist neither for other data nor for integer models, whose sums differ between processors.
     if golden is None or name in ("timm", "torchvision", "quantised") or sizes > 100_000:
         return
-    # A model with external weights names their file: it keeps its name, in its own folder.
+    # A model with external weights names the file of the weights. So this file keeps its name, in a folder of its own.
     (golden / name).mkdir(parents=True, exist_ok=True)
     for p in folder.glob("my.onnx*"):
         shutil.copy(p, golden / name / p.name)
@@ -141,7 +141,7 @@ def run_model(program, name, data, code, folder, golden):
 
 
 def run_data(program, name, output, code, folder):
-    """Runs a snippet that writes data: rscert must read them, and the model must classify them right."""
+    """Runs a snippet that writes data. rscert must read the data, and the model must classify them correctly."""
     known = given(name, folder)
     exec(compile(code, name, "exec"), known)
     files = ("data.npz", "test.parquet", "test.tar", "data.csv", "cifar-10-batches-py")
@@ -149,7 +149,7 @@ def run_data(program, name, output, code, folder):
     zoo.legacy(zoo.trained_model("tiny", tiny, 8), folder / "cnn.onnx", 17)
     done = subprocess.run([program, "certify", "--model", str(folder / "cnn.onnx"), "--data", str(folder / path), "--sigma", "0.001",
                            "--check", "--json"], capture_output=True, text=True)
-    if output != "images":  # the model has another shape: if rscert reports that, it has read the file
+    if output != "images":  # the model takes another shape; if rscert reports this, it has read the file
         if "wants" not in done.stderr:
             raise AssertionError(f"{name}: {done.stderr}")
         print(f"{name}: {path} is read ({done.stderr.splitlines()[0][:150]})", flush=True)
@@ -163,7 +163,7 @@ def run_data(program, name, output, code, folder):
 
 
 class Removed(nn.Module):
-    """A noise predictor as in diffusers: its output has a member sample."""
+    """A noise predictor as in diffusers, whose output has a member named sample."""
 
     def __init__(self):
         super().__init__()
@@ -175,7 +175,7 @@ class Removed(nn.Module):
 
 
 def run_denoiser(program, name, code, folder):
-    """Runs a snippet that writes a denoiser: rscert must put it in front of the model and sample."""
+    """Runs a snippet that writes a denoiser. rscert must put the denoiser in front of the model and sample."""
     zoo.write_data(folder)
     torch.manual_seed(1)
     known = {"denoiser": nn.Conv2d(3, 3, 3, padding=1), "unet": Removed()}

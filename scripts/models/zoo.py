@@ -1,7 +1,8 @@
-"""The models of docs/models.md: the usual families, exporters and opsets, small and trained for a moment on digits.
+"""The models of docs/models.md. They cover the usual families, exporters and opsets. They are small and trained for a
+moment on digits.
 
-Each entry of ZOO has a name, a description, an exporter and a function that writes NAME.onnx into a folder. The digits are
-scikit-learn's: 8×8 pixels, here enlarged to 32×32 in three channels, as bytes.
+Each entry of ZOO has a name, a description, an exporter and a function that writes NAME.onnx into a folder. The digits
+are those of scikit-learn. They have 8×8 pixels and are enlarged here to 32×32 bytes in three channels.
 """
 
 import os
@@ -18,7 +19,7 @@ from torch import nn
 
 Entry = namedtuple("Entry", "name family exporter opset data flags write split_at_zero", defaults=[False])
 ZOO = []
-TEST = 200  # examples held out
+TEST = 200  # number of examples held out
 
 digits = datasets.load_digits()
 order = np.random.default_rng(1).permutation(len(digits.target))
@@ -51,11 +52,12 @@ trained = {}
 weights = None  # the folder that keeps the weights of the torch models
 
 
-FEW = 320  # training examples of larger models
+FEW = 320  # number of training examples for larger models
 
 
 def trained_model(key, make, epochs=1, rate=1e-3):
-    """The model of a constructor, trained once for all its exports: one epoch of FEW examples, or more of all."""
+    """The model that a constructor makes, trained once for all its exports. Training takes one epoch of FEW examples,
+    or several epochs of all examples."""
     if key not in trained:
         torch.manual_seed(1)
         model = make()
@@ -105,14 +107,15 @@ def legacy(model, path, opset, batch="free", shape=(3, 32, 32), dtype=torch.floa
 
 
 def dynamo(model, path, opset, batch="free", shape=(3, 32, 32), dtype=torch.float32, **options):
-    """Exports with torch's default since 2.9. Weights go beside the model unless options say otherwise."""
+    """Exports with the exporter that is torch's default since 2.9. The weights go into a file beside the model unless
+    options say otherwise."""
     if batch == "free":
         options["dynamic_shapes"] = ({0: torch.export.Dim("batch")},)
     torch.onnx.export(model, (torch.zeros(1 if batch == 1 else 2, *shape, dtype=dtype),), str(path), dynamo=True,
                       opset_version=opset, input_names=["input"], output_names=["logits"], verbose=False, **options)
 
 
-ORIGINALS = {}  # the torch models by entry: the key of the weights, constructor and epochs
+ORIGINALS = {}  # for each entry, the key of the weights, the constructor and the epochs of its torch model
 
 
 def original(name):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Walks the three ways to install rscert, each as a new user of a minimal Debian, and makes the tables of docs/newcomers.md.
+"""Installs rscert in three ways, each as a new user of a minimal Debian, and makes the tables of docs/newcomers.md.
 
     python3 newcomers.py WORK [pip] [go] [git]  >tables.md
 
-It needs root, debootstrap, git, Go, and the wheel in out/wheel (make wheel). The roots are folders of WORK and are kept.
-Stand-ins replace everything not published yet: the wheel's folder the package index, a folder of HEAD the module proxy, a
-clone of HEAD the repository. Commands are typed as in the docs. Steps over which a newcomer stumbles must fail with the
-expected message.
+It needs root, debootstrap, git, Go, and the wheel in out/wheel (make wheel). The root folders of the Debian systems are
+in WORK and are kept. Stand-ins replace everything that is not published yet. The wheel's folder stands in for the
+package index, a folder made from HEAD for the module proxy, and a clone of HEAD for the repository. The commands are
+those of the docs. Steps at which a newcomer stumbles must fail with the expected message.
 """
 
 import datetime
@@ -57,7 +57,7 @@ def given(work):
 
 
 class Root:
-    """A fresh Debian with a user; it times the steps."""
+    """A fresh Debian with a user. It measures the time of each step."""
 
     def __init__(self, work, name):
         self.folder, self.name, self.work = work / name, name, work
@@ -69,7 +69,7 @@ class Root:
         shutil.rmtree(self.folder, ignore_errors=True)
         call("cp", "-a", self.work / "base", self.folder)
         shutil.copy("/etc/resolv.conf", self.folder / "etc/resolv.conf")
-        # Further certificates that this machine trusts, such as an office proxy's.
+        # These are further certificates that this machine trusts, such as that of an office proxy.
         for authority in Path("/usr/local/share/ca-certificates").glob("*.crt"):
             (self.folder / "usr/local/share/ca-certificates").mkdir(parents=True, exist_ok=True)
             shutil.copy(authority, self.folder / "usr/local/share/ca-certificates")
@@ -101,7 +101,7 @@ class Root:
         return done.returncode, done.stdout
 
     def step(self, command, shown="", user="me"):
-        """Runs a step of the way and adds its time to the table."""
+        """Runs a step of the installation and adds its time to the table."""
         before, start = usage(), time.monotonic()
         code, said = self.run(command, user)
         if code:
@@ -113,7 +113,7 @@ class Root:
         self.step(f"apt-get install -y -qq {packages}", f"apt-get install {packages}", "root")
 
     def stumble(self, without, command, says, then, user="me"):
-        """Runs a step that must fail and say why."""
+        """Runs a step that must fail with a message that gives the reason."""
         code, said = self.run(command, user)
         if not code or not re.search(says, said):
             sys.exit(f"newcomers.py: {self.name}: {command}: exit code {code}, want a failure that says {says!r}:\n{said[-3000:]}")
@@ -141,7 +141,7 @@ def by_pip(root):
     shutil.copytree(REPOSITORY / "out/wheel", root.folder / "srv/wheel")
     shutil.copy(REPOSITORY / "docs/first-model.md", root.folder / "srv")
     shutil.copy(REPOSITORY / "scripts/newcomers/run_page.py", root.folder / "srv")
-    # Without a cache pip keeps no second copy of 3 GB in a folder that is deleted anyway.
+    # Without a cache, pip does not keep a second copy of 3 GB in a folder that is deleted anyway.
     root.env = {"PIP_FIND_LINKS": "/srv/wheel", "PIP_PRE": "1", "PIP_NO_CACHE_DIR": "1"}
     root.apt("--no-install-recommends python3 python3-pip")
     root.stumble("a virtual environment", "pip install rscert", "error: externally-managed-environment",
@@ -195,14 +195,14 @@ EXAMPLE = "rscert certify --model mnist-cnn.onnx --data mnist --sigma 0.5 --n 10
 
 
 def examples(root):
-    """Gives the user a model and data, since the repository is not there."""
+    """Gives the user a model and data, because the user has no copy of the repository."""
     home = root.folder / "home/me"
     shutil.copy(REPOSITORY / "testdata/mnist-cnn.onnx", home)
     shutil.copytree(REPOSITORY / "testdata/mnist", home / "mnist")
 
 
 def fetch(root):
-    """pip without access to ONNX Runtime's releases on GitHub: rscert setup takes the wheel."""
+    """Installs with pip, but without access to ONNX Runtime's releases on GitHub. rscert setup then takes the wheel."""
     root.run("apt-get install -y -qq --no-install-recommends python3-pip", "root")
 
 

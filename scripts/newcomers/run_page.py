@@ -3,9 +3,9 @@
 
     python3 run_page.py PAGE >rows.md
 
-Indented blocks are lines of one bash session, those marked python one Python session, in the shell's environment. The rows
-of a Markdown table (what, elapsed time, processor time) go to the standard output, everything else to the standard error.
-It ends with 1 at the first block that fails.
+Indented blocks are lines of one bash session. Blocks marked python are parts of one Python session in the shell's
+environment. The rows of a Markdown table (what, elapsed time, processor time) go to the standard output, and everything
+else goes to the standard error. At the first block that fails, the script ends with exit code 1.
 """
 
 import json
@@ -19,7 +19,8 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```python\n(?P<python>(?:.*\n)*?)^```$|(?P<shell>(?:^ {4}.*\n)+)|^## (?P<title>.*)$", re.M)
 
-# Reads programs as JSON strings, one a line, runs them in one namespace and prints the processor time so far.
+# This program reads other programs as JSON strings, one per line, and runs them in one namespace. After each it prints
+# the processor time so far.
 SESSION = r"""
 import json, sys, time
 known = {"__name__": "__main__"}

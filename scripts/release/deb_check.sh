@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian package of out/release in a clean Debian ($SUITE, trixie) made by debootstrap (as root), uses it as
-# a user would, and removes it. ONNX Runtime is a copy of this machine's.
+# Installs the Debian package of out/release in a clean Debian ($SUITE, trixie) made by debootstrap (as root), uses it
+# as a user would, and removes it. The ONNX Runtime in this Debian is a copy from this machine.
 set -eu
 cd "$(dirname "$0")/../.."
 missing=
@@ -11,7 +11,7 @@ package=$(ls out/release/*_"$(go env GOARCH)".deb)
 lintian --fail-on error "$package"
 
 root=$(mktemp -d)
-chmod 755 "$root" # so that the user inside can enter
+chmod 755 "$root" # so that the user inside can enter the folder
 trap 'umount "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
 debootstrap --variant=minbase --include=man-db,bash-completion "${SUITE:-trixie}" "$root" >"$root.log" ||
 	{ cat "$root.log" >&2; exit 1; }
@@ -19,7 +19,8 @@ rm "$root.log"
 mount -t proc proc "$root/proc"
 inside() { chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"; }
 user() { chroot --userspec=1000:1000 "$root" env -i HOME=/home/user PATH=/usr/bin:/bin LC_ALL=C.UTF-8 "$@"; }
-# Not the package's: dpkg's log of the removal, man's index of pages, and files that ONNX Runtime leaves in /tmp.
+# Lists all files except those that do not belong to the package: dpkg's log of the removal, man's index of pages, and
+# files that ONNX Runtime leaves in /tmp.
 files() { inside find / -xdev -path /proc -prune -o -path /home -prune -o -path /tmp -prune -o -path /var/lib/dpkg -prune \
 	-o -path /var/log -prune -o -path /var/cache/man -prune -o -print | sort; }
 inside useradd --create-home --uid 1000 user

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Stands in for go where it cannot cross-compile: 'prebuilt.sh build … -o FILE …' copies $RSCERT_PREBUILT to FILE.
+# Stands in for go on machines where go cannot cross-compile: 'prebuilt.sh build … -o FILE …' copies $RSCERT_PREBUILT to
+# FILE.
 set -eu
 while [ $# -gt 1 ]; do
 	if [ "$1" = -o ]; then

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs goreleaser: 'release.sh snapshot' builds a release of HEAD into out/release and publishes nothing, 'release.sh
-# publish' publishes the release of the tag at HEAD. $RSCERT_TARGETS lists the platforms; macOS needs $RSCERT_PREBUILT.
+# Runs goreleaser. 'release.sh snapshot' builds a release of HEAD into out/release and publishes nothing. 'release.sh
+# publish' publishes the release of the tag at HEAD. $RSCERT_TARGETS lists the platforms. macOS needs $RSCERT_PREBUILT.
 set -eu
 cd "$(dirname "$0")/../.."
 PATH=${RELEASE_TOOLS:?"is not set: run 'make release-snapshot'"}:$PATH

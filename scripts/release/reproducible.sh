@@ -1,5 +1,6 @@
 #!/bin/sh
-# Packs this machine's release of HEAD twice, in different folders, once with an empty cache, and compares the bytes.
+# Packs the release of HEAD for this machine twice, in different folders, and compares the bytes. The second time Go's
+# cache is empty.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Lays the pages out for mkdocs: docs/ as it is, and README.md as the first page.
+"""Prepares the pages for mkdocs: docs/ stays as it is, and README.md becomes the first page.
 
     python3 prepare.py FOLDER
 
-Links that leave docs/ lead to the repository. A link whose text is a page's file name gets the page's title. Lists get a
-blank line in front, which mkdocs needs and GitHub does not.
+Links to files outside docs/ lead to the repository. If the text of a link is a page's file name, the page's title
+replaces it. A blank line is added before each list, because mkdocs needs it and GitHub does not.
 """
 
 import posixpath
@@ -34,7 +34,7 @@ def main():
 
 
 def page(path, root):
-    """The text of a page, with links inside docs/ made relative to the page's place in the site."""
+    """The text of a page, in which links inside docs/ are relative to the page's position in the site."""
     here = path.parent.relative_to(ROOT).as_posix()
 
     def link(m):

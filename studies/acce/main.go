@@ -61,9 +61,9 @@ const (
 
 var normal = distuv.UnitNormal
 
-// instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit
-// units the clean confidence is N(mean, spread²). The factor slope turns the clean confidence into the probability that
-// the prediction is right; slopes below 1 give overconfident classifiers. The interval is the standard certificate with
+// instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit units the
+// clean confidence is N(mean, spread²). The factor slope turns the clean confidence into the probability that the
+// prediction is right. Slopes below 1 give overconfident classifiers. The interval is the standard certificate with
 // Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function omits predictions whose
 // interval begins below ½, because they are not certified.
 func instance(r *rand.Rand, n int, ratio float64) (intervals []calib.Bounded, clean []float64) {

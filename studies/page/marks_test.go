@@ -11,7 +11,7 @@ import (
 
 const root = "../.."
 
-// read returns the texts of those files below the project's folders whose names match.
+// read returns the text of every file below the given folders of the project whose name matches.
 func read(t *testing.T, name *regexp.Regexp, folders ...string) map[string]string {
 	t.Helper()
 	texts := map[string]string{}

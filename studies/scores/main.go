@@ -418,7 +418,7 @@ func (s study) meanWidths() error {
 }
 
 // lowerMean bounds the mean behind the samples at level 1 − alpha. The samples serve as the scores of one of two
-// classes. The first margin of these scores is certified by a bound on exactly this mean.
+// classes. To certify the first margin of these scores, the certifier bounds exactly this mean.
 func lowerMean(b certify.MeanBound, samples []float32) (float64, error) {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label, Margin: certify.FirstMargin}, Bound: b,

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes in pixels: width and height of a character's cell, and the margin.
+// These sizes in pixels are the width and height of a character's cell, and the margin.
 const (
 	cellWidth, cellHeight = 8.4, 19
 	margin                = 16

@@ -368,8 +368,8 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	return nil
 }
 
-// This function stops at the first look where the mixture of the likelihoods over p is at least 1/α times the
-// likelihood at p = Φ(R/σ). The mixture is B(x+½, n−x+½)/B(½, ½).
+// martingale stops each stream at the first check at which the mixture likelihood is at least 1/α times the likelihood
+// at p = Φ(R/σ). The mixture averages the likelihood over p with a Beta(½, ½) prior, and equals B(x+½, n−x+½)/B(½, ½).
 func martingale(w io.Writer, images []image, streams int, radius float64) {
 	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -410,8 +410,8 @@ func readCertificates(dir string) ([]certify.Certificate, error) {
 	return evidence.Certificates()
 }
 
-// This function compares runs of one model on the same examples. The first run used all samples, and the other runs
-// stopped early.
+// runs compares runs of one model on the same examples. The first run used all samples, and the other runs stopped
+// early.
 func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/scrypt"
 )
 
-// Keys writes a new pair of keys into a folder and returns the paths NAME.key and NAME.pub. A password encrypts the
-// secret key as minisign does, but in 1 MiB, not 1 GiB.
+// Keys writes a new pair of keys into a folder and returns the paths NAME.key and NAME.pub. If there is a password,
+// Keys encrypts the secret key with it. Unlike minisign, this takes 1 MiB of memory instead of 1 GiB.
 func Keys(dir, name, password string) (secret, public string, err error) {
 	pub, key, err := minisign.GenerateKey(nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func Keys(dir, name, password string) (secret, public string, err error) {
 	return secret, public, os.WriteFile(public, fmt.Appendf(nil, "untrusted comment: minisign public key\n%s\n", pub), 0o644)
 }
 
-// encrypt encrypts a secret key. Its limits 2¹⁵ and 2²¹ mean N = 2¹⁰, r = 8 and p = 1 to scrypt.
+// encrypt encrypts a secret key. Its limits 2¹⁵ and 2²¹ correspond to the scrypt parameters N = 2¹⁰, r = 8 and p = 1.
 func encrypt(plain, password string) ([]byte, error) {
 	comment, body, _ := strings.Cut(plain, "\n")
 	b, err := base64.StdEncoding.DecodeString(body)
