@@ -271,15 +271,15 @@ def main():
     print("| model | examples | norm | clean | program | apgd-ce | apgd-t | fab-t | square | seconds |")
     print("| --- | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
     print("\n".join(standard))
-    print("\nSingle attacks, robust accuracy in %:\n")
+    print("\nThe next table gives the robust accuracy in % under single attacks:\n")
     print("| model | examples | norm | attack | AutoAttack | torchattacks | ART | rscert |")
     print("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: |")
     print("\n".join(single))
     packages = ("torch", "torchattacks", "adversarial-robustness-toolbox")
     print(f"\nMeasured {' to '.join(days)} on {machine()}, load average {os.getloadavg()[2]:.0f} at the end, with")
     print(", ".join(f"{name} {version(name)}" for name in packages) + ".")
-    print(f"The twins' logits differ from ONNX Runtime's by at most {error:.1g}. PyTorch gets {wrong} of the {found}")
-    print("adversarial inputs wrong that rscert found.")
+    print(f"The logits of the copies in PyTorch differ from ONNX Runtime's by at most {error:.1g}.")
+    print(f"rscert found {found} adversarial inputs, and PyTorch gets {wrong} of them wrong.")
     print("\n<!-- end: autoattack -->")
 
 
