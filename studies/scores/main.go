@@ -131,8 +131,8 @@ const introduction = "# Certificates from scores: tables\n" +
 	"the certified accuracy in % at each radius R, and the average radius; its row `betting+directed` is for\n" +
 	"`--method betting --combine directed`. A table of widths gives the mean width of the intervals for the confidence under\n" +
 	"attack ([confidence.md](confidence.md)), over the examples that are certified at the radius R of the attack. Its last\n" +
-	"row gives the number of these examples. Its column k, if there is one, gives the number of samples that `tangent` uses for\n" +
-	"its guess.\n" +
+	"row gives the number of these examples. Its column k, if there is one, gives the number of samples that `tangent` uses\n" +
+	"for its guess.\n" +
 	"\n"
 
 // study holds the input and the output of the tables.
