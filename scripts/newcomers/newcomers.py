@@ -145,7 +145,7 @@ def by_pip(root):
     root.env = {"PIP_FIND_LINKS": "/srv/wheel", "PIP_PRE": "1", "PIP_NO_CACHE_DIR": "1"}
     root.apt("--no-install-recommends python3 python3-pip")
     root.stumble("a virtual environment", "pip install rscert", "error: externally-managed-environment",
-                 "the system's Python is apt's: `python3 -m venv venv`")
+                 "apt manages the system's Python, so make a virtual environment: `python3 -m venv venv`")
     root.stumble("python3-venv", "python3 -m venv venv", "ensurepip is not", "`apt-get install python3-venv`")
     root.env.pop("PIP_PRE")
     root.apt("--no-install-recommends python3-venv")

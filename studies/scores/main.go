@@ -65,7 +65,7 @@ func run(args []string) error {
 		}
 		return drawWidths(figure, widths)
 	}
-	fmt.Fprint(&b, "# Certificates from scores: tables\n\nMade by `go run ./studies/scores RUN docs`; see its source for RUN.\n\n")
+	fmt.Fprint(&b, introduction)
 	fmt.Fprint(&b, "<!-- made: scores-tables -->\n\n")
 	fmt.Fprintf(&b, "%d examples, σ = %g, α = %g, n0 = %d\n", len(examples), sigma, alpha, len(examples[0].selection)/examples[0].classes)
 	if err := s.meanWidths(); err != nil {
@@ -122,6 +122,18 @@ func run(args []string) error {
 	fmt.Fprint(&b, "\n<!-- end: scores-tables -->\n")
 	return os.WriteFile(filepath.Join(args[1], "scores-tables.md"), b.Bytes(), 0o644)
 }
+
+// introduction is the text above the tables.
+const introduction = "# Certificates from scores: tables\n" +
+	"\n" +
+	"`go run ./studies/scores RUN docs` makes these tables, where RUN is the run `scores` of `scripts/studies.sh`. The first\n" +
+	"table is explained in [scores.md](scores.md#bounds-on-a-mean---method). A table for the first or the second margin gives\n" +
+	"the certified accuracy in % at each radius R, and the average radius; its row `betting+directed` is for\n" +
+	"`--method betting --combine directed`. A table of widths gives the mean width of the intervals for the confidence under\n" +
+	"attack ([confidence.md](confidence.md)), over the examples that are certified at the radius R of the attack. Its last\n" +
+	"row gives the number of these examples. Its column k, if there is one, gives the number of samples that `tangent` uses\n" +
+	"for its guess.\n" +
+	"\n"
 
 // study holds the input and the output of the tables.
 type study struct {

@@ -218,7 +218,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			fmt.Fprintf(w, " | %d |\n", count)
 		}
 	}
-	fmt.Fprintln(w, "\nIn brackets: the average radius of margin minus the average radius of bonferroni on the same votes, ± 2 standard errors\nover the repeats.")
+	fmt.Fprintln(w, "\nThe number in brackets is the average radius of margin minus the average radius of bonferroni on the same votes, ± 2\nstandard errors. The column 'repeats' gives the number of random subsamples of each image's votes.")
 	return nil
 }
 
@@ -226,7 +226,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
-	fmt.Fprint(w, "\n## Moutaouakil 2024, Table 1, with x1 = n treated correctly\n\nThe table gives the share of images whose certified second margin is at least r, with n = 100, α = 0.001.\n\n| r |")
+	fmt.Fprint(w, "\n## Moutaouakil 2024, Table 1, corrected for unanimous votes\n\nThe table gives the share of images whose certified second margin is at least r, with n = 100, α = 0.001.\n\n| r |")
 	for _, r := range margins {
 		fmt.Fprintf(w, " %g |", r)
 	}
@@ -271,14 +271,14 @@ func table1(w io.Writer, images []image, repeats int) error {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "\nThe shares are means over %d subsamples of each image.\n", repeats)
+	fmt.Fprintf(w, "\nThe shares are means over %d random subsamples of each image's votes.\n", repeats)
 	return nil
 }
 
 // stopping compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
-	fmt.Fprintf(w, "Streams are the real votes in a random order, %d per image. The columns 'certified' and 'at fixed n' give the images (%%)\nwith the radius under the rule and with all n = %d samples; for precision, the average certified radius. The columns\n'samples' and 'part' give the mean number of samples per image, also as a part of n.\n\n", streams, budget)
+	fmt.Fprintf(w, "Each stream takes the votes of one image in a random order; there are %d streams per image. For a rule radius>=R, the\ncolumn 'certified' gives the share of streams (in %%) that certify the radius R when the rule stops, and 'at fixed n' the\nshare with all n = %d samples. For a rule precision=F, both columns give the average certified radius instead. The\ncolumn 'samples' gives the mean number of samples per stream, and 'part' gives this number as a share of n. The column\n'at the budget' gives the share of streams that the rule does not stop before the budget.\n\n", streams, budget)
 	fmt.Fprint(w, "| rule | method | certified | at fixed n | samples | part | at the budget |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, rule := range []string{"radius>=0.1", "radius>=0.25", "radius>=0.5", "radius>=0.75", "precision=0.5", "precision=0.2", "precision=0.1"} {
 		for _, m := range []certify.VoteMethod{certify.ClopperPearson, certify.ExactMargin} {
@@ -287,7 +287,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 			}
 		}
 	}
-	fmt.Fprint(w, "\nFor comparison, the same rule for Cohen's bound by the mixture martingale of Krichevsky–Trofimov. The threshold is\n1/α, checked whenever the number of samples has grown by 1 %. The rule gives up when the martingale rejects a\nradius of at least R:\n\n")
+	fmt.Fprint(w, "\nFor comparison, this table uses the mixture martingale of Krichevsky–Trofimov for Cohen's bound, at the same streams and\nradii. The martingale is compared with the threshold 1/α whenever the number of samples has grown by 1 %. The rule stops\nwithout a certificate when the martingale rejects a radius of at least R:\n\n")
 	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
 	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
 		martingale(w, images, streams, radius)
@@ -416,7 +416,7 @@ func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\nThe first row is the run without early stopping. The column 'certified at R' counts the examples that a run certifies\nwith the right class and at least the radius R of its rule (R = 0 if the rule has no radius), and 'with all samples' the\nexamples that the first run certifies in this way. 'samples' is the mean number of samples per example, and 'part' is\nthis number as a share of the first row's.\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	full, err := readCertificates(dirs[0])
 	if err != nil {
 		return err

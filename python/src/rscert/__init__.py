@@ -1,7 +1,7 @@
 """Certify classifiers by randomized smoothing.
 
-These functions run the program ``rscert``, which is part of this package, and read its files. They compute nothing
-themselves: all numbers come from the program.
+These functions run the program ``rscert``, which is part of this package, and read its files. All numbers come from
+the program.
 """
 
 from rscert._certify import CertifyOptions, Run, certify

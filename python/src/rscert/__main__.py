@@ -1,4 +1,4 @@
-"""The command ``rscert``: runs the program with this Python's ONNX Runtime."""
+"""The command ``rscert``, which runs the program with the ONNX Runtime that is installed for this Python."""
 
 import os
 import sys

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CertifyOptions(TypedDict, total=False):
-    """Flags of ``rscert certify``, with ``_`` for ``-``; ``rscert certify --help`` explains them."""
+    """The flags of ``rscert certify``, with ``_`` in place of ``-``; ``rscert certify --help`` explains the flags."""
 
     n: int
     n0: int
@@ -78,16 +78,16 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Run:
-        """Opens the folder of an earlier run, by this package or by the command ``rscert``."""
+        """Opens the folder of an earlier run, made by this package or by the command ``rscert``."""
         if not Path(folder, "run.json").is_file():
             raise FileNotFoundError(f"{folder}: no run folder (it has no run.json)")
         return cls(Path(folder))
 
     @cached_property
     def certificates(self) -> pd.DataFrame:
-        """A row for each example: index, label, prediction, correct, radius (L2, units of the data), margin, …
+        """A row for each example: index, label, prediction, correct, radius (L2, in units of the data), margin, …
 
-        The columns ``p_a``, ``p_b`` and the like are the bounds behind a certificate.
+        The columns ``p_a``, ``p_b`` and similar ones hold the confidence bounds from which the margin is computed.
         """
         return read_certificates(self.folder / "certificates.jsonl")
 
@@ -98,18 +98,18 @@ class Run:
 
     @cached_property
     def bounds(self) -> pd.DataFrame:
-        """Bounds on the confidence under attack; only for a run with ``confidence_radii``."""
+        """The bounds on the confidence under attack; only a run with ``confidence_radii`` has them."""
         return pd.read_csv(self.folder / "bounds.csv")
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """run.json: model, data, parameters, noise and library."""
+        """The content of run.json: model, data, parameters, noise and ONNX Runtime's library."""
         record: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
         return record
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Certified accuracy by radius, average radius and the like, from ``rscert radius RUN --json``."""
+        """The certified accuracy by radius, the average radius and other figures, from ``rscert radius RUN --json``."""
         summary: dict[str, Any] = run_json(["radius", str(self.folder)])["methods"][0]
         return summary
 
@@ -125,12 +125,13 @@ def certify(
 ) -> Run:
     """Certifies a classifier under Gaussian noise N(0, σ²I).
 
-    model is the path of an ONNX file or a ``torch.nn.Module``. A module is exported for inputs of the data's shape, in
-    evaluation mode, on the CPU. data is a path of any format that ``rscert certify --data`` reads, a pair of arrays
-    (x [N, …], y [N]) or a torch Dataset of pairs (x, y). Bytes are divided by 255 and floats stay as they are; sigma
-    and the radii are in these units. out is the run folder; the default is a new temporary folder.
+    ``model`` is the path of an ONNX file, or a ``torch.nn.Module``. A module is exported for inputs of the data's
+    shape, in evaluation mode, on the CPU. ``data`` is the path of data in any format that ``rscert certify --data``
+    reads, a pair of arrays (x [N, …], y [N]), or a torch Dataset of pairs (x, y). The program divides bytes by 255 and
+    keeps floats as they are; ``sigma`` and the radii are in these units. ``out`` is the run folder; the default is a
+    new temporary folder.
 
-    Raises InputError for wrong options or input and Failed if the work fails, both with the program's hint.
+    Raises InputError for wrong options or input, and Failed if the work fails. Both have the program's hint.
     """
     if out is None:
         out = Path(tempfile.mkdtemp(prefix="rscert-")) / "run"
@@ -144,7 +145,7 @@ def certify(
 
 
 def read_certificates(path: Path) -> pd.DataFrame:
-    """Reads a certificates.jsonl; the bounds become columns."""
+    """Reads a certificates.jsonl. Each bound under the key ``bounds`` becomes a column."""
     frame = _read_lines(path)
     if "bounds" not in frame:
         return frame
@@ -160,7 +161,7 @@ def _read_lines(path: Path) -> pd.DataFrame:
 
 
 def _data_file(data: Data, scratch: Path) -> tuple[str, tuple[int, ...] | None]:
-    """The path of the data, and the shape of an example if the data are in memory."""
+    """Returns the path of the data and, if the data are in memory, the shape of an example."""
     if isinstance(data, (str, os.PathLike)):
         return os.fspath(data), None
     if isinstance(data, tuple) and len(data) == 2:
@@ -213,7 +214,7 @@ def _model_file(model: Model, shape: tuple[int, ...] | None, scratch: Path) -> s
 
 
 def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a torch model's input: the program turns images [H, W] and [H, W, C] into [C, H, W]."""
+    """Returns the shape of a torch model's input. The program turns images [H, W] and [H, W, C] into [C, H, W]."""
     if len(shape) == 2:
         return (1, *shape)
     if len(shape) == 3 and shape[-1] in (1, 3) and shape[0] not in (1, 3):

@@ -19,11 +19,11 @@ class Unusable(Exception):
 
 
 def environment() -> dict[str, str]:
-    """The environment for the program: this process's, with the path of ONNX Runtime."""
+    """Returns the environment for the program: the environment of this process, plus the path of ONNX Runtime."""
     env = dict(os.environ)
     if env.get("RSCERT_ONNXRUNTIME"):
         return env
-    # The package for GPUs wins.
+    # If both packages are installed, use the package for GPUs.
     for name in ("onnxruntime-gpu", "onnxruntime"):
         try:
             library = find(name)
@@ -37,11 +37,11 @@ def environment() -> dict[str, str]:
 
 
 def find(name: str) -> Path | None:
-    """The library of an installed package, or None if the package is not installed.
+    """Returns the path of an installed package's library, or None if the package is not installed.
 
-    The file must have the size and the SHA-256 in the package's list of files: onnxruntime and onnxruntime-gpu share a
-    folder, and the package installed later may have replaced the file. Hashing takes some 0.1 s at every start.
-    Packages in the current folder do not count: python -m puts it before the installed packages.
+    The file must have the size and the SHA-256 in the package's list of files. The reason is that onnxruntime and
+    onnxruntime-gpu share a folder, so the package installed later may have replaced the file. Hashing takes about 0.1 s
+    at every start. The function ignores packages in the current folder, which ``python -m`` searches first.
     """
     package = next(iter(metadata.distributions(name=name, path=_installed())), None)
     if package is None:
@@ -63,12 +63,12 @@ def find(name: str) -> Path | None:
 
 
 def _installed() -> list[str]:
-    """The folders of sys.path without the current one."""
+    """Returns the folders of sys.path except the current folder."""
     return [folder for folder in sys.path if folder not in ("", ".", os.getcwd())]
 
 
 def _same(path: Path, listed: metadata.PackagePath) -> bool:
-    """Whether a file has the size and the hash of a package's list, as far as the list gives them."""
+    """Reports whether a file has the size and the hash in a package's list. A value missing from the list matches."""
     if not path.is_file() or (listed.size is not None and path.stat().st_size != listed.size):
         return False
     if listed.hash is None:
@@ -81,11 +81,11 @@ def _same(path: Path, listed: metadata.PackagePath) -> bool:
 
 
 def release(version: str) -> tuple[int, ...]:
-    """Major and minor number; (0,) for a version without them."""
+    """Returns the major and the minor number of a version, or (0,) if the version does not start with numbers."""
     parts = version.split(".")[:2]
     return tuple(map(int, parts)) if all(part.isdecimal() for part in parts) else (0,)
 
 
 def is_library(name: str) -> bool:
-    """True for libonnxruntime.so.1.29.0 and libonnxruntime.1.29.0.dylib, not for a provider's library."""
+    """Reports whether a file is ONNX Runtime itself, such as libonnxruntime.so.1.29.0, not a provider's library."""
     return name.startswith(("libonnxruntime.so", "libonnxruntime.1.")) or name == "libonnxruntime.dylib"

@@ -14,7 +14,7 @@ from rscert import _library
 
 
 class RscertError(Exception):
-    """An error of the program: its line (``message``) and its advice (``hint``, may be None)."""
+    """An error of the program, with its error line (``message``) and its advice (``hint``, which may be None)."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message if hint is None else f"{message}\nhint: {hint}")
@@ -38,13 +38,13 @@ _ERRORS = {2: InputError, 3: RequirementNotMet}
 
 
 def program() -> str:
-    """The path of the program."""
+    """Returns the path of the program."""
     return str(Path(__file__).parent / "bin" / "rscert")
 
 
 def run(arguments: Sequence[str], *, progress: bool = False) -> str:
-    """Runs the program and returns its output. With progress, shows its lines on stderr as they come."""
-    # The program has its own process group, so that it gets an interrupt once, from us: a second would kill it.
+    """Runs the program and returns its output. With progress, shows the program's progress lines as they come."""
+    # The program has its own process group, so it gets an interrupt only once, from us. A second one would kill it.
     with subprocess.Popen(
         [program(), *arguments],
         stdin=subprocess.DEVNULL,
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str], *, progress: bool = False) -> str:
 
 
 def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str]]:
-    """The program's output, and its lines on stderr."""
+    """Returns the program's output and its lines on stderr."""
     if not progress:
         printed, messages = child.communicate()
         return printed, messages.splitlines()
@@ -95,14 +95,14 @@ def _error(code: int, lines: Sequence[str]) -> BaseException:
 
 
 def run_json(arguments: Sequence[str], *, progress: bool = False) -> dict[str, Any]:
-    """The document that the program prints with --json."""
+    """Returns the document that the program prints with --json."""
     quiet = [] if progress else ["--quiet"]
     document: dict[str, Any] = json.loads(run([*arguments, "--json", *quiet], progress=progress))
     return document
 
 
 def flags(options: dict[str, Any]) -> list[str]:
-    """Command-line flags for keyword arguments such as n=100, quiet=True, radii=[0.25, 0.5]; skips None."""
+    """Returns the command-line flags for options such as n=100, quiet=True or radii=[0.25, 0.5]. None gives no flag."""
     out = []
     for key, value in options.items():
         name = "--" + key.rstrip("_").replace("_", "-")

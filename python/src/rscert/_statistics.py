@@ -30,9 +30,10 @@ def radius(
 ) -> pd.DataFrame:
     """Certifies votes and returns a frame like ``Run.certificates``.
 
-    counts [N, m], or [m] for one example, are the votes for each class under noise of standard deviation sigma. Votes of
-    other samples, counts0 [N, m], choose the class to certify, or labels [N] give it. options are flags of
-    ``rscert radius``: method, alpha, margin, lipschitz.
+    ``counts`` [N, m], or [m] for one example, holds the votes for each class under noise of standard deviation
+    ``sigma``. The class to certify is the one with the most votes in ``counts0`` [N, m], which must come from other
+    samples, or else the class in ``labels`` [N]. ``options`` are flags of ``rscert radius``: method, alpha, margin,
+    lipschitz.
     """
     votes = np.atleast_2d(np.asarray(counts))
     chosen = None if counts0 is None else np.atleast_2d(np.asarray(counts0))
@@ -60,10 +61,11 @@ def radius(
 def cce(
     lower: npt.ArrayLike, upper: npt.ArrayLike, correct: npt.ArrayLike, **options: Any
 ) -> Calibration:
-    """Calibration under attack: certified Brier score and calibration error.
+    """Computes calibration under attack: the certified Brier score and the certified calibration error.
 
-    lower and upper [N] bound each confidence under attack; correct [N] tells whether the answer is right. options are
-    flags of ``rscert acce``: bins, delta, alpha, examples, solver. Returns the JSON document of ``rscert acce``.
+    ``lower`` and ``upper`` [N] are bounds on each confidence under attack. ``correct`` [N] says whether each answer is
+    right. ``options`` are flags of ``rscert acce``: bins, delta, alpha, examples, solver. Returns the JSON document of
+    ``rscert acce``.
     """
     columns = {"lower": lower, "upper": upper, "correct": np.asarray(correct).astype(int)}
     with _scratch() as folder:
@@ -79,10 +81,10 @@ def metrics(
     labels: npt.ArrayLike | None = None,
     **options: Any,
 ) -> Calibration:
-    """ECE, Brier score, NLL and the like, with confidence intervals: the JSON document of ``rscert metrics``.
+    """Returns the JSON document of ``rscert metrics``: ECE, Brier score, NLL and others, with confidence intervals.
 
-    Give a file of predictions or a Run; or confidence and correct, both [N]; or probabilities [N, m] and labels [N].
-    options are flags of ``rscert metrics``: bins, level, seed, quantity, plot.
+    The input is ``predictions`` (a file or a Run), or ``confidence`` and ``correct`` (both [N]), or ``probabilities``
+    [N, m] and ``labels`` [N]. ``options`` are flags of ``rscert metrics``: bins, level, seed, quantity, plot.
     """
     pairs = {"correct": (confidence, correct), "labels": (probabilities, labels)}
     given = [predictions is not None, *(any(v is not None for v in pair) for pair in pairs.values())]
