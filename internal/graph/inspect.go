@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// ElemType is the element type of a tensor, numbered as in ONNX.
+// ElemType is the element type of a tensor. ONNX defines the numbers.
 type ElemType int32
 
 // The element types allowed for a model's input and scores.
@@ -101,7 +101,7 @@ func (t TensorInfo) shape() string {
 type Info struct {
 	Inputs  []TensorInfo // inputs without an initializer
 	Outputs []TensorInfo
-	Opset   int64 // of the default operator domain
+	Opset   int64 // version of the default operator domain
 	// Producer is the program that wrote the file, for example "pytorch 2.4.0".
 	Producer string
 }
