@@ -93,7 +93,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 		return nil, err
 	}
 	pair := back
-	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // 4: weights need not be inputs
+	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // before 4, weights are also inputs
 	pair.OpsetImport = imports
 	pair.Functions = slices.Concat(front.Functions, back.Functions)
 	g := pair.Graph
