@@ -25,8 +25,9 @@ import (
 // that it needs. cuDNN finds its parts by itself in its own folder.
 var nvidiaOrder = []string{"libcudart", "libnvrtc-builtins", "libnvrtc", "libcublasLt", "libcublas", "libcurand", "libcufft", "libcusparse", "libcusolver", "libcudnn"}
 
-// Most models need cudnnLibrary. ONNX Runtime from 1.31 on can run without it, but it then uses other kernels or
-// refuses some models. rscert requires it, because a certificate should not depend on the presence of cuDNN.
+// cudnnLibrary is cuDNN's main library. Most models need it. ONNX Runtime from 1.31 on can run without it, but it then
+// uses other kernels or refuses some models. rscert requires it, because a certificate should not depend on the
+// presence of cuDNN.
 const cudnnLibrary = "libcudnn.so.9"
 
 // nvidiaLibrary matches the SONAME of a CUDA or cuDNN library. It does not match the driver's SONAME.

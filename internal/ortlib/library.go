@@ -154,8 +154,8 @@ func (f Build) places(explicit string) []Place {
 }
 
 // providedBy reports whether a library has the Build's provider. The CUDA provider is a file in the library's folder.
-// The OpenVINO provider is checked by the library's version, because OpenVINO's packages contain older versions of ONNX
-// Runtime.
+// For OpenVINO, providedBy returns false, because the Python packages with the OpenVINO provider contain older versions
+// of ONNX Runtime.
 func (f Build) providedBy(library string) bool {
 	switch f {
 	case Plain:

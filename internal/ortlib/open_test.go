@@ -19,8 +19,8 @@ func putLibrary(t *testing.T, path, text string) {
 	}
 }
 
-// TestOpenLibrary exchanges a library between hashing and loading. Either the loaded bytes must be the hashed bytes, or
-// Unchanged must notice the exchange.
+// TestOpenLibrary exchanges a library between hashing and loading. Unchanged must notice every exchange. If Path names
+// the open file itself, the loaded bytes must still be the hashed bytes.
 func TestOpenLibrary(t *testing.T) {
 	const text = "a library"
 	sum := sha256.Sum256([]byte(text))

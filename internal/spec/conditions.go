@@ -60,7 +60,7 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// spread returns the candidate that is selected in a turn. The candidates are divided into one part per turn, and
+// spread returns the candidate that is selected in a turn. The candidates are divided into one part per turn. The
 // turn's part begins at ⌊turn·candidates/turns⌋. The function selects one candidate of this part pseudo-randomly, but
 // always the same one. If it took equal steps instead, it could follow a pattern in the order of the files and select,
 // for example, the first image of every class.
