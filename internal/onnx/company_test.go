@@ -57,7 +57,7 @@ var company = map[string]struct {
 			reshape("z", "back", -1, 3, 4, 4).scored("back")
 	}},
 	"dynamic_int8": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { return companyOf().flat("x").dynamicInt8("f") }},
-	"dynamic_int8_saturated": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { // after a ReLU6, which the trial saturates
+	"dynamic_int8_saturated": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { // after a saturated ReLU6
 		return companyOf().floats("zero", 0).floats("six", 6).node("Squeeze", "zero", "low").node("Squeeze", "six", "high").
 			node("Clip", "x low high", "r").flat("r").dynamicInt8("f")
 	}},
