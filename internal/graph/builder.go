@@ -26,7 +26,7 @@ func NewBuilder(name func() string) *Builder { return &Builder{name: name} }
 // NewInitializing returns a builder whose constants are initializers.
 func NewInitializing(name func() string) *Builder { return &Builder{name: name, initializing: true} }
 
-// Numbered returns a function that generates names: the prefix followed by 1, 2, ….
+// Numbered returns a function that generates the names prefix1, prefix2, …, for the given prefix.
 func Numbered(prefix string) func() string {
 	last := 0
 	return func() string {

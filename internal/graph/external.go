@@ -35,7 +35,7 @@ const externalHint = "save it as one file (up to 2 GB): with the onnx package, o
 // these shapes.
 const smallWeight = 1 << 10
 
-// externalFile is a file beside a model.
+// externalFile is a file in a model's folder that holds external data.
 type externalFile struct {
 	block  *block
 	sha256 string

@@ -50,7 +50,7 @@ func (f *File) Learned() bool {
 	}) != nil
 }
 
-// ReadModel reads a model's file and the files beside it that hold its weights. It refuses everything except regular
+// ReadModel reads a model's file and the external files that hold its weights. It refuses everything except regular
 // files, because reading a device, a pipe or a folder may never end. It refuses files above ONNX's limit of 2 GiB. It
 // also refuses files that together exceed a third of the memory (see modelCopies).
 func ReadModel(path string) (*File, error) {

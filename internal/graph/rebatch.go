@@ -23,7 +23,7 @@ import (
 //
 //	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
 //
-// where the outer indices run slowest. The batch thus need not have a dimension of its own. In exported graphs a
+// where the outer indices run slowest. So the batch may share a dimension with other indices. In exported graphs a
 // dimension can combine the batch with other indices. An example is [197, 3, 64], where 3 is batch·heads.
 //
 // Every operator has a rule. If the operator treats all samples alike and independently, the rule returns the position

@@ -14,8 +14,8 @@ import (
 //
 //	p_j = 2h·Σ_k c_2k/(2k+1),  c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1),
 //
-// The recurrence follows from the recurrence of the Hermite polynomials. The values of φ are computed one from the
-// other: φ((j+1)t) = φ(jt)·r_j, r_{j+1} = r_j·e^{−t²}, r_0 = e^{−t²/2}.
+// The recurrence follows from the recurrence of the Hermite polynomials. Each value of φ is computed from the previous
+// value: φ((j+1)t) = φ(jt)·r_j with r_{j+1} = r_j·e^{−t²} and r_0 = e^{−t²/2}.
 //
 // Error. |φ⁽ⁿ⁾(x)| ≤ 0.44·√n! (Cramér), so with the K of taylorTerms the omitted terms are less than
 // 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All computations use integer arithmetic, so all machines get the same result.

@@ -68,8 +68,8 @@ type Words struct {
 // Title returns the scale's meaning and symbol, for example "standard deviation σ".
 func (w Words) Title() string { return w.Scale + " " + w.Symbol }
 
-// A Theorem turns lower bounds on a margin into radii. Its functions do not round in a safe direction. The error of
-// each result is at most that of four roundings.
+// A Theorem turns lower bounds on a margin into radii. Its functions do not round in a safe direction. Each result has
+// the error of at most four roundings.
 type Theorem interface {
 	// Formula returns the text for help, for example "radius σ/2 times the margin".
 	Formula() string

@@ -116,7 +116,8 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// The test checks the recorded changes (such as rounding and clamping) and the notes about classes for real exports.
+// The test checks the changes and notes that the loader records for real exports, for example about rounding and about
+// class labels.
 func TestExportsChanges(t *testing.T) {
 	columns, _ := irises(t)
 	for _, c := range []struct{ model, changes, notes string }{

@@ -17,7 +17,7 @@ import (
 )
 
 // TestAuditLargeModel runs a model with 2.4 GB of weights, most of which are 0. The model computes y = x·A·B₁·B₂·C. The
-// product B₁·B₂ is the identity. Its ones come from weights that are spread over the whole file. The test takes 6 GB of
+// product B₁·B₂ is the identity. The entries 1 in B₁ and B₂ are spread over the whole file. The test takes 6 GB of
 // memory on the CPU provider, and 14 GB on OpenVINO (RSCERT_AUDIT_DEVICE=openvino).
 func TestAuditLargeModel(t *testing.T) {
 	const in, wide, huge = 48, 1024, 292_000

@@ -519,9 +519,9 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// batchable returns a session that runs the model in batches of the reference size. Up to rounding, the session gives
-// each sample the same scores as if the sample ran alone. The method also returns the session's scores for the samples
-// in pool. If there is no such session, the error says why.
+// batchable returns a session that runs the model in batches of the reference size. Up to rounding, each sample gets
+// the same scores as if it ran alone. The method also returns the session's scores for the samples in pool. If there is
+// no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
@@ -644,8 +644,8 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 }
 
 // placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are the pool and,
-// after it, the companions. Each sample of the pool occurs in several rows, beside changing samples of the pool and
-// beside companions.
+// after it, the companions. Each sample of the pool occurs in several rows. The other rows of the call hold changing
+// samples of the pool or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)

@@ -28,8 +28,9 @@ func newKeyed(index int, seed uint64, n0 int64, done chan int, goals ...int64) *
 	return &keyed{observed{recorded{index: index, sigma: .5, clean: []float32{.2, .3}, goals: goals}}, seed, n0, done}
 }
 
-// TestEager runs examples that arrive one at a time, each after the end of the one before. A sampler that waits for a
-// full batch would never end. The outputs must equal the outputs of a sampler whose Seed and N0 are the example's.
+// TestEager runs examples that arrive one at a time. Each example arrives after the previous example has ended. A
+// sampler that waits for a full batch would never end. The outputs must equal the outputs of a sampler whose Seed and
+// N0 are the example's.
 func TestEager(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		done := make(chan int, 1)

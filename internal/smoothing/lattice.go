@@ -53,8 +53,8 @@ type LatticeNoise struct {
 	still func() uint64
 }
 
-// NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. There is one mean
-// and one std a channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
+// NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. mean and std have
+// one value for each channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
 func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, error) {
 	if len(mean) != len(std) || len(mean) == 0 {
 		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))

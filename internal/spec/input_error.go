@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// InputError is an error in what the user gave, that is, in a parameter or a file.
+// InputError is an error in a parameter or a file that the user gave.
 type InputError struct{ error }
 
 func (e InputError) Unwrap() error { return e.error }

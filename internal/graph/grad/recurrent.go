@@ -127,7 +127,7 @@ func (c *recurrence) of(v string, axis int64, shape []int64) string {
 	return c.reshape(part, shape)
 }
 
-// initial adds the initial state. It consists of zeros unless input k gives it.
+// initial adds the initial state from input k of the node. If there is no such input, the state consists of zeros.
 func (c *recurrence) initial(k int) string {
 	shape := []int64{c.batch, c.hidden}
 	if v := c.n.in(k); v != "" {
