@@ -74,7 +74,7 @@ func batchSize(input, output TensorInfo) int {
 		}
 		return NoBatch
 	case first.Size == 1 && len(output.Shape) == 1 && output.Shape[0].Size == 1:
-		return 1 // a batch of one sample, whose output is one number
+		return 1 // a batch of one sample with one number as output
 	case len(output.Shape) >= 2 && (output.Shape[0].Size == first.Size || output.Shape[0].Size < 0):
 		return first.Size
 	}

@@ -22,7 +22,7 @@ import (
 // DenoiserKind says what a denoiser returns for a noisy image. The zero value means no denoiser.
 type DenoiserKind string
 
-// The kinds of denoisers.
+// These are the kinds of denoisers.
 const (
 	DenoisedImage  DenoiserKind = "image"   // the clean image
 	PredictedNoise DenoiserKind = "epsilon" // the noise, as a diffusion model predicts it
@@ -93,7 +93,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 		return nil, err
 	}
 	pair := back
-	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // before 4, weights are also inputs
+	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // below 4, weights are also inputs
 	pair.OpsetImport = imports
 	pair.Functions = slices.Concat(front.Functions, back.Functions)
 	g := pair.Graph

@@ -30,9 +30,9 @@ type File struct {
 }
 
 // SHA256 returns the digest, in hex, of all files that make up the model. For a model in one file, the digest is the
-// file's SHA-256. For a model with external data, the digest is the SHA-256 of a list of lines. The first line is
-// "DIGEST -", with the digest of the model's file. A line "DIGEST NAME" follows for each external file, sorted by name.
-// Each line ends with a newline.
+// file's SHA-256. For a model with external data, the digest is the SHA-256 of a list of lines in the format of
+// sha256sum. The first line is "DIGEST -", with the digest of the model's file. A line "DIGEST NAME" follows for each
+// external file, sorted by name. Each line ends with a newline.
 func (f *File) SHA256() string { return f.sha256 }
 
 // Info describes the model from its file alone, without ONNX Runtime.

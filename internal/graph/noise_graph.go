@@ -43,8 +43,8 @@ const maxRank = 1 << 24
 type NoiseNames struct {
 	Places  string // int32 [E, D]; the lattice points of the examples
 	Example string // int32 [T]; the index of the row's example, less than E
-	Key     string // uint64 [T, 1]
-	Start   string // uint64 [T, 1]
+	Key     string // uint64 [T, 1]; the key of each row's stream
+	Start   string // uint64 [T, 1]; the product of each row's key and first counter
 	Votes   string // int32 [T, 1]; m − class, or 0 for no class
 }
 
@@ -105,7 +105,7 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 
 // words adds nodes that compute the words [T, d] of smoothing.Stream.Words. The generator is Squares with five rounds.
 // The argument key names the keys [T, 1] of the streams. The argument start names the product [T, 1] of each row's key
-// and first counter.
+// and its first counter.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
 	for i := range coordinates {

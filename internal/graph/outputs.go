@@ -13,7 +13,7 @@ import (
 // OutputKind says whether a classifier outputs logits or probabilities.
 type OutputKind int
 
-// The kinds of output. Users may state one of them.
+// These are the kinds of outputs. Users may state the kind.
 const (
 	OutputsAuto   OutputKind = iota // rscert derives the kind from the model, or the kind is unknown
 	Logits                          // the softmax of the outputs is the confidence
@@ -40,9 +40,9 @@ var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "
 // classes, but some nodes output other scores.
 var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
 
-// TellOutputs derives the kind of the model's scores from the node that computes them. It checks this kind against
-// scores, the model's scores for random samples (rows of m values). If the node and the scores do not settle the kind,
-// it returns OutputsAuto and the reason.
+// TellOutputs derives the kind of the model's scores from the node that computes them. It then checks whether the
+// scores are of this kind. The argument scores holds the model's scores for random samples, in rows of m values. If the
+// node and the scores do not settle the kind, it returns OutputsAuto and the reason.
 func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
 	node := Producer(g, output)
 	softmax := node == "Softmax"

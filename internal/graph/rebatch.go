@@ -26,10 +26,10 @@ import (
 // where the outer indices run slowest. So the batch may share a dimension with other indices. In exported graphs a
 // dimension can combine the batch with other indices. An example is [197, 3, 64], where 3 is batch·heads.
 //
-// Every operator has a rule. If the operator treats all samples alike and independently, the rule returns the position
-// of the batch in the result. Otherwise the rule returns no position. Examples are a softmax or a sum over the batch, a
-// matrix product that sums over the batch, and one scale that is computed from the whole tensor. The result of an
-// operator without a rule has no position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may
+// Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
+// position of the batch in the result. Otherwise the rule returns no position. Examples are a softmax or a sum over the
+// batch, a matrix product that sums over the batch, and one scale that is computed from the whole tensor. The result of
+// an operator without a rule has no position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may
 // hold the batch. The search tries all choices and drops those that a later rule refuses.
 //
 // The proof succeeds if the graph's output ends up as [batch, m]. Every node then computes for a batch the same values
@@ -43,8 +43,8 @@ type position struct {
 	outer, inner int64
 }
 
-// maxVisits limits the search. It is the average number of visits per node. In all graphs seen so far, a rule refused a
-// wrong choice within a few nodes.
+// maxVisits limits the search. It is the largest average number of visits per node. In all graphs seen so far, a rule
+// refused a wrong choice within a few nodes.
 const maxVisits = 20
 
 // A rebatching holds the state of the search.
@@ -54,7 +54,7 @@ type rebatching struct {
 	batch   int64 // n, the batch size of the run
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
-	shapes  map[string][]int64  // of all values, for a batch of n
+	shapes  map[string][]int64  // by value name: shapes for a batch of n
 	ints    map[string][]int64  // by value name: parameters of nodes that do not depend on the input
 	scales  map[string]float32  // by value name: first elements of the float vectors stored in the file
 	needed  []bool              // by node: true if the output depends on it
@@ -80,16 +80,16 @@ func (e Edits) FixSizes() bool {
 // An edit describes the changes to one node.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
-	target    []int64 // new constant input 1 (Reshape, Expand) or 3 (Resize, with the batch as first size)
+	target    []int64 // constant that replaces input 1 (Reshape, Expand) or 3 (Resize; the batch is its first size)
 	repeats   []int   // indices of inputs of the given rank that are repeated along dimension dim, once per sample
 	dim, rank int
-	sizes     *onnxpb.TensorProto // constant that replaces the node (Shape, Size)
+	sizes     *onnxpb.TensorProto // constant that replaces a Shape or Size node
 }
 
 // Facts describes the values of a model in one run (see Learn).
 type Facts struct {
-	Shapes map[string][]int64 // of all values
-	Ints   map[string][]int64 // values of the vectors that are parameters of nodes
+	Shapes map[string][]int64 // shapes by value name
+	Ints   map[string][]int64 // by value name: vectors that are parameters of nodes
 }
 
 // rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch dimension,
@@ -317,8 +317,8 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// known reports whether a rule can apply. The node must be an ONNX operator instead of a function that the
-// model defines, it must have no subgraphs, and the shapes of its inputs must be known.
+// known reports whether a rule can apply. The node must be an operator, and not a function that the model defines. It
+// must have no subgraphs. The shapes of its inputs must be known.
 func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
 		return false

@@ -63,7 +63,7 @@ func init() { // in init, because the rules of Reshape and other operators would
 
 func to(at position) []option { return []option{{places: []position{at}}} }
 
-// moved returns the position with another dimension.
+// moved returns the same position in another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
 // own reports whether the batch fills its dimension alone, without outer or inner indices.
@@ -131,7 +131,7 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
-	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool's indices count through the batch
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool's second output numbers elements across the batch
 		return nil
 	}
 	return to(at)

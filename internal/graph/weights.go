@@ -14,8 +14,7 @@ import (
 
 // A block is memory outside Go's heap that is written once and is read-only from then on. Sessions compute directly
 // with the weights in the block. A stray pointer cannot change them. A change to the model's file cannot change them
-// either, because the block is a copy of the file and no mapping of it. The block is unmapped once nothing refers to it
-// any more.
+// either, because the block is a copy of the file's bytes. The block is unmapped once nothing refers to it any more.
 type block struct{ bytes []byte }
 
 // fillBlock creates a block of size bytes. It calls fill, which must write all bytes of the block.

@@ -9,12 +9,12 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// rscert reruns some samples to check that the model's outputs do not depend on the other inputs of a batch. The seed
-// chooses one of comparedSamples samples for this comparison. In one of comparedExamples examples, it also chooses the
-// first sample. Sampler.Compare adds the first samples of further examples. With b inputs per call, a comparison takes
-// two calls, that is 2·b inputs. With n samples per example, the share of comparisons in the model's work is 2b/2¹⁸ +
-// 2b/(128·n). For b = 64 this share is 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024, the largest b that
-// rscert chooses by itself, it is 0.94 % if n = 10,000.
+// rscert reruns some samples to check that the model's outputs do not depend on the other inputs of a batch. For this
+// comparison, the seed chooses on average one in comparedSamples samples. For one in comparedExamples examples, it also
+// chooses the first sample. Sampler.Compare adds the first samples of further examples. With b inputs per call, a
+// comparison takes two calls, that is 2·b inputs. With n samples per example, the share of comparisons in the model's
+// work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024,
+// the largest b that rscert chooses by itself, it is 0.94 % if n = 10,000.
 const (
 	comparedSamples  = 1 << 18
 	comparedExamples = 128
@@ -58,7 +58,7 @@ func (s Sampler) Compared(index int, n int64) (k int64) {
 	return k
 }
 
-// A DependenceError says that the model's output for an input changed when other inputs surrounded it. The output of
+// A DependenceError says that the model's output for an input changed although the input did not change. The output of
 // such a model is not a function of one input, so it cannot be certified.
 type DependenceError struct {
 	Example int
@@ -74,7 +74,7 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// The changes that may change an output.
+// These are the changes that may change an output.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"

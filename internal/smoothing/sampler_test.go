@@ -361,7 +361,7 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)
-	for i, y := range []float32{100, 0, -100} { // the outputs are NaN never, half of the time, always
+	for i, y := range []float32{100, 0, -100} { // the output is never NaN, NaN half of the time, always NaN
 		es[i].clean[1] = y
 	}
 	s := Sampler{Classifier: &partial{linear{batch: 8}}, N0: 400, Workers: 3}

@@ -4,7 +4,7 @@ package smoothing
 // its probability. The two sets of samples must be independent (Cohen et al. 2019, Algorithm 1).
 type Phase uint8
 
-// The phases of sampling, in order.
+// These are the phases of sampling, in order.
 const (
 	Selection  Phase = 0
 	Estimation Phase = 1

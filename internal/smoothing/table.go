@@ -18,9 +18,9 @@ import (
 // method (Walker 1977; Vose 1991) in integer arithmetic. The method is exact, because all masses are multiples of 2⁻⁶⁴.
 //
 // A label is the number of an integer, counted from First. There are n = 2ᵇ columns, one per label, with 2⁶⁴⁻ᵇ cells
-// each. Column c gives count of its cells to its own label c, and its other cells to the label alias. In total, label j
-// has 2⁶⁴ times its mass in cells. The word w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. With
-// e[c] = 2ᵇ·threshold + alias,
+// each. In column c, count cells belong to the column's own label c, and the other cells belong to the label alias. In
+// all columns together, the number of cells of a label is 2⁶⁴ times its mass. The word w chooses column c = w mod 2ᵇ
+// and, in this column, cell r = w div 2ᵇ. With e[c] = 2ᵇ·threshold + alias,
 //
 //	label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //

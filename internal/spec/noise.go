@@ -5,7 +5,7 @@ import "github.com/rscert/rscert/internal/choice"
 // NoiseKind says in which arithmetic the noise is added.
 type NoiseKind string
 
-// The kinds of noise.
+// These are the kinds of noise.
 const (
 	// Lattice draws integers and adds them to the data, which are integers times a step. Certificates then hold for
 	// exactly the numbers that the model received.
@@ -34,7 +34,7 @@ func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarsh
 // affect the scores.
 type NoiseOn string
 
-// The choices of where noise is made.
+// These are the choices of where noise is made.
 const (
 	NoiseOnAuto   NoiseOn = "auto" // on a device with its own memory if possible, otherwise on the host
 	NoiseOnHost   NoiseOn = "host"

@@ -12,7 +12,7 @@ import (
 // Selection says which examples are used if Max limits their number.
 type Selection uint8
 
-// The selections.
+// These are the selections.
 const (
 	First  Selection = iota // the first examples
 	Spread                  // one example from each of Max parts of the dataset, for data sorted by class

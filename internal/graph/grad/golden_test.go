@@ -28,8 +28,8 @@ type goldenCase struct {
 	Noise, Scores, Values, Gradient []float64
 }
 
-// TestPyTorch compares whole networks' scores, losses and gradients with PyTorch's in float64. The tolerance covers the
-// rounding to float32, which is 2⁻²⁴ for each of a few hundred operations.
+// TestPyTorch compares the scores, losses and gradients of whole networks with the values that PyTorch computed in
+// float64. The tolerance covers the rounding to float32, which is 2⁻²⁴ for each of a few hundred operations.
 func TestPyTorch(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
 	if err != nil {

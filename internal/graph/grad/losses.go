@@ -15,7 +15,7 @@ import (
 // Loss is a function of an example's scores and a class. Attacks maximise the loss for the example's label.
 type Loss string
 
-// The losses of logits z, for class y.
+// These are the losses of logits z for the class y.
 const (
 	// CrossEntropy is −ln softmax(z)_y.
 	CrossEntropy Loss = "ce"
@@ -83,10 +83,10 @@ type Objective struct {
 
 // Attached names the inputs and outputs of a graph with an objective.
 type Attached struct {
-	Input  string // [Examples, …]
-	Noise  string // [Examples, Copies, …], added to each example; "" for one copy
+	Input  string // shape [Examples, …]
+	Noise  string // shape [Examples, Copies, …], added to each example; "" for one copy
 	Labels string // int64 [Examples], the class of each example; for TargetedDLR and Difference [Examples, 2], label and target
-	Loss   string // [Examples]
+	Loss   string // shape [Examples]
 }
 
 // Attach adds an objective to a model. The model's input has the given shape, whose first size is the batch size

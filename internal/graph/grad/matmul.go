@@ -110,9 +110,9 @@ func repeats(term string) bool {
 	return false
 }
 
-// selection is for y that takes the elements of x at the indices along an axis of the given size. It adds nodes that
-// compute the gradient in x. If the indices are consecutive, they pad d with zeros. Otherwise they multiply d by a
-// matrix of zeros and ones.
+// selection adds nodes that compute the gradient in x, where y takes the elements of x at the indices along an axis.
+// The axis has the given size, and d is the gradient in y. If the indices are consecutive, they pad d with zeros.
+// Otherwise they multiply d by a matrix of zeros and ones.
 func (t *tape) selection(v, d string, shape []int64, along int, indices []int64, size int64) string {
 	consecutive := len(indices) > 0
 	for i, at := range indices {

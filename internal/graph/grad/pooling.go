@@ -128,8 +128,8 @@ func (t *tape) channelStarts(count, size int64, rank int, batch, channels int64)
 	return t.reshape(t.Ints(starts...), append([]int64{batch, channels}, slices.Repeat([]int64{1}, rank)...))
 }
 
-// placeIndices adds a constant of shape [1, 1, out…]. For each window it holds the index, within the channel, of the
-// element at one position in the window. An element in the padding has the index −1.
+// placeIndices adds a constant of shape [1, 1, out…]. For each window it holds the index, index within the channel, of
+// the element at one position in the window. An element in the padding has the index −1.
 func (t *tape) placeIndices(w window, place int64) string {
 	indices := []int64{0}
 	at := slices.Clone(w.kernel) // the position in the window along each axis

@@ -31,7 +31,7 @@ const (
 	recurrentB
 	recurrentLengths
 	recurrentH
-	recurrentC // of LSTM
+	recurrentC // only LSTM has it
 	recurrentP
 )
 
@@ -144,8 +144,8 @@ func (c *recurrence) ofLast(output int) string {
 	return c.of(c.n.d[output], 0, []int64{c.batch, c.hidden})
 }
 
-// previous adds nodes that compute the value before each step. Before the first step this is first. Before any other
-// step it is the value in all after the step before.
+// previous adds nodes that compute the value before each step. Before the first step, this is the value first. Before
+// any other step, it is the value that all holds for the previous step.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {
