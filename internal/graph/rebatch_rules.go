@@ -131,7 +131,7 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
-	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool's second output numbers elements across the batch
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool numbers indices across the batch
 		return nil
 	}
 	return to(at)

@@ -24,7 +24,7 @@ var company = map[string]struct {
 	node  string
 	build func() *modelBuilder
 }{
-	"brightest": {"ReduceMax 'max'", func() *modelBuilder { // x.clamp(0, 1) / x.amax()
+	"brightest": {"ReduceMax 'max'", func() *modelBuilder { // in PyTorch x.clamp(0, 1) / x.amax()
 		return companyOf().clipped().node("ReduceMax", "clipped", "max", integer("keepdims", 0)).node("Div", "clipped max", "z").scored("z")
 	}},
 	"brightest_mean": {"ReduceMax 'max'", func() *modelBuilder { // class 0 if the mean exceeds 0.27 times the maximum

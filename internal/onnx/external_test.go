@@ -100,7 +100,8 @@ func writeFile(t testing.TB, path string, data []byte) string {
 	return path
 }
 
-// sameScores loads a model from one file and with external weights, and compares the bits of the scores.
+// sameScores loads a model twice, once from one file and once with external weights. It compares the bits of the
+// scores.
 func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, align int) {
 	t.Helper()
 	want := loadOn(t, r, b.bytes(t), opt)

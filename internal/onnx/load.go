@@ -491,7 +491,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	at, err := l.session(true, want)
 	if err == nil && l.device.provider.ownMemory {
 		in, out := l.shapes(want)
-		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // as in real runs
+		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // calls as in real runs
 	}
 	if isShortage(err) && want > ref {
 		l.use(s, ref, want)

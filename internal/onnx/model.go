@@ -90,7 +90,7 @@ func (m *Model) runSingly(rows, batch int) {
 	}
 }
 
-// Independence states why an input's scores cannot depend on the other inputs of its batch.
+// Independence is the reason why an input's scores cannot depend on the other inputs of its batch.
 type Independence string
 
 // There are two possible reasons.

@@ -19,7 +19,7 @@ import (
 // a file with a value of this type, and a line in the function providers.
 type provider struct {
 	device  string       // name of the device in --device
-	name    string       // ONNX Runtime's name
+	name    string       // ONNX Runtime's name of the provider
 	library ortlib.Build // the build of ONNX Runtime that contains the provider
 	auto    bool         // --device auto may choose the provider if it works
 	units   []string     // texts that may follow the device's name and ':', the default first
@@ -87,7 +87,7 @@ func (p *provider) runOnThread(f func()) {
 
 // settings says how a provider runs the sessions of one model.
 type settings struct {
-	unit      string // of the device
+	unit      string // index or name of the device
 	precision Precision
 	workers   int // number of goroutines that call the session concurrently
 	tuning    Tuning

@@ -83,8 +83,8 @@ func TestTF32IsTold(t *testing.T) {
 	}
 }
 
-// If TF32 is requested and the device computes in float32, it must be accepted. If float16 is requested and the device
-// computes in float32, it must be refused.
+// If TF32 is requested and the device computes in float32, the device must be accepted. If float16 is requested and the
+// device computes in float32, the device must be refused.
 func TestTF32IsAllowed(t *testing.T) {
 	r := openRuntime(t)
 	p := units([]string{"A"}, failOn(nil))

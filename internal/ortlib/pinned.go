@@ -41,7 +41,7 @@ func pinnedIn(folder, source string) map[string][]string {
 	return hashes
 }
 
-// CheckPinned checks the library at path, and the other library files in its folder, against the published hashes. It
+// CheckPinned checks the library at path, and the other published files in its folder, against the published hashes. It
 // checks only libraries that 'rscert setup' put into the cache. The user is responsible for files outside the cache.
 // The check matters because faulty disks and downloads can damage cached files, and a loaded library runs inside
 // rscert. CheckPinned hashes the files at every load, because a record of an earlier check could itself be damaged. It

@@ -18,7 +18,7 @@ type Smoothing struct {
 // run.json.
 type Conditions struct {
 	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
-	ScoresOutput string           `json:"scores-output"` // empty if the model has only one output
+	ScoresOutput string           `json:"scores-output"` // empty means the only output that can hold scores
 	Precision    onnx.Precision   `json:"precision"`
 	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // for CUDA only
 	ConvSearch   onnx.ConvSearch  `json:"conv-search,omitzero"`  // for CUDA only
@@ -39,10 +39,10 @@ type Conditions struct {
 }
 
 // Positions returns the positions of the experiment's examples in a dataset with the given number of examples. The
-// positions ascend.
+// positions are in ascending order.
 func (c Conditions) Positions(examples int) []int {
 	if examples < 1 || c.Skip < 1 || c.Shard.K < 1 {
-		return nil // run folders of the first format may omit Skip
+		return nil // run folders of the first format may lack these values
 	}
 	var positions []int
 	candidates := (examples-1)/c.Skip + 1 // number of candidates: every Skip-th example

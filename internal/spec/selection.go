@@ -34,8 +34,8 @@ func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), ni
 // UnmarshalText parses a name.
 func (s *Selection) UnmarshalText(text []byte) error { return Selections.Unmarshal(text, s) }
 
-// Shard is part I of a run that is divided into K parts. Among the examples of the run, it contains those whose number
-// in order is I modulo K.
+// Shard is part I of a run that is divided into K parts. The examples of a run are numbered from 0 in the run's order.
+// The shard contains the examples whose number is I modulo K.
 type Shard struct{ I, K int }
 
 // Whole is the shard that covers the whole run.

@@ -109,7 +109,7 @@ func (s Spec) Tuning() onnx.Tuning {
 }
 
 // maxThreads limits the number of threads, because each thread holds a batch in memory. It exceeds the number of cores
-// of usual machines.
+// of any usual machine.
 const maxThreads = 1024
 
 // Missing returns the InputError for a missing required parameter.

@@ -1,5 +1,5 @@
-// Package lawtest provides a law for tests. This law is not in law.Laws, and it certifies in another norm than the
-// Gaussian.
+// Package lawtest provides a noise law for tests. The law is not in law.Laws. It certifies in the L1 norm, whereas the
+// Gaussian law certifies in the L2 norm.
 package lawtest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Use adds a law to law.Laws until the test ends. Tests that run in parallel must not call it.
+// Use adds a law to law.Laws until the test ends. Tests that run in parallel must not call Use.
 func Use(t testing.TB, l law.Law) {
 	t.Helper()
 	before := law.Laws
@@ -19,7 +19,7 @@ func Use(t testing.TB, l law.Law) {
 	t.Cleanup(func() { law.Laws = before })
 }
 
-// Laplace has the density e^{−|z|}/2 at scale 1, and certifies in the L1 norm.
+// Laplace is the law with the density e^{−|z|}/2 at scale 1. It certifies in the L1 norm.
 var Laplace law.Law = laplace{}
 
 type laplace struct{}
@@ -50,7 +50,8 @@ func (laplace) Density(z float64) float64 { return math.Exp(-math.Abs(z)) / 2 }
 
 func (laplace) Slope(z, shift float64) float64 { return math.Exp(math.Abs(z) - math.Abs(z+shift)) }
 
-// Peak returns 1 − √r·e^{−L/2}, reached at z = −(L + ln r)/2. For r ≥ e^L the supremum is 0.
+// Peak returns 1 − √r·e^{−L/2}, where L is the margin. This maximum is at z = −(L + ln r)/2. For r ≥ e^L the supremum
+// is 0.
 func (laplace) Peak(margin, r float64) float64 {
 	return max(1-math.Sqrt(r)*math.Exp(-margin/2)+0x1p-48, 0)
 }
@@ -63,8 +64,9 @@ func (laplace) First() law.Theorem { return law.Linear(1, "p_A−p_B, radius b t
 
 func (laplace) Ratios() law.Ratios { return law.Ratios{Least: 1, Fine: 30, Greatest: 710} }
 
-// Masses returns p_0 = 1 − e^{−t/2} and p_j = sinh(t/2)·e^{−jt} with t = g/b. It reduces each mass by one part in 2⁴⁴
-// for rounding. (A law outside tests must compute the masses in integers, the same on every machine.)
+// Masses returns p_0 = 1 − e^{−t/2} and p_j = sinh(t/2)·e^{−jt} with t = g/b, the lattice's step divided by the scale.
+// It reduces each mass by one part in 2⁴⁴ to allow for rounding. (A law that is not only for tests must compute the
+// masses in integers, so that they are the same on every machine.)
 func (laplace) Masses(ratio *big.Rat) []law.Mass {
 	r, _ := ratio.Float64()
 	masses := make([]law.Mass, int(46*r)+1)
