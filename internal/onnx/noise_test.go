@@ -587,7 +587,7 @@ var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
 	"Gather": {graph.Float32, graph.Int32, graph.Uint64}, "Cast": {graph.Bool, graph.Float32, graph.Int32, graph.Uint64}, "Reshape": {graph.Float32},
 	"Less": {graph.Float32}, "Not": {graph.Bool}, "ReduceMax": {graph.Float32}, "ReduceMin": {graph.Float32},
-	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // the session folds them
+	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // sessions fold them
 }
 
 // TestNoiseGraphKernels checks that every node that noise and votes add to a graph has a CUDA kernel.
