@@ -9,32 +9,32 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file rewrites users' models into the form that the rest of the package runs: one input of rows of floats, one
-// tensor of scores. Every edit adds a deterministic function before or after the model, so the edit belongs to the
-// certified classifier. Model.Changes records it.
+// This file rewrites users' models into the form that the rest of the package expects. In this form a model has one
+// input of rows of floats and one tensor of scores. Every edit adds a deterministic function before or after the model.
+// This function is then part of the certified classifier. Model.Changes records every edit.
 
-// Intake says how a model's input converts the values that it is fed.
+// Intake says how a model's input converts the values that it receives.
 type Intake int
 
-// Floats keeps values unchanged. The other kinds of intake round values.
+// Floats leaves values unchanged. Integers and Bytes round them.
 const (
 	Floats   Intake = iota
-	Integers        // values are rounded to the nearest integers, ½ up, and clamped to the type's range
-	Bytes           // the same rounding, clamped to 0…255
+	Integers        // values are rounded to the nearest integer (halves up) and clamped to the type's range
+	Bytes           // values are rounded in the same way and clamped to 0…255
 )
 
 // Adaptation records the edits that the function adapt made to a model.
 type Adaptation struct {
 	Input   string // the input's element type and shape, as the file declares them
-	Output  string // the same for the output with the scores
+	Output  string // the element type and shape of the output with the scores
 	Intake  Intake
 	Changes []string // one line per edit, for the record
 	Notes   []string // notes for the user
 }
 
-// adapt edits the model's graph. It replaces the sequence of maps behind ZipMap by the tensor in front of
-// ZipMap, joins one-column inputs, and rounds values for integer inputs. The argument info describes the file. The
-// argument columns names the columns of the data; it is nil if they are unnamed.
+// adapt edits the model's graph. It replaces the sequence of maps behind ZipMap by the tensor in front of ZipMap, joins
+// one-column inputs, and rounds values for integer inputs. The argument info describes the file. The argument columns
+// lists the names of the data's columns; it is nil if the columns are unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
 	a.unwrapZipMaps(m)
@@ -51,8 +51,8 @@ func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, er
 
 // Adapt returns a copy of the model that is ready to run. The copy has one input of rows of floats, and one output with
 // the scores. The argument output names that output; if it is empty, Adapt chooses the output. The argument columns
-// names the columns of the data; it is nil if they are unnamed. Adapt refuses a model that cannot take this form, that
-// draws random numbers or that has unknown operators.
+// lists the names of the data's columns; it is nil if the columns are unnamed. Adapt refuses a model that cannot take
+// this form. It also refuses a model that draws random numbers or has unknown operators.
 func (f *File) Adapt(columns []string, output string) (*Classifier, error) {
 	m := editable(f.Model)
 	sortNodes(m.Graph) // if the graph has a cycle, ONNX Runtime reports the error
@@ -105,8 +105,8 @@ func (a *Adaptation) Change(format string, args ...any) {
 	a.Changes = append(a.Changes, fmt.Sprintf(format, args...))
 }
 
-// editable returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs,
-// but the copy shares nodes and tensors with the model.
+// editable returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs of the copy.
+// They must not change a node or a tensor in place, because the copy shares both with the model.
 func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{
 		Name: m.Graph.Name, Node: slices.Clone(m.Graph.Node), Initializer: m.Graph.Initializer, SparseInitializer: m.Graph.SparseInitializer,
@@ -127,8 +127,8 @@ func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	return c
 }
 
-// Opset returns the version of ONNX's own operators in the model. A model without such operators need not import
-// them. In that case the edits add the import.
+// Opset returns the version of ONNX's own operators in the model. A model without such operators need not import them.
+// Opset then adds the import.
 func Opset(m *onnxpb.ModelProto) int64 {
 	for _, o := range m.OpsetImport {
 		if domainOf(o.GetDomain()) == "" {

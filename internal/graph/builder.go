@@ -26,7 +26,7 @@ func NewBuilder(name func() string) *Builder { return &Builder{name: name} }
 // NewInitializing returns a builder whose constants are initializers.
 func NewInitializing(name func() string) *Builder { return &Builder{name: name, initializing: true} }
 
-// Numbered returns a function that generates names: the prefix followed by 1, 2, ….
+// Numbered returns a function that generates the names prefix1, prefix2, …, for the given prefix.
 func Numbered(prefix string) func() string {
 	last := 0
 	return func() string {
@@ -53,7 +53,7 @@ func (b *Builder) Cast(x string, to ElemType) string {
 	return b.Node("Cast", []string{x}, IntAttribute("to", int64(to)))
 }
 
-// Floats adds a float32 constant of the given shape (nil: a vector).
+// Floats adds a float32 constant of the given shape. A nil shape means a vector.
 func (b *Builder) Floats(shape []int64, v ...float32) string {
 	return b.constant(Float32, shape, len(v), func(t *onnxpb.TensorProto) { t.FloatData = v })
 }
@@ -72,7 +72,7 @@ func (b *Builder) int32s(v ...int32) string {
 	})
 }
 
-// uint64s adds a uint64 constant of the given shape (nil: a vector).
+// uint64s adds a uint64 constant of the given shape. A nil shape means a vector.
 func (b *Builder) uint64s(shape []int64, v ...uint64) string {
 	return b.constant(Uint64, shape, len(v), func(t *onnxpb.TensorProto) {
 		for _, x := range v {

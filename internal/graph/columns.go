@@ -130,7 +130,8 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; of a file without a header line they are taken in this order", List(inputs)))
 }
 
-// match finds, for every column, the only input whose name equals the column's name by the function same.
+// match finds for every column the only input whose name equals the column's name. The function same compares the
+// names.
 func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) ([]int, bool) {
 	var order []int
 	for _, c := range columns {
@@ -144,7 +145,7 @@ func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) (
 }
 
 // identifier spells a column's name as skl2onnx and other exporters do. It keeps letters, in lower case, and digits,
-// and replaces anything else by one '_'.
+// and replaces each run of other characters by one '_'.
 func identifier(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)

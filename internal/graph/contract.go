@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// noBatch marks an input without a batch dimension. freeSize marks a batch dimension of any size.
+// NoBatch marks an input without a batch dimension. FreeSize marks a batch dimension of any size.
 const (
 	NoBatch  = 0
 	FreeSize = -1
@@ -20,8 +20,8 @@ const (
 // Contract describes the input and the scores that a model's file declares.
 type Contract struct {
 	Input, Output TensorInfo
-	Batch         int   // size of the batch dimension, or noBatch, or freeSize
-	Sample        []Dim // dimensions of the input without the batch
+	Batch         int   // size of the batch dimension, or NoBatch, or FreeSize
+	Sample        []Dim // dimensions of the input without the batch dimension
 }
 
 // readContract finds the model's one input and the output with the scores.
@@ -59,8 +59,8 @@ func readContract(info *Info, output string) (Contract, error) {
 	return c, nil
 }
 
-// batchSize interprets the first dimension of the input. This dimension is the batch if its size is free, or if the
-// output has rows and its first size is the same.
+// batchSize interprets the first dimension of the input. This dimension is the batch if its size is free. It is also
+// the batch if the output has rows and the output's first size is free or the same.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {
@@ -74,7 +74,7 @@ func batchSize(input, output TensorInfo) int {
 		}
 		return NoBatch
 	case first.Size == 1 && len(output.Shape) == 1 && output.Shape[0].Size == 1:
-		return 1 // a batch of one sample, with one number
+		return 1 // a batch of one sample with one number as output
 	case len(output.Shape) >= 2 && (output.Shape[0].Size == first.Size || output.Shape[0].Size < 0):
 		return first.Size
 	}
@@ -89,7 +89,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 			candidates = append(candidates, o)
 		}
 	}
-	if len(candidates) > 1 { // an output of a single number that accompanies the scores is a value or a loss
+	if len(candidates) > 1 { // an output of one number beside the scores is a value or a loss, so drop it
 		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
 			candidates = more
 		}
@@ -110,7 +110,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	return o, nil
 }
 
-// scoresHint explains how to get scores out of a model with these outputs.
+// scoresHint tells users how to export scores from a model with these outputs.
 func scoresHint(outputs []TensorInfo) string {
 	for _, o := range outputs {
 		switch {
@@ -123,10 +123,10 @@ func scoresHint(outputs []TensorInfo) string {
 	return "export the scores of the classes, or their probabilities, as an output of floats"
 }
 
-// maxListed bounds how many inputs or outputs an error lists.
+// maxListed is the largest number of inputs or outputs that an error lists.
 const maxListed = 8
 
-// List joins the printed forms of the things into one line of text.
+// List prints the things on one line, with at most maxListed of them.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {

@@ -22,7 +22,7 @@ import (
 // DenoiserKind says what a denoiser returns for a noisy image. The zero value means no denoiser.
 type DenoiserKind string
 
-// The kinds of denoisers.
+// These are the kinds of denoisers.
 const (
 	DenoisedImage  DenoiserKind = "image"   // the clean image
 	PredictedNoise DenoiserKind = "epsilon" // the noise, as a diffusion model predicts it
@@ -37,7 +37,7 @@ var DenoiserKinds = choice.Of("denoiser kind", DenoisedImage, PredictedNoise, Pr
 
 func (k DenoiserKind) String() string { return string(k) }
 
-// Diffusion reports whether the denoiser is a diffusion model, with a schedule and a timestep.
+// Diffusion reports whether the denoiser is a diffusion model. A diffusion model has a noise schedule and a timestep.
 func (k DenoiserKind) Diffusion() bool { return k == PredictedNoise || k == PredictedImage }
 
 // MarshalText writes the kind.
@@ -49,9 +49,10 @@ func (k *DenoiserKind) UnmarshalText(text []byte) error { return DenoiserKinds.U
 // Denoiser holds the parameters for joining a denoiser and a classifier.
 type Denoiser struct {
 	Kind DenoiserKind
-	// Low and High are the values in the denoiser's range for the data values 0 and 1.
+	// Low and High are the values that the denoiser expects for the data values 0 and 1.
 	Low, High float64
-	// Timestep is the diffusion model's timestep. AlphaBar is ᾱ at this timestep.
+	// Timestep is the diffusion model's timestep. AlphaBar is ᾱ at this timestep. A noisy image is √ᾱ times the clean
+	// image plus √(1−ᾱ) times the noise.
 	Timestep int
 	AlphaBar float64
 	// Mean and Std normalise the classifier's input to (x − Mean)/Std. Each holds one value or one value per channel.
@@ -67,8 +68,9 @@ type Denoiser struct {
 //	û = clip((√ᾱ·u − √(1−ᾱ)·D(√ᾱ·u, t))/√ᾱ, …)    for PredictedNoise
 //	scores = C(((û−Low)/(High−Low) − Mean)/Std)
 //
-// D and C must have matching sizes. If a diffusion model also learns its variance, its output has twice the channels
-// and only the first half is used. Errors name the mismatch.
+// D is the denoiser, t its timestep, and C the classifier. The sizes of D's input and output must match the sizes of
+// C's input. If a diffusion model also learns its variance, its output has twice the channels and only the first half
+// is used. If the sizes do not match, the error names them.
 func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	front, back := proto.CloneOf(denoiser.Model), proto.CloneOf(classifier.Model)
 	into, err := describe(back)
@@ -91,7 +93,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 		return nil, err
 	}
 	pair := back
-	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // from 4 on weights are not inputs
+	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // below 4, weights are also inputs
 	pair.OpsetImport = imports
 	pair.Functions = slices.Concat(front.Functions, back.Functions)
 	g := pair.Graph
@@ -119,7 +121,7 @@ type join struct {
 	input    TensorInfo  // the denoiser's input
 	step     *TensorInfo // the denoiser's timestep; nil if it has no such input
 	output   TensorInfo
-	variance bool // the output has a second half that holds the variance
+	variance bool // the second half of the output holds the variance
 
 	prefix, added  string // prefixes for the denoiser's names and for new names
 	noisy          *onnxpb.ValueInfoProto
@@ -188,8 +190,8 @@ func isStep(in TensorInfo) bool {
 	return false
 }
 
-// agree reports whether each pair of sizes is equal or free on one side. The second dimension of b must be
-// channels times the second dimension of a.
+// agree reports whether the sizes of a and b are compatible. In each dimension the sizes must be equal, or at least one
+// of them free. The second dimension of b must be channels times the second dimension of a.
 func agree(a, b []Dim, channels int) bool {
 	if len(a) != len(b) {
 		return false
@@ -206,8 +208,8 @@ func agree(a, b []Dim, channels int) bool {
 	return true
 }
 
-// learnsVariance reports whether a diffusion model's output has twice the image's channels. The second half is then the
-// variance of the step.
+// learnsVariance reports whether a diffusion model's output has twice the image's channels. The second half then holds
+// the variance of the step.
 func (j *join) learnsVariance(out TensorInfo) bool {
 	return j.Kind.Diffusion() && !out.Unknown && len(out.Shape) >= 3 && j.channels() > 0 && out.Shape[1].Size == 2*j.channels() &&
 		agree(out.Shape, j.input.Shape, 2)
@@ -216,8 +218,8 @@ func (j *join) learnsVariance(out TensorInfo) bool {
 // channels returns the size of the images' second dimension, or −1 if neither model fixes it.
 func (j *join) channels() int { return max(j.input.Shape[1].Size, j.image.Shape[1].Size) }
 
-// rename adds a prefix to all names of the denoiser; the classifier does not use this prefix. It also
-// chooses another prefix for new names.
+// rename adds a prefix to all names of the denoiser. No name in the classifier starts with this prefix. rename also
+// chooses another prefix for the names of new nodes.
 func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	dots := "."
 	EachName(classifier, func(name string) string {
@@ -285,7 +287,7 @@ func EachName(g *onnxpb.GraphProto, visit func(string) string) {
 	}
 }
 
-// bridge adds the nodes before the denoiser and the nodes between denoiser and classifier.
+// bridge adds the nodes before the denoiser and the nodes between the denoiser and the classifier.
 func (j *join) bridge() error {
 	signal, noise := 1.0, 0.0 // √ᾱ and √(1−ᾱ)
 	if j.Kind.Diffusion() {
@@ -324,7 +326,8 @@ func (j *join) bridge() error {
 	return nil
 }
 
-// noisyType returns the type of the pair's input: float32, with every size that either model fixes.
+// noisyType returns the type of the joined model's input. The element type is float32. A size is fixed if either model
+// fixes it.
 func (j *join) noisyType() *onnxpb.TypeProto {
 	shape := new(onnxpb.TensorShapeProto)
 	for i, d := range j.input.Shape {
@@ -339,7 +342,7 @@ func (j *join) noisyType() *onnxpb.TypeProto {
 		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(int32(Float32)), Shape: shape}}}
 }
 
-// addStep feeds the timestep to the denoiser, either once or once per sample.
+// addStep feeds the timestep to the denoiser. The denoiser takes the timestep either once per batch or once per sample.
 func (j *join) addStep(noisy string) {
 	out := j.before
 	step := out.Node("Cast", []string{out.Floats(scalar, float32(j.Timestep))}, IntAttribute("to", int64(j.step.Type)))
@@ -354,7 +357,7 @@ func (j *join) addStep(noisy string) {
 	out.Add(Node("Expand", []string{step, batch}, j.step.Name))
 }
 
-// normalise adds the computation of (value − Mean)/Std, by channel.
+// normalise adds nodes that compute (value − Mean)/Std for each channel.
 func (j *join) normalise(out *Builder, value string) (string, error) {
 	sizes := SizesOf(j.noisyDims())
 	channels, layout := 1, CHW
@@ -393,7 +396,7 @@ func (j *join) normalise(out *Builder, value string) (string, error) {
 	return value, nil
 }
 
-// noisyDims returns the sizes of one sample of the pair's input.
+// noisyDims returns the sizes of one sample of the joined model's input.
 func (j *join) noisyDims() []Dim {
 	dims := make([]Dim, len(j.input.Shape)-1)
 	for i := range dims {
@@ -402,7 +405,7 @@ func (j *join) noisyDims() []Dim {
 	return dims
 }
 
-// affine adds the computation of scale·value + shift. It omits operations that have no effect.
+// affine adds nodes that compute scale·value + shift. It omits operations that have no effect.
 func (j *join) affine(out *Builder, value string, scale, shift float64) string {
 	if scale != 1 {
 		value = out.Node("Mul", []string{value, out.Floats(nil, float32(scale))})

@@ -25,7 +25,7 @@ func freeSizes(g *onnxpb.GraphProto, input string, size int64) {
 			dims[0].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: batchName}
 		}
 	}
-	dropValueInfo(g) // these shapes were inferred for the fixed size; ONNX Runtime infers them again
+	dropValueInfo(g) // the shapes of inner values hold for the old size only; ONNX Runtime infers them again
 }
 
 // FixBatch sets a free batch dimension to a fixed size.
@@ -41,8 +41,8 @@ func FixBatch(g *onnxpb.GraphProto, input string, size int64) {
 	dropValueInfo(g)
 }
 
-// FeedFloat32 makes the graph's input and output float32 and converts to and from the model's own type inside the
-// graph. Inner values keep their names.
+// FeedFloat32 makes the graph's input and output float32. Nodes inside the graph convert them to and from the model's
+// own type. Inner values keep their names.
 func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	e := newEditor(g)
 	in, out = input, output
@@ -64,7 +64,7 @@ func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	return in, out
 }
 
-// castNode returns a node that converts the value from to type t. Its output is named by the argument to.
+// castNode returns a node that converts a value to type t. The arguments from and to name the value and the result.
 func castNode(from, to string, t ElemType) *onnxpb.NodeProto {
 	return Node("Cast", []string{from}, to, IntAttribute("to", int64(t)))
 }
@@ -99,8 +99,8 @@ func newEditor(g *onnxpb.GraphProto) *editor {
 	return e
 }
 
-// finish inserts the added nodes in front. They depend only on the graph's input and on constants, so finish
-// also moves those constants ahead of them.
+// finish inserts the added nodes before the graph's own nodes. The added nodes depend only on the graph's input and on
+// constants, so finish also moves the Constant nodes ahead of them.
 func (e *editor) finish() {
 	var constants, others []*onnxpb.NodeProto
 	for _, n := range e.graph.Node {

@@ -23,17 +23,19 @@ import (
 )
 
 // This file reads external data. A model's file may store a tensor in another file and refer to it by name (onnx.proto,
-// TensorProto.external_data). ONNX Runtime never sees such a tensor. Otherwise it would read the file again, after a
-// possible change. For a model without a path it would look for the file in the working directory.
+// TensorProto.external_data). ONNX Runtime never gets such a tensor. Otherwise it would read the file a second time,
+// and the file might have changed. For a model that it loads from memory, it would look for the file in the working
+// directory.
 
 // externalHint explains how to save a model without external data.
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
 
-// smallWeight is a limit in bytes. Sessions use weights of this size or more in place. Smaller weights are copied into
-// the graph, because graph edits and ONNX Runtime's shape inference read some of them as shapes.
+// smallWeight is a size in bytes. Sessions use weights of this size or more in place, without a copy. Smaller weights
+// are copied into the graph, because some of them hold shapes. Graph edits and ONNX Runtime's shape inference read
+// these shapes.
 const smallWeight = 1 << 10
 
-// externalFile is a file beside a model.
+// externalFile is a file in a model's folder that holds external data.
 type externalFile struct {
 	block  *block
 	sha256 string
@@ -62,7 +64,7 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 	defer root.Close()
 	r := externalReader{root: root, files: make(map[string]externalFile), weights: make(Weights),
 		movable: movableInitializers(m.Graph), room: roomForModels()}
-	left := r.room // room for tensors, counted separately: several tensors can share the same bytes
+	left := r.room // room for tensors, counted apart from files, because several tensors can share bytes
 	for _, e := range external {
 		if left -= e.size; left < 0 {
 			return nil, nil, e.wrong("the tensors in other files do not fit into the memory")
@@ -80,7 +82,7 @@ type externalReader struct {
 	files   map[string]externalFile // files read so far, by name
 	weights Weights                 // by key
 	movable map[*onnxpb.TensorProto]bool
-	room    int64 // for files
+	room    int64 // bytes that the files may still take
 }
 
 // take reads a tensor. It also reads the tensor's file, unless that file is already in memory.
@@ -90,7 +92,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 		if f, err = readExternalFile(r.root, e.file, &r.room); err != nil {
 			return e.wrong("%w", err)
 		}
-		r.files[e.file] = f // keeping f also keeps its memory alive
+		r.files[e.file] = f // the reference to f also keeps its memory alive
 	}
 	if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
 		return e.wrong("its %d bytes from %d on are not in '%s', of %d bytes", e.size, e.offset, quote.Name(e.file), size)
@@ -109,7 +111,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 	return nil
 }
 
-// movableInitializers returns the initializers for which a session accepts data by name.
+// movableInitializers returns the initializers whose data a session accepts from outside the graph, by name.
 func movableInitializers(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
 	names := make(map[string]int)
 	for _, t := range g.Initializer {
@@ -201,8 +203,8 @@ func cleanLocation(location string) (string, error) {
 	return path.Clean(location), nil
 }
 
-// wholeElements reports whether all kernels can use data of this type directly in memory. This holds if an element is a
-// whole number of bytes and the type is neither complex nor a small float.
+// wholeElements reports whether all kernels can use data of this type directly in memory. They can if an element takes
+// a whole number of bytes and the type is neither complex nor a small float.
 func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }
@@ -253,11 +255,12 @@ func readExternalFile(root *os.Root, name string, room *int64) (e externalFile, 
 	return e, err
 }
 
-// digestOf returns the SHA-256 of a model with external files. It equals the output of this shell command
+// digestOf returns the SHA-256 of a model with external files. In the model's folder, this shell command prints the
+// same digest:
 //
 //	(sha256sum < MODEL; sha256sum FILE…) | sha256sum
 //
-// in the model's folder. The files must be sorted by the bytes of their names.
+// FILE… stands for the external files, sorted by the bytes of their names.
 func digestOf(model string, files map[string]externalFile) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s  -\n", model)

@@ -1,6 +1,6 @@
 // Package graph reads, checks and edits ONNX models without ONNX Runtime and without cgo. It finds a model's input and
-// scores. It proves that the inputs of a batch do not affect each other. It also puts denoisers, noise and votes into
-// the graph.
+// the output with the class scores. It proves that the inputs of a batch do not affect each other. It also puts
+// denoisers, noise and votes into the graph.
 package graph
 
 import (
@@ -24,22 +24,22 @@ import (
 // A File is a model in memory. Its files are read once, so later changes to them have no effect. A File owns the memory
 // of the external weights. This memory is freed when nothing refers to it any more.
 type File struct {
-	Model   *onnxpb.ModelProto // its only external tensors point at weights in the map Weights
+	Model   *onnxpb.ModelProto // its external tensors all point at weights in the map Weights
 	Weights Weights
 	sha256  string
 }
 
-// SHA256 returns the digest, in hex, of all files that make up the model. If that is one file, the digest is the file's
-// SHA-256. For a model with external data, the digest is the SHA-256 of a list of lines. The first line is "DIGEST -"
-// for the model's file. A line "DIGEST NAME" follows for each file beside it, sorted by name. Each line ends with a
-// newline.
+// SHA256 returns the digest, in hex, of all files that make up the model. For a model in one file, the digest is the
+// file's SHA-256. For a model with external data, the digest is the SHA-256 of a list of lines in the format of
+// sha256sum. The first line is "DIGEST -", with the digest of the model's file. A line "DIGEST NAME" follows for each
+// external file, sorted by name. Each line ends with a newline.
 func (f *File) SHA256() string { return f.sha256 }
 
 // Info describes the model from its file alone, without ONNX Runtime.
 func (f *File) Info() (*Info, error) { return describe(f.Model) }
 
-// Learned reports whether the model has operators of ai.onnx.ml. scikit-learn's models have such operators, and they
-// are fitted to raw table columns.
+// Learned reports whether the model has operators of ai.onnx.ml. Models that were exported from scikit-learn have such
+// operators. They are fitted to raw table columns.
 func (f *File) Learned() bool {
 	found := errors.New("found")
 	return eachNode(f.Model, func(_ *scope, n *onnxpb.NodeProto) error {
@@ -50,10 +50,9 @@ func (f *File) Learned() bool {
 	}) != nil
 }
 
-// ReadModel reads a model's file and the files beside it that hold its weights. It refuses everything except regular
+// ReadModel reads a model's file and the external files that hold its weights. It refuses everything except regular
 // files, because reading a device, a pipe or a folder may never end. It refuses files above ONNX's limit of 2 GiB. It
-// also refuses files that together exceed a third of the memory, because the files, the parsed model and ONNX Runtime's
-// copy are in memory at the same time.
+// also refuses files that together exceed a third of the memory (see modelCopies).
 func ReadModel(path string) (*File, error) {
 	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -78,7 +77,7 @@ func ReadModel(path string) (*File, error) {
 	return file, nil
 }
 
-// maxModel is the size limit of an ONNX file in bytes, which is the limit of a protocol buffers message.
+// maxModel is the largest size of an ONNX file in bytes. It is the largest size of a protocol buffers message.
 const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
@@ -100,11 +99,11 @@ func Parse(model []byte, sum, folder string) (*File, error) {
 	return f, nil
 }
 
-// modelCopies is the number of copies of a model's weights during preparation: the file's bytes, ONNX Runtime's copy,
-// and the copy that sessions rearrange for their kernels.
+// modelCopies is the number of copies of a model's weights that are in memory while the model is prepared. They are the
+// file's bytes, ONNX Runtime's copy, and the copy that sessions rearrange for their kernels.
 const modelCopies = 3
 
-// roomForModels returns how many bytes of models fit in memory.
+// roomForModels returns the number of bytes that the files of models may take so that all copies fit in memory.
 func roomForModels() int64 {
 	if room, ok := memory.Available(); ok {
 		return int64(room / modelCopies)

@@ -11,7 +11,7 @@ import (
 // Layout is the order of the values of a flat image.
 type Layout int
 
-// CHW is the order that PyTorch uses, and HWC the order that TensorFlow uses.
+// PyTorch uses CHW. TensorFlow uses HWC.
 const (
 	CHW Layout = iota // channel by channel
 	HWC               // pixel by pixel, with the channels of a pixel adjacent
@@ -29,8 +29,8 @@ func (l Layout) String() string {
 
 // Arrangement maps a data example onto a model's input.
 type Arrangement struct {
-	Perm     []int // value j of the input is value Perm[j] of the example; nil keeps the order
-	Channels int   // colour channels, 1 if the input has none
+	Perm     []int // value j of the input is value Perm[j] of the example; nil leaves the order unchanged
+	Channels int   // number of colour channels; 1 if the input has no channel dimension
 	Layout   Layout
 	size     int
 }
@@ -55,9 +55,8 @@ func (a Arrangement) Channel(j int) int {
 }
 
 // Fit maps an example of the given shape onto a model's input, and returns the sizes of a sample of that input. The
-// argument dims holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If either the
-// example or the input is flat and the other one is an image, the argument layout gives the order of the values on the
-// flat side.
+// argument dims holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If one of the
+// example and the input is flat and the other is an image, the argument layout gives the order of the flat values.
 func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement, ok bool) {
 	size := Product(example)
 	if size == 0 {
@@ -101,7 +100,8 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 	return nil, a, false
 }
 
-// fitImage maps an image onto an input for images. It keeps the image's own layout where the input allows it.
+// fitImage maps an image onto an input for images. If the input allows the image's own layout, fitImage keeps this
+// layout.
 func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) {
 	from := layoutOf(image)
 	c := channels(image, from)
@@ -120,8 +120,8 @@ func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) 
 	return nil, false
 }
 
-// layoutOf derives the layout from an image's shape: [H,W,C] if only the last size is a number of colours (1, 3 or
-// 4), [C,H,W] otherwise.
+// layoutOf derives the layout from an image's shape. The layout is [H,W,C] if the last size is a number of colours (1,
+// 3 or 4) and the first size is not. Otherwise it is [C,H,W].
 func layoutOf(sizes []int) Layout {
 	colours := func(n int) bool { return n == 1 || n == 3 || n == 4 }
 	if !colours(sizes[0]) && colours(sizes[2]) {
@@ -138,8 +138,8 @@ func channels(sizes []int, l Layout) int {
 	return sizes[0]
 }
 
-// reorder returns the permutation from one layout to the other, for n pixels of c channels. It returns nil
-// if the order is the same.
+// reorder returns the permutation from one layout to another, for n pixels of c channels. It returns nil if the order
+// does not change.
 func reorder(from, to Layout, c, n int) []int {
 	if from == to || c == 1 {
 		return nil
@@ -156,7 +156,7 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill assigns sizes to the dimensions. It fails if a fixed dimension has another size.
+// fill assigns sizes to the dimensions. It fails if the given size of a fixed dimension differs from its own.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false
@@ -189,7 +189,7 @@ func WithoutOnes(sizes []int) []int {
 // maxSample limits the number of values in a sample. A larger shape indicates a mistake.
 const maxSample = 1 << 28
 
-// Product returns the number of values in a tensor, or 0 if this number is unknown or out of bounds.
+// Product returns the number of values in a tensor of these sizes, or 0 if this number is unknown or above maxSample.
 func Product(sizes []int) int {
 	if sizes == nil {
 		return 0

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFit arranges images whose values encode their place as 100·channel + 10·row + column. It then compares the values
-// in the order in which the model sees them.
+// TestFit arranges images. Each value is 100·channel + 10·row + column, so it shows where it stands in the image.
+// TestFit then compares the values in the order in which the model receives them.
 func TestFit(t *testing.T) {
 	const c, h, w = 3, 2, 4
 	value := func(ch, r, col int) float32 { return float32(100*ch + 10*r + col) }
@@ -40,7 +40,7 @@ func TestFit(t *testing.T) {
 		{"[24]", "[2,4,3]", hwc, HWC, hwc},
 		{"[24,1]", "[3,2,4]", chw, CHW, chw},
 		{"[24]", "[24]", chw, CHW, chw},
-		{"[24]", "[24]", hwc, HWC, hwc}, // flat on both sides: unchanged
+		{"[24]", "[24]", hwc, HWC, hwc}, // both the input and the example are flat, so the order stays
 		{"[1,24]", "[24]", chw, CHW, chw},
 		{"[?]", "[3,2,4]", chw, CHW, chw},
 		{"[?,?,?]", "[3,2,4]", chw, CHW, chw},

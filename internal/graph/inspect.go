@@ -12,17 +12,17 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// ElemType is the element type of a tensor, numbered as in ONNX.
+// ElemType is ONNX's number for the element type of a tensor.
 type ElemType int32
 
-// The element types allowed for a model's input and scores.
+// These element types are allowed for a model's input and scores.
 const (
 	Float32 = ElemType(onnxpb.TensorProto_FLOAT)
 	Float64 = ElemType(onnxpb.TensorProto_DOUBLE)
 	Float16 = ElemType(onnxpb.TensorProto_FLOAT16)
 )
 
-// Other element types.
+// These are other element types.
 const (
 	BFloat16 = ElemType(onnxpb.TensorProto_BFLOAT16)
 	Bool     = ElemType(onnxpb.TensorProto_BOOL)
@@ -101,7 +101,7 @@ func (t TensorInfo) shape() string {
 type Info struct {
 	Inputs  []TensorInfo // inputs without an initializer
 	Outputs []TensorInfo
-	Opset   int64 // of the default operator domain
+	Opset   int64 // version of the default operator domain
 	// Producer is the program that wrote the file, for example "pytorch 2.4.0".
 	Producer string
 }

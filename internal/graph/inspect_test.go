@@ -18,7 +18,7 @@ func TestInspect(t *testing.T) {
 	for _, c := range []struct{ model, inputs, outputs string }{
 		{"nchw", "['x' float32 [N,3,4,4]]", "['y' float32 [N,4]]"},
 		{"free_size", "['x' float32 [N,3,H,W]]", "['y' float32 [N,4]]"},
-		{"old", "['x' float32 [1,3,4,4]]", "['y' float32 [1,4]]"}, // weights are omitted from the list
+		{"old", "['x' float32 [1,3,4,4]]", "['y' float32 [1,4]]"}, // weights are not listed as inputs
 		{"float64", "['x' float64 [N,48]]", "['y' float64 [N,4]]"},
 		{"two_inputs", "['x' float32 [N,48] 'mask' float32 [N,48]]", "['y' float32 [N,4]]"},
 		{"label_and_scores", "['x' float32 [N,3,4,4]]", "['label' int64 [N] 'scores' float32 [N,4]]"},
@@ -127,7 +127,8 @@ func TestChooseOutputNames(t *testing.T) {
 	}
 }
 
-// A round trip through rscert's subset of the messages must keep all fields outside this subset.
+// rscert's onnx.proto has only a subset of ONNX's fields. Parsing and writing a model must keep the fields outside this
+// subset.
 func TestUnknownFieldsSurvive(t *testing.T) {
 	const docString = "\x32\x05hello" // field 6 of ModelProto
 	model := append(testModel(t, "nchw"), docString...)
@@ -141,8 +142,8 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	}
 }
 
-// FuzzInspect feeds damaged models to all code that handles a model before ONNX Runtime does: inspection, the contract,
-// and the graph edits.
+// FuzzInspect feeds damaged models to all code that handles a model before ONNX Runtime does. This code inspects the
+// model, reads its contract and edits its graph.
 func FuzzInspect(f *testing.F) {
 	files, err := filepath.Glob("../onnx/testdata/*.onnx")
 	more, _ := filepath.Glob("../onnx/testdata/exports/*.onnx")
@@ -198,8 +199,8 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// tryRebatch follows the batch through a graph whose values all have the same shape. Even if the graph is damaged, the
-// search must end and its edits must apply.
+// tryRebatch follows the batch through a graph and assumes the same shape for all values. Even if the graph is damaged,
+// the search must end, and applying its edits must not crash.
 func tryRebatch(m *onnxpb.ModelProto, c Contract) {
 	shapes, ints := map[string][]int64{c.Input.Name: {1, 2, 3, 4}}, make(map[string][]int64)
 	for _, n := range m.Graph.Node {

@@ -40,9 +40,9 @@ func intakeOf(t ElemType) Intake {
 	return Floats
 }
 
-// roundInput turns an integer input into a float32 input. A value v becomes min(max(⌊v + ½⌋, least), greatest), with
-// the limits of the type. The sum is rounded to float32, so every bit is defined. For bytes, stored as k/255, the sum
-// is exact.
+// roundInput turns an integer input into a float32 input. A value v becomes min(max(⌊v + ½⌋, least), greatest), where
+// least and greatest are the limits of the type. The sum v + ½ is rounded to float32, so every bit of the result is
+// defined. For bytes that the data store as k/255, the sum is exact.
 func (a *Adaptation) roundInput(g *onnxpb.GraphProto, input TensorInfo) {
 	if a.Intake = intakeOf(input.Type); a.Intake == Floats {
 		return
@@ -66,7 +66,7 @@ func (a *Adaptation) rounded(input TensorInfo) {
 	a.Change("input '%s': values are rounded to integers, half up, and clamped to %.0f…%.0f", quote.Name(input.Name), r[0], r[1])
 }
 
-// This method adds nodes that round a float32 value and clamp it to type t.
+// The method round adds nodes that round a float32 value and clamp it to the range of type t.
 func (e *editor) round(from, to string, t ElemType) {
 	half, floor, atLeast, atMost := e.unused("half"), e.unused("floor"), e.unused("atleast"), e.unused("atmost")
 	r := integerRanges[t]
@@ -78,8 +78,8 @@ func (e *editor) round(from, to string, t ElemType) {
 		castNode(atMost, to, t))
 }
 
-// checkTokens refuses text models. In such a model an integer input indexes a table, so its values are token numbers.
-// Noise would turn them into other tokens.
+// checkTokens refuses text models. In such a model an integer input indexes a table, so the input's values are token
+// numbers. Noise would turn the tokens into other tokens.
 func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 	for _, input := range info.Inputs {
 		if intakeOf(input.Type) == Floats {
@@ -95,7 +95,7 @@ func checkTokens(m *onnxpb.ModelProto, info *Info) error {
 }
 
 // lookedUp returns the name of the constant table that Gather indexes with the input, or "" if there is none. It also
-// follows the input through nodes that only change shape or type.
+// finds a Gather behind nodes that only change the input's shape or type.
 func lookedUp(g *onnxpb.GraphProto, input string) string {
 	constants := constantsOf(g.Initializer, g.Node)
 	same := map[string]bool{input: true}

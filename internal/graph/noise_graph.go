@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// This file adds noise in front of a model's graph and votes behind it. All of them become nodes of the graph.
+// This file adds noise in front of a model's graph and votes behind it. Noise and votes become nodes of the graph.
 //
 // The nodes in front use only integers and look-ups, so every provider with these operators computes the same bits as
-// smoothing.LatticeInput. All these operators are in operator set 7, except Mod, which is in operator set 10. In ONNX
-// Runtime's CUDA provider they have kernels for the types below. The source is the table docs/OperatorKernels.md
-// (looked up on 22 November 2026; listed in TestNoiseGraphKernels):
+// smoothing.LatticeInput. All these operators are in operator set 7, except Mod, which is in operator set 10. ONNX
+// Runtime's CUDA provider has kernels for the types below. The source is ONNX Runtime's table docs/OperatorKernels.md
+// (looked up on 22 November 2026). TestNoiseGraphKernels lists the same types.
 //
 //	Add, Mul, Div, Mod     uint64, Add and Mul int32 too, Mul float
 //	Gather                 uint64, int32 and float, by int32
@@ -26,25 +26,26 @@ import (
 //	ReduceMax, ReduceMin   float; from 18 on their axes are an input
 //	Reshape                float
 //
-// The graph avoids some operators because some providers or versions lack them: Min of uint64 (from 12), Equal of
-// floats (from 11), BitShift (none on CUDA) and Where (few types). It also avoids ArgMax, because cuDNN decides which
-// of several equal scores ArgMax takes and how it treats NaN.
+// The graph avoids operators that some providers or operator sets lack. Min of uint64 exists only from operator set 12
+// on, and Equal of floats only from 11 on. The CUDA provider has no BitShift, and it has Where for few types only. The
+// graph also avoids ArgMax, because on CUDA the library cuDNN decides which of several equal scores ArgMax takes and
+// how ArgMax treats NaN.
 
 // noiseOpset is the oldest operator set of a model that can get noise. From operator set 7 on, operators broadcast
 // their operands by themselves.
 const noiseOpset = 7
 
-// maxRank limits the number of classes, so that their ranks are exact in float32.
+// maxRank limits the number of classes so that their ranks are exact in float32 (see AddVotes).
 const maxRank = 1 << 24
 
-// NoiseNames names the inputs and the votes of a graph that makes noise. The graph takes T rows of D coordinates and
-// any number E of examples:
+// NoiseNames names the inputs and the votes of a graph that makes noise. The graph computes T noisy rows of D
+// coordinates from any number E of examples.
 type NoiseNames struct {
-	Places  string // int32 [E, D]
-	Example string // int32 [T], each less than E
-	Key     string // uint64 [T, 1]
-	Start   string // uint64 [T, 1]
-	Votes   string // int32 [T, 1]: m − class, 0 for no class
+	Places  string // int32 [E, D]; the lattice points of the examples
+	Example string // int32 [T]; the index of the row's example, less than E
+	Key     string // uint64 [T, 1]; the key of each row's stream
+	Start   string // uint64 [T, 1]; the product of each row's key and first counter
+	Votes   string // int32 [T, 1]; m − class, or 0 for no class
 }
 
 // Around describes the graph of a model to which noise and votes are added.
@@ -53,7 +54,7 @@ type Around struct {
 	opset   int64
 	Rows    int64   // T, or −1 if free
 	values  int     // D, the number of values per row
-	Shape   []int64 // shape of the input: the rows and the sample's sizes, or the sample's sizes alone
+	Shape   []int64 // shape of the input: the number of rows and a sample's sizes, or a sample's sizes alone
 	classes int     // m, the number of classes
 }
 
@@ -71,7 +72,7 @@ func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	return Around{graph: m.Graph, opset: version, Rows: -1, values: values, classes: classes}, nil
 }
 
-// AddNoise adds nodes in front of the graph that compute its float32 input as defined by smoothing.Rows.
+// AddNoise adds nodes in front of the graph. They compute the graph's float32 input as smoothing.Rows defines it.
 func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	g := a.graph
 	e := newEditor(g)
@@ -102,8 +103,9 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	return names
 }
 
-// words computes the words [T, d] of smoothing.Stream.Words (Squares with five rounds). Its arguments are
-// the keys [T, 1] of the streams and, for each row, the product [T, 1] of the key and the first counter.
+// words adds nodes that compute the words [T, d] of smoothing.Stream.Words. The generator is Squares with five rounds.
+// The argument key names the keys [T, 1] of the streams. The argument start names the product [T, 1] of each row's key
+// and its first counter.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
 	for i := range coordinates {
@@ -123,7 +125,7 @@ func (e *editor) words(key, start string, d int) string {
 	return e.Op("Add", t, e.Op("Div", square(x, y), half))
 }
 
-// modulo computes x mod n. Operator sets without Mod use x + (x div n)·(2⁶⁴ − n), mod 2⁶⁴.
+// modulo adds nodes that compute x mod n. In operator sets without Mod, they compute x + (x div n)·(2⁶⁴ − n) mod 2⁶⁴.
 func (e *editor) modulo(x string, n uint64, opset int64) string {
 	if opset >= 10 {
 		return e.Op("Mod", x, e.uint64s(scalar, n))
@@ -132,9 +134,9 @@ func (e *editor) modulo(x string, n uint64, opset int64) string {
 }
 
 // AddVotes adds nodes behind the graph that turn its float32 output into votes, as smoothing.Vote defines them. The
-// output holds m scores per row. AddVotes makes the votes an output of the graph. Class k has rank m − k, so the first
-// class with the row's largest score has the highest rank. The row's vote is 0 if a score is NaN or +∞, that is, not
-// below +∞. The vote is also 0 if the largest score is −∞, that is, not above −∞.
+// output holds m scores per row. AddVotes makes the votes an output of the graph. Class k has rank m − k. A row's vote
+// is the highest rank among the classes with the row's largest score, so the first of these classes wins. The vote is 0
+// if a score is NaN or +∞, that is, not below +∞. The vote is also 0 if the largest score is −∞, that is, not above −∞.
 func (a Around) AddVotes(output string) (votes string) {
 	g, m := a.graph, a.classes
 	e := newEditor(g)
@@ -171,7 +173,7 @@ func tensorOf(name string, t ElemType, sizes ...int64) *onnxpb.ValueInfoProto {
 	v := FloatTensor(name, sizes)
 	setType(v, t)
 	for i, d := range v.GetType().GetTensorType().GetShape().GetDim() {
-		if sizes[i] < 0 { // one name per input, because ONNX Runtime finds out which sizes are equal
+		if sizes[i] < 0 { // each input has its own name, because ONNX Runtime finds out by itself which sizes are equal
 			d.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: fmt.Sprintf("%s_%d", name, i)}
 		}
 	}

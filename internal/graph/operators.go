@@ -12,10 +12,11 @@ import (
 
 // This file refuses models whose scores depend on more than their input.
 //
-// Certificates allow a random classifier if its randomness is independent between samples. The randomness of ONNX
-// Runtime is not independent: it seeds its generators once per session and continues them from run to run. A result
-// would therefore depend on the order of the runs, on the batch, and on the place where a run resumed. A comparison of
-// two runs cannot reveal this, because a model may draw random numbers for only one in a thousand inputs.
+// A certificate holds for a random classifier if the classifier draws independently for each sample. ONNX Runtime's
+// random numbers are not independent in this sense. ONNX Runtime seeds its generators once per session and continues
+// them from run to run. A result would therefore depend on the order of the runs, on the batch, and on the point at
+// which an interrupted run resumed. A comparison of two runs cannot reveal this, because a model may draw random
+// numbers for only one in a thousand inputs.
 
 // opKey names an operator.
 type opKey struct{ domain, op string }
@@ -23,20 +24,20 @@ type opKey struct{ domain, op string }
 // microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
 const microsoft = "com.microsoft"
 
-// This list holds the operators that always draw random numbers.
+// The list draws holds the operators that always draw random numbers.
 var draws = []opKey{
 	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
 	{"", "Multinomial"}, {"", "Bernoulli"}, {microsoft, "Sampling"},
 }
 
-// This map contains operators that draw random numbers only in training. It maps each operator to the position of its
-// training input. Without that input the operator runs in inference mode.
+// The map drops contains operators that draw random numbers only in training. It maps each operator to the position of
+// its training input. Without that input the operator runs in inference mode.
 var drops = map[opKey]int{
 	{"", "Dropout"}: 2, {microsoft, "BitmaskDropout"}: 2, {microsoft, "BiasDropout"}: 4, {microsoft, "BitmaskBiasDropout"}: 4,
 }
 
-// This list holds operators of ONNX Runtime that keep a state, that change weights in place, or that run code or a
-// compiled graph from outside the model's nodes.
+// The list foreign holds operators of ONNX Runtime that keep a state or change weights in place. It also holds
+// operators that run code or a compiled graph from outside the model's nodes.
 var foreign = []opKey{
 	{"org.pytorch.aten", "ATen"}, {microsoft, "ATen"}, {microsoft, "PythonOp"}, {microsoft, "PythonOpGrad"}, {microsoft, "EPContext"},
 	{microsoft, "Snpe"}, {microsoft, "YieldOp"}, {microsoft, "Send"}, {microsoft, "Recv"}, {microsoft, "InPlaceAccumulator"},
@@ -46,7 +47,8 @@ var foreign = []opKey{
 
 // knownDomains lists the domains whose operators are part of ONNX Runtime. An operator of another domain runs code from
 // a foreign library, so rscert cannot know its result or whether it draws random numbers. ONNX Runtime would also
-// reject it, because no custom library is registered. So nothing is lost when rscert refuses it here by name.
+// reject this operator, because rscert registers no custom library. rscert refuses the operator earlier, with an error
+// that names it.
 var knownDomains = []string{"", "ai.onnx.ml", microsoft, "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.pytorch.aten"}
 
 // checkOperators refuses a model with operators that draw random numbers, keep a state or are unknown.
@@ -75,7 +77,7 @@ func checkOperators(m *onnxpb.ModelProto) error {
 	})
 }
 
-// HasLoops reports whether the model has loops, which may never end.
+// HasLoops reports whether the model has loops. A loop may never end.
 func HasLoops(m *onnxpb.ModelProto) bool {
 	loop := errors.New("a loop")
 	return eachNode(m, func(_ *scope, n *onnxpb.NodeProto) error {

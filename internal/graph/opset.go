@@ -19,8 +19,8 @@ import (
 //go:embed opsets.txt
 var opsetList string
 
-// opsetChanges returns the versions in which ONNX's operators changed, by operator. Changes of types alone are omitted
-// (see scripts/opsets.py). It also returns the newest version that the list covers.
+// opsetChanges returns, for each ONNX operator, the versions in which its meaning changed. The list omits versions that
+// only allow more types (see scripts/opsets.py). It also returns the newest version that the list covers.
 var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 	changes := make(map[string][]int64)
 	for line := range strings.Lines(opsetList) {
@@ -43,7 +43,8 @@ var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 
 const opsetHint = "export both models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
 
-// checkRaise refuses a node if its meaning may differ between the versions from and to of ONNX's operators.
+// checkRaise refuses a node if its meaning may change when the version of ONNX's operators is raised. The arguments
+// from and to are the old and the new version.
 func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	changes, newest := opsetChanges()
 	known, ok := changes[n.GetOpType()]
@@ -56,7 +57,7 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 // raiseOpset raises a model from an older operator set of ONNX to the version to. Every node must keep its meaning.
 func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
-	of := make(map[string]int64) // version by function; the key "" stands for the graph
+	of := make(map[string]int64) // old version of each function; the key "" stands for the graph
 	of[""] = raiseImport(m.OpsetImport, to)
 	for _, f := range m.Functions { // if functions in two domains have the same name, keep the older version
 		from := raiseImport(f.OpsetImport, to)
@@ -74,7 +75,7 @@ func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	})
 }
 
-// raiseImport sets the version of ONNX's own operators and returns the old one.
+// raiseImport sets the version of ONNX's own operators and returns the old version.
 func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
 	from := to
 	for _, o := range imports {

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestOpsetChanges checks operators whose changes are known.
+// TestOpsetChanges checks the list of changes for a few operators.
 func TestOpsetChanges(t *testing.T) {
 	for _, c := range []struct {
 		op       string

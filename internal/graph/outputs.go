@@ -13,9 +13,9 @@ import (
 // OutputKind says whether a classifier outputs logits or probabilities.
 type OutputKind int
 
-// The kinds of output. Users may state one of them.
+// These are the kinds of outputs. Users may state the kind.
 const (
-	OutputsAuto   OutputKind = iota // to be derived from the model, or unknown
+	OutputsAuto   OutputKind = iota // rscert derives the kind from the model, or the kind is unknown
 	Logits                          // the softmax of the outputs is the confidence
 	Probabilities                   // the outputs are the confidence
 )
@@ -30,18 +30,19 @@ func (k OutputKind) String() string {
 // passThrough lists operators that change the shape or type of the scores but not their meaning.
 var passThrough = []string{"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout", "Transpose"}
 
-// Unbounded lists operators whose results take any real value. A classifier that ends in such an operator was exported
-// without a softmax. The list includes LogSoftmax, because the softmax of log probabilities gives the probabilities.
+// Unbounded lists operators whose results can be any real numbers. A classifier that ends in such an operator was
+// exported without a softmax, so its outputs are logits. LogSoftmax is in the list because the softmax of log
+// probabilities gives the probabilities.
 var Unbounded = []string{"Gemm", "MatMul", "Add", "Sub", "Conv", "LogSoftmax", "BatchNormalization", "LayerNormalization",
 	"GlobalAveragePool", "ReduceMean", "AveragePool", "MatMulNBits", "FusedGemm", "DequantizeLinear"}
 
-// The list classifiers holds the operators of scikit-learn's classifiers that output the probabilities of all classes,
-// unless the node's scores are no probabilities.
+// The list classifiers holds operators of scikit-learn's classifiers. They usually output the probabilities of all
+// classes, but some nodes output other scores.
 var classifiers = []string{"LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier", "Normalizer"}
 
-// TellOutputs derives the kind of the model's scores from the node that computes them. It confirms this kind on the
-// scores of random samples (rows of m values). If the node and the scores do not settle the kind, it returns
-// OutputsAuto and the reason.
+// TellOutputs derives the kind of the model's scores from the node that computes them. It then checks whether the
+// scores are of this kind. The argument scores holds the model's scores for random samples, in rows of m values. If the
+// node and the scores do not settle the kind, it returns OutputsAuto and the reason.
 func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (OutputKind, string) {
 	node := Producer(g, output)
 	softmax := node == "Softmax"
@@ -60,7 +61,7 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 	case slices.Contains(Unbounded, node) && !distribution:
 		return Logits, ""
 	case negative:
-		return Logits, "" // whichever node computed the scores, they are no probabilities
+		return Logits, "" // negative scores are not probabilities, whichever node computed them
 	case distribution:
 		return OutputsAuto, fmt.Sprintf("the outputs look like probabilities, but come from %s", node)
 	default:
@@ -68,13 +69,13 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 	}
 }
 
-// rowSumSlack is the largest accepted distance between 1 and the sum of a row of probabilities. It exceeds the rounding
-// of float16 probabilities, which is 2⁻¹¹ for each, relative.
+// rowSumSlack is the largest accepted distance between 1 and the sum of a row of probabilities. It exceeds the error of
+// float16 probabilities, each of which has a relative rounding error of at most 2⁻¹¹.
 const rowSumSlack = 4e-3
 
-// RowsLookLike reports whether any score is negative, whether every row of m scores sums to 1, and the number of rows
-// that it counted. It skips rows with NaN, which say nothing about the other rows. −∞, the logit of a masked class,
-// counts as negative.
+// RowsLookLike reports whether any score is negative and whether every row of m scores sums to 1. It also returns the
+// number of rows that it examined. It skips rows with NaN, because they say nothing about the other rows. A score of
+// −∞, the logit of a masked class, counts as negative.
 func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) {
 	sumsToOne = true
 	for row := range slices.Chunk(scores, m) {

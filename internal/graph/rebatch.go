@@ -14,28 +14,28 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file proves that a model treats the samples of a batch independently, and frees its batch dimension on the
-// way.
+// This file proves that a model treats the samples of a batch independently. It also frees the model's batch dimension.
 //
 // A certificate is about a function of one input, so samples in a batch must not affect each other. The proof follows
-// the batch through the graph, from the input to the scores. It uses the shapes of a run on one sample, or on the batch
-// size that the file fixes. A tensor's values form a row. If the tensor holds the batch, its sizes are
+// the batch through the graph, from the input to the scores. It uses the shapes of all values in one run. This run has
+// one sample, or the batch size that the file fixes. A tensor's values form a row. If the tensor depends on the input,
+// its sizes are
 //
 //	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
 //
-// where the outer indices run slowest. This form is necessary because exported graphs have shapes that hide the batch.
-// An example is [197, 3, 64], where 3 is batch·heads.
+// where the outer indices run slowest. So the batch may share a dimension with other indices. In exported graphs a
+// dimension can combine the batch with other indices. An example is [197, 3, 64], where 3 is batch·heads.
 //
-// Every operator has a rule. If the operator treats all samples alike and independently, the rule returns the position
-// of the batch in the result. Otherwise the rule returns no position. Examples are a softmax or a sum over the batch, a
-// matrix product that contracts it, and one scale for the whole tensor. An operator without a rule has no position
-// either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries all
-// choices and drops those that a later rule refuses.
+// Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
+// position of the batch in the result. Otherwise the rule returns no position. Examples are a softmax or a sum over the
+// batch, a matrix product that sums over the batch, and one scale that is computed from the whole tensor. The result of
+// an operator without a rule has no position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may
+// hold the batch. The search tries all choices and drops those that a later rule refuses.
 //
 // The proof succeeds if the graph's output ends up as [batch, m]. Every node then computes for a batch the same values
-// as for its samples one by one, under two conditions. The sizes that hold the batch must be free, and sizes that a
-// Shape node takes from a tensor must equal the sizes in the analysed run. The edits establish these conditions. A
-// model without a proof runs one input per call.
+// as for its samples one by one, under two conditions. Sizes that contain the batch must be free. Sizes that a Shape
+// node takes from a tensor must equal the sizes in the analysed run. The edits establish these conditions. If the proof
+// fails, the model runs one input per call.
 
 // A position locates the batch in a tensor.
 type position struct {
@@ -43,20 +43,20 @@ type position struct {
 	outer, inner int64
 }
 
-// maxVisits limits the search, in visits per node. In all graphs seen so far, a rule refused a wrong choice within a
-// few nodes.
+// maxVisits limits the search. It is the largest average number of visits per node. In all graphs seen so far, a rule
+// refused a wrong choice within a few nodes.
 const maxVisits = 20
 
 // A rebatching holds the state of the search.
 type rebatching struct {
 	graph   *onnxpb.GraphProto
 	opset   int64
-	batch   int64 // n
+	batch   int64 // n, the batch size of the run
 	output  string
 	local   map[opKey]bool      // operators that the model defines itself
-	shapes  map[string][]int64  // of all values, for a batch of n
-	ints    map[string][]int64  // vectors that are parameters of nodes and do not depend on the input, by value name
-	scales  map[string]float32  // first elements of the float vectors stored in the file, by value name
+	shapes  map[string][]int64  // by value name: shapes for a batch of n
+	ints    map[string][]int64  // by value name: parameters of nodes that do not depend on the input
+	scales  map[string]float32  // by value name: first elements of the float vectors stored in the file
 	needed  []bool              // by node: true if the output depends on it
 	places  map[string]position // positions of the batch in the values that depend on the input
 	edits   Edits
@@ -67,7 +67,7 @@ type rebatching struct {
 // Edits maps the indices of nodes to the edits that free the batch of a graph.
 type Edits map[int]edit
 
-// FixSizes reports whether the edits turn sizes that the graph reads from its values into constants.
+// FixSizes reports whether the edits replace sizes that the graph reads from its values by constants.
 func (e Edits) FixSizes() bool {
 	for _, edit := range e {
 		if edit.sizes != nil {
@@ -80,21 +80,21 @@ func (e Edits) FixSizes() bool {
 // An edit describes the changes to one node.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
-	target    []int64 // new constant input 1 (Reshape, Expand) or 3 (Resize, with the batch as first size)
-	repeats   []int   // inputs of the given rank that are repeated along dimension dim, once per sample
+	target    []int64 // constant that replaces input 1 (Reshape, Expand) or 3 (Resize; the batch is its first size)
+	repeats   []int   // indices of inputs of the given rank that are repeated along dimension dim, once per sample
 	dim, rank int
-	sizes     *onnxpb.TensorProto // constant that replaces the node (Shape, Size)
+	sizes     *onnxpb.TensorProto // constant that replaces a Shape or Size node
 }
 
-// Facts are facts about a model's values, learnt from a run (see Learn).
+// Facts describes the values of a model in one run (see Learn).
 type Facts struct {
-	Shapes map[string][]int64 // of all values
-	Ints   map[string][]int64 // of vectors that are parameters of nodes
+	Shapes map[string][]int64 // shapes by value name
+	Ints   map[string][]int64 // by value name: vectors that are parameters of nodes
 }
 
-// rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch
-// dimension, which is the first dimension of the input. The argument known comes from a run with a batch of n. The
-// error names the node where the proof fails.
+// rebatch proves that the samples of a batch are independent. It also finds the edits that free the batch dimension,
+// which is the first dimension of the input. The argument known describes a run with a batch of n. If the proof fails,
+// the error names the node at which it fails.
 func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (Edits, error) {
 	if name, sorted := sortNodes(m.Graph); !sorted {
 		return nil, fmt.Errorf("%s needs its own result", name)
@@ -152,8 +152,8 @@ func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	return "", true
 }
 
-// dependencies returns, for each value by name, the nodes that use it. For each node it returns the number
-// of inputs that other nodes compute.
+// dependencies returns for each value, by name, the nodes that use the value. For each node it returns the number of
+// inputs that other nodes compute.
 func dependencies(g *onnxpb.GraphProto) (users map[string][]int, missing []int) {
 	makers := make(map[string]bool)
 	for _, n := range g.Node {
@@ -185,8 +185,8 @@ func (h *nodeHeap) Pop() any {
 	return i
 }
 
-// inputsOf returns the values that a node uses: its inputs, and all names in its subgraphs, which may be values of
-// the surrounding graph.
+// inputsOf returns the values that a node uses. These are its inputs and all names in its subgraphs, because a name in
+// a subgraph may be a value of the surrounding graph.
 func inputsOf(n *onnxpb.NodeProto) []string {
 	if !hasSubgraph(n) {
 		return n.Input
@@ -222,7 +222,7 @@ func neededFor(g *onnxpb.GraphProto, value string) []bool {
 	return needed
 }
 
-// firstFloats returns the first elements of the float32 vectors stored in the file.
+// firstFloats returns, by name, the first element of each float32 vector stored in the file.
 func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	first := make(map[string]float32)
 	for name, t := range constantsOf(g.Initializer, g.Node) {
@@ -317,8 +317,8 @@ func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	return false
 }
 
-// known reports whether a rule can apply. The node must be an ONNX operator instead of a function that the
-// model defines, it must have no subgraphs, and the shapes of its inputs must be known.
+// known reports whether a rule can apply. The node must be an operator, and not a function that the model defines. It
+// must have no subgraphs. The shapes of its inputs must be known.
 func (r *rebatching) known(n *onnxpb.NodeProto) bool {
 	if hasSubgraph(n) || r.local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
 		return false
@@ -333,8 +333,8 @@ type option struct {
 	edit   *edit
 }
 
-// place records the positions of the batch in the node's results. It returns false if the sizes of the
-// results do not fit.
+// place records the positions of the batch in the node's results. It returns false if a result's sizes contradict its
+// position.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {
@@ -371,8 +371,8 @@ func (r *rebatching) position(n *onnxpb.NodeProto, k int) (position, bool) {
 	return at, fed
 }
 
-// solePosition returns the position of the batch in the node's first input. No other input may depend on the model's
-// input.
+// solePosition returns the position of the batch in the node's first input. It fails if another input depends on the
+// model's input.
 func (r *rebatching) solePosition(n *onnxpb.NodeProto) (position, bool) {
 	if slices.ContainsFunc(n.Input[1:], r.fed) {
 		return position{}, false
@@ -407,7 +407,8 @@ func hasSubgraph(n *onnxpb.NodeProto) bool {
 	return slices.ContainsFunc(n.Attribute, func(a *onnxpb.AttributeProto) bool { return len(subgraphs(a)) > 0 })
 }
 
-// clampIndex interprets an index as Slice does: negative indices count from the end.
+// clampIndex interprets an index as Slice does. Negative indices count from the end, and indices beyond the ends are
+// clamped.
 func clampIndex(i, size int64) int64 {
 	if i < 0 {
 		i = max(i, -size) + size // avoids overflow of i+size
@@ -460,7 +461,8 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	e.finish()
 }
 
-// batchAnd computes a vector of sizes: the sizes before, then the number of samples of the input, then the sizes after.
+// batchAnd adds nodes that compute a vector of sizes. The vector holds the sizes before, then the number of samples of
+// the input, then the sizes after.
 func (e *editor) batchAnd(input string, before, after []int64) string {
 	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
 	first := e.Ints(0)

@@ -63,10 +63,10 @@ func init() { // in init, because the rules of Reshape and other operators would
 
 func to(at position) []option { return []option{{places: []position{at}}} }
 
-// moved returns the position, moved to another dimension.
+// moved returns the same position in another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// own reports whether the batch has a dimension of its own.
+// own reports whether the batch fills its dimension alone, without outer or inner indices.
 func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
 
 // axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. Negative values of the attribute count
@@ -82,8 +82,8 @@ func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	return int(min(max(axis, -1), int64(rank)))
 }
 
-// The rule same is for operators that are elementwise in the first input. All other inputs are constants without a
-// dimension of their own.
+// The rule same is for operators that are elementwise in the first input. No other input may depend on the model's
+// input.
 func (r *rebatching) same(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	if !ok {
@@ -115,8 +115,9 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// sameForAll reports whether input k treats all samples of a batch alike in dimension dim. The input is aligned at the
-// last of rank dimensions. It must either hold the batch or be a constant of size 1 in dimension dim.
+// sameForAll reports whether input k treats all samples of a batch alike in dimension dim of the result. The result has
+// rank dimensions, and the input is aligned at the last of them. The input must depend on the model's input, or have
+// size 1 in dimension dim.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true
@@ -130,7 +131,7 @@ func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 func (r *rebatching) images(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	training := attribute(n, "training_mode")
-	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool counts indices through the batch
+	if !ok || at.dim != 0 || training.GetI() != 0 || len(n.Output) > 1 { // MaxPool numbers indices across the batch
 		return nil
 	}
 	return to(at)
@@ -148,7 +149,7 @@ func (r *rebatching) quantize(n *onnxpb.NodeProto) []option {
 // matrices.
 func (r *rebatching) matMul(n *onnxpb.NodeProto) []option { return r.product(n, 0, 1) }
 
-// The rule matMulInteger is for a product with constant zero points, one per tensor.
+// The rule matMulInteger is for a product whose zero points are constants, one per tensor.
 func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
 	if !r.wholeTensor(n, 2, 3) {
 		return nil
@@ -156,7 +157,7 @@ func (r *rebatching) matMulInteger(n *onnxpb.NodeProto) []option {
 	return r.product(n, 0, 1)
 }
 
-// The rule qLinearMatMul is for a product of inputs 0 and 3, with constant scales and zero points.
+// The rule qLinearMatMul is for a product of inputs 0 and 3 whose scales and zero points are constants.
 func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
 	if !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
 		return nil
@@ -164,7 +165,7 @@ func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
 	return r.product(n, 0, 3)
 }
 
-// wholeTensor reports whether these inputs are constants of one number, where they are present.
+// wholeTensor reports whether each of these inputs is absent or a constant of one number.
 func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	for _, k := range inputs {
 		if !present(n, k) {
@@ -177,7 +178,7 @@ func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	return true
 }
 
-// product applies the rule for a matrix product of inputs i and j.
+// product is the rule for a matrix product of inputs i and j.
 func (r *rebatching) product(n *onnxpb.NodeProto, i, j int) []option {
 	ra, rb, rank := r.rank(n, i), r.rank(n, j), len(r.result(n))
 	if ra < 2 || rb < 2 {
@@ -255,8 +256,7 @@ func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// before returns the number of index combinations that run slower than the batch's index in the row of
-// values.
+// before returns the number of combinations of the indices that run slower than the batch's index in the row of values.
 func before(sizes []int64, at position) int64 {
 	p := at.outer
 	for _, s := range sizes[:at.dim] {
@@ -265,11 +265,12 @@ func before(sizes []int64, at position) int64 {
 	return p
 }
 
-// The rule reshape divides the row of values into new dimensions. The batch goes into a dimension that begins at or
-// before its place in the row and ends behind this place. If there are several candidates, those of the batch's own
-// size come first. The last dimension comes last, because most operators contract it.
+// The rule reshape divides the row of values into new dimensions. The batch goes into one of the new dimensions. In the
+// row, the indices are ordered from slow to fast. The new dimension must begin at or before the batch index and end at
+// or behind it. If several dimensions qualify, dimensions that hold the batch alone come first. The last dimension
+// comes last, because most operators sum over it.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
-	at, ok := r.solePosition(n) // target sizes computed from input values are no sizes of the graph
+	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {
 		return nil
 	}
@@ -326,7 +327,7 @@ func (r *rebatching) flatten(n *onnxpb.NodeProto) []option {
 	return to(position{1, p, result[1] / (p * r.batch)})
 }
 
-// axesOf returns the node's axes as non-negative numbers. They are in an attribute or in input k.
+// axesOf returns the node's axes as non-negative numbers. The axes are in an attribute or in input k.
 func (r *rebatching) axesOf(n *onnxpb.NodeProto, k, rank int) ([]int, bool) {
 	values, ok := r.parameter(n, k, "axes")
 	var axes []int
@@ -378,8 +379,8 @@ func (r *rebatching) unsqueeze(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// The rule concat allows concatenation along any dimension except the batch. Constant parts are repeated for every
-// sample.
+// The rule concat allows concatenation along any dimension except the batch dimension. Its edit repeats constant parts
+// for every sample.
 func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	var found *position
 	rank := len(r.result(n))
@@ -437,7 +438,8 @@ func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// The rule slice allows slices along other dimensions, and slices that take the whole batch dimension.
+// The rule slice allows slices along other dimensions than the batch dimension. It also allows slices that take the
+// whole batch dimension.
 func (r *rebatching) slice(n *onnxpb.NodeProto) []option {
 	at, fed := r.position(n, 0)
 	axes, whole, ok := r.sliced(n)
@@ -484,7 +486,8 @@ func (r *rebatching) parameter(n *onnxpb.NodeProto, k int, name string) ([]int64
 	return r.constant(n, k)
 }
 
-// The rule gather allows constant indices along another dimension, and a batch of indices into a constant table.
+// The rule gather allows constant indices along a dimension other than the batch dimension. It also allows a batch of
+// indices into a constant table.
 func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	axis := axisOf(n, 0, r.rank(n, 0))
 	at, data := r.position(n, 0)
@@ -504,8 +507,8 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in order. PyTorch's as_strided does this for adjacent
-// values. Gather then acts as a Reshape.
+// takesAll reports whether Gather takes all values of a vector in order. PyTorch's as_strided exports such a Gather for
+// adjacent values. Gather then acts as a Reshape.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
 	sizes := r.shape(n, 0)
@@ -548,7 +551,7 @@ func (r *rebatching) argMax(n *onnxpb.NodeProto) []option {
 	return to(at.reduced(n, []int{axis}))
 }
 
-// reduced returns the position after the axes are reduced.
+// reduced returns the position in the result of a reduction over the axes.
 func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	if keep := attribute(n, "keepdims"); keep == nil || keep.GetI() != 0 {
 		return p
@@ -556,7 +559,7 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	return p.without(axes)
 }
 
-// The rule expand is for Expand, where a target size of 1 keeps the value's size.
+// The rule expand is for Expand. In Expand, a target size of 1 keeps the value's size.
 func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	if !ok {
@@ -582,7 +585,7 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 		}
 		return to(at)
 	}
-	if !present(n, 3) { // resize by scales; with one sample, even a scale of 1.5 keeps the batch's size
+	if !present(n, 3) { // resize by scales; if the batch has one sample, even a scale of 1.5 keeps its size
 		scales := 2
 		if r.opset < 11 {
 			scales = 1
@@ -604,8 +607,8 @@ func plainResize(n *onnxpb.NodeProto) bool {
 	return (policy == nil || string(policy.GetS()) == "stretch") && string(mode.GetS()) != "tf_crop_and_resize"
 }
 
-// The rule einsum requires that the batch has its own letter. This letter is the same in all inputs that hold the
-// batch, absent from the other inputs, and not summed.
+// The rule einsum requires that the batch has its own letter. This letter must be the same in all inputs that hold the
+// batch. It must be absent from the other inputs and present in the result.
 func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
@@ -638,8 +641,8 @@ func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// The rule recurrent is for sequences [time, batch, …] without individual lengths. A constant initial state is repeated
-// for every sample.
+// The rule recurrent is for sequences [time, batch, …] that all have the same length. Its edit repeats a constant
+// initial state for every sample.
 func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 	const lengths, firstState, lastState = 4, 5, 6 // inputs
 	at, fed := r.position(n, 0)
@@ -695,7 +698,8 @@ func (r *rebatching) tableRows(n *onnxpb.NodeProto) []option {
 	return to(position{0, 1, 1})
 }
 
-// The rule qLinearBinary is for operators that are elementwise in inputs 0 and 3, with constant scales and zero points.
+// The rule qLinearBinary is for operators that are elementwise in inputs 0 and 3 and whose scales and zero points are
+// constants.
 func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
 	if !present(n, 3) || !r.wholeTensor(n, 1, 2, 4, 5, 6, 7) {
 		return nil
@@ -703,8 +707,8 @@ func (r *rebatching) qLinearBinary(n *onnxpb.NodeProto) []option {
 	return r.broadcast(&onnxpb.NodeProto{Input: []string{n.Input[0], n.Input[3]}, Output: n.Output})
 }
 
-// The rule qLinearConcat is for the concatenation of inputs 2, 5, …. A constant scale and a zero point follow each of
-// them.
+// The rule qLinearConcat is for the concatenation of inputs 2, 5, …. Each of these inputs is followed by its scale and
+// its zero point, which are constants.
 func (r *rebatching) qLinearConcat(n *onnxpb.NodeProto) []option {
 	parts := &onnxpb.NodeProto{Output: n.Output, Attribute: n.Attribute}
 	for k := 2; k < len(n.Input); k += 3 {

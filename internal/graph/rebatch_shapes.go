@@ -9,13 +9,13 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file learns the shapes of all values of a graph from one run. The run uses one sample, or the batch size that
-// the file fixes. The caller performs the run.
+// This file learns the shapes of all values of a graph from one run. The run has one sample, or the batch size that the
+// model's file fixes. The caller performs the run.
 
 // Prove proves that a model's scores for one input of a batch do not depend on the other inputs (see rebatch.go). It
 // returns the edits that free the model's batch dimension. The argument shape is the shape of the model's input for a
-// batch of n. The function run runs a model with additional int64 outputs on an input of this shape, and returns these
-// outputs, one vector each.
+// batch of n. The function run gets a model with additional int64 outputs. It runs this model on an input of the given
+// shape and returns each of these outputs as one vector.
 func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (Edits, error) {
@@ -26,9 +26,10 @@ func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	return rebatch(m, input, output, n, known)
 }
 
-// Learn runs the graph with Shape nodes behind all values that its output needs. It returns their shapes and the
-// vectors that are parameters of nodes: those inputs, by operator, that hold integers. given holds the shapes of the
-// graph's inputs; run runs a model with additional int64 outputs and returns these, one vector each.
+// Learn runs the graph with Shape nodes behind all values that its output needs. It returns the shapes of these values.
+// It also returns the integer vectors that are parameters of nodes. The map parameters lists, by operator, the inputs
+// that hold such vectors. The map given holds the shapes of the graph's inputs. The function run runs a model with
+// additional int64 outputs and returns each of these outputs as one vector.
 func Learn(m *onnxpb.ModelProto, output string, given map[string][]int64, parameters map[string][]int,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (known Facts, err error) {
@@ -66,8 +67,8 @@ var parameters = map[string][]int{
 	"ReduceL1": {1}, "ReduceL2": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1},
 }
 
-// unknowns returns what is known only at run time: the values whose shapes are missing, and the node
-// parameters whose values are missing.
+// unknowns returns the names of two kinds of values. The shapes of the first kind are known only at run time. The
+// second kind are node parameters whose values are known only at run time.
 func unknowns(g *onnxpb.GraphProto, output string, parameters map[string][]int, constants map[string]*onnxpb.TensorProto) (values, asked []string) {
 	needed := neededFor(g, output)
 	for i, n := range g.Node {
@@ -88,7 +89,8 @@ func unknowns(g *onnxpb.GraphProto, output string, parameters map[string][]int, 
 	return values, asked
 }
 
-// addOutputs adds outputs to the graph: the shapes of the values, and the requested vectors as int64.
+// addOutputs adds the shapes of the values to the graph's outputs. It also adds the requested vectors, converted to
+// int64.
 func addOutputs(g *onnxpb.GraphProto, values, asked []string) (names []string) {
 	e := newEditor(g)
 	for i, v := range slices.Concat(values, asked) {

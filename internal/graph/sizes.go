@@ -15,25 +15,27 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file bounds the memory for which a small model file can ask. When ONNX Runtime opens a session, it computes all
-// nodes with constant inputs. So a few hundred bytes of ConstantOfShape, Expand, Tile or Range can ask for any amount.
+// This file bounds the memory that a small model file can request. When ONNX Runtime opens a session, it computes all
+// nodes with constant inputs. So a file of a few hundred bytes with ConstantOfShape, Expand, Tile or Range can request
+// any amount of memory.
 //
 // The check follows the shapes of constants through the operators that exporters use for them. It also follows the
-// integers from which shapes are made. It does not bound a shape that is computed in another way.
+// integers from which shapes are made. The check does not bound shapes that are computed by other operators.
 
-// maxConstants limits the memory, in bytes, of all constants that the nodes of a model compute, and of the result of
-// any node with constant sizes. It equals the size limit of a model's file, which could not store a larger constant.
+// maxConstants limits the memory, in bytes, of all constants together that the nodes of a model compute. It also limits
+// the result of any node with constant sizes. It equals the size limit of a model's file, because a file could not
+// store a larger constant.
 const maxConstants = maxModel
 
-// maxFollowed is the maximum number of integers in a value that is followed.
+// maxFollowed is the largest number of elements of a value whose elements the check follows.
 const maxFollowed = 1 << 10
 
 // knownValue describes a value whose shape is known, or at least bounded from below.
 type knownValue struct {
 	dims    []int64
-	numbers []float64 // the elements, if the value is followed
+	numbers []float64 // the elements, if the check follows them
 	width   int64     // size of an element in bytes
-	whole   bool      // the value depends on constants alone, and dims is its exact shape
+	whole   bool      // the value depends only on constants, and dims is its exact shape
 }
 
 func (v knownValue) elements() int64 { return saturatedProduct(v.dims) }
@@ -58,8 +60,8 @@ func saturatedProduct(sizes []int64) int64 {
 
 const sizeHint = "export the model again: the file is damaged, or was made to take all memory"
 
-// checkSizes refuses a model with a tensor that declares more elements than it holds, or with nodes that make constants
-// of more than limit bytes in total.
+// checkSizes refuses a model with a tensor that declares more elements than it holds. It also refuses a model whose
+// nodes compute constants of more than limit bytes in total.
 func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 	eachTensor(m, func(t *onnxpb.TensorProto) {
 		if err == nil && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL && saturatedProduct(t.Dims) > storedElements(t) {
@@ -113,7 +115,7 @@ func denseValue(t *onnxpb.SparseTensorProto) knownValue {
 	return v
 }
 
-// sizeScope holds the known values of a graph. It also leads to the scopes around the graph.
+// sizeScope holds the known values of a graph. The field outer leads to the scope around the graph.
 type sizeScope struct {
 	function string
 	values   map[string]knownValue
@@ -160,7 +162,7 @@ func (c *sizeCheck) nodes(nodes []*onnxpb.NodeProto, s *sizeScope) error {
 	return nil
 }
 
-// node follows one node, without its subgraphs.
+// node checks one node, without its subgraphs.
 func (c *sizeCheck) node(n *onnxpb.NodeProto, s *sizeScope) error {
 	v, ok := sizeNode(n, s)
 	if !ok {
@@ -215,7 +217,8 @@ func storedElements(t *onnxpb.TensorProto) int64 {
 		return int64(len(t.RawData)) * 8 / int64(max(elementBits[onnxpb.TensorProto_DataType(t.GetDataType())], 1))
 	}
 	const most = 2 // two elements of a small type can share a byte
-	// Doubles, uint64s and strings are in fields that the project's onnx.proto omits. Each takes at least one byte.
+	// Doubles, uint64s and strings are in fields that the project's onnx.proto omits. Each of these elements takes at
+	// least one byte.
 	return most * int64(max(len(t.FloatData), len(t.Int32Data), len(t.Int64Data), len(t.ProtoReflect().GetUnknown())))
 }
 

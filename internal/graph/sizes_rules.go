@@ -8,12 +8,12 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// sizeRule describes the first output of a node from the node's inputs in a scope. It returns false if the output
-// cannot be followed.
+// sizeRule derives the description of a node's first output from the descriptions of the node's inputs. It returns
+// false if it cannot describe the output.
 type sizeRule func(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool)
 
-// sizeRules holds the rules of the ONNX operators that are followed. A rule gets an empty knownValue for each unknown
-// input.
+// sizeRules holds the rules of the ONNX operators that the check follows. A rule gets an empty knownValue for each
+// unknown input.
 var sizeRules = map[string]sizeRule{
 	"ConstantOfShape": constantOfShape, "Expand": expandedSize, "Tile": tiledSize, "Range": rangeSize, "OneHot": oneHotSize,
 	"Pad": paddedSize, "Resize": resizedSize, "HannWindow": windowSize, "HammingWindow": windowSize, "BlackmanWindow": windowSize,
@@ -156,7 +156,8 @@ func windowSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return knownValue{dims: sizesOf(in[0].numbers), width: 4, whole: true}, len(in[0].numbers) == 1
 }
 
-// paddedSize follows Pad from opset 11 on. If the shape is unknown, the padding alone is a lower bound.
+// paddedSize describes the result of Pad from operator set 11 on. If the input's shape is unknown, the padding alone is
+// a lower bound.
 func paddedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	pads := in[1].numbers
 	if len(n.Input) > 3 || len(pads)%2 != 0 || len(pads) == 0 {
@@ -173,7 +174,8 @@ func paddedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, true
 }
 
-// resizedSize follows Resize with sizes or with scales, if the shape is known.
+// resizedSize describes the result of Resize. The node must give constant sizes, or constant scales for an input of
+// known shape.
 func resizedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := knownValue{width: max(in[0].width, 1), whole: true}
 	switch {
@@ -189,7 +191,7 @@ func resizedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, false
 }
 
-// productSize follows MatMul if both inputs are constants.
+// productSize describes the result of MatMul if both inputs are constants.
 func productSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	a, b := in[0].dims, in[1].dims
 	if !in[0].whole || !in[1].whole || len(a) < 2 || len(b) < 2 {
@@ -232,7 +234,8 @@ func shapeNumbers(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole && len(n.Attribute) == 0
 }
 
-// reshapedSize keeps the number of elements. If the target has a free or a copied size, the result counts as a vector.
+// reshapedSize keeps the number of elements. If the target shape has a free or a copied size, the result counts as a
+// vector.
 func reshapedSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	v.dims = sizesOf(in[1].numbers)
@@ -266,8 +269,9 @@ func unsqueezedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole
 }
 
-// sameSize follows operators that keep the number of elements. Transpose and Squeeze change the shape, so after them
-// only products of sizes are right. Numbers are followed only for vectors.
+// sameSize describes the results of operators that keep the number of elements. It does not track how Transpose and
+// Squeeze change the shape. After these operators only the product of the sizes is right. It keeps the numbers only for
+// vectors.
 func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	switch n.GetOpType() {
@@ -290,7 +294,8 @@ func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole
 }
 
-// elementwise follows broadcasting operators on constants. If f is not nil, it computes the resulting numbers by f.
+// elementwise returns the rule of a broadcasting operator on constants. If f is not nil, the rule computes the
+// resulting numbers by f.
 func elementwise(f func(a, b float64) float64) sizeRule {
 	return func(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 		v := knownValue{whole: true, width: 1}

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// constants returns a model with the constants and nodes of a builder.
+// constants returns a model with the constants and nodes that the function build adds.
 func constants(build func(b *Builder)) *onnxpb.ModelProto {
 	b := NewInitializing(Numbered("c"))
 	build(b)
@@ -20,8 +20,8 @@ func constants(build func(b *Builder)) *onnxpb.ModelProto {
 	return m
 }
 
-// TestCheckSizes makes constants of more and of less than 64 MiB, in models of a few hundred bytes, by the operators
-// that ONNX offers for this.
+// TestCheckSizes checks models of a few hundred bytes that compute constants of more or less than 64 MiB. It covers the
+// operators that ONNX offers for large constants.
 func TestCheckSizes(t *testing.T) {
 	const limit = 64 << 20
 	scalar := func(b *Builder, v int64) string { return b.Op("Squeeze", b.Ints(v)) }
@@ -109,7 +109,7 @@ func TestCheckSizes(t *testing.T) {
 	}
 }
 
-// TestStoredSizes checks that tensors are refused if they declare more elements than they hold.
+// TestStoredSizes checks that rscert refuses tensors that declare more elements than they hold.
 func TestStoredSizes(t *testing.T) {
 	for name, c := range map[string]struct {
 		tensor *onnxpb.TensorProto

@@ -9,12 +9,12 @@ import (
 )
 
 // This file refuses decision trees that never end. ONNX Runtime follows a tree from child to child without a limit, and
-// cannot be interrupted. When it opens a session, it visits the nodes of each tree recursively, so deep trees would
-// overflow the stack.
+// nothing can interrupt it. When ONNX Runtime opens a session, it visits the nodes of each tree recursively, so deep
+// trees would overflow the stack.
 
 // maxTreeDepth is the maximum number of nodes on a path. A path of 50,000 nodes overflows the stack of ONNX Runtime
-// 1.29. Paths in trees of practical use have some tens of nodes. In LightGBM's trees, which test one category per node,
-// paths have thousands.
+// 1.29. In most trees in practical use, paths have some tens of nodes. LightGBM's trees test one category per node, and
+// their paths can have thousands of nodes.
 const maxTreeDepth = 10_000
 
 // treeOperators are the operators of decision trees. TreeEnsemble stores branches and leaves in separate arrays.
@@ -23,8 +23,8 @@ var treeOperators = []string{"TreeEnsembleClassifier", "TreeEnsembleRegressor", 
 const treeHint = "export the model again: the file is damaged, or was made to hang its reader"
 
 // checkTrees refuses a model with a tree that has a cycle, a child that does not exist, or a path of more than
-// maxTreeDepth nodes. Several branches may share a child, as in LightGBM's tests of several categories. The time is
-// linear in the number of nodes.
+// maxTreeDepth nodes. Several branches may share a child. LightGBM's tests of several categories do so. The time of the
+// check is linear in the number of nodes.
 func checkTrees(m *onnxpb.ModelProto) error {
 	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
 		if n.GetDomain() != machineLearning || !slices.Contains(treeOperators, n.GetOpType()) {
@@ -41,7 +41,7 @@ func checkTrees(m *onnxpb.ModelProto) error {
 	})
 }
 
-// branching lists the two children of each node. A leaf has noChild twice.
+// branching lists the two children of each node. Both children of a leaf are noChild.
 type branching [][2]int32
 
 const noChild = -1
@@ -62,14 +62,14 @@ func branchesOf(n *onnxpb.NodeProto) (branching, error) {
 		read = numberedBranches
 	}
 	all, err := read(n)
-	if err == nil && len(all) == 0 { // also if the caller of a function supplies them
+	if err == nil && len(all) == 0 { // the nodes may also be missing because the caller of a function would supply them
 		err = errors.New("without nodes")
 	}
 	return all, err
 }
 
-// namedBranches returns the branching of TreeEnsembleClassifier and TreeEnsembleRegressor. Two numbers name a node
-// there: the number of the tree, and the number of the node in this tree.
+// namedBranches returns the branching of TreeEnsembleClassifier and TreeEnsembleRegressor. In these operators two
+// numbers identify a node: the number of its tree and its own number in this tree.
 func namedBranches(n *onnxpb.NodeProto) (branching, error) {
 	trees, ids, modes := attribute(n, "nodes_treeids").GetInts(), attribute(n, "nodes_nodeids").GetInts(), stringsOf(attribute(n, "nodes_modes"))
 	children := [2][]int64{attribute(n, "nodes_truenodeids").GetInts(), attribute(n, "nodes_falsenodeids").GetInts()}
@@ -103,7 +103,8 @@ func namedBranches(n *onnxpb.NodeProto) (branching, error) {
 	return all, nil
 }
 
-// numberedBranches returns the branching of TreeEnsemble. There a node's position in the lists is its number.
+// numberedBranches returns the branching of TreeEnsemble. In TreeEnsemble, a node's number is its position in the
+// lists.
 func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
 	sides := [2][2][]int64{
 		{attribute(n, "nodes_truenodeids").GetInts(), attribute(n, "nodes_trueleafs").GetInts()},
@@ -136,7 +137,7 @@ func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
 	return all, nil
 }
 
-// These marks show the state of a node during check.
+// A mark is the state of a node during check.
 const (
 	unseen = iota
 	open   // on the path to the current node
@@ -176,7 +177,7 @@ func (b branching) check() error {
 	return nil
 }
 
-// below returns the height of a node's higher child. It returns 0 for a leaf.
+// below returns the larger of the heights of a node's two children. It returns 0 for a leaf.
 func (b branching) below(at int32, height []int32) (most int32) {
 	for _, child := range b[at] {
 		if child != noChild {

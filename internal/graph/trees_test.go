@@ -45,8 +45,8 @@ func named(nodes ...tree) *onnxpb.NodeProto {
 	return n
 }
 
-// numbered returns a TreeEnsemble of opset 5 whose branches have these children. A value children[i] ≥ 100 stands for
-// leaf children[i] − 100 of two leaves.
+// numbered returns a TreeEnsemble of opset 5 whose branches have these children. The tree has two leaves. A child 100
+// stands for leaf 0, and a child 101 for leaf 1.
 func numbered(root int64, children ...[2]int64) *onnxpb.NodeProto {
 	n := Node("TreeEnsemble", []string{"x"}, "y")
 	n.Domain = proto.String(machineLearning)
@@ -108,7 +108,7 @@ func TestCheckTrees(t *testing.T) {
 	}
 }
 
-// chain returns a tree in which each branch has one leaf and the next branch as children.
+// chain returns a tree in which the two children of each branch are a leaf and the next branch.
 func chain(length int64) []tree {
 	var nodes []tree
 	for i := range length - 1 {
@@ -117,8 +117,8 @@ func chain(length int64) []tree {
 	return append(nodes, tree{2 * (length - 1), leaf, 0})
 }
 
-// TestDeepTrees checks that the limit concerns paths, and that the time of the walk does not grow with the number of
-// paths.
+// TestDeepTrees checks that the limit applies to the length of paths. It also checks that the time does not grow with
+// the number of paths.
 func TestDeepTrees(t *testing.T) {
 	if err := checkTrees(modelOf(named(chain(maxTreeDepth)...))); err != nil {
 		t.Error(err)

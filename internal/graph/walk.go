@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file walks through models: their graph, its subgraphs (the bodies of If, Loop and Scan), and their local
-// functions.
+// This file visits all parts of a model: the graph, its subgraphs (the bodies of If, Loop and Scan), and the model's
+// local functions.
 
 // A scope is a graph or a function body, with links to the scopes around it.
 type scope struct {
@@ -20,7 +20,7 @@ type scope struct {
 	constants map[string]*onnxpb.TensorProto // initializers and Constant nodes by value name
 }
 
-// constant returns the constant with this name that is visible to a node of the scope.
+// constant returns the constant that a node of the scope sees under this name.
 func (s *scope) constant(name string) *onnxpb.TensorProto {
 	for ; s != nil; s = s.outer {
 		if t := s.constants[name]; t != nil {
@@ -107,7 +107,7 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	}
 }
 
-// A tensorVisit is called for each tensor.
+// A tensorVisit is a function that is called for each tensor.
 type tensorVisit func(*onnxpb.TensorProto)
 
 func (v tensorVisit) graph(g *onnxpb.GraphProto) {
@@ -150,9 +150,10 @@ func (v tensorVisit) all(tensors []*onnxpb.TensorProto) {
 	}
 }
 
-// These constants limit the size of a model's messages. A parsed message takes up to 250 bytes of memory for two bytes
-// of file, and a packed number takes eight bytes for one. Each limit amounts to a gigabyte. The largest models in use
-// have some 10⁵ nodes, each with about ten messages and fields.
+// These constants limit the size of a model's messages. For two bytes of the file, a parsed message takes up to 250
+// bytes of memory. For one byte of the file, a packed number takes eight bytes. The limits on messages and on packed
+// numbers each amount to a gigabyte of memory. The largest models in use have some 10⁵ nodes, each with about ten
+// messages and fields.
 const (
 	maxFields     = 1 << 22
 	packedPerUnit = 32 // number of packed bytes that count as one field
@@ -160,7 +161,7 @@ const (
 )
 
 // checkFields refuses a model that would take far more memory in parsed form than its file does. It also refuses a
-// model with deeper nesting than ONNX Runtime accepts, whose protobuf library stops at 100 messages.
+// model that nests messages more deeply than ONNX Runtime accepts. ONNX Runtime's protobuf library stops at 100 levels.
 func checkFields(model []byte) error {
 	left := maxFields
 	return countFields(model, (*onnxpb.ModelProto)(nil).ProtoReflect().Descriptor(), maxNesting, &left)

@@ -14,8 +14,8 @@ import (
 
 const machineLearning = "ai.onnx.ml"
 
-// unwrapZipMaps removes ZipMap nodes. Such a node turns a tensor of probabilities [N,m] into the graph's output, a list
-// of dictionaries. The tensor becomes the output, under the output's name.
+// unwrapZipMaps removes ZipMap nodes. A ZipMap node turns a tensor of probabilities [N,m] into a list of dictionaries,
+// which is an output of the graph. unwrapZipMaps makes the tensor the output and gives it the output's name.
 func (a *Adaptation) unwrapZipMaps(m *onnxpb.ModelProto) {
 	g := m.Graph
 	for i, n := range g.Node {
@@ -29,7 +29,7 @@ func (a *Adaptation) unwrapZipMaps(m *onnxpb.ModelProto) {
 		Opset(m)
 		out := FloatTensor(n.Output[0], []int64{1, 1})
 		dims := out.GetType().GetTensorType().GetShape().Dim
-		dims[0].Value, dims[1].Value = nil, nil // free, because ZipMap need not give the number of classes
+		dims[0].Value, dims[1].Value = nil, nil // free, because a ZipMap node need not say how many classes there are
 		if ints, texts := classLabels(n); len(ints)+len(texts) > 0 {
 			dims[1].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(len(ints) + len(texts))}
 			a.noteLabels(ints, texts)
@@ -74,7 +74,7 @@ func classLabels(n *onnxpb.NodeProto) (ints []int64, texts []string) {
 	return ints, texts
 }
 
-// stringsOf parses field 9 of the attribute, which the onnx.proto of rscert omits.
+// stringsOf parses the strings of the attribute. They are in field 9, which rscert's onnx.proto omits.
 func stringsOf(a *onnxpb.AttributeProto) (texts []string) {
 	const field = 9
 	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {

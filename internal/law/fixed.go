@@ -5,7 +5,7 @@ import "math/big"
 // A Mass is a lower bound on a probability: Hi·2⁻⁶⁴ + Lo·2⁻¹²⁸.
 type Mass struct{ Hi, Lo uint64 }
 
-// places is the number of binary places of the fixed-point numbers below: the integer x stands for x·2⁻²⁵⁶.
+// places is the number of binary places of the fixed-point numbers below. The integer x stands for x·2⁻²⁵⁶.
 const places = 256
 
 // newMass rounds a fixed-point number down to 128 places. A negative number becomes 0.
@@ -48,8 +48,8 @@ func ceil(x *big.Rat) int64 {
 	return q.Int64()
 }
 
-// exponential returns e^{−y} for 0 ≤ y ≤ 1 by its Taylor series. Its error is below 2⁷ units: each of the 60 terms
-// contributes two units.
+// exponential returns e^{−y} for 0 ≤ y ≤ 1 by its Taylor series. The error is below 2⁷ units of 2⁻²⁵⁶, because each of
+// the 60 terms contributes at most two units.
 func exponential(y *big.Int) *big.Int {
 	one := new(big.Int).Lsh(big.NewInt(1), places)
 	sum, term := new(big.Int).Set(one), one

@@ -6,8 +6,9 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// Gaussian is N(0, σ²I), which certifies in the L2 norm. F = Φ. Among the events of probability p, the half space
-// changes fastest: at the rate φ(Φ⁻¹(p))/σ (Cohen et al. 2019, Theorem 1; Salman et al. 2019).
+// Gaussian is N(0, σ²I), which certifies in the L2 norm. Its distribution function F is Φ. When the input moves, the
+// probability of an event changes. Among the events of probability p, the probability of a half space changes fastest,
+// at the rate φ(Φ⁻¹(p))/σ (Cohen et al. 2019, Theorem 1; Salman et al. 2019).
 var Gaussian Law = gaussian{}
 
 type gaussian struct{}
@@ -22,8 +23,9 @@ func (gaussian) Norm() Norm { return L2 }
 
 // CDF returns Φ(z) = ½ erfc(−z/√2).
 //
-// Go's Erfc is that of FreeBSD. Its error is within one unit in the last place for |x| < 28 (four units are assumed
-// here). The argument has relative error 2·unit, which erfc magnifies by |x·erfc'(x)/erfc(x)| ≤ 2x² + 1 = z² + 1.
+// Go's Erfc is a translation of FreeBSD's. For |x| < 28 its error is at most one unit in the last place, and relErr
+// allows for four. The argument x = −z/√2 has a relative error of 2·unit. erfc magnifies this error by
+// |x·erfc'(x)/erfc(x)| ≤ 2x² + 1 = z² + 1.
 func (gaussian) CDF(z float64) (p, relErr float64) {
 	return 0.5 * math.Erfc(-z/math.Sqrt2), (12 + 4*z*z) * unit
 }
@@ -38,13 +40,14 @@ const halfLogTwoPi = 0.91893853320467274178
 // Slope returns φ(z+s)/φ(z) = exp(−s(z + s/2)).
 func (gaussian) Slope(z, shift float64) float64 { return math.Exp(-shift * (shift/2 + z)) }
 
-// Peak uses calculus: the derivative φ(z+L) − rφ(z) vanishes where exp(Lz + L²/2) = 1/r, at z = −ln(r)/L − L/2. This z
-// is a maximum and satisfies z ≤ −L/2. So the largest value is Φ(L/2 − ln(r)/L) − r·Φ(−L/2 − ln(r)/L).
+// Peak finds the maximum of Φ(z+L) − r·Φ(z) by calculus, where L is the margin. The derivative φ(z+L) − rφ(z) vanishes
+// where exp(Lz + L²/2) = 1/r, that is at z = −ln(r)/L − L/2. The maximum is at this z, and z ≤ −L/2. So the largest
+// value is Φ(L/2 − ln(r)/L) − r·Φ(−L/2 − ln(r)/L).
 func (g gaussian) Peak(margin, r float64) float64 {
 	t := math.Log(r) / margin
 	z1, z2 := margin/2-t, -margin/2-t
-	// The arguments are within 4·unit·(margin+t) of the exact ones, which moves Φ by a relative (|z|+1) times this
-	// distance.
+	// Each computed argument z is within 4·unit·(margin+t) of its exact value. This error changes Φ(z) by a relative
+	// error of at most (|z|+1) times the distance.
 	v1, e1 := g.CDF(z1)
 	v2, e2 := g.CDF(z2)
 	e1 += 4 * unit * (margin + t) * (math.Abs(z1) + 1)
@@ -57,8 +60,9 @@ func (gaussian) Second() Theorem {
 	return Linear(0.5, "Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin")
 }
 
-// First returns the theorem R1 = σ√(π/2)·margin. For h = f_A − f_j, |h| ≤ 1. So along a unit vector u the slope of the
-// smoothed difference is |E h(x+ε)(u·ε)|/σ² ≤ E|u·ε|/σ² = √(2/π)/σ.
+// First returns the theorem R1 = σ√(π/2)·margin. Let h be the difference of the indicators of class A and another
+// class, so |h| ≤ 1. Along a unit vector u, the slope of the smoothed difference E h(x+ε) is |E h(x+ε)(u·ε)|/σ² ≤
+// E|u·ε|/σ² = √(2/π)/σ.
 func (gaussian) First() Theorem {
 	return Linear(sqrtHalfPi, "p_A−p_B, radius σ√(π/2) times the margin")
 }
@@ -66,9 +70,9 @@ func (gaussian) First() Theorem {
 // sqrtHalfPi is √(π/2), OEIS A069998.
 const sqrtHalfPi = 1.2533141373155002512
 
-// cut is the end of the table, in standard deviations.
+// cut is where the table of masses ends, in standard deviations.
 const cut = 9
 
-// Ratios returns limits of σ/g. The table needs 2·9·3640 + 1 integers at the greatest ratio. From σ = 30g on, rounding
-// adds at most (g/σ)²/12 = 9e-5 of the variance.
+// Ratios returns the limits of σ/g, where g is the lattice's step. At the greatest ratio, the table has 2·9·3640 + 1
+// integers. For σ ≥ 30g, rounding to the lattice increases the variance by at most the share (g/σ)²/12 = 9e-5.
 func (gaussian) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 3640} }

@@ -5,25 +5,26 @@ import (
 	"math/bits"
 )
 
-// Masses returns lower bounds on the masses of the integers up to 9 standard deviations. The bounds are less than 2⁻¹²⁷ too low. With
-// t = g/σ,
+// Masses returns lower bounds on the masses of the integers up to 9 standard deviations. Each bound is too low by less
+// than 2⁻¹²⁷. Let t = 1/ratio = g/σ, the lattice's step divided by the standard deviation. Then
 //
 //	p_j = Φ((j+½)t) − Φ((j−½)t),  0 ≤ j ≤ ⌈9/t⌉.
 //
-// With h = t/2, x = jt and c_n = φ⁽ⁿ⁾(x)·hⁿ/n!, the Taylor series of φ about x gives
+// Let h = t/2, x = jt and c_n = φ⁽ⁿ⁾(x)·hⁿ/n!. The Taylor series of φ about x gives
 //
 //	p_j = 2h·Σ_k c_2k/(2k+1),  c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1),
 //
-// The recurrence is that of the Hermite polynomials. φ itself is computed from point to point: φ((j+1)t) = φ(jt)·r_j,
-// r_{j+1} = r_j·e^{−t²}, r_0 = e^{−t²/2}.
+// The recurrence follows from the recurrence of the Hermite polynomials. Each value of φ is computed from the previous
+// value: φ((j+1)t) = φ(jt)·r_j with r_{j+1} = r_j·e^{−t²} and r_0 = e^{−t²/2}.
 //
 // Error. |φ⁽ⁿ⁾(x)| ≤ 0.44·√n! (Cramér), so with the K of taylorTerms the omitted terms are less than
-// 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. Everything else is integer arithmetic, and each result is rounded to a
-// neighbour, so all machines agree. The errors follow, in units of 2⁻²⁵⁶. t is rounded once, which moves p_j by at most
-// 2¹² (|∂p_j/∂t| ≤ 1/t). r_j is off by at most 2⁹(j+1). φ(jt) is off by at most Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰, because j
-// < 2¹⁶. hx is off by at most 2¹⁸. A step of the recurrence multiplies the errors by at most (hx + h²)/(n+1) <
-// 5.3/(n+1) and adds at most 2¹⁹. All steps together multiply them by less than 2⁶. So the sum of at most 24 terms is
-// off by less than 2⁵⁰ units, which is 2⁻²⁰⁶. Subtracting 2⁻¹³⁹ gives a lower bound.
+// 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All computations use integer arithmetic, so all machines get the same result.
+// Each result is rounded to a neighbouring fixed-point number. All following errors are in units of 2⁻²⁵⁶. t is rounded
+// once. This changes p_j by at most 2¹², because |∂p_j/∂t| ≤ 1/t. r_j is off by at most 2⁹(j+1). φ(jt) is off by at
+// most Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰, because j < 2¹⁶. hx is off by at most 2¹⁸. A step of the recurrence multiplies the
+// errors by at most (hx + h²)/(n+1) < 5.3/(n+1) and adds at most 2¹⁹. All steps together multiply them by less than 2⁶.
+// So the sum of at most 24 terms is off by less than 2⁵⁰ units, which is 2⁻²⁰⁶. To get a lower bound, Masses subtracts
+// 2⁻¹³⁹ from each result.
 func (gaussian) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	t := divide(ratio.Denom(), ratio.Num())
 	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))
@@ -68,8 +69,8 @@ func (gaussian) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	return mirror(half)
 }
 
-// taylorTerms returns the smallest K that Masses may use. With h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋, h^{2K+1}/√(2K)! ≤
-// 2^{−s(2K+1)−Λ/2}.
+// taylorTerms returns the smallest K that Masses may use. It uses this bound: if h ≤ 2⁻ˢ and Λ = Σ_{i≤2K} ⌊log₂ i⌋,
+// then h^{2K+1}/√(2K)! ≤ 2^{−s(2K+1)−Λ/2}.
 func taylorTerms(t *big.Int) int {
 	s := places - t.BitLen() + 1
 	log := 0
@@ -81,7 +82,7 @@ func taylorTerms(t *big.Int) int {
 	}
 }
 
-// inverseRootTwoPi returns φ(0) = 1/√(2π), with π = 16 arctan ⅕ − 4 arctan 1/239 (Machin).
+// inverseRootTwoPi returns φ(0) = 1/√(2π). It computes π by Machin's formula π = 16 arctan ⅕ − 4 arctan 1/239.
 func inverseRootTwoPi() *big.Int {
 	pi := new(big.Int).Lsh(arctanInverse(5), 4)
 	pi.Sub(pi, new(big.Int).Lsh(arctanInverse(239), 2))

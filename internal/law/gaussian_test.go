@@ -7,7 +7,8 @@ import (
 )
 
 func TestNormalQuantileIsBelow(t *testing.T) {
-	// below reports whether Φ(z) is surely ≤ p. Above ½ it uses Φ(−z) and the exact 1−p.
+	// below reports whether Φ(z) ≤ p holds in spite of all rounding errors. For p > ½ it uses Φ(−z) and 1−p, because
+	// 1−p is exact there.
 	below := func(z, p float64) bool {
 		if p > 0.5 {
 			v, e := Gaussian.CDF(-z)
@@ -59,7 +60,7 @@ func TestNormalCDFErrorBound(t *testing.T) {
 			term.Mul(term, square)
 			term.Quo(term, new(big.Float).SetInt64(k+2))
 		}
-		// e^(−z²/2) comes from the series at z²/2 and a division.
+		// e^(−z²/2) is 1/e^(z²/2), and e^(z²/2) comes from its series.
 		half := new(big.Float).SetPrec(prec).Quo(square, big.NewFloat(2))
 		exp, et := new(big.Float).SetPrec(prec), new(big.Float).SetPrec(prec).SetInt64(1)
 		for k := int64(1); k < 700; k++ {
@@ -80,8 +81,8 @@ func TestNormalCDFErrorBound(t *testing.T) {
 	}
 }
 
-// TestNormalCDFError computes the stated error again: twice the four units of Erfc, and two units of the argument of
-// Erfc, which Erfc magnifies by z² + 1.
+// TestNormalCDFError recomputes the stated error, in units of 2⁻⁵³. Four units in the last place of Erfc are up to
+// eight such units, and the argument's error gives 4·(z² + 1) units.
 func TestNormalCDFError(t *testing.T) {
 	for _, z := range []float64{-8, -1, 0, 0.5, 3} {
 		if _, relErr := Gaussian.CDF(z); relErr != 2*(4+2*(z*z+1))*0x1p-53 {
@@ -90,8 +91,8 @@ func TestNormalCDFError(t *testing.T) {
 	}
 }
 
-// Peak exceeds its formula by the possible rounding, and by no less: 4 units of margin + t in the arguments, each
-// magnified |z| + 1 times, plus the error of Φ.
+// Peak must exceed its formula by the largest possible rounding error. The arguments of Φ are off by up to 4 units of
+// margin + t, and Φ magnifies this error |z| + 1 times. The error of Φ itself is added.
 func TestGaussianPeakAllowsForRoundings(t *testing.T) {
 	for _, tt := range []struct{ margin, r float64 }{{60, 1}, {20, 2}, {3.1, 128}, {3, 64}, {2.5, 32}, {2, 16}} {
 		shift := math.Log(tt.r) / tt.margin
@@ -100,14 +101,14 @@ func TestGaussianPeakAllowsForRoundings(t *testing.T) {
 		v2, e2 := Gaussian.CDF(z2)
 		argument := 4 * unit * (tt.margin + shift)
 		slack := v1*(e1+argument*(math.Abs(z1)+1)) + tt.r*v2*(e2+argument*(math.Abs(z2)+1)) + 4*unit*(v1+tt.r*v2)
-		// The difference of numbers up to 1 is off by only a few units.
+		// The formula's computed value is off by a few units only, because v1 and r·v2 are at most 1.
 		if got := Gaussian.Peak(tt.margin, tt.r) - (v1 - tt.r*v2); got < slack-4*unit || got > slack+4*unit {
 			t.Errorf("margin %v, r = %v: %v above the formula, want %v", tt.margin, tt.r, got, slack)
 		}
 	}
 }
 
-// R = σ√(π/2)·m rests on √(π/2), rounded down or up. The test checks this constant.
+// The radius σ√(π/2)·margin uses the constant √(π/2), rounded to float64. The test checks the constant.
 func TestSqrtHalfPi(t *testing.T) {
 	c := new(big.Float).SetPrec(200)
 	c.SetString("3.14159265358979323846264338327950288419716939937510")

@@ -1,8 +1,8 @@
-// Package law holds noise laws. A law says in which norm and at which radius its noise certifies, and gives the
-// probability masses from which lattice noise is drawn.
+// Package law holds noise laws, that is, the distributions of the noise. A law defines the norm and the radius that its
+// noise certifies. It also gives the probability masses from which lattice noise is drawn.
 //
-// A new law is one file with a type that implements Law, and one entry in Laws. Parsing, help, the words in reports and
-// the lists in tests come from Laws.
+// A new law needs one file with a type that implements Law, and one entry in Laws. Parsing, help, the words in reports
+// and the lists in tests use Laws.
 package law
 
 import (
@@ -14,41 +14,42 @@ import (
 )
 
 // A Law is a noise distribution. Its coordinates are independent with the same density f, which is symmetric about 0
-// and log-concave. All functions of z are for scale 1. F is the distribution function, and Q = F⁻¹.
+// and log-concave. All functions of z are for scale 1. F is the distribution function of one coordinate, and Q = F⁻¹.
 //
-// All certificates rest on one property: along a unit direction of the law's norm, the probability p of an event never
-// changes faster than f(Q(p)). Then Q(p) changes by at most ρ within the distance ρ. The same holds for Q of the mean
-// of any statistic in [0,1]. Log-concavity makes q ↦ F(Q(q) + ρ) concave for ρ ≥ 0, which margins and tangents need.
+// All certificates follow from one property. Let the input move along a unit direction of the law's norm. Then the
+// probability p of an event never changes faster than f(Q(p)). So Q(p) changes by at most ρ if the input moves by the
+// distance ρ. The same holds for Q of the mean of any statistic in [0,1]. Log-concavity makes q ↦ F(Q(q) + ρ) concave
+// for ρ ≥ 0. Margins and tangents need this.
 type Law interface {
 	// Name returns the law's name in flags and files.
 	Name() string
 	// Words returns the law's names in help and reports.
 	Words() Words
-	// Norm returns the norm of the radii.
+	// Norm returns the norm in which radii are measured.
 	Norm() Norm
 
 	// CDF returns F(z) and a bound on its relative error.
 	CDF(z float64) (p, relErr float64)
-	// Quantile approximates Q(p). Low and High turn it into bounds.
+	// Quantile approximates Q(p). The functions Low and High turn the approximation into bounds.
 	Quantile(p float64) float64
 	// Density approximates f(z).
 	Density(z float64) float64
 	// Slope approximates f(z+shift)/f(z), the derivative of q ↦ F(Q(q) + shift) at F(z).
 	Slope(z, shift float64) float64
-	// Peak returns the maximum of F(z+margin) − r·F(z) over z ≤ −margin/2, rounded up. Domain: margin > 0, r ≥ 1.
+	// Peak returns the maximum of F(z+margin) − r·F(z) over z ≤ −margin/2, rounded up. It needs margin > 0 and r ≥ 1.
 	Peak(margin, r float64) float64
 
-	// Second returns the theorem that turns the second margin, Q(p_A) − Q(p_B), into a radius.
+	// Second returns the theorem that turns the margin Q(p_A) − Q(p_B) into a radius.
 	Second() Theorem
-	// First returns the theorem that turns the first margin, p_A − p_B, into a radius.
+	// First returns the theorem that turns the margin p_A − p_B into a radius.
 	First() Theorem
 
-	// Ratios returns the lattices on which the noise can be drawn.
+	// Ratios returns the limits on the ratio of the noise's scale to the lattice's step.
 	Ratios() Ratios
-	// Masses returns lower bounds on the probabilities of the integers first, first+1, …, which are ⌊ratio·ε + ½⌋ where
-	// ε follows the law. A law may add a constant to ε: this moves the inputs of the smoothed function and changes no
-	// certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same masses. The law allows the ratio
-	// (Ratios.Allow, Ratios.Round).
+	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are
+	// ⌊ratio·ε + ½⌋, where ε follows the law. A law may add a constant to ε. This moves the inputs of the smoothed
+	// function and changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same masses.
+	// The ratio is one that Ratios.Round returns and Ratios.Allow allows.
 	Masses(ratio *big.Rat) (first int, masses []Mass)
 }
 
@@ -70,19 +71,19 @@ type Words struct {
 // Title returns the scale's meaning and symbol, for example "standard deviation σ".
 func (w Words) Title() string { return w.Scale + " " + w.Symbol }
 
-// A Theorem turns lower bounds on a margin into radii. Its functions do not round in a safe direction. Each result is
-// within four roundings of its formula.
+// A Theorem turns lower bounds on a margin into radii. Its functions do not round in a safe direction. Each result has
+// the error of at most four roundings.
 type Theorem interface {
 	// Formula returns the text for help, for example "radius σ/2 times the margin".
 	Formula() string
-	// Radius returns the radius for a margin > 0 under noise of a scale > 0, in the units of the scale.
+	// Radius returns the radius for a margin > 0 under noise of a scale > 0. The radius is in the units of the scale.
 	Radius(margin, scale float64) float64
 	// Margin is the inverse of Radius: it returns the margin required for a radius ≥ 0.
 	Margin(radius, scale float64) float64
 }
 
-// Linear returns the theorem radius = factor·scale·margin. The property behind all certificates (Law) makes the factor
-// ½ for the second margin and 1/(2·max f) for the first.
+// Linear returns the theorem radius = factor·scale·margin. The factor follows from the property of all laws (see Law).
+// It is ½ for Law.Second and 1/(2·max f) for Law.First.
 func Linear(factor float64, formula string) Theorem { return linear{factor, formula} }
 
 type linear struct {
@@ -96,17 +97,17 @@ func (l linear) Radius(margin, scale float64) float64 { return scale * margin * 
 
 func (l linear) Margin(radius, scale float64) float64 { return radius / scale / l.factor }
 
-// Ratios holds the limits of scale/step for the lattices of a law.
+// Ratios holds a law's limits for the ratio scale/step, where step is the lattice's step.
 type Ratios struct {
-	Least    int64 // a coarser lattice would waste the noise
-	Fine     int64 // from here on rounding adds almost nothing to the noise
-	Greatest int64 // included, up to the next whole number; a finer lattice needs a table of more than 2¹⁶ entries
+	Least    int64 // on a coarser lattice, rounding would add too much to the noise
+	Fine     int64 // from this ratio on, rounding adds almost nothing to the noise
+	Greatest int64 // ratios below Greatest + 1 are allowed; a larger ratio needs a table of more than 2¹⁶ entries
 	Halves   bool  // a ratio within one rounding of a multiple of ½ counts as this multiple
 }
 
-// Round returns the ratio that a table of the law uses. Where the limits ask for Halves, it is k/2 if the ratio is within
-// a factor 1 ± 2⁻⁵³ of it, as the ratio of the float64 nearest to the scale k·step/2 is. The allowance of radii for four
-// roundings (Theorem) covers this one.
+// Round returns the ratio for a table of the law. If r.Halves is set and a multiple of ½ is within a factor 1 ± 2⁻⁵³ of
+// the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the ratio k/2.
+// Certified radii allow for four roundings (Theorem), and this is one of them.
 func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	if !r.Halves {
 		return ratio
@@ -121,13 +122,13 @@ func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	return k
 }
 
-// Allow reports whether noise of this ratio can be drawn.
+// Allow reports whether noise with this ratio can be drawn.
 func (r Ratios) Allow(ratio *big.Rat) bool {
 	return ratio.Cmp(big.NewRat(r.Least, 1)) >= 0 && ratio.Cmp(big.NewRat(r.Greatest+1, 1)) < 0
 }
 
-// Refine returns the least whole number that divides the step so that the ratio reaches Fine. It returns false if the
-// ratio is above Greatest, or if the number would exceed 2¹⁵.
+// Refine returns the smallest whole number such that dividing the step by it raises the ratio to Fine or more. It
+// returns false if the given ratio is above Greatest, or if the number would exceed 2¹⁵.
 func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(r.Greatest+1, 1)) >= 0 {
 		return 1, false
@@ -140,7 +141,7 @@ func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	return max(1, int(ceil(need))), true
 }
 
-// Name is the name of one of the Laws, or empty for the default. Files omit the default.
+// Name is the name of one of the Laws. It is empty for the default law, and files omit it then.
 type Name string
 
 // Of returns the Name of a law.
@@ -151,7 +152,7 @@ func Of(l Law) Name {
 	return Name(l.Name())
 }
 
-// Law returns the law of a parsed name. It panics if no law has this name.
+// Law returns the law with this name. It panics if no law has the name.
 func (n Name) Law() Law {
 	for _, l := range Laws {
 		if l.Name() == n.String() {
@@ -161,7 +162,7 @@ func (n Name) Law() Law {
 	panic("no law of noise is called " + string(n))
 }
 
-// String returns the law's name, even for the default.
+// String returns the law's name. For the default law it also returns the name instead of empty text.
 func (n Name) String() string {
 	if n == "" {
 		return Laws[0].Name()
@@ -186,7 +187,7 @@ func Choices() choice.List[Name] {
 	})
 }
 
-// Each joins the texts of all laws. If there are several laws, each text follows the law's name.
+// Each calls say for every law and joins the texts. If there are several laws, each text follows its law's name.
 func Each(say func(Law) string) string {
 	if len(Laws) == 1 {
 		return say(Laws[0])

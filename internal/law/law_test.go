@@ -29,7 +29,7 @@ func integral(g func(x float64) float64) float64 {
 	return sum
 }
 
-// The functions F, f, Q and f(z+s)/f(z) of a law agree with each other, and log f is concave.
+// The functions F, f, Q and f(z+s)/f(z) of a law must agree with each other, and log f must be concave.
 func TestFunctionsAgree(t *testing.T) {
 	for _, l := range all() {
 		for z := -7.05; z < 7; z += 0.1 {
@@ -64,7 +64,8 @@ func TestFunctionsAgree(t *testing.T) {
 	}
 }
 
-// The test compares Peak with a search: Peak is not below the maximum, and hardly above it.
+// The test compares Peak with the maximum that a search finds. Peak must not be below this maximum, and it may exceed
+// it only slightly.
 func TestPeakIsLargest(t *testing.T) {
 	for _, l := range all() {
 		for _, margin := range []float64{0.01, 0.4, 1, 3, 7} {
@@ -81,7 +82,8 @@ func TestPeakIsLargest(t *testing.T) {
 	}
 }
 
-// R = ½[Q(p_A) − Q(p_B)] and R1 = (p_A − p_B)/(2·max f) at scale 1, multiplied by the scale. Margin inverts both.
+// At scale 1 the radii must be R = ½[Q(p_A) − Q(p_B)] and R1 = (p_A − p_B)/(2·max f). For another scale they are
+// multiplied by it. Margin must be the inverse of Radius.
 func TestTheorems(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct {
@@ -103,9 +105,10 @@ func TestTheorems(t *testing.T) {
 	}
 }
 
-// Along a unit direction of the norm, no event of probability p may change faster than f(Q(p)). Along a coordinate the
-// half line changes exactly as fast. Along the diagonal the critical event is {ε₁ + ε₂ ≥ c}. If the diagonal may have
-// its L2 length, √2, the law's norm is L2; otherwise the norm is L1, where the length is 2.
+// Along a unit direction of the norm, the probability p of an event must not change faster than f(Q(p)). Along a
+// coordinate axis, the probability of a half line changes exactly at this rate. Along the diagonal (1, 1), the critical
+// event is {ε₁ + ε₂ ≥ c}. If the property also holds when the diagonal's length is taken as √2, its L2 length, the
+// law's norm is L2. Otherwise the norm is L1, in which the length is 2.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0
@@ -256,7 +259,8 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// A file without law and norm means Gaussian noise and L2. Names can be written and parsed again.
+// If a file has neither law nor norm, the noise must be Gaussian and the norm L2. Names that were written must parse
+// again.
 func TestNames(t *testing.T) {
 	type record struct {
 		Law  law.Name `json:"law,omitempty"`

@@ -11,7 +11,7 @@ import (
 type Norm int
 
 const (
-	// L2 is √Σδ². A record without a norm means L2.
+	// L2 is √Σδ². A record without a norm uses L2.
 	L2 Norm = iota
 	// L1 is Σ|δ|.
 	L1
@@ -41,7 +41,7 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 // UnmarshalText parses the name of a Norm.
 func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
-// Add adds a coordinate x to a sum for Length, in L1 or L2. It does not fuse products with sums.
+// Add adds the contribution of a coordinate x to a sum that Length will take, for L1 and L2. It does not fuse products with sums.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)
@@ -49,8 +49,8 @@ func (n Norm) Add(sum, x float64) float64 {
 	return sum + float64(x*x)
 }
 
-// Length returns the L1 or L2 norm from the sum of all coordinates. For d coordinates, the sum and the norm together have a
-// relative error below d + 2 roundings.
+// Length returns the L1 or L2 norm, given the sum of the contributions of all coordinates. For d coordinates, the norm's total
+// relative error is below d + 2 roundings.
 func (n Norm) Length(sum float64) float64 {
 	if n == L1 {
 		return sum

@@ -5,12 +5,13 @@ import "math"
 // unit is the unit round-off of float64. The errors below are stated in this unit.
 const unit = 0x1p-53
 
-// minTail keeps distribution functions in their normal range.
+// minTail is the smallest probability that High uses. It keeps the values of F above the range of subnormal numbers.
 const minTail = 1e-300
 
-// Low returns a number z with F(z) ≤ p, for p in [0, 1]. The number is −Inf at p = 0, Q(1−2⁻⁵³) at p = 1, and slightly
-// less than Q(p) in between (for the Gaussian, by at most 1e-11·(1+|z|)). Low checks the law's approximation of Q by
-// evaluating F, and lowers the approximation if necessary. Above ½ it evaluates F(−z), because 1−p is exact there.
+// Low returns a number z with F(z) ≤ p, for p in [0, 1]. For p below minTail the number is −Inf. At p = 1 it is the
+// same as at p = 1−2⁻⁵³. In between it is slightly less than Q(p). For the Gaussian law the difference is at most
+// 1e-11·(1+|z|). Low checks the law's approximation of Q by evaluating F, and lowers the approximation if necessary.
+// For p > ½ it evaluates F(−z), because 1−p is exact there.
 func Low(l Law, p float64) float64 {
 	p = math.Min(p, 1-unit)
 	if p > 0.5 {
@@ -28,7 +29,7 @@ func Low(l Law, p float64) float64 {
 	}
 }
 
-// High returns a number z with F(z) ≥ p, and +Inf at 1.
+// High returns a number z with F(z) ≥ p, for p in [0, 1]. At p = 1 it returns +Inf.
 func High(l Law, p float64) float64 {
 	if p > 0.5 {
 		return -Low(l, 1-p)

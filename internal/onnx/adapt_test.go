@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// TestColumns checks that each input of the model gets the data column of its name, and that inputs that take integers
-// round it. The model's scores are its inputs.
+// TestColumns checks that each input of the model gets the data column with the input's name. Integer inputs must round
+// the column's values. The model returns its inputs as scores.
 func TestColumns(t *testing.T) {
 	row := []float32{41.5, 1.75, -3.25, 300}
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestRounding checks the values that reach an integer model. The scores of the model are its inputs.
+// TestRounding checks the values that reach a model with an integer input. The model returns its inputs as scores.
 func TestRounding(t *testing.T) {
 	in := []float32{-1e30, -300, -128.5, -1.5, -.5, -.25, .49, .5, 1.5, 2.5, 254.5, 255.4, 300, 70000, 1e30}
 	for typ, r := range map[graph.ElemType][2]float32{ // smallest and largest float32 of each type
@@ -86,8 +86,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestSplitLone tries any bits of a logit or probability. The score of class 1 must be greater than the score of class
-// 0 exactly if z > 0 or p > ½. A tie must give class 0.
+// TestSplitLone tries a logit z or a probability p with special and with random bits. The score of class 1 must be
+// greater than the score of class 0 exactly if z > 0 or p > ½. If both scores are equal, the class must be 0.
 func TestSplitLone(t *testing.T) {
 	half := float32(.5)
 	below, above := math.Nextafter32(half, 0), math.Nextafter32(half, 1)
@@ -108,7 +108,7 @@ func TestSplitLone(t *testing.T) {
 		{graph.Probabilities, 1, []float32{0, 1}, 1},
 		{graph.Probabilities, 0, []float32{1, 0}, 0},
 	} {
-		// The number is the input's only value, computed as y = Relu(x) − Relu(−x).
+		// The model's one number equals its input. The model computes it as y = Relu(x) − Relu(−x).
 		b := newModel("x", graph.Float32, "N", 1).node("Neg", "x", "n").node("Relu", "x", "a").node("Relu", "n", "b").
 			node("Sub", "a b", "y").output("y", graph.Float32, "N", 1)
 		scores1 := graph.SplitLone(b.Graph, "y", c.kind)
@@ -193,7 +193,7 @@ func (b *modelBuilder) shapeless(name string, t graph.ElemType) *modelBuilder {
 	return b
 }
 
-// The output kind that the user states must be compared with the detected kind.
+// If the output kind that the user states contradicts the detected kind, the loader must warn.
 func TestLoneWarnings(t *testing.T) {
 	b := newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "y").output("y", graph.Float32, "N", 1)
 	m := load(t, b.bytes(t), LoadOptions{Outputs: graph.Logits})

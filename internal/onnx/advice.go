@@ -12,9 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// This file advises on models that run slowly or not at all.
+// This file gives advice about models that run slowly or not at all.
 
-// batchAdvice explains how to export a model that cannot run in batches because of err.
+// batchAdvice explains how to export the model so that it can run in batches. The argument err says why it cannot.
 func (l *loader) batchAdvice(err error) string {
 	free := fmt.Sprintf("whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", quote.Name(l.contract.Input.Name))
 	switch {
@@ -33,8 +33,8 @@ func (l *loader) batchAdvice(err error) string {
 // noKernel matches ONNX Runtime's message that it has no kernel for a node's types.
 var noKernel = regexp.MustCompile(`Could not find an implementation for (\w+)\(`)
 
-// cannotLoad explains why a session does not open. ONNX Runtime's CPU provider lacks kernels for types other than
-// float32. In that case the graph is not at fault.
+// cannotLoad explains why a session does not open. ONNX Runtime's CPU provider lacks some kernels for types other than
+// float32. If such a kernel is missing, cannotLoad says so, because the graph itself is valid.
 func (l *loader) cannotLoad(err error) error {
 	found := noKernel.FindStringSubmatch(err.Error())
 	t := l.numbersOf()

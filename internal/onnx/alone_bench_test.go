@@ -13,10 +13,10 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// BenchmarkAlone runs the file $RSCERT_BENCH_MODEL directly in ONNX Runtime, with only rscert's options for the device
-// $RSCERT_BENCH_DEVICE. It is the baseline for sampling. The variant 'bound' keeps its inputs on the device, and the
-// variant 'sent' sends them with each call. CALLERS calls of $RSCERT_BENCH_BATCH samples run concurrently. The script
-// scripts/gpu_check.py calls this benchmark.
+// BenchmarkAlone runs the file $RSCERT_BENCH_MODEL directly in ONNX Runtime. It uses rscert's options for the device
+// $RSCERT_BENCH_DEVICE and nothing else of rscert. It is the baseline for sampling. The variant 'bound' keeps its
+// inputs on the device, and the variant 'sent' sends them with each call. Each call has $RSCERT_BENCH_BATCH samples. In
+// the variant callers=N, N calls run concurrently. scripts/gpu_check.py runs this benchmark.
 func BenchmarkAlone(b *testing.B) {
 	file := os.Getenv("RSCERT_BENCH_MODEL")
 	if file == "" {
@@ -42,7 +42,7 @@ func BenchmarkAlone(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer a.session.Destroy()
-	most := 2 // a second call only hides the host's work between calls
+	most := 2 // a second call at the same time only hides the host's work between calls
 	if !d.provider.ownMemory {
 		most = runtime.GOMAXPROCS(0)
 	}
@@ -77,7 +77,7 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
-// repeat makes b.N calls in total, shared by all callers.
+// repeat makes b.N calls in total. All callers share them.
 func repeat(b *testing.B, calls []func() error) {
 	var made atomic.Int64
 	failed := make(chan error, len(calls))
@@ -145,7 +145,7 @@ func (a *alone) sent(in, out *ort.Tensor[float32]) (call, end func() error, err 
 	return func() error { return a.session.Run([]ort.Value{in}, []ort.Value{out}) }, func() error { return nil }, nil
 }
 
-// bound binds the output and the input. A device with memory of its own copies the input once.
+// bound binds the output and the input to the session. A device with its own memory copies the input only once.
 func (a *alone) bound(in, out *ort.Tensor[float32]) (call, end func() error, err error) {
 	binding, err := a.session.CreateIoBinding()
 	if err != nil {

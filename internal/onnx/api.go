@@ -1,8 +1,9 @@
 package onnx
 
-// This file calls the C API directly for five things that the Go binding does not wrap. It distinguishes a wrong file
-// from a library that is too old. It queries the library's version. It lists the library's execution providers. It
-// gives a session weights in rscert's own memory. It runs sessions with bound values, so that a run can be stopped.
+// This file calls ONNX Runtime's C API directly for five purposes that the Go binding does not cover. It distinguishes
+// a file that is not ONNX Runtime from a version that is too old. It asks for the library's version. It lists the
+// library's execution providers. It passes weights in rscert's own memory to a session. It runs sessions with bound
+// values in such a way that a run can be stopped.
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -17,8 +18,9 @@ typedef struct {
 	const char *(*GetVersionString)(void);
 } ApiBase;
 
-// OrtApi is a struct of function pointers that only grows at its end, so an entry's index is part of the ABI. The
-// indices are positions in onnxruntime_c_api.h. The first version with all of them is apiVersion 7.
+// OrtApi is a struct of function pointers. New versions only append entries, so the index of an entry is part of the
+// ABI. The indices are the positions in onnxruntime_c_api.h. Version 7 of the API is the first that has all entries in
+// the first two lines below.
 enum {
 	apiVersion = 7, getErrorMessage = 2, createTensorWithData = 49, createCpuMemoryInfo = 69, releaseStatus = 93,
 	releaseMemoryInfo = 94, releaseValue = 96, getAvailableProviders = 125, releaseAvailableProviders = 126,
@@ -35,7 +37,7 @@ static const char *api_version(ApiBase *base) { return base->GetVersionString();
 
 static int api_has(ApiBase *base, uint32_t version) { return base->GetApi(version) != NULL; }
 
-// api_providers returns the number of providers, or −1.
+// api_providers returns the number of providers, or −1 if there is an error.
 static int api_providers(ApiBase *base, char ***names) {
 	void *const *api = base->GetApi(apiVersion);
 	if (!api) return -1;
@@ -67,16 +69,17 @@ typedef struct {
 	size_t size;
 	const int64_t *dims;
 	size_t rank;
-	int32_t type; // ONNX's type number; ONNX Runtime uses the same
+	int32_t type; // ONNX's number of the type, which is also ONNX Runtime's number
 } Weight;
 
-// api_add_weight makes w the initializer of w's name in sessions that are opened with the options. ONNX Runtime keeps
-// the pointer to the data and copies the rest. The function returns NULL or an error message that the caller frees.
+// api_add_weight supplies the data of the initializer with w's name to sessions that are opened with the options. ONNX
+// Runtime keeps the pointer to the data and copies the rest. The function returns NULL or an error message that the
+// caller frees.
 static char *api_add_weight(ApiBase *base, void *options, Weight w) {
 	void *const *api = base->GetApi(initializersVersion);
 	if (!api) return strdup("ONNX Runtime has no API of version 12");
 	void *info = NULL, *value = NULL;
-	// A tensor in the processor's memory: device allocator (0), default memory (0).
+	// The tensor is in the processor's memory. The two zeros mean the device allocator and default memory.
 	void *status = ((void *(*)(int, int, void **))api[createCpuMemoryInfo])(0, 0, &info);
 	if (!status)
 		status = ((void *(*)(void *, void *, size_t, const int64_t *, size_t, int, void **))api[createTensorWithData])(
@@ -124,12 +127,11 @@ const (
 	requiredVersion = "1.24"
 )
 
-// apiBase belongs to the library that the function ask opened last.
+// apiBase is the OrtApiBase of the library that the function ask opened last.
 var apiBase *C.ApiBase
 
-// ask opens the library at path. It returns the library's version and the execution providers built into
-// it. The library stays loaded until the process ends, because ONNX Runtime keeps thread-local state that does not
-// survive unloading.
+// ask opens the library at path. It returns the library's version and its built-in execution providers. The library
+// stays loaded until the process ends, because ONNX Runtime keeps thread-local state that does not survive unloading.
 func ask(path string) (version string, providers []string, err error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -160,9 +162,9 @@ func ask(path string) (version string, providers []string, err error) {
 	return version, providers, nil
 }
 
-// addWeight makes the data of w the initializer of w's name in sessions that are opened with the options. It replaces
-// an external tensor. The session uses the data in place. So the data must lie outside Go's heap and stay unchanged
-// until the session is closed.
+// addWeight supplies the data of the initializer with w's name to sessions that are opened with the options. In the
+// graph, this initializer is an external tensor. The session uses the data in place. So the data must be outside Go's
+// heap and stay unchanged until the session is closed.
 func addWeight(o *ort.SessionOptions, w graph.Initializer) error {
 	options, err := pointerIn(o, "o") // OrtSessionOptions*
 	if err != nil {
@@ -192,8 +194,8 @@ func apiError(problem *C.char) error {
 	return errors.New(C.GoString(problem))
 }
 
-// pointerIn returns the ONNX Runtime pointer that a value of the Go binding keeps in the unexported fields with these
-// names.
+// pointerIn returns the ONNX Runtime pointer that a value of the Go binding keeps in unexported fields. The argument
+// names is the path of field names that leads to the pointer.
 func pointerIn(thing any, names ...string) (unsafe.Pointer, error) {
 	v := reflect.ValueOf(thing)
 	for _, name := range names {
@@ -219,7 +221,7 @@ type boundValue struct {
 	name   *C.char
 }
 
-// newBoundValue makes a tensor from data, which must be pinned, for the named input.
+// newBoundValue makes a tensor from data for the named input. The data must be pinned.
 func newBoundValue[T ort.TensorData](name string, shape ort.Shape, data []T) (boundValue, error) {
 	tensor, err := ort.NewTensor(shape, data)
 	if err != nil {
@@ -256,7 +258,7 @@ func newBinding(s *ort.DynamicAdvancedSession) (b binding, err error) {
 	return b, err
 }
 
-// bind gives an input its value. A device with memory of its own copies the current contents.
+// bind gives an input its value. A device with its own memory copies the value's current contents.
 func (b binding) bind(v boundValue) error {
 	return apiError(C.api_bind_input(apiBase, b.binding, v.name, v.value))
 }

@@ -4,13 +4,14 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// chooseBatch returns the number of samples per Run for a model with inputs of sampleLen values and this number of
-// workers. These samples fill the device and fit into the memory.
+// chooseBatch returns the number of samples per Run for a model whose inputs have sampleLen values. The number is large
+// enough to keep the device busy, and the samples of all workers fit into the memory.
 func chooseBatch(sampleLen, workers int, p *provider) int {
 	batch := powerOfTwo(min(max(p.batchValues/sampleLen, 8), p.batchSamples))
-	// All workers together get half the memory. The layers of an image classifier hold up to about 64 values for each
-	// input value. This allows 64 channels at half the width and height for each of 3 colours, for a layer's input and
-	// output, and leaves memory unused.
+	// All workers together may use half of the memory. The estimate is that the layers of an image classifier hold up
+	// to 64 values for each input value. A layer of 64 channels at half the width and height of an image with 3 colours
+	// holds about 5 values for each input value. So the estimate covers a layer's input and output, with a large
+	// reserve.
 	if room, ok := memory.Available(); ok && !p.ownMemory {
 		sample := 64 * 4 * uint64(sampleLen)
 		batch = min(batch, powerOfTwo(int(max(room/2/uint64(workers)/sample, 1))))

@@ -18,7 +18,7 @@ func TestChooseBatch(t *testing.T) {
 			t.Errorf("%d values on %v: %d, want %d", c.sampleLen, c.p.device, got, c.want)
 		}
 	}
-	if got := chooseBatch(1<<28, 4096, &cpuProvider); got != 1 { // one input has 256 TiB
+	if got := chooseBatch(1<<28, 4096, &cpuProvider); got != 1 { // one input per worker needs 256 TiB in total
 		t.Errorf("no memory: %d", got)
 	}
 }

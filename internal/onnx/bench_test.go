@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkRun shows how the speed on one core depends on the batch size.
+// BenchmarkRun measures how the speed on one core depends on the batch size.
 func BenchmarkRun(b *testing.B) {
 	r := openRuntime(b)
 	for _, model := range []string{"cifar10_resnet_2b", "mnist-net_256x2"} {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The model testdata/noise-checksum.onnx (scripts/gpu_torch.py) gives an input k/255 the class (Σ wᵢ·(kᵢ mod 16)) mod
-// 10, where wᵢ = 1 + 7i mod 3. The k are whole numbers and may be negative. The script scripts/gpu_check.py compares
-// noise with this model.
+// TestNoiseChecksum tests the model testdata/noise-checksum.onnx, which scripts/gpu_torch.py writes. For an input with
+// the values kᵢ/255, the model's class is (Σ wᵢ·(kᵢ mod 16)) mod 10, where wᵢ = 1 + 7i mod 3. The kᵢ are whole numbers
+// and may be negative. scripts/gpu_check.py uses this model to compare noise.
 func TestNoiseChecksum(t *testing.T) {
 	model, err := os.ReadFile("../../testdata/noise-checksum.onnx")
 	if err != nil {

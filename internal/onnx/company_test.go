@@ -16,18 +16,18 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// The map company holds models whose inputs affect each other, as in real exports. Each model computes a function of
-// the whole tensor or along the batch, before or after a small convolutional net. Its field node is the name of the
-// node that ends the proof. If this name is "", the proof finds an edit after which the graph treats every input of a
-// batch as in a batch of one.
+// The map company holds models in which the inputs of a batch affect each other, as in some real exports. Each model
+// computes a function of the whole tensor or along the batch, before or after a small convolutional net. The field node
+// names the node at which the proof of independence fails. If it is "", the proof succeeds with an edit of the graph.
+// After this edit, the graph treats every input of a batch as in a batch of one.
 var company = map[string]struct {
 	node  string
 	build func() *modelBuilder
 }{
-	"brightest": {"ReduceMax 'max'", func() *modelBuilder { // x.clamp(0, 1) / x.amax()
+	"brightest": {"ReduceMax 'max'", func() *modelBuilder { // in PyTorch x.clamp(0, 1) / x.amax()
 		return companyOf().clipped().node("ReduceMax", "clipped", "max", integer("keepdims", 0)).node("Div", "clipped max", "z").scored("z")
 	}},
-	"brightest_mean": {"ReduceMax 'max'", func() *modelBuilder { // class 0 if the mean is above 0.27 times the maximum
+	"brightest_mean": {"ReduceMax 'max'", func() *modelBuilder { // class 0 if the mean exceeds 0.27 times the maximum
 		b := companyOf().clipped().node("ReduceMax", "clipped", "max", integer("keepdims", 0)).node("Div", "clipped max", "z").
 			node("ReduceMean", "z", "m", ints("axes", 1, 2, 3), integer("keepdims", 0)).reshape("m", "column", -1, 1)
 		return b.floats("slope", 1, 0, 0, 0).floats("level", 0, 0.27, 0, 0).node("Mul", "column slope", "mean").node("Add", "mean level", "y").output("y", graph.Float32, "N", 4)
@@ -52,19 +52,19 @@ var company = map[string]struct {
 	"instance_norm_wrong_axes": {"ReduceMean 'mean'", func() *modelBuilder {
 		return companyOf().node("ReduceMean", "x", "mean", ints("axes", 0, 2, 3)).node("Sub", "x mean", "z").scored("z")
 	}},
-	"group_norm_across": {"", func() *modelBuilder { // one group of all samples, with an added first dimension of 1
+	"group_norm_across": {"", func() *modelBuilder { // a first dimension of 1 is added, so all samples form one group
 		return companyOf().reshape("x", "one", 1, 1, -1).node("Softmax", "one", "z", integer("axis", 2)).
 			reshape("z", "back", -1, 3, 4, 4).scored("back")
 	}},
 	"dynamic_int8": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { return companyOf().flat("x").dynamicInt8("f") }},
-	"dynamic_int8_saturated": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { // behind a ReLU6, which the trial saturates
+	"dynamic_int8_saturated": {"DynamicQuantizeLinear 'q'", func() *modelBuilder { // after a saturated ReLU6
 		return companyOf().floats("zero", 0).floats("six", 6).node("Squeeze", "zero", "low").node("Squeeze", "six", "high").
 			node("Clip", "x low high", "r").flat("r").dynamicInt8("f")
 	}},
 	"softmax_batch_axis": {"Softmax 'y'", func() *modelBuilder {
 		return companyOf().convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 0)).output("y", graph.Float32, "N", 4)
 	}},
-	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // drops values below the third largest of the batch
+	"top_k_flattened": {"TopK 'most'", func() *modelBuilder { // drops values below the batch's third largest value
 		return companyOf().reshape("x", "all", -1).int64s("k", 3).node("TopK", "all k", "most").second("at").
 			node("ReduceMin", "most", "third").node("Less", "x third", "less").node("Cast", "less", "mask", integer("to", int64(graph.Float32))).
 			node("Mul", "x mask", "z").scored("z")
@@ -74,7 +74,7 @@ var company = map[string]struct {
 		b.OpsetImport[0].Version = proto.Int64(14)
 		return b
 	}},
-	"lookup": {"ArgMax 'class'", func() *modelBuilder { // the brightest place of the batch chooses the offset
+	"lookup": {"ArgMax 'class'", func() *modelBuilder { // the index of the batch's brightest value selects the offset
 		return companyOf().reshape("x", "all", -1).node("ArgMax", "all", "class", integer("axis", 0), integer("keepdims", 0)).
 			int64s("two", 2).node("Mod", "class two", "even").floats("table", 0, 0.5).node("Gather", "table even", "offset").
 			node("Add", "x offset", "z").scored("z")
@@ -89,11 +89,11 @@ var company = map[string]struct {
 	"branch": {"If 'max'", func() *modelBuilder { // a constant condition hides that the node depends on x
 		return companyOf().subgraph("If", "keep", "max").on("keep").node("Div", "x max", "z").scored("z")
 	}},
-	"own_relu": {"Relu 'z'", func() *modelBuilder { // a function of the model, named like an ONNX operator
+	"own_relu": {"Relu 'z'", func() *modelBuilder { // the model's own function, named like an operator
 		b := companyOf().node("Relu", "x", "z").scored("z")
 		f := &onnxpb.FunctionProto{Name: proto.String("Relu"), Domain: proto.String(""), OpsetImport: b.OpsetImport,
 			Node: []*onnxpb.NodeProto{graph.Node("ReduceMax", []string{"a"}, "m"), graph.Node("Div", []string{"a", "m"}, "b")}}
-		f.ProtoReflect().SetUnknown([]byte("\x22\x01a\x2a\x01b")) // input a, output b: fields 4 and 5
+		f.ProtoReflect().SetUnknown([]byte("\x22\x01a\x2a\x01b")) // input a and output b, in fields 4 and 5
 		b.Functions = []*onnxpb.FunctionProto{f}
 		return b
 	}},
@@ -109,7 +109,7 @@ var company = map[string]struct {
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Reshape", []string{"x", "target"}, "f"))
 		return b.weights("w", graph.Float32, 48, 4).node("MatMul", "f w", "y").output("y", graph.Float32, "N", 4)
 	}},
-	"resized_batch": {"Resize 'r'", func() *modelBuilder { // for one sample, 1.5 times the batch size truncates to one
+	"resized_batch": {"Resize 'r'", func() *modelBuilder { // 1.5 times a batch of one is rounded to one
 		b := companyOf().floats("scales", 1.5, 1, 1, 1).optional("Resize", "x", "", "scales", "r").
 			node("GlobalAveragePool", "r", "p").node("ReduceMax", "p", "t", ints("axes", 0)).node("Add", "x t", "z").scored("z")
 		b.OpsetImport[0].Version = proto.Int64(13)
@@ -129,7 +129,7 @@ func init() {
 	}
 }
 
-// companyOf begins a model of images.
+// companyOf returns a model with an input of images and no nodes.
 func companyOf() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(12), proto.Int64(8)
@@ -146,14 +146,14 @@ func (b *modelBuilder) clipped() *modelBuilder {
 	return b.floats("zero", 0).floats("unit", 1).node("Squeeze", "zero", "low").node("Squeeze", "unit", "high").node("Clip", "x low high", "clipped")
 }
 
-// on adds a constant true.
+// on adds a constant that is true.
 func (b *modelBuilder) on(name string) *modelBuilder {
 	b.Graph.Initializer = append(b.Graph.Initializer, truth(name, 1))
 	return b
 }
 
-// subgraph adds a node that contains graphs. The graphs of a Loop compute x divided by its largest value,
-// and the graphs of an If compute this largest value.
+// subgraph adds a node that contains graphs. The graph of a Loop computes x divided by the largest value of x. The
+// graphs of an If compute this largest value.
 func (b *modelBuilder) subgraph(op, in, out string) *modelBuilder {
 	largest := graph.Node("ReduceMax", []string{"x"}, out+"_max", graph.IntAttribute("keepdims", 1))
 	g := &onnxpb.GraphProto{Name: proto.String("body"), Node: []*onnxpb.NodeProto{largest}, Output: []*onnxpb.ValueInfoProto{value(out+"_max", graph.Float32, 1, 1, 1, 1)}}
@@ -186,8 +186,7 @@ func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 		output("y", graph.Float32, "N", 4)
 }
 
-// unlike returns images that differ strongly. Every other image is dark, and some are flat, sparse or
-// extreme.
+// unlike returns images that differ strongly. Every other image is dark, and some images are flat, sparse or extreme.
 func unlike(n int) [][]float32 {
 	all := images(n)
 	for i, x := range all {
@@ -207,8 +206,9 @@ func unlike(n int) [][]float32 {
 	return all
 }
 
-// TestCompany runs models whose inputs affect each other. With one input per call, the models must give the same bits
-// for every batch, place, company and number of workers. They must warn once.
+// TestCompany runs models whose inputs affect each other. rscert runs them with one input per call. A sample's scores
+// must then have the same bits for every batch size, row, set of other samples and number of workers. Each model must
+// give one warning.
 func TestCompany(t *testing.T) {
 	xs := unlike(40)
 	for name, c := range company {
@@ -230,7 +230,8 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// checkSingly checks, if a node ends the model's proof, that the model runs one input per call and warns once.
+// checkSingly checks how the model runs. If node is not "", the proof must have failed at this node, and the model must
+// run one input per call and give one warning.
 func checkSingly(t *testing.T, m *Model, node string, batch int) {
 	t.Helper()
 	s, w := m.Settings(), m.Warnings()
@@ -244,7 +245,7 @@ func checkSingly(t *testing.T, m *Model, node string, batch int) {
 	}
 }
 
-// checkCompany compares the scores of images with the expected ones, in two orders.
+// checkCompany compares the scores of images with the expected scores, for two orders of the images.
 func checkCompany(t *testing.T, m *Model, xs [][]float32, want *[][]float32) {
 	t.Helper()
 	order := rand.New(rand.NewPCG(1, 1)).Perm(len(xs))
@@ -263,7 +264,7 @@ func checkCompany(t *testing.T, m *Model, xs [][]float32, want *[][]float32) {
 	}
 }
 
-// TestCompanyFixed exports the same models for a batch of 1. The loader must not free this batch.
+// TestCompanyFixed tests the same models with a batch dimension fixed at 1. The loader must not free this dimension.
 func TestCompanyFixed(t *testing.T) {
 	xs := unlike(20)
 	for name, c := range company {
@@ -316,13 +317,13 @@ func TestCompanyDevices(t *testing.T) {
 	}
 }
 
-// TestCompanyTrial disables the proof. The second check compares batches of very different inputs. Without the proof it
-// finds all these models except three: a choice that is rare, a function that ONNX Runtime does not use, and sizes that
-// never change.
+// TestCompanyTrial disables the proof, so that only the trial runs remain. They compare batches of very different
+// inputs. Without the proof they find all these models except three. The first makes a choice that is rare, the second
+// has a function that ONNX Runtime does not use, and the third has sizes that never change.
 func TestCompanyTrial(t *testing.T) {
 	for name, c := range company {
 		l := prover(t, c.build().bytes(t))
-		l.tried = true // as if the proof had found no objection
+		l.tried = true // as if the proof had succeeded
 		original, err := l.session(false, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -341,7 +342,7 @@ func TestCompanyTrial(t *testing.T) {
 	}
 }
 
-// TestCompanyOpenVINO runs TestCompany on the provider that recompiles graphs.
+// TestCompanyOpenVINO repeats TestCompany on OpenVINO, which compiles graphs anew.
 func TestCompanyOpenVINO(t *testing.T) {
 	xs := unlike(20)
 	r, d := openOpenVINO(t)
@@ -360,7 +361,8 @@ func TestCompanyOpenVINO(t *testing.T) {
 	}
 }
 
-// freeGraph returns a random graph with a free batch and with operators that may mix samples.
+// freeGraph returns a random graph with a free batch dimension and with operators that may mix samples. The numbers
+// from next determine the graph.
 func freeGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, "N", 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)
@@ -382,8 +384,8 @@ func freeGraph(next func(n int) int) []byte {
 	return model
 }
 
-// mixer adds nodes that compute y from v. The values v and y have the shape [N,2,3,2], and there are 16
-// kinds of nodes.
+// mixer adds nodes that compute y from v. v and y have the shape [N,2,3,2]. The argument kind selects one of 16 kinds
+// of nodes.
 func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	axis := int64(next(4))
 	reduce := []string{"ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum"}[next(4)]
@@ -397,7 +399,7 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 	case 3:
 		b.node("ReduceMax", v, y+"m", ints("axes", 1+axis%3)).node("Sub", v+" "+y+"m", y)
 	case 4:
-		if reduce == "ReduceSum" { // the operator's axes are an input
+		if reduce == "ReduceSum" { // the axes of ReduceSum are an input
 			reduce = "ReduceProd"
 		}
 		b.node(reduce, v, y+"m").node("Sub", v+" "+y+"m", y)
@@ -428,7 +430,8 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 }
 
 // companyOfProof runs the proof of independence on a graph. If the proof succeeds, it checks that a sample's scores
-// have the same bits in any company. It also checks that they match the scores of the sample alone up to rounding.
+// have the same bits whatever the other samples of the batch are. It also checks that the scores equal the scores of
+// the sample alone up to rounding.
 func companyOfProof(t testing.TB, model []byte) bool {
 	t.Helper()
 	l := prover(t, model)
@@ -480,7 +483,7 @@ func companyOfProof(t testing.TB, model []byte) bool {
 	return true
 }
 
-// TestProofRandom checks that the proof is right on random graphs with a free batch.
+// TestProofRandom checks that the proof is right on random graphs with a free batch dimension.
 func TestProofRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	proved, graphs := 0, 600

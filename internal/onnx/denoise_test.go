@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// denoiserNet returns a denoiser of images [N,3,4,4] that reuses the value names of the classifiers. It computes y =
-// conv(x) + 0.01·t.
+// denoiserNet returns a denoiser of images [N,3,4,4]. Its values have the same names as values of the classifiers. It
+// computes y = conv(x) + 0.01·t, where t is the timestep.
 func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_conv", graph.Float32, channels, 3, 3, 3).
 		node("Conv", "x w_conv", "c", ints("pads", 1, 1, 1, 1))
@@ -29,8 +29,8 @@ func denoiserNet(step *onnxpb.ValueInfoProto, channels int64) *modelBuilder {
 		int64s("column", -1, 1, 1, 1).node("Reshape", "s column", "r").node("Add", "c r", "y").output("y", graph.Float32, "N", int(channels), 4, 4)
 }
 
-// apply runs a model with one image input on 16 samples. If the model has a timestep, the timestep becomes
-// a constant.
+// apply runs a model with one image input on 16 samples. If the model has a timestep input, apply replaces it by a
+// constant.
 func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []float32 {
 	t.Helper()
 	m := proto.CloneOf(b.ModelProto)
@@ -63,8 +63,8 @@ func apply(t *testing.T, b *modelBuilder, step int, x []float32, sample int) []f
 	return out
 }
 
-// expected computes the pair's scores for 16 samples by the formulas in the documentation of Denoise. It
-// runs each of the two models alone.
+// expected computes the joined model's scores for 16 samples by the formulas in the documentation of Denoise. It runs
+// the two models separately.
 func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser, x []float32) []float32 {
 	t.Helper()
 	alpha := 1.0
@@ -101,8 +101,7 @@ func expected(t *testing.T, denoiser, classifier *modelBuilder, d graph.Denoiser
 	return apply(t, classifier, 0, clean, 4)
 }
 
-// TestDenoise compares the pair with the results of its two models run separately, for every kind of denoiser and
-// timestep.
+// TestDenoise compares the joined model with its two models run separately, for every kind of denoiser and timestep.
 func TestDenoise(t *testing.T) {
 	r := openRuntime(t)
 	classifier := testModels["nchw"]()
@@ -169,7 +168,7 @@ func TestDenoisePairs(t *testing.T) {
 	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
 	d := denoiserNet(nil, 3)
 	want := expected(t, d, testModels["nchw"](), image, slices.Concat(samples...))
-	// These models make the same two computations in another form.
+	// The following models compute the same as the denoiser and the classifier, but in another form.
 	fixed := denoiserNet(nil, 3)
 	for _, v := range []*onnxpb.ValueInfoProto{fixed.Graph.Input[0], fixed.Graph.Output[0]} {
 		v.Type.GetTensorType().Shape.Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 1}
@@ -245,8 +244,8 @@ func TestDenoisePairs(t *testing.T) {
 	}
 }
 
-// functionOf returns a function of one node, for a version of ONNX's operators. The node leads from the function's
-// input to its output.
+// functionOf returns the encoding of a function of one node, for a version of ONNX's operators. The node computes the
+// function's output from its input.
 func functionOf(t *testing.T, name, domain, op string, opset int64) []byte {
 	f := &onnxpb.FunctionProto{Name: proto.String(name), Domain: proto.String(domain), Node: []*onnxpb.NodeProto{graph.Node(op, []string{"a"}, "b")},
 		OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}}}
@@ -284,7 +283,7 @@ func parsed(t *testing.T, model []byte) *onnxpb.ModelProto {
 	return m
 }
 
-// TestDenoiseExternal joins two models whose weights lie in files with equal names.
+// TestDenoiseExternal joins two models whose weights are in files with equal names.
 func TestDenoiseExternal(t *testing.T) {
 	r := openRuntime(t)
 	d := newModel("x", graph.Float32, "N", 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
@@ -320,7 +319,7 @@ func TestDenoiseExternal(t *testing.T) {
 	}
 }
 
-// TestDenoiseRefused checks the errors for models that do not fit each other.
+// TestDenoiseRefused checks the errors about two models that cannot be joined.
 func TestDenoiseRefused(t *testing.T) {
 	epsilon := graph.Denoiser{Kind: graph.PredictedNoise, Low: -1, High: 1, AlphaBar: 0.5}
 	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
@@ -379,9 +378,9 @@ func TestDenoiseRefused(t *testing.T) {
 	}
 }
 
-// TestDenoisePython compares scores with those of scripts/denoiser_golden.py, which uses NumPy around two sessions of
-// Python's ONNX Runtime. The diffusion model is a PyTorch export that learns its variance. It has a newer operator set
-// than the classifier.
+// TestDenoisePython compares scores with the scores that scripts/denoiser_golden.py computed. The script runs two
+// sessions of Python's ONNX Runtime and computes the rest with NumPy. The diffusion model was exported from PyTorch and
+// learns its variance. It has a newer operator set than the classifier.
 func TestDenoisePython(t *testing.T) {
 	read := func(path string) *graph.File {
 		file, err := graph.ReadModel(path)
@@ -428,8 +427,7 @@ func TestDenoisePython(t *testing.T) {
 	}
 }
 
-// TestOpenVINODenoise runs the pairs of TestDenoisePython on OpenVINO too. It covers all nodes of the pairs in every
-// precision.
+// TestOpenVINODenoise runs the joined models of TestDenoisePython on OpenVINO, in every precision.
 func TestOpenVINODenoise(t *testing.T) {
 	classifier, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
 	if err != nil {

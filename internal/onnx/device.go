@@ -15,7 +15,7 @@ import (
 // automatic choice. It chooses CUDA if library and GPU are present, and the CPU otherwise.
 type Device struct {
 	provider *provider
-	unit     string // for providers that count devices: one index, several indices with commas, or "" for all
+	unit     string // for providers that number their devices: one index, several indices with commas, or "" for all
 }
 
 // CPU is the processor, driven by ONNX Runtime's own code.
@@ -62,7 +62,8 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// each returns the single devices that d may name. It also reports whether d asks for all of them by index.
+// each returns the single devices that d may mean. It also reports whether the user named them, so that all of them
+// must work.
 func (d Device) each() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {
@@ -74,13 +75,13 @@ func (d Device) each() (all []Device, named bool) {
 		}
 		return all, true
 	}
-	for i := range max(1, len(p.names())) { // if there are no devices, the first one reports the reason
+	for i := range max(1, len(p.names())) { // if no device is found, device 0 is tried, and its error gives the reason
 		all = append(all, Device{p, strconv.Itoa(i)})
 	}
 	return all, false
 }
 
-// checkIndices refuses the indices of missing devices if the provider can list its devices.
+// checkIndices refuses indices of devices that do not exist, if the provider can list its devices.
 func (d Device) checkIndices() error {
 	if d.provider.names == nil || d.unit == "" {
 		return nil
@@ -108,7 +109,7 @@ func (d Device) hardware() string {
 	return ""
 }
 
-// DeviceOf returns the device that describes all the models. They must all run on one provider.
+// DeviceOf returns one Device that names the devices of all the models. The models must all run on one provider.
 func DeviceOf(models ...*Model) Device {
 	d := models[0].device
 	for _, m := range models[1:] {

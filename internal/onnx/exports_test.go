@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// The folder testdata/exports holds models written by skl2onnx and by PyTorch's two exporters.
-// scripts/export_small_models.py made them and golden.json.
+// The folder testdata/exports holds models that skl2onnx and PyTorch's two exporters wrote.
+// scripts/export_small_models.py made these models and the file golden.json.
 
 // A golden holds the results of Python's ONNX Runtime for a model's original file. If the file fixes the batch, the
 // samples were run one at a time.
@@ -46,7 +46,7 @@ func goldens(t testing.TB) (all []golden) {
 	return all
 }
 
-// irises returns the names and the rows of exports/iris.csv.
+// irises returns the column names and the rows of exports/iris.csv.
 func irises(t testing.TB) (columns []string, rows [][]float32) {
 	t.Helper()
 	f, err := os.Open("testdata/exports/iris.csv")
@@ -72,7 +72,7 @@ func irises(t testing.TB) (columns []string, rows [][]float32) {
 	return lines[0][:4], rows
 }
 
-// byteImages returns the script's images, as bytes or as bytes divided by 255.
+// byteImages returns the images that the script uses, as bytes or as bytes divided by 255.
 func byteImages(count int, scale float32) [][]float32 {
 	all := make([][]float32, count)
 	for s := range all {
@@ -84,7 +84,7 @@ func byteImages(count int, scale float32) [][]float32 {
 	return all
 }
 
-// TestExports compares scores in batches of 16 with Python's scores.
+// TestExports compares scores of exported models, run in batches of 16, with Python's scores.
 func TestExports(t *testing.T) {
 	columns, rows := irises(t)
 	for _, g := range goldens(t) {
@@ -116,7 +116,8 @@ func TestExports(t *testing.T) {
 	}
 }
 
-// The test checks rounding, clamping and the notes about classes for real exports.
+// The test checks the changes and notes that the loader records for real exports, for example about rounding and about
+// class labels.
 func TestExportsChanges(t *testing.T) {
 	columns, _ := irises(t)
 	for _, c := range []struct{ model, changes, notes string }{

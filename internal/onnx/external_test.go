@@ -28,8 +28,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// wide returns a model with weights of various sizes. One is the target of a reshape, for a batch fixed at
-// 1. Another is w_add, a weight that no kernel rearranges.
+// wide returns a model with a batch fixed at 1 and weights of various sizes. One weight is the target of a Reshape. No
+// kernel rearranges the weight w_add.
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
 		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).
@@ -61,8 +61,8 @@ func eachTensor(m *onnxpb.ModelProto, f func(*onnxpb.TensorProto)) {
 	_ = protorange.Options{Stable: true}.Range(m.ProtoReflect(), visit, nil)
 }
 
-// moved moves all tensors of the model to a file of the given name, each at a multiple of align. It
-// returns that file.
+// moved moves the data of all tensors of the model to an external file with the given name. Each tensor begins at a
+// multiple of align. It returns the file's contents.
 func moved(b *modelBuilder, name string, align int) []byte {
 	file := []byte{0}
 	eachTensor(b.ModelProto, func(t *onnxpb.TensorProto) {
@@ -100,7 +100,8 @@ func writeFile(t testing.TB, path string, data []byte) string {
 	return path
 }
 
-// sameScores loads a model from one file and from several files, and compares the bits of the scores.
+// sameScores loads a model twice, once from one file and once with external weights. It compares the bits of the
+// scores.
 func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, align int) {
 	t.Helper()
 	want := loadOn(t, r, b.bytes(t), opt)
@@ -142,7 +143,8 @@ func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, alig
 	}
 }
 
-// TestExternalSameBits checks that a model with weights in another file has the same bits, batches and warnings.
+// TestExternalSameBits checks that a model with weights in another file gives the same scores, bit by bit, the same
+// batches and the same warnings.
 func TestExternalSameBits(t *testing.T) {
 	r := openRuntime(t)
 	for _, align := range []int{64, 4, 1} {
@@ -191,7 +193,7 @@ func TestOpenVINOExternal(t *testing.T) {
 	})
 }
 
-// hostile returns a model whose first weight has these entries of external data.
+// hostile returns a model whose first weight is external, with these keys and values in its external_data.
 func hostile(pairs ...string) *modelBuilder {
 	b := wide()
 	w := b.Graph.Initializer[0]
@@ -199,8 +201,8 @@ func hostile(pairs ...string) *modelBuilder {
 	return b
 }
 
-// TestExternalRefused checks errors about files that a model may not read. Each error must name the tensor and the
-// fault.
+// TestExternalRefused checks errors about external files that rscert must not read. Each error must name the tensor and
+// the fault.
 func TestExternalRefused(t *testing.T) {
 	const size = 16 * 3 * 3 * 3 * 4
 	dir := t.TempDir()
@@ -275,7 +277,7 @@ func TestExternalRefused(t *testing.T) {
 			t.Errorf("%q: no hint", c.want)
 		}
 	}
-	// Links within the folder must be accepted, and so must parts of a file.
+	// Links to files within the folder must be accepted, and so must tensors that use a part of a file.
 	if err := os.Symlink("../w", filepath.Join(inside, "folder", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -320,8 +322,8 @@ func TestExternalDigest(t *testing.T) {
 	}
 }
 
-// TestExternalFrozen changes the files after they were read and after a first session was opened. Sessions must use
-// only the hashed bytes. An unnamed file in the working directory must not be read either.
+// TestExternalFrozen changes the weights' file after the model was read and after a first session was opened. Sessions
+// must use only the bytes that were hashed. A file in the working directory must not be read either.
 func TestExternalFrozen(t *testing.T) {
 	r, opt := openRuntime(t), LoadOptions{Device: CPU, Batch: 16}
 	want := scores(t, loadOn(t, r, wide().bytes(t), opt), randomSamples(48)[:16])
@@ -334,7 +336,7 @@ func TestExternalFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In the last round only the session keeps the memory of the weights alive.
+	// In the last round only the session still refers to the memory of the weights.
 	for i, spoil := range []func() error{
 		func() error { return nil },
 		func() error { return os.WriteFile(weights, make([]byte, len(data)), 0o600) },
@@ -352,7 +354,7 @@ func TestExternalFrozen(t *testing.T) {
 			file = nil
 		}
 		for range 2 {
-			runtime.GC() // unmaps unreferenced memory
+			runtime.GC() // unmaps memory that nothing refers to
 			time.Sleep(10 * time.Millisecond)
 		}
 		got := scores(t, m, randomSamples(48)[:16])
@@ -367,7 +369,7 @@ func TestExternalFrozen(t *testing.T) {
 	}
 }
 
-// TestExternalTorch loads a model written by torch.onnx.export and compares its scores with those of Python's ONNX
+// TestExternalTorch loads a model that torch.onnx.export wrote. It compares the scores with the scores of Python's ONNX
 // Runtime.
 func TestExternalTorch(t *testing.T) {
 	file, err := graph.ReadModel("../../testdata/mnist-torch.onnx")
@@ -397,8 +399,8 @@ func TestExternalTorch(t *testing.T) {
 	}
 }
 
-// TestReadModelCollected runs the garbage collector constantly during parsing. The memory of the file must not be freed
-// before parsing ends.
+// TestReadModelCollected makes the garbage collector run constantly while a model is parsed. The memory of the file
+// must not be freed before parsing ends.
 func TestReadModelCollected(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	model := net()
@@ -417,8 +419,8 @@ func TestReadModelCollected(t *testing.T) {
 	}
 }
 
-// TestExternalTwins checks that weights of the same name are copied into the graph, because a session can receive only
-// one of them.
+// TestExternalTwins uses two weights with the same name. They must be copied into the graph, because a session can
+// receive only one weight of a name.
 func TestExternalTwins(t *testing.T) {
 	b := wide()
 	b.Graph.Initializer[2].Name = proto.String("w_in")
@@ -434,9 +436,9 @@ func TestExternalTwins(t *testing.T) {
 	}
 }
 
-// FuzzExternal parses damaged models that are stored beside one file. An accepted model must refer only to existing
-// weights. It must be possible to put it behind a denoiser and in front of a classifier. The error for any other model
-// must have one line.
+// FuzzExternal parses damaged models whose folder holds one external file. An accepted model must refer only to
+// existing weights. It must be possible to join it with a denoiser and with a classifier. The error about any other
+// model must be one line.
 func FuzzExternal(f *testing.F) {
 	split := wide()
 	data := moved(split, "w", 4)

@@ -15,19 +15,20 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// Gradient computes an objective of a model's scores and its gradient in the input, for a fixed number of examples.
-// Several goroutines may run it.
+// Gradient computes an objective of a model's scores, and the gradient of this objective with respect to the input. The
+// number of examples is fixed. Several goroutines may run it.
 type Gradient struct {
 	session           *session
 	names             grad.Attached
 	scores, gradient  string // outputs
 	in, noise, labels ort.Shape
-	losses, out       ort.Shape // out: of the scores
+	losses, out       ort.Shape // shapes of the losses and of the scores
 	onHost            error
 }
 
-// Gradient opens the backward graph of an objective. A model that runs one input a call takes one example of one copy.
-// If the device refuses the graph, ONNX Runtime's CPU provider runs it; OnHost says why.
+// Gradient opens a graph that computes an objective and its gradient. If the model runs one input per call, the
+// objective may have only one example and one copy. If the device refuses the graph, ONNX Runtime's CPU provider runs
+// it, and OnHost returns the reason.
 func (m *Model) Gradient(ctx context.Context, o grad.Objective) (*Gradient, error) {
 	if m.model == nil {
 		return nil, errors.New("the model's source was given back: its gradient can no longer be opened")
@@ -110,12 +111,13 @@ func (m *Model) differentiate(ctx context.Context, o grad.Objective) (*onnxpb.Mo
 	return edited, g, nil
 }
 
-// OnHost says why the CPU computes the gradient of a model on another device; nil: the device does.
+// OnHost returns the reason why the CPU computes the gradient although the model runs on another device. It returns nil
+// if the model's device computes the gradient.
 func (g *Gradient) OnHost() error { return g.onHost }
 
-// Run computes the scores [Examples·Copies·m] and the losses [Examples] of examples with labels (of the objective's
-// LabelShape), and the gradient of
-// each loss in its example, of the size of x. noise, [Examples·Copies·values], is nil for one copy.
+// Run computes the scores [Examples·Copies·m] and the losses [Examples] of the examples x. It also computes the
+// gradient of each loss with respect to its example, which has the size of x. The argument labels has the objective's
+// LabelShape. The argument noise [Examples·Copies·values] is nil if there is one copy.
 func (g *Gradient) Run(ctx context.Context, x, noise []float32, labels []int64, scores, loss, gradient []float32) error {
 	in := []Tensor{Held(g.names.Input, g.in, x), Held(g.names.Labels, g.labels, labels)}
 	if g.names.Noise != "" {

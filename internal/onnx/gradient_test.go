@@ -13,13 +13,15 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// refusals lists exported models without a gradient, by the start of the name, with the node that the error names.
+// refusals lists exported models without a gradient. It maps the start of a model's name to a text that the error must
+// contain.
 var refusals = map[string]string{
 	"sklearn_boosting": "TreeEnsembleClassifier, node", "sklearn_forest": "TreeEnsembleClassifier, node",
 	"torch_bytes": "Cast, node '/Cast'", "torch_quantised": "the model runs one input a call",
 }
 
-// TestGradientExports compares the gradients of exported models with differences along them, or finds the refusal.
+// TestGradientExports compares the gradients of exported models with finite differences. For models in refusals it
+// checks the error instead.
 func TestGradientExports(t *testing.T) {
 	files, err := filepath.Glob("testdata/exports/*.onnx")
 	if err != nil || len(files) == 0 {
@@ -49,7 +51,8 @@ func refusalOf(name string) string {
 	return ""
 }
 
-// checkGradient compares the norm of the gradient of three examples' margins with a difference along it.
+// checkGradient computes the gradient of the sum of three examples' margins. It compares the norm of this gradient with
+// the finite difference along the gradient's direction.
 func checkGradient(t *testing.T, m *Model, refusal string) {
 	const n = 3
 	ctx := context.Background()

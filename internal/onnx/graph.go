@@ -18,10 +18,11 @@ func Held[T ort.TensorData](name string, shape []int64, data []T) Tensor {
 	return &held[T]{name, shape, data}
 }
 
-// Graph is a graph open on ONNX Runtime's CPU provider.
+// Graph is a graph that is open on ONNX Runtime's CPU provider.
 type Graph struct{ *session }
 
-// OpenGraph opens a graph to be run with these inputs and outputs. weights are the graph's external weights.
+// OpenGraph opens a graph for runs with these inputs and outputs. The argument weights holds the graph's external
+// weights.
 func OpenGraph(m *onnxpb.ModelProto, weights graph.Weights, inputs, outputs []string) (*Graph, error) {
 	model, err := proto.Marshal(m)
 	if err != nil {
@@ -37,7 +38,7 @@ func OpenGraph(m *onnxpb.ModelProto, weights graph.Weights, inputs, outputs []st
 	return &Graph{s}, nil
 }
 
-// Run runs the graph once on all its inputs, and writes the requested outputs.
+// Run runs the graph once. The argument in holds all inputs. Run writes the outputs that the argument out requests.
 func (g *Graph) Run(ctx context.Context, in, out []Tensor) error { return g.run(ctx, in, out) }
 
 // Close frees the graph.

@@ -41,8 +41,8 @@ func truth(name string, on byte) *onnxpb.TensorProto {
 	return &onnxpb.TensorProto{Name: proto.String(name), DataType: proto.Int32(int32(boolean)), RawData: []byte{on}}
 }
 
-// net returns the convolutional net with scores s and the constants for later nodes. A test adds a node
-// that computes y.
+// net returns the convolutional net with scores s, together with constants for further nodes. A test adds a node that
+// computes y.
 func net() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).floats("half", 0.5)
 	b.IrVersion, b.OpsetImport[0].Version = proto.Int64(8), proto.Int64(15)
@@ -64,7 +64,7 @@ func body(n *onnxpb.NodeProto) *onnxpb.GraphProto {
 		Output: []*onnxpb.ValueInfoProto{value(n.Output[0], graph.Float32, "N", 4)}}
 }
 
-// calling returns the net with a function of its own that contains node n.
+// calling returns the net followed by a call of a function that the model defines. The function contains node n.
 func calling(n *onnxpb.NodeProto) *modelBuilder {
 	b := net().add(graph.Node("Tail", []string{"s"}, "y"), "own", "tail")
 	f := &onnxpb.FunctionProto{Name: proto.String("Tail"), Domain: proto.String("own"), Node: []*onnxpb.NodeProto{n}}
@@ -72,8 +72,9 @@ func calling(n *onnxpb.NodeProto) *modelBuilder {
 	return b
 }
 
-// TestRandomOperators checks that models that draw random numbers are refused, by operator name and wherever the
-// operator is. Models whose Dropout is for inference must pass. The test does not use ONNX Runtime.
+// TestRandomOperators checks that models that draw random numbers are refused, wherever the drawing operator is in the
+// model. The error must name the operator. Models whose Dropout is in inference mode must pass. The test does not use
+// ONNX Runtime.
 func TestRandomOperators(t *testing.T) {
 	drop := func(mode string) *onnxpb.NodeProto { return graph.Node("Dropout", []string{"s", "half", mode}, "y") }
 	branch := func(n *onnxpb.NodeProto) *modelBuilder {
@@ -120,8 +121,8 @@ func TestRandomOperators(t *testing.T) {
 	}
 }
 
-// TestRareDraws uses a model that draws a number once in a thousand runs. The outputs of its runs agree, so only its
-// graph shows the draw.
+// TestRareDraws uses a model whose random number changes the scores only once in a thousand runs. Usually the outputs
+// of two runs agree, so only the graph shows the random operator.
 func TestRareDraws(t *testing.T) {
 	rare := net().node("RandomUniformLike", "s", "u").floats("seldom", 1e-3).node("Less", "u seldom", "hit").
 		node("Cast", "hit", "h", integer("to", int64(graph.Float32))).node("Add", "s h", "y")
@@ -130,9 +131,9 @@ func TestRareDraws(t *testing.T) {
 	}
 }
 
-// TestExternalData checks that tensors in other files are found anywhere in the model. ONNX Runtime would read them
-// from the working directory, unhashed. A tensor whose file is missing must be refused. Any other tensor must become
-// part of the model.
+// TestExternalData checks that tensors in other files are found in every part of the model. If rscert missed such a
+// tensor, ONNX Runtime would read the tensor's file from the working directory, and nobody would hash it. A tensor
+// whose file is missing must be refused. Any other tensor must become part of the model.
 func TestExternalData(t *testing.T) {
 	external := func() *onnxpb.TensorProto {
 		tensor := intsTensor([]int64{1})
@@ -185,7 +186,7 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// endless returns a model with a never-ending loop, with or without nodes in the loop's body.
+// endless returns a model with a loop that never ends. The nodes are the loop's body, which may be empty.
 func endless(nodes ...*onnxpb.NodeProto) *modelBuilder {
 	out, more := "v", "go"
 	if len(nodes) > 0 {
@@ -214,10 +215,10 @@ func TestLoadEndless(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	abandoned.Store(false) // needed by the tests that close the runtime
+	abandoned.Store(false) // tests that close the runtime need this
 }
 
-// TestNoiseEndless uses a model whose loop never ends on noisy inputs. The call must be abandoned, and it must be
+// TestNoiseEndless uses a model whose loop never ends on noisy inputs. RunNoisy must abandon the call, and it must be
 // possible to close the model.
 func TestNoiseEndless(t *testing.T) {
 	if testing.Short() {
@@ -255,17 +256,17 @@ func TestNoiseEndless(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	runtime.GC() // the pins of the call must still be held
+	runtime.GC() // the memory of the abandoned call must stay pinned
 	abandoned.Store(false)
 }
 
-// sizedWeight gives the last weight a shape.
+// sizedWeight gives the last weight the shape dims.
 func (b *modelBuilder) sizedWeight(dims ...int64) *modelBuilder {
 	b.Graph.Initializer[len(b.Graph.Initializer)-1].Dims = dims
 	return b
 }
 
-// TestHostileSizes loads models whose sizes would take all memory.
+// TestHostileSizes loads models that declare sizes for which the memory does not suffice.
 func TestHostileSizes(t *testing.T) {
 	sized := func(dims ...any) *modelBuilder {
 		return newModel("x", graph.Float32, dims...).node("Relu", "x", "y").output("y", graph.Float32, dims[0], 4)
@@ -312,7 +313,7 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
-// TestReadModel reads a regular file. Everything else must be refused immediately.
+// TestReadModel checks that a regular file is read and everything else is refused immediately.
 func TestReadModel(t *testing.T) {
 	dir := t.TempDir()
 	pipe, sparse, empty := filepath.Join(dir, "pipe"), filepath.Join(dir, "sparse"), filepath.Join(dir, "empty")
@@ -370,7 +371,7 @@ func TestPrintable(t *testing.T) {
 	if l != nil || err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
 		t.Errorf("error %q", err)
 	}
-	for _, op := range []string{"Fro\x1b\nb", "Relu"} { // ONNX Runtime words these errors
+	for _, op := range []string{"Fro\x1b\nb", "Relu"} { // the text of these errors comes from ONNX Runtime
 		n := graph.Node(op, []string{evil + "?"}, "y")
 		if _, err := openRuntime(t).Load(net().add(n, "", evil).bytes(t), LoadOptions{}); err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
 			t.Errorf("error %q", err)

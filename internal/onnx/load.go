@@ -20,21 +20,22 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// LoadOptions say how to run a model. In the zero value every choice is automatic.
+// LoadOptions says how to run a model. In the zero value every choice is automatic.
 type LoadOptions struct {
 	Device    Device
 	Precision Precision        // F32, or another precision that the device supports
 	Tuning    Tuning           // CUDA only
-	Batch     int              // samples per Run; 0 means a choice by model and memory
+	Batch     int              // samples per Run; 0 means that the loader chooses, depending on model and memory
 	Workers   int              // number of goroutines that will call Run concurrently; 0 means one
-	Outputs   graph.OutputKind // kind of the outputs; OutputsAuto means that the loader detects it
+	Outputs   graph.OutputKind // kind of the outputs; if OutputsAuto, the loader detects it
 	Scores    bool             // the caller needs confidences, so unknown Outputs are an error
 	Output    string           // name of the output with the scores; "" means automatic choice
-	Example   []int            // shape of one data example, for the sizes that the model leaves free
+	Example   []int            // shape of one data example, which sets the sizes that the model leaves free
 	Columns   []string         // names of the values of one data example; nil if unnamed
 }
 
-// Load makes a model ready to run in the same way as LoadFile. The argument model holds the whole model.
+// Load makes a model ready to run in the same way as LoadFile. The argument model is the content of the model's only
+// file.
 func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 	return r.LoadContext(context.Background(), model, opt)
 }
@@ -50,13 +51,14 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 
 // LoadFile makes a model ready to run.
 //
-// The scores of a sample must not depend on the samples beside it, on its place in the batch, or on the batch's size.
-// LoadFile proves this from the graph (see rebatch.go) and tests it bit for bit on random samples. It then runs the
-// model in the largest pieces for which this holds. These are whole batches, or pieces of the reference size. A model
-// without a proof runs one input per call. The method Warnings tells the user the cost.
+// The scores of a sample must not depend on the other samples of its batch, on its row, or on the batch's size.
+// LoadFile proves this from the graph (see rebatch.go in package graph) and tests it on random samples bit by bit. The
+// model then runs whole batches per call. If the batch's size changes bits of the scores, it runs calls of the
+// reference size instead. If the proof fails, the model runs one input per call, and the method Warnings tells the user
+// so.
 //
-// LoadFile inspects the graph. It refuses a model that draws random numbers or has unknown operators. Cancelling ctx
-// ends the trial runs, even of a model that never ends.
+// LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
+// even if the model itself would never end.
 func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOptions) (*Model, error) {
 	devices, err := r.devices(opt)
 	if err != nil {
@@ -83,7 +85,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if !isDeviceTrouble(err) { // the error would occur on every device of this kind
+		if !isDeviceTrouble(err) { // the error would occur on every device of this provider
 			devices = slices.DeleteFunc(devices, func(other Device) bool { return other.provider == d.provider })
 		}
 		if len(devices) > 0 {
@@ -93,7 +95,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 	return nil, l.explainRun(err)
 }
 
-// place returns the words for the device inside a sentence.
+// place returns the device's name in the form for use inside a sentence.
 func (d Device) place() string {
 	if d == CPU {
 		return "the CPU"
@@ -141,7 +143,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	return devices, nil
 }
 
-// broken explains why a device does not work and how to fix the problem.
+// broken adds the device and advice to the error of a device that does not work.
 func (d Device) broken(err error) error {
 	err = fmt.Errorf("device %s: %w", d, err)
 	if _, advised := hint.Of(err); advised {
@@ -161,10 +163,10 @@ type loader struct {
 	*Model
 	ctx      context.Context // context passed to Load; the loader does not outlive that call
 	sessions map[sessionKey]*session
-	halved   int              // number of times that the reference size was halved for lack of memory
+	halved   int              // how often the reference size was halved for lack of memory
 	tried    bool             // set once prove was called
-	unproved error            // error that prove returned
-	lone     graph.OutputKind // kind of a model with one number per sample; OutputsAuto if the model gives more
+	unproved error            // error of the proof; nil if it succeeded
+	lone     graph.OutputKind // kind of the number if the model gives one number per sample; otherwise OutputsAuto
 }
 
 // A source holds the parts from which sessions are built.
@@ -175,7 +177,7 @@ type source struct {
 	loops   bool               // the model has loops
 }
 
-// newLoader applies the options to the model.
+// newLoader adapts the model and applies the options.
 func newLoader(ctx context.Context, file *graph.File, opt LoadOptions) (*loader, error) {
 	m, err := file.Adapt(opt.Columns, opt.Output)
 	if err != nil {
@@ -210,7 +212,8 @@ func newLoader(ctx context.Context, file *graph.File, opt LoadOptions) (*loader,
 	return l, nil
 }
 
-// sayOutput notes which of several outputs gives the scores. It warns if another output could also hold scores.
+// If the model has several outputs, sayOutput notes which one gives the scores. It warns if another output could also
+// hold scores.
 func (l *loader) sayOutput(outputs []graph.TensorInfo) {
 	if len(outputs) == 1 {
 		return
@@ -234,7 +237,7 @@ func (l *loader) loadOn(d Device, opt LoadOptions) error {
 	return err
 }
 
-// reference returns the provider's reference size, or a smaller size if the device has too little memory.
+// reference returns the provider's reference size. The size is smaller if the device has too little memory.
 func (l *loader) reference() int { return l.device.provider.reference >> l.halved }
 
 // closeSessions closes all sessions except the model's session.
@@ -249,13 +252,13 @@ func (l *loader) closeAllBut(but *session) {
 	}
 }
 
-// A sessionKey says how a session's graph differs from the model's graph.
+// A sessionKey says how the graph of a session differs from the model's graph.
 type sessionKey struct {
 	proved bool // the graph has the proof's edits
 	fixed  int  // size at which the free batch dimension is fixed; 0 if it is free
 }
 
-// session opens the graph for calls of tile samples.
+// session opens the model's graph for calls of tile samples each.
 func (l *loader) session(proved bool, tile int) (*session, error) {
 	key := sessionKey{proved: proved}
 	if l.device.provider.fixSizes && (proved || l.contract.Batch == graph.FreeSize) {
@@ -290,7 +293,7 @@ func (m *Model) edited(key sessionKey) *onnxpb.ModelProto {
 	return edited
 }
 
-// build edits the model and makes it ready for opening.
+// build makes an edited model ready to be opened. It converts the model's input and output to float32.
 func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	in, out := graph.FeedFloat32(edited.Graph, m.contract.Input.Name, m.contract.Output.Name)
 	g = program{inputs: []string{in}, outputs: []string{out}, loops: m.loops, weights: m.weights, tensors: m.weights.Initializers(edited.Graph)}
@@ -298,7 +301,7 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// shapes returns the shapes of a call of tile samples.
+// shapes returns the shapes of the input and the output of a call of tile samples.
 func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	if l.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
@@ -309,14 +312,14 @@ func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	return in, append(out, l.row...)
 }
 
-// These constants give the number of random samples, and how many of them also run alone.
+// poolSize is the number of random samples on which a model is tried. aloneCount of them also run alone.
 const (
 	poolSize   = 24
 	aloneCount = 8
 )
 
-// randomSamples returns inputs on which a model is checked. They are noise of several strengths around a random image,
-// similar to the inputs that the model will receive.
+// randomSamples returns the random inputs on which a model is tried. They are a random image with noise of several
+// strengths, similar to the inputs that the model will receive.
 func randomSamples(size int) [][]float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pool := make([][]float32, poolSize)
@@ -330,12 +333,12 @@ func randomSamples(size int) [][]float32 {
 	return pool
 }
 
-// dark is the index of the dark sample among the companions.
+// dark is the index of a dark sample among the companions.
 const dark = 4
 
-// companions returns samples that are unlike the random ones and stand beside them in a batch: dark, bright,
-// flat, extreme, sparse. Some models let companions change a sample's scores, for example by scaling their inputs by
-// the brightest input of a batch.
+// companions returns samples that are very different from the random samples. They are dark, bright, flat, extreme or
+// sparse. The trial runs put them into the same batch as random samples. In some models they then change the scores of
+// the random samples, for example because the model scales inputs by the brightest input of a batch.
 func (m *Model) companions() [][]float32 {
 	makers := []func(j int) float32{
 		func(int) float32 { return 0 },
@@ -360,10 +363,10 @@ func (m *Model) companions() [][]float32 {
 	return all
 }
 
-// load finds out how the model can run and what kind of scores it has.
+// load finds out in which batches the model can run and what kind of scores it has.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
-	native := max(l.contract.Batch, 1) // number of samples per call that the file declares
+	native := max(l.contract.Batch, 1) // number of samples per call that the file declares; 1 if it is free
 	want := opt.Batch
 	if want == 0 {
 		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
@@ -415,7 +418,7 @@ func (l *loader) load(opt LoadOptions) error {
 	return nil
 }
 
-// sayEdits lists the graph edits that the proof requires.
+// sayEdits tells the user which edits the proof made to the graph.
 func (l *loader) sayEdits() {
 	if l.independence != Proved {
 		return
@@ -428,7 +431,7 @@ func (l *loader) sayEdits() {
 	}
 }
 
-// randomSamples returns random samples for the model's input. They are bytes if the input takes bytes.
+// randomSamples returns random samples for the model's input. If the input takes bytes, the samples consist of bytes.
 func (m *Model) randomSamples() [][]float32 {
 	pool := randomSamples(m.sampleLen)
 	for _, x := range pool {
@@ -441,7 +444,8 @@ func (m *Model) randomSamples() [][]float32 {
 	return pool
 }
 
-// scoresAlone returns the scores of each sample, run alone by the unedited model. Batches must agree with these scores.
+// scoresAlone runs each sample alone in the unedited model and returns the scores. Scores from batches must agree with
+// them.
 func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (alone [][]float32, err error) {
 	run := func(x []float32) []float32 {
 		var row []float32
@@ -463,7 +467,8 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session in tiles. Each batch has want samples or a few more.
+// use makes the model run the session in calls of tile samples. Each batch has want samples, or a few more so that tile
+// divides it.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -475,8 +480,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of want samples if the scores then have the same bits as in calls of the
-// reference size. Otherwise it makes the model run in calls of the reference size.
+// runBatched makes the model run in calls of want samples. If the scores then have other bits than in calls of the
+// reference size, the model runs in calls of the reference size instead.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -486,7 +491,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	at, err := l.session(true, want)
 	if err == nil && l.device.provider.ownMemory {
 		in, out := l.shapes(want)
-		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // concurrent calls as in real runs
+		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // calls as in real runs
 	}
 	if isShortage(err) && want > ref {
 		l.use(s, ref, want)
@@ -514,9 +519,9 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// batchable returns a session that runs the model in batches of the reference size. The session gives each
-// sample the scores that it has alone, up to rounding. The method also returns these scores for the pool. The error
-// says why no such session exists.
+// batchable returns a session that runs the model in batches of the reference size. Up to rounding, each sample gets
+// the same scores as if it ran alone. The method also returns the session's scores for the samples in pool. If there is
+// no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
@@ -545,8 +550,8 @@ func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, erro
 	return nil, nil, fmt.Errorf("the model cannot run batches (%w)", err)
 }
 
-// batchableWithin applies batchable at the reference size or, if the device's memory is too small for this size, at a
-// smaller size.
+// batchableWithin calls batchable at the reference size. If the device's memory is too small for this size, it tries
+// smaller sizes.
 func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*session, [][]float32, error) {
 	s, scores, err := l.batchable(pool, alone)
 	for isShortage(err) && l.device.provider.ownMemory && l.reference() > 1 {
@@ -561,7 +566,7 @@ func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*s
 	return s, scores, err
 }
 
-// readRow determines the shape of a sample's scores by a first run.
+// readRow makes a first run to determine the shape of a sample's scores.
 func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) error {
 	in, _ := l.shapes(native)
 	first := result[float32]{name: s.outputs[0]}
@@ -590,7 +595,7 @@ func (l *loader) readRow(opt LoadOptions, s *session, native int, x []float32) e
 	return nil
 }
 
-// alone runs one sample, copied to every row of the model's own batch.
+// alone runs one sample alone. If the file declares a batch, every row holds a copy of the sample.
 func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	rows, err := l.rows(s, make([]int, native), [][]float32{x})
 	if err != nil {
@@ -599,7 +604,7 @@ func (l *loader) alone(s *session, native int, x []float32) ([]float32, error) {
 	return rows[0], nil
 }
 
-// rows makes one call, in which row i is sample rows[i] of the pool.
+// rows makes one call, in which row i holds sample rows[i] of the pool.
 func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, error) {
 	x := make([]float32, 0, len(rows)*l.sampleLen)
 	for _, sample := range rows {
@@ -616,8 +621,8 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples in calls of tile samples. It returns an error if a
-// sample's scores depend on the sample's place or on its neighbours.
+// canonical returns the scores of the pool's samples in calls of tile samples. It returns an error if a sample's scores
+// depend on its row or on the other samples of the call.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
@@ -638,9 +643,9 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are
-// the pool and, after it, the companions. Each sample of the pool runs in several places, with changing neighbours, and
-// among very different companions.
+// placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are the pool and,
+// after it, the companions. Each sample of the pool occurs in several rows. The other rows of the call hold changing
+// samples of the pool or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)
@@ -652,16 +657,17 @@ func placements(tile, n int) (calls [][]int) {
 	for first := 0; first < poolSize; first += tile {
 		add(func(i int) int { return (first + i) % poolSize })
 	}
-	// These calls go backwards from the middle, so that places and neighbours differ.
+	// These calls start in the middle of the pool and go backwards, so that rows and neighbours differ from the calls
+	// above.
 	add(func(i int) int { return (poolSize/2 + (poolSize-1)*i) % poolSize })
 	if tile == 1 {
 		return calls
 	}
-	for _, k := range []int{poolSize + dark, n - 1} { // put this companion among similar samples
+	for _, k := range []int{poolSize + dark, n - 1} { // fill a call with this companion
 		add(func(int) int { return k })
 	}
 	for k, place := range []int{0, tile / 2, tile - 1} {
-		add(func(i int) int { // one sample, with companions in all other rows
+		add(func(i int) int { // one sample of the pool, with companions in all other rows
 			if i == place {
 				return k
 			}
@@ -677,11 +683,11 @@ func placements(tile, n int) (calls [][]int) {
 	return calls
 }
 
-// compare checks the scores of samples in a batch against the scores of the same samples alone. A matrix
-// product uses another order of summation for a single row. So rounding differs by some tens of units in the last place
-// of the largest scores. A wrongly assembled batch gives a sample the scores of other samples. Its error is then as
-// large as the differences between samples. The tolerance lies between these two errors. It is a hundredth of the
-// differences, but at least the rounding error.
+// compare checks the scores of samples in a batch against the scores of the same samples alone. Two kinds of
+// differences are possible. First, a matrix product uses another order of summation for a single row, so the scores
+// differ by some tens of units in the last place of the largest scores. Second, if the batch is assembled wrongly, a
+// sample gets the scores of other samples, and the error is as large as the differences between samples. The tolerance
+// lies between the two. It is a hundredth of the differences between samples, but at least the rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64
 	for j := range l.classes {
@@ -699,7 +705,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 		unit = max(unit, F16.unit())
 	}
 	tolerance := max(spread/100, 64*unit*largest)
-	if l.settings.precision != F32 { // 64 units may exceed the differences between samples
+	if l.settings.precision != F32 { // 64 units of this precision may exceed the differences between samples
 		tolerance = min(tolerance, spread/4)
 	}
 	for s, want := range alone {
@@ -713,7 +719,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 	return nil
 }
 
-// readOutputs determines the kind of the outputs. The argument scores belongs to random samples.
+// readOutputs determines the kind of the outputs. The argument scores holds the scores of random samples.
 func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 	if l.lone != graph.OutputsAuto {
 		l.outputs = l.lone

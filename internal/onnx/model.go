@@ -16,7 +16,7 @@ import (
 type Model struct {
 	source
 	form      sessionKey // key with which the session was opened
-	noisy     *noisy     // nil if the model itself makes no noise
+	noisy     *noisy     // nil if the device makes no noise
 	contract  graph.Contract
 	adapted   graph.Adaptation
 	sample    []int // shape of one sample
@@ -28,8 +28,8 @@ type Model struct {
 	settings  settings
 	session   *session
 	batch     int       // number of samples per Run
-	tile      int       // number of samples per session call; divides batch
-	copies    int       // rows of a call that hold copies of one sample, if the file fixes a batch; 0 means none
+	tile      int       // number of samples per call of the session; divides batch
+	copies    int       // if above 0, every call has this number of rows, which hold copies of one sample
 	in, out   ort.Shape // shapes of a call
 
 	independence Independence
@@ -45,9 +45,10 @@ func (m *Model) Classes() int { return m.classes }
 // Batch returns the number of samples of every Run.
 func (m *Model) Batch() int { return m.batch }
 
-// Run computes the scores out [Batch·Classes] of the samples in [Batch·InputLen], both row by row. Several goroutines
-// may call it concurrently. A sample's scores have the same bits for every batch and for all other samples in it. Run
-// returns the scores unchanged, including NaN and infinities.
+// Run computes scores of samples. The slice in [Batch·InputLen] holds the samples row by row. Run writes the scores to
+// out [Batch·Classes], row by row. Several goroutines may call it concurrently. A sample's scores have the same bits in
+// every batch, whatever the other samples of the batch are. Run returns the scores unchanged, including NaN and
+// infinities.
 func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	if len(in) != m.batch*m.sampleLen || len(out) != m.batch*m.classes {
 		return fmt.Errorf("a run takes %d×%d values and gives %d×%d scores, not %d and %d",
@@ -80,7 +81,8 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runSingly makes the model run one sample per call. The sample is copied to every row of a session for rows samples.
+// runSingly makes the model run one sample per call. If the session takes rows samples, every row gets a copy of the
+// sample.
 func (m *Model) runSingly(rows, batch int) {
 	m.independence, m.tile, m.batch = OneByOne, 1, batch
 	if rows > 1 {
@@ -88,7 +90,7 @@ func (m *Model) runSingly(rows, batch int) {
 	}
 }
 
-// Independence states the reason why an input's scores cannot depend on the inputs beside it.
+// Independence is the reason why an input's scores cannot depend on the other inputs of its batch.
 type Independence string
 
 // There are two possible reasons.
@@ -104,8 +106,7 @@ func (m *Model) Input() string { return m.adapted.Input }
 // Output returns the output with the scores, as the file declares it.
 func (m *Model) Output() string { return m.adapted.Output }
 
-// Intake returns the kind of values that the input takes. If this kind is not Floats, values are rounded in front of
-// the model.
+// Intake says how the input's values are rounded before they reach the model. Floats means that they are not rounded.
 func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
 // Changes returns the edits of the model's graph that are part of the classifier, one per line. They depend only on the
@@ -121,10 +122,10 @@ func (m *Model) Outputs() graph.OutputKind { return m.outputs }
 // Device returns the device that runs the model.
 func (m *Model) Device() Device { return m.device }
 
-// Provider returns ONNX Runtime's name of the execution provider that runs the model.
+// Provider returns the name that ONNX Runtime gives to the model's execution provider.
 func (m *Model) Provider() string { return m.device.provider.name }
 
-// Precision returns the type of number in which the device computes. It is part of the classifier.
+// Precision returns the number type in which the device computes. It is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
 // Settings records how a model is run. The scores depend only on the precision.
@@ -134,7 +135,8 @@ type Settings struct {
 	Batch     int               `json:"batch"`   // number of samples per Run
 	Call      int               `json:"call"`    // number of samples per call of ONNX Runtime
 	Options   map[string]string `json:"options,omitempty"`
-	// Independence says why inputs of one batch do not affect each other. It is "" in runs older than the proof.
+	// Independence says why inputs of one batch do not affect each other. It is "" in old runs, from before rscert had
+	// the proof.
 	Independence Independence `json:"independence,omitempty"`
 }
 
@@ -153,8 +155,8 @@ func (m *Model) warn(format string, args ...any) {
 	m.warnings = append(m.warnings, fmt.Sprintf(format, args...))
 }
 
-// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If either
-// the example or the input is flat and the other one is an image, layout is the order of the flat values.
+// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If one of
+// the example and the input is flat and the other is an image, the argument layout gives the order of the flat values.
 func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error) {
 	dims := make([]graph.Dim, len(m.sample))
 	for i, n := range m.sample {

@@ -18,8 +18,8 @@ import (
 )
 
 // This file builds the test models from the same few weights, with one function per model. Most models compute the same
-// scores of the same image, each in another way. The folder testdata holds the models, which the testscripts of
-// cmd/rscert also use. TestModelFiles -update writes them.
+// scores for the same image, but in different ways. The models are stored in the folder testdata. The testscripts of
+// cmd/rscert also use them. TestModelFiles -update writes them.
 
 var update = flag.Bool("update", false, "write testdata")
 
@@ -33,7 +33,7 @@ var testModels = map[string]func() *modelBuilder{
 	"nchw": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
-	// These models are the same net with other shapes and types of input.
+	// These models are the same net with other shapes and types of the input.
 	"nhwc": func() *modelBuilder {
 		return newModel("image", graph.Float32, "N", 4, 4, 3).
 			node("Transpose", "image", "x", ints("perm", 0, 3, 1, 2)).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
@@ -41,7 +41,7 @@ var testModels = map[string]func() *modelBuilder{
 	"flat": func() *modelBuilder {
 		return newModel("row", graph.Float32, "N", 48).reshape("row", "x", -1, 3, 4, 4).convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 	},
-	"free_size": func() *modelBuilder { // any height and width
+	"free_size": func() *modelBuilder { // height and width are free
 		return newModel("x", graph.Float32, "N", 3, "H", "W").conv("x", "c", graph.Float32).node("GlobalAveragePool", "c", "p").
 			node("Flatten", "p", "f").weights("w2", graph.Float32, 2, 4).node("MatMul", "f w2", "y").output("y", graph.Float32, "N", 4)
 	},
@@ -79,11 +79,11 @@ var testModels = map[string]func() *modelBuilder{
 	},
 
 	// These models have a fixed batch that can be freed.
-	"fixed_infer": func() *modelBuilder { // target [1,-1]
+	"fixed_infer": func() *modelBuilder { // the Reshape has the target [1,-1]
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "f", 1, -1).
 			gemm("f", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 	},
-	"fixed_full": func() *modelBuilder { // target [1,32], kept in a Constant node, and stale shapes
+	"fixed_full": func() *modelBuilder { // the target [1,32] is in a Constant node; declared inner shapes are outdated
 		b := newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32)
 		b.Graph.Node = append(b.Graph.Node, graph.Node("Constant", nil, "target", &onnxpb.AttributeProto{Name: proto.String("value"),
 			Type: onnxpb.AttributeProto_TENSOR.Enum(), T: intsTensor([]int64{1, 32})}))
@@ -95,7 +95,7 @@ var testModels = map[string]func() *modelBuilder{
 			weights("shift", graph.Float32, 2, 16).node("Reshape", "shift target", "s").node("Add", "f s", "g").
 			gemm("g", "y", graph.Float32).output("y", graph.Float32, 1, 4)
 	},
-	"fixed_concat": func() *modelBuilder { // target [1, C·H·W], its second part computed
+	"fixed_concat": func() *modelBuilder { // the target is [1, C·H·W], and nodes compute its second part
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).node("Shape", "c", "shape").
 			int64s("from", 1).int64s("to", 4).int64s("axis", 0).int64s("one", 1).node("Slice", "shape from to axis", "chw").
 			node("ReduceProd", "chw", "size", integer("keepdims", 1)).node("Concat", "one size", "target", integer("axis", 0)).
@@ -122,7 +122,7 @@ var testModels = map[string]func() *modelBuilder{
 	},
 
 	// These models have a fixed batch that cannot be freed.
-	"stuck": func() *modelBuilder { // the batch goes into the values
+	"stuck": func() *modelBuilder { // a Reshape merges the batch into the vector of values
 		return newModel("x", graph.Float32, 1, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", -1).
 			weights("w5", graph.Float32, 32, 4).node("MatMul", "v w5", "s").reshape("s", "y", 1, 4).output("y", graph.Float32, 1, 4)
 	},
@@ -130,11 +130,11 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, 8, 3, 4, 4).conv("x", "c", graph.Float32).reshape("c", "v", 256).reshape("v", "f", -1, 32).
 			weights("s8", graph.Float32, 8, 1).node("Sub", "s8 s8", "zero").gemm("f", "g", graph.Float32).node("Add", "g zero", "y").output("y", graph.Float32, 8, 4)
 	},
-	"mixing": func() *modelBuilder { // runs in batches, but uses values of other samples
+	"mixing": func() *modelBuilder { // can run in batches, but then uses values of other samples
 		return newModel("x", graph.Float32, 1, 48).reshape("x", "v", 48, -1).node("Transpose", "v", "t", ints("perm", 1, 0)).
 			weights("w", graph.Float32, 48, 4).node("MatMul", "t w", "y").output("y", graph.Float32, 1, 4)
 	},
-	"constant": func() *modelBuilder { // does not depend on the input, so it cannot confirm a re-batching
+	"constant": func() *modelBuilder { // ignores its input, so its scores cannot confirm a batch
 		return newModel("x", graph.Float32, 1, 48).weights("w", graph.Float32, 48, 4).node("MatMul", "x w", "s").
 			node("Sub", "s s", "y").output("y", graph.Float32, 1, 4)
 	},
@@ -148,7 +148,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("ReduceMean", "s", "mean", ints("axes", 0)).
 			floats("tiny", 1e-6).node("Mul", "mean tiny", "d").node("Add", "s d", "y").output("y", graph.Float32, "N", 4)
 	},
-	"batch_size": func() *modelBuilder { // stands for kernels whose rounding depends on the batch size
+	"batch_size": func() *modelBuilder { // imitates kernels whose rounding depends on the batch size
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("Shape", "x", "shape").int64s("zero", 0).
 			node("Gather", "shape zero", "n").node("Cast", "n", "nf", integer("to", int64(graph.Float32))).
 			floats("tiny", 1e-6).node("Mul", "nf tiny", "d").node("Add", "s d", "y").output("y", graph.Float32, "N", 4)
@@ -172,7 +172,7 @@ var testModels = map[string]func() *modelBuilder{
 	"softmax": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 1)).output("y", graph.Float32, "N", 4)
 	},
-	"softmax_batch": func() *modelBuilder { // over the batch, by mistake
+	"softmax_batch": func() *modelBuilder { // a softmax over the batch, by mistake
 		b := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "s", graph.Float32).node("Softmax", "s", "y", integer("axis", 0)).output("y", graph.Float32, "N", 4)
 		b.OpsetImport[0].Version = proto.Int64(13) // in older versions, axis 0 meant the whole tensor
 		return b
@@ -200,7 +200,7 @@ var testModels = map[string]func() *modelBuilder{
 			gemm("features", "scores", graph.Float32).output("features", graph.Float32, "N", 32).output("scores", graph.Float32, "N", 4)
 	},
 
-	// These models are no classifiers, or rscert cannot run them.
+	// These models are not classifiers, or rscert cannot run them.
 	"one_output": func() *modelBuilder {
 		return newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "y").output("y", graph.Float32, "N", 1)
 	},
@@ -224,7 +224,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, "N", 48).node("ArgMax", "x", "label", integer("axis", 1), integer("keepdims", 0)).
 			output("label", graph.ElemType(onnxpb.TensorProto_INT64), "N")
 	},
-	"table": func() *modelBuilder { // one input per column, [N,1] and [N], of several types; the scores are the inputs' values
+	"table": func() *modelBuilder { // one input per column, [N,1] or [N], of several types; returns its inputs
 		b := newModel("age", graph.ElemType(onnxpb.TensorProto_INT64), "N", 1)
 		b.Graph.Input = append(b.Graph.Input, value("body height", graph.Float64, "N", 1), value("weight", graph.Float32, "N"), value("flag", graph.ElemType(onnxpb.TensorProto_UINT8), "N", 1))
 		float := integer("to", int64(graph.Float32))
@@ -313,7 +313,7 @@ func (b *modelBuilder) floats(name string, v ...float32) *modelBuilder {
 	return b
 }
 
-// weights adds normal weights, scaled so that scores stay of order 1.
+// weights adds normally distributed weights. They are scaled so that scores are of order 1.
 func (b *modelBuilder) weights(name string, t graph.ElemType, dims ...int64) *modelBuilder {
 	size := 1
 	for _, d := range dims {
@@ -343,7 +343,7 @@ func (b *modelBuilder) bytes(t testing.TB) []byte {
 	return model
 }
 
-// file returns the model as if it was parsed from a file.
+// file returns the model as if it had been parsed from a file.
 func (b *modelBuilder) file(t testing.TB) *graph.File {
 	t.Helper()
 	file, err := graph.Parse(b.bytes(t), "", "")
@@ -376,7 +376,7 @@ func ints(name string, v ...int64) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v}
 }
 
-// testModel returns the content of the file of one of the models.
+// testModel returns the bytes of the file of a test model.
 func testModel(t testing.TB, name string) []byte {
 	t.Helper()
 	build := testModels[name]
@@ -400,7 +400,7 @@ func TestModelFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Compare the files as messages, because their encoding may change.
+		// Compare the parsed messages instead of the bytes, because the encoding may change.
 		var a, b onnxpb.ModelProto
 		if err := proto.Unmarshal(got, &a); err != nil {
 			t.Fatal(path, err)

@@ -15,12 +15,13 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// This file runs graphs that add noise to the inputs and turn scores into votes. A batch sends keys and counters to the
-// device. If its examples differ from those of the last batch, it also sends their lattice points. The device returns 4
-// bytes per row. Counts per segment would take fewer bytes only for few classes, and the graph would have to know the
-// segments.
+// This file runs graphs that add noise to the inputs and turn scores into votes. For each batch, rscert sends keys and
+// counters to the device. If the batch's examples differ from the last batch's examples, rscert also sends their
+// lattice points. The device returns a vote of 4 bytes for each row. It could return counts of votes per example
+// instead. These would be shorter only for few classes, and the graph would have to know which rows belong to which
+// example.
 
-// noisy is a session whose graph itself makes the noise.
+// noisy is a session whose graph makes the noise.
 type noisy struct {
 	*session
 	noise  *smoothing.LatticeNoise
@@ -65,7 +66,8 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 	return g, names, err
 }
 
-// A noisyCall holds the values that one concurrent call binds to the session. They are allocated once.
+// A noisyCall holds the values that one of several concurrent calls binds to the session. They are allocated once and
+// reused.
 type noisyCall struct {
 	bound   binding
 	bind    func(boundValue) error // the method bind of the binding
@@ -78,12 +80,12 @@ type noisyCall struct {
 	scores  []float32              // [T·m]; nil until requested
 	results [2]string              // names of votes and scores
 	outputs [2]ort.Value           // values of votes and scores
-	gives   [2]bool                // reports which of the two outputs are bound
+	gives   [2]bool                // says for each of the two outputs whether it is bound
 
 	examples tensors
-	places   []int32            // [·D]
-	held     [][]int32          // the examples in places; kept so that no new example can get the address of an old one
-	byCount  map[int]boundValue // places, by the number of examples
+	places   []int32            // lattice points of the examples, D for each
+	held     [][]int32          // the examples in places; held so that no new example reuses an old one's address
+	byCount  map[int]boundValue // tensors on places, by number of examples
 }
 
 // tensors holds tensors in Go's memory, pinned for their lifetime.
@@ -112,8 +114,8 @@ func (t *tensors) destroy() error {
 	return errors.Join(errs...)
 }
 
-// StartNoise adds noise and votes to the model's graph, so that RunNoisy works. If that fails, the model stays
-// unchanged.
+// StartNoise opens a graph that adds noise and votes to the model, so that RunNoisy works. If StartNoise fails, the
+// model stays unchanged.
 func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	draws, err := noise.Draws()
 	if err != nil {
@@ -134,7 +136,7 @@ func (m *Model) StartNoise(noise *smoothing.LatticeNoise) error {
 	return nil
 }
 
-// StopNoise removes the noise from the graph.
+// StopNoise closes the graph that StartNoise opened.
 func (m *Model) StopNoise() error {
 	n := m.noisy
 	m.noisy = nil
@@ -148,10 +150,10 @@ func (m *Model) StopNoise() error {
 	return errors.Join(append(errs, n.close())...)
 }
 
-// SealSource frees the memory that only StartNoise needs.
+// SealSource frees the memory that is needed only to open further graphs of the model.
 func (m *Model) SealSource() { m.source = source{} }
 
-// Noise returns the noise that the model makes itself, or nil.
+// Noise returns the noise that the device makes, or nil if it makes none.
 func (m *Model) Noise() *smoothing.LatticeNoise {
 	if m.noisy == nil {
 		return nil
@@ -159,8 +161,8 @@ func (m *Model) Noise() *smoothing.LatticeNoise {
 	return m.noisy.noise
 }
 
-// MakesNoiseWell reports whether the device should also make the noise. This is so if the device has memory of its own,
-// because inputs would otherwise be sent to the device.
+// MakesNoiseWell reports whether the device should make the noise. It should if it has its own memory, because the host
+// would otherwise have to send all noisy inputs to it.
 func (m *Model) MakesNoiseWell() bool { return m.device.provider.ownMemory }
 
 // RunNoisy implements smoothing.NoiseMaker.
@@ -177,11 +179,11 @@ func (m *Model) RunNoisy(ctx context.Context, rows *smoothing.Rows, votes []int3
 		m.noisy.give(c)
 		return m.explainRun(err)
 	}
-	abandonedSessions.Store(c, true) // ONNX Runtime still uses the call
+	abandonedSessions.Store(c, true) // ONNX Runtime still uses the values of the call
 	return err
 }
 
-// checkRows refuses rows that the graph cannot run or that refer to missing values.
+// checkRows refuses rows that the graph cannot run or that refer to missing examples.
 func (m *Model) checkRows(rows *smoothing.Rows, votes []int32, outputs []float32) error {
 	if m.noisy == nil {
 		return errors.New("the model makes no noise")
@@ -290,14 +292,15 @@ func (c *noisyCall) close() error {
 	return errors.Join(c.bound.Destroy(), c.rows.destroy(), c.examples.destroy())
 }
 
-// setPlaces binds the examples' places [d] to the named input unless they are already bound. It rounds the number of
-// examples up to a power of two, to keep the number of shapes small.
+// setPlaces binds the lattice points of the examples, d for each, to the named input. It does nothing if the same
+// examples are already bound. It rounds the number of examples up to a power of two, so that few different shapes
+// occur.
 func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	count := 1 << bits.Len(uint(len(examples)-1))
 	if err := c.makeRoom(count, d); err != nil {
 		return err
 	}
-	changed := false // the bound value may hold more examples
+	changed := false // stays false if the bound value holds these examples, and possibly more
 	for k, places := range examples {
 		if k < len(c.held) && &c.held[k][0] == &places[0] {
 			continue
@@ -320,12 +323,12 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	}
 	err := c.bind(v)
 	if err != nil {
-		c.held = nil // forces a new binding next time
+		c.held = nil // so that the next call binds again
 	}
 	return plain(err)
 }
 
-// makeRoom extends places so that it can hold this many examples of d coordinates.
+// makeRoom makes the slice places long enough for count examples of d coordinates.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

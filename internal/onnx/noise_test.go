@@ -25,7 +25,8 @@ import (
 
 var _ smoothing.NoiseMaker = (*Model)(nil)
 
-// testNoise returns noise with σ = ratio steps on the integers 0…255, for inputs with these channels.
+// testNoise returns noise with σ = ratio steps for data that are integers 0…255. mean and std have one value for each
+// channel of the input.
 func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -41,7 +42,8 @@ func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.Latt
 	return noise
 }
 
-// testInputs returns examples of random bytes. The first values of each example are the smallest and the largest byte.
+// testInputs returns examples of random bytes. The first two values of each example are the smallest and the largest
+// byte.
 func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel func(int) int) []smoothing.LatticeInput {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -60,7 +62,7 @@ func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel f
 	return inputs
 }
 
-// echo returns a model with the given sizes that returns its input as scores.
+// echo returns a model that returns its input as scores. An input has the given sizes.
 func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	d := 1
 	for _, n := range sizes {
@@ -71,11 +73,11 @@ func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	return b
 }
 
-// A drawing is a batch that is made both on the device and in Go.
+// A drawing is a batch of noisy inputs that both the model's graph and Go code make.
 type drawing struct {
 	*Model
 	rows *smoothing.Rows
-	in   []float32 // the batch made in Go
+	in   []float32 // the batch that Go code made
 }
 
 func newDrawing(m *Model) *drawing {
@@ -94,7 +96,7 @@ func (d *drawing) noisy(i int, in smoothing.LatticeInput, s smoothing.Stream, sa
 	in.Perturb(d.row(i), s, sample)
 }
 
-// compare runs both batches, checks that their scores and votes are equal, and returns the scores.
+// compare runs both batches and returns the scores. It checks that scores and votes are equal.
 func (d *drawing) compare(t testing.TB) []float32 {
 	t.Helper()
 	b, m := d.Batch(), d.Classes()
@@ -128,7 +130,8 @@ func (d *drawing) compare(t testing.TB) []float32 {
 	return here
 }
 
-// TestNoisyInputs makes noisy inputs in the graph and in Go, for models that return their inputs. All bits must agree.
+// TestNoisyInputs uses models that return their inputs. It compares noisy inputs made in the graph with noisy inputs
+// made in Go. All bits must agree.
 func TestNoisyInputs(t *testing.T) {
 	one := func(int) int { return 0 }
 	for _, c := range []struct {
@@ -158,7 +161,7 @@ func TestNoisyInputs(t *testing.T) {
 			inputs := testInputs(t, noise, 5, m.InputLen(), c.channel)
 			draw := newDrawing(m)
 			for round := range c.rounds {
-				// There are 1 to 5 examples per batch, in both phases, at the first and last samples.
+				// A batch has 1 to 5 examples, both phases, and first and last samples.
 				for i := range c.batch {
 					in := inputs[(i*(round+1)/c.batch)%len(inputs)]
 					phase := smoothing.Phase((i / 3) % 2)
@@ -177,8 +180,8 @@ func TestNoisyInputs(t *testing.T) {
 	}
 }
 
-// TestNoisyModels compares scores and votes for various models. Their batches are fixed, freed, cut into single samples
-// or missing. Some models have other types, table columns, or one number per sample.
+// TestNoisyModels compares scores and votes for various models. The models' batch dimensions are fixed, freed, cut into
+// single samples or missing. Some models have other types, one input per table column, or one number per sample.
 func TestNoisyModels(t *testing.T) {
 	for name, c := range map[string]struct {
 		batch, tile int
@@ -232,7 +235,7 @@ func TestNoisyModels(t *testing.T) {
 	}
 }
 
-// noiseGraphOf adds noise and votes to the model's graph.
+// noiseGraphOf returns the model's graph with noise and votes.
 func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxpb.ModelProto, graph.NoiseNames) {
 	t.Helper()
 	draws, err := noise.Draws()
@@ -246,8 +249,8 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 	return parsed(t, g.model), names
 }
 
-// checkRowsSize checks that a graph has as many rows as its model's batch if the batch is fixed, and free rows
-// otherwise. Shapes that were known must stay known.
+// checkRowsSize checks the number of rows in the graph with noise. If fixed is true, it must equal the model's batch,
+// and otherwise it must be free. Shapes that were known must stay known.
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)
@@ -283,7 +286,7 @@ func TestVoteGraph(t *testing.T) {
 					for k := range row {
 						row[k] = special[rng.IntN(2+i%(len(special)-1))]
 					}
-					if i%2 == 0 { // masks some classes, sometimes all of them
+					if i%2 == 0 { // mask some classes, and sometimes all classes
 						for k := range row {
 							if i%8 == 0 || rng.IntN(2) == 0 {
 								row[k] = -inf
@@ -336,7 +339,8 @@ func TestVoteGraph(t *testing.T) {
 	}
 }
 
-// TestNoiseRefused starts noise in models that cannot have it, and runs invalid batches. Both must fail.
+// TestNoiseRefused checks two kinds of errors. StartNoise must fail for models that cannot have noise, and RunNoisy
+// must fail for invalid batches.
 func TestNoiseRefused(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
 	old := load(t, echo(6, graph.Float32, 48).bytes(t), LoadOptions{Batch: 4, Device: CPU})
@@ -444,8 +448,9 @@ func TestNoiseResults(t *testing.T) {
 	}
 }
 
-// TestNoiseResident counts the bound values. A device with memory of its own copies bound values. Rows must be bound
-// for every call, and places only if they change.
+// TestNoiseResident counts how often values are bound, because a device with its own memory copies a value each time.
+// The rows' keys and counters must be bound for every call. The lattice points must be bound only if the examples
+// change.
 func TestNoiseResident(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 16, Device: CPU})
 	m.tile, m.in[0], m.out[0] = 8, 8, 8 // two calls per batch
@@ -484,8 +489,8 @@ func TestNoiseResident(t *testing.T) {
 	}
 }
 
-// TestNoiseOnDevices makes noise on several devices. Each device opens its graph with its own settings. All devices
-// must make the same bits, even after one of them stops.
+// TestNoiseOnDevices makes noise on several devices. Each device opens the graph with its own settings. All devices
+// must make noise with the same bits, even after one device stopped making noise.
 func TestNoiseOnDevices(t *testing.T) {
 	p := units([]string{"A", "A", "A"}, failOn(nil))
 	models, err := loadEach(t, "nchw", LoadOptions{Device: Device{provider: p}, Batch: 16})
@@ -575,17 +580,17 @@ func TestNoiseConcurrently(t *testing.T) {
 	}
 }
 
-// cudaKernels lists the operators in addNoise and addVotes with the types for which ONNX Runtime's CUDA provider has
-// kernels. The kernels exist in every version from operator set 7 on (for Mod from 10). The source is
+// cudaKernels lists the operators that AddNoise and AddVotes use, with the types for which ONNX Runtime's CUDA provider
+// has kernels. The kernels exist in every version from operator set 7 on (for Mod from 10). The source is
 // docs/OperatorKernels.md in the repository of ONNX Runtime, as of November 2026.
 var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
 	"Gather": {graph.Float32, graph.Int32, graph.Uint64}, "Cast": {graph.Bool, graph.Float32, graph.Int32, graph.Uint64}, "Reshape": {graph.Float32},
 	"Less": {graph.Float32}, "Not": {graph.Bool}, "ReduceMax": {graph.Float32}, "ReduceMin": {graph.Float32},
-	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // folded by the session
+	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // sessions fold them
 }
 
-// TestNoiseGraphKernels walks through the graph that is added to a model. Every node must have a CUDA kernel.
+// TestNoiseGraphKernels checks that every node that noise and votes add to a graph has a CUDA kernel.
 func TestNoiseGraphKernels(t *testing.T) {
 	noise := testNoise(t, 30, []float64{0}, []float64{1})
 	for _, version := range []int64{7, 9, 10, 11, 13, 17, 18, 21} {
@@ -660,8 +665,8 @@ func walkKernel(t *testing.T, n *onnxpb.NodeProto, types map[string]graph.ElemTy
 	return of
 }
 
-// steadyAllocations limits the allocations per batch. The start and the end of a cancellable run take some allocations.
-// None may grow with the rows, the values of the rows or the examples.
+// steadyAllocations limits the number of allocations per batch. The start and the end of a cancellable run need some
+// allocations. Their number and size must not grow with the number of rows, values per row or examples.
 const steadyAllocations = 8
 
 // TestNoiseAllocations counts the allocations per batch after a first run.
@@ -677,7 +682,7 @@ func TestNoiseAllocations(t *testing.T) {
 		rows, votes, round := smoothing.NewRows(batch), make([]int32, batch), 0
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		run := func() { // one example, then two, then other ones
+		run := func() { // a batch of one example, then batches of two and of other examples
 			rows.Reset()
 			for i := range batch {
 				rows.Noisy(i, inputs[round%3+i*(round%2+1)/batch], smoothing.NewStream(1, 2, smoothing.Estimation), int64(i+round))
@@ -701,7 +706,7 @@ func TestNoiseAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkRunNoisy measures the same as BenchmarkRunOverhead, with noise in the graph.
+// BenchmarkRunNoisy measures the same as BenchmarkRunOverhead, but with noise in the graph.
 func BenchmarkRunNoisy(b *testing.B) {
 	m := load(b, testModel(b, "scores_4d"), LoadOptions{Batch: 16, Device: CPU})
 	noise := testNoise(b, 63.75, []float64{.5}, []float64{.25})
@@ -764,7 +769,7 @@ func TestNoiseCancelled(t *testing.T) {
 	draw.compare(t) // the model must still work
 }
 
-// TestNoiseFixedSizes adds noise to models whose batch is fixed for a device such as CUDA's.
+// TestNoiseFixedSizes adds noise to models whose sessions have a fixed batch size, as on CUDA.
 func TestNoiseFixedSizes(t *testing.T) {
 	fixing := cpuProvider
 	fixing.fixSizes = true
@@ -793,8 +798,8 @@ func TestNoiseFixedSizes(t *testing.T) {
 	}
 }
 
-// TestNoiseRealModels checks noise and votes for exported models. In such models ONNX Runtime rearranges convolutions
-// and fused nodes around the added nodes.
+// TestNoiseRealModels checks noise and votes for exported models. In these models ONNX Runtime rearranges convolutions
+// and fuses nodes, also next to the added nodes.
 func TestNoiseRealModels(t *testing.T) {
 	bundled, err := os.ReadFile("../../testdata/mnist-cnn.onnx")
 	if err != nil {
@@ -819,7 +824,7 @@ func TestNoiseRealModels(t *testing.T) {
 	}
 }
 
-// votesOf adds votes on the output y of m classes and returns the name of the votes.
+// votesOf adds votes to a model whose output y has m classes. It returns the name of the votes.
 func votesOf(t *testing.T, model *onnxpb.ModelProto, m int) string {
 	t.Helper()
 	a, err := graph.AroundModel(model, 1, m)

@@ -1,7 +1,7 @@
 package onnx
 
-// This file asks NVIDIA's driver library for the GPUs. CUDA uses the same library. So the numbers match --device cuda
-// and respect $CUDA_VISIBLE_DEVICES. (The order of nvidia-smi is different.)
+// This file asks NVIDIA's driver library for the GPUs. CUDA uses the same library. So the GPUs are numbered as in
+// --device cuda and respect $CUDA_VISIBLE_DEVICES. (nvidia-smi uses a different order.)
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -13,8 +13,7 @@ typedef int (*count_function)(int *);
 typedef int (*device_function)(int *, int);
 typedef int (*name_function)(char *, int, int);
 
-// driver_count returns the number of GPUs that the driver's library knows, or 0 if there is none. The library stays
-// open.
+// driver_count returns the number of GPUs that the driver library finds, or 0 if it fails. The library stays open.
 static int driver_count(void *driver) {
 	init_function init = (init_function)dlsym(driver, "cuInit");
 	count_function count = (count_function)dlsym(driver, "cuDeviceGetCount");
@@ -42,13 +41,13 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// nvidiaGPUs returns the names of the GPUs that CUDA finds, in the order of CUDA.
+// nvidiaGPUs returns the names of the GPUs that CUDA finds, in CUDA's order.
 var nvidiaGPUs = sync.OnceValue(func() []string { return gpusOf(ortlib.DriverLibrary) })
 
-// GPUs returns the names of this machine's NVIDIA GPUs, in the order of --device cuda.
+// GPUs returns the names of this machine's NVIDIA GPUs, in the order of the indices in --device cuda.
 func GPUs() []string { return nvidiaGPUs() }
 
-// gpusOf asks the driver's library for the names of the GPUs.
+// gpusOf asks the driver library for the names of the GPUs.
 func gpusOf(library string) (names []string) {
 	path := C.CString(library)
 	defer C.free(unsafe.Pointer(path))

@@ -70,15 +70,15 @@ func loadOn(t testing.TB, r *Runtime, model []byte, opt LoadOptions) *Model {
 	return m
 }
 
-// TestOpenVINOSameNet runs models that compute the convolutional net. The scores must match the oracle within the
-// precision, and they must have the same bits at every batch size and number of workers.
+// TestOpenVINOSameNet runs models that compute the convolutional net. The scores must match the reference convnetScores
+// within the precision. They must have the same bits for every batch size and number of workers.
 func TestOpenVINOSameNet(t *testing.T) {
 	xs := images(40)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
-		// The tolerance is some tens of units for sums of 32 terms of order 1.
+		// The tolerance is 64 units of the precision, because scores are sums of 32 terms of order 1.
 		tolerance := 64 * p.unit()
 		models := []string{"nchw", "fixed_full", "fixed_concat", "baked", "unbatched", "stuck"}
-		if p != F32 { // re-batching has been seen to
+		if p != F32 { // test fewer models, because the float32 runs cover the batch dimension
 			models = []string{"nchw", "fixed_8"}
 		}
 		for _, name := range models {
@@ -180,7 +180,7 @@ func TestOpenVINORuns(t *testing.T) {
 	})
 }
 
-// TestOpenVINORefuses checks cases that must fail instead of using another device or precision.
+// TestOpenVINORefuses checks that rscert fails if the device or the precision is missing, and does not use another one.
 func TestOpenVINORefuses(t *testing.T) {
 	r, d := openOpenVINO(t)
 	for _, c := range []struct {
@@ -210,7 +210,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "openvino:CPU cannot run all of the model: not Det '") {
 		t.Errorf("error %v", err)
 	}
-	// The plain library has no OpenVINO. The error must say so and name a source of OpenVINO.
+	// The plain library has no OpenVINO. The error must say so and say how to get OpenVINO.
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	_, err = without.Load(testModel(t, "nchw"), LoadOptions{Device: d})
 	var e *hint.Error
@@ -219,7 +219,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	}
 }
 
-// TestPrecisionOf checks that the errors of the probe distinguish the precisions.
+// TestPrecisionOf checks that precisionOf infers the precision from the size of the errors.
 func TestPrecisionOf(t *testing.T) {
 	exact := []float32{1, -2, 0.5}
 	for _, c := range []struct {
@@ -249,7 +249,7 @@ func TestPrecisionOf(t *testing.T) {
 	})
 }
 
-// TestHandedBack extracts from a profile the nodes that ran on the CPU.
+// TestHandedBack checks that readProfile finds the nodes that ran on the CPU.
 func TestHandedBack(t *testing.T) {
 	nodes, err := readProfile([]byte(`[
 		{"cat":"Session","name":"model_run","args":{}},
@@ -328,8 +328,8 @@ func BenchmarkProvider(b *testing.B) {
 	b.ReportMetric(loaded.Seconds(), "s/load")
 }
 
-// TestOpenVINOBesideCPU runs one model in two precisions at the same time, as 'certify' does to compare clean accuracy.
-// One run uses OpenVINO. The other run uses the CPU provider of the same library in float32.
+// TestOpenVINOBesideCPU runs one model in two sessions at the same time, as 'certify' does to compare clean accuracy.
+// One session uses OpenVINO. The other session uses the CPU provider of the same library in float32.
 func TestOpenVINOBesideCPU(t *testing.T) {
 	xs := images(64)
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {

@@ -4,11 +4,11 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Precision is the type of number in which a device computes a model's layers. It is part of the classifier. A result
+// Precision is the number type in which a device computes a model's layers. It is part of the classifier, so a result
 // for one precision says nothing about another precision.
 type Precision uint8
 
-// These are the types of number in which some device computes.
+// These are the number types that devices support.
 const (
 	F32  Precision = iota // float32
 	BF16                  // bfloat16: the exponent of float32, 8 bits of precision

@@ -1,8 +1,8 @@
 package onnx
 
 // This file finds and loads the NVIDIA libraries that ONNX Runtime's CUDA provider needs. It loads them before the
-// provider itself and without environment variables. The loader then uses the loaded library for the library's name
-// (SONAME).
+// provider itself and needs no environment variables. When the provider asks for a library by its name (SONAME), the
+// loader uses the library that is already loaded.
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -26,13 +26,13 @@ import (
 // A preloader loads each library from the first place that has it. It tries the loader's own search path and then the
 // folders.
 type preloader struct {
-	folders func() []string // called only if the loader does not find a library
+	folders func() []string // called only if the loader cannot find a library by itself
 	looked  []string
 	missing []string
 	checked map[string]error // results for folders of the cache
 }
 
-// open loads a library for the whole process, by its name or, if that fails, from a file in a folder.
+// open loads a library for the whole process. It first tries the library's name and then the files in the folders.
 func (p *preloader) open(name string) error {
 	if dlopen(name) == nil {
 		return nil
@@ -59,7 +59,7 @@ func (p *preloader) open(name string) error {
 	return nil
 }
 
-// check verifies the folder of a file once, if the folder is in the cache.
+// check verifies the files of a folder that is in the cache. It verifies each folder only once.
 func (p *preloader) check(folder, path string) error {
 	err, done := p.checked[folder]
 	if !done {
@@ -76,7 +76,7 @@ func (p *preloader) check(folder, path string) error {
 func dlopen(path string) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	runtime.LockOSThread() // dlerror is per system thread
+	runtime.LockOSThread() // each system thread has its own dlerror
 	defer runtime.UnlockOSThread()
 	if C.dlopen(name, C.RTLD_NOW|C.RTLD_GLOBAL) == nil {
 		return fmt.Errorf("%s: %s", path, quote.Name(strings.TrimPrefix(C.GoString(C.dlerror()), path+": ")))
@@ -110,10 +110,10 @@ func (p *preloader) load(provider string) error {
 // libraryPath is the absolute path of the library that Open opened last.
 var libraryPath string
 
-// This map holds the results of preloading, by provider.
+// The map preloads holds the results of preloading, by provider file.
 var preloads sync.Map
 
-// preloadCUDA loads, once, the libraries that the provider of the opened ONNX Runtime needs.
+// preloadCUDA loads the libraries that the CUDA provider of the opened ONNX Runtime needs. It does so only once.
 func preloadCUDA() error {
 	dir := filepath.Dir(libraryPath)
 	if real, err := filepath.EvalSymlinks(libraryPath); err == nil {
@@ -121,7 +121,7 @@ func preloadCUDA() error {
 	}
 	provider := filepath.Join(dir, ortlib.CUDAProviderFile)
 	if runtime.GOOS != "linux" || ortlib.RegularFile(provider) != nil {
-		return nil // ONNX Runtime reports this error
+		return nil // ONNX Runtime reports that the provider is missing
 	}
 	load, _ := preloads.LoadOrStore(provider, sync.OnceValue(func() error {
 		if err := dlopen(ortlib.DriverLibrary); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// link builds a shared library from C source with Go's C compiler. It links the library with other
-// libraries of its folder by name. Without a compiler it skips the test.
+// link builds a shared library from C source with the C compiler that Go uses. The library needs the given libraries of
+// its folder by name. Without a compiler, link skips the test.
 func link(t *testing.T, folder, name, source string, needs ...string) {
 	t.Helper()
 	cc, err := exec.Command("go", "env", "CC").Output()
@@ -42,7 +42,7 @@ func link(t *testing.T, folder, name, source string, needs ...string) {
 	}
 }
 
-// noting returns the source of a library that writes its name to a file when it is loaded.
+// noting returns C source of a library that appends its name to a file when it is loaded.
 func noting(file, name string) string {
 	return fmt.Sprintf(`#include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)
@@ -55,9 +55,9 @@ func onLinux(t *testing.T) {
 	}
 }
 
-// fakeCUDA builds libraries in several folders, and a provider that needs them. The libraries are named like NVIDIA's,
-// with a version that does not exist. The function returns the provider, the folders and the file to which the
-// libraries write their names.
+// fakeCUDA builds libraries in several folders, and a provider that needs them. The libraries have the names of
+// NVIDIA's libraries and a version that does not exist. The function returns the provider, the folders and the file to
+// which the libraries write their names.
 func fakeCUDA(t *testing.T, version string) (provider string, folders []string, note string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	makeOne("libnvrtc-builtins")
 	makeOne("libnvrtc")
 	makeOne("libcudnn", "libcublas")
-	// The needs are listed in an order in which the loader could not load them.
+	// The provider lists the libraries in an order in which they cannot be loaded one by one.
 	link(t, build, ortlib.CUDAProviderFile, "int provider;", name("libcudnn"), name("libcurand"), name("libcublas"), name("libcublasLt"), name("libcudart"))
 	for stem, folder := range place {
 		folder = filepath.Join(dir, folder)
@@ -96,8 +96,8 @@ func fakeCUDA(t *testing.T, version string) (provider string, folders []string, 
 	return filepath.Join(build, ortlib.CUDAProviderFile), folders, note
 }
 
-// TestPreload loads libraries from several folders that the loader does not know. Each library is loaded after the
-// libraries that it needs. Then it must be possible to load the provider, which names no folder.
+// TestPreload loads libraries from several folders that the loader does not know. Each library must be loaded after the
+// libraries that it needs. Then the provider must load, although it names no folder.
 func TestPreload(t *testing.T) {
 	onLinux(t)
 	provider, folders, note := fakeCUDA(t, "9137")
@@ -154,7 +154,7 @@ func TestPreloadMissing(t *testing.T) {
 		t.Errorf("hint %q", advice)
 	}
 
-	// If a library exists but cannot be loaded, the error must give the reason.
+	// If a library exists but cannot be loaded, the error must say why.
 	file := filepath.Join(folders[0], "libcublasLt.so.9138")
 	if err := os.WriteFile(file, []byte("no library"), 0o644); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestPreloadMissing(t *testing.T) {
 	}
 }
 
-// The cache must hold all published files unchanged.
+// If NVIDIA libraries in the cache are not the published files, preloading must fail.
 func TestPreloadChecksTheCache(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", home)
@@ -187,7 +187,7 @@ func TestPreloadChecksTheCache(t *testing.T) {
 	}
 }
 
-// TestGPUs queries a fake driver library.
+// TestGPUs asks a fake driver library for GPUs.
 func TestGPUs(t *testing.T) {
 	dir := t.TempDir()
 	const driver = `#include <string.h>
@@ -212,7 +212,7 @@ int cuDeviceGetName(char *name, int size, int device) {
 	}
 }
 
-// TestCUDAOptions checks all options given to the provider.
+// TestCUDAOptions checks all options that rscert passes to the CUDA provider.
 func TestCUDAOptions(t *testing.T) {
 	for _, c := range []struct {
 		s    settings
@@ -270,8 +270,8 @@ func TestDeviceCheck(t *testing.T) {
 	}
 }
 
-// The needed libraries must include cuDNN, even if the provider loads it by itself or works without it. The driver is
-// no library of CUDA.
+// The needed libraries must include cuDNN, even if the provider loads cuDNN by itself or works without it. They must
+// not include the driver, because the driver is not part of CUDA.
 func TestCUDANeeds(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()

@@ -23,15 +23,16 @@ import (
 	"github.com/rscert/rscert/internal/scratch"
 )
 
-// This file measures how a device really computes: its precision, its speed, and the nodes that it does not support.
+// This file measures how a device computes. It finds the device's real precision, its speed, and the nodes that it does
+// not support.
 
-// The probe is a small convolutional net. It takes images [3,32,32] and has three convolutions of 64 channels and 10
-// scores.
+// The probe is a small convolutional net. It takes images [3,32,32], has three convolutions with 64 channels each, and
+// returns 10 scores.
 const (
 	probeBatch, probeWidth, probeSide, probeClasses = 16, 64, 32, 10
 )
 
-// probe builds the net for calls of batch samples. Its weights keep the values of order 1.
+// probe builds the net for calls of batch samples. The weights are scaled so that the values in the net are of order 1.
 func probe(batch int) (program, error) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	b := graph.NewInitializing(graph.Numbered("v"))
@@ -73,8 +74,8 @@ func probeShapes(batch int) (in, out ort.Shape) {
 	return ort.Shape{int64(batch), 3, probeSide, probeSide}, ort.Shape{int64(batch), probeClasses}
 }
 
-// runProbe opens the probe on a device. It returns the session, which the caller must close. It also returns the
-// session's scores for random samples.
+// runProbe opens the probe on a device. It returns the open session, which the caller must close, and the session's
+// scores for random samples.
 func runProbe(ctx context.Context, d Device, precision Precision) (*session, []float32, error) {
 	g, err := probe(probeBatch)
 	if err != nil {
@@ -83,7 +84,7 @@ func runProbe(ctx context.Context, d Device, precision Precision) (*session, []f
 	return runProbeOf(ctx, g, d, precision)
 }
 
-// runProbeOf does the same for a graph that has the probe's input and output.
+// runProbeOf does the same as runProbe for another graph with the probe's input and output.
 func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (*session, []float32, error) {
 	s, err := openSession(g, d.provider, settings{unit: d.unit, precision: precision, workers: 1})
 	if err != nil {
@@ -98,13 +99,14 @@ func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (
 	return s, scores, nil
 }
 
-// checkArithmetic checks that the device computes in the requested precision if the device has a choice, because the
-// device may drop the hint silently. It compares the probe's scores with float32 scores of ONNX Runtime's CPU provider,
-// and takes the largest difference relative to the largest score. On OpenVINO this error was 5e-7 in float32, 1e-3 in
-// float16 and 6e-3 in bfloat16. In imitated TF32 it was 4e-4. The bounds lie between these values. In float32, cuDNN's
-// fast convolutions may be less exact than OpenVINO's.
+// checkArithmetic checks that a device with several precisions computes in the requested precision. The check is
+// necessary because a device may silently ignore the requested precision. It compares the probe's scores with float32
+// scores of ONNX Runtime's CPU provider. The error is the largest difference, divided by the largest score. On OpenVINO
+// this error was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16. With imitated TF32 it was 4e-4. The bounds in
+// precisionOf lie between these values. In float32, cuDNN's fast convolutions may be less exact than OpenVINO's.
 //
-// A GPU that may use TF32 may lack it or may not use it. So the float32 results of such a GPU are accepted too.
+// If the user allows TF32, a GPU may still compute in float32, because it lacks TF32 or does not use it. So
+// checkArithmetic accepts float32 results for the precision TF32.
 func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Precision) error {
 	if len(d.provider.precisions) == 1 {
 		return nil
@@ -132,7 +134,7 @@ func (r *Runtime) checkArithmetic(ctx context.Context, d Device, precision Preci
 }
 
 // precisionOf infers the precision in which the device computed the scores. It uses the largest error of the scores,
-// relative to the largest score.
+// divided by the largest score.
 func precisionOf(scores, exact []float32, has []Precision) Precision {
 	var worst, largest float64
 	for i, v := range exact {
@@ -150,7 +152,7 @@ func precisionOf(scores, exact []float32, has []Precision) Precision {
 	return BF16
 }
 
-// Speed is the speed of the probe's net on one device and in one precision.
+// Speed is the speed of the probe on one device and in one precision.
 type Speed struct {
 	Device    Device    `json:"device"`
 	Precision Precision `json:"precision"`
@@ -158,8 +160,8 @@ type Speed struct {
 	Err       error     `json:"-"` // why the device does not support the precision
 }
 
-// MeasureSpeeds times a small convolutional net with this number of workers. It measures the device, or each of several
-// GPUs, in every precision that the device may support.
+// MeasureSpeeds measures the speed of a small convolutional net with the given number of workers. It measures each
+// device that d names, in every precision that the device may support.
 func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]Speed, error) {
 	if err := r.works(d); err != nil {
 		return nil, d.broken(err)
@@ -178,7 +180,8 @@ func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]S
 	return speeds, ctx.Err()
 }
 
-// measureProbe times calls of the device's reference size. A first call, which prepares everything, is not timed.
+// measureProbe returns the number of samples per second in calls of the device's reference size. It does not count the
+// first call, which prepares everything.
 func measureProbe(ctx context.Context, d Device, precision Precision, workers int) (float64, error) {
 	g, err := probe(d.provider.reference)
 	if err != nil {
@@ -199,8 +202,8 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 }
 
 // If a strict session failed to open, nameNodes adds to the error the nodes that the provider does not support. To find
-// them, it makes one run with a session that may hand nodes to the CPU provider, and parses the profile. If that run
-// fails, it adds no nodes.
+// these nodes, it makes one run with a session that may pass nodes on to the CPU provider, and reads the run's profile.
+// If this run fails, it adds no nodes.
 func (l *loader) nameNodes(g program, tile int, err error) error {
 	if !strings.Contains(err.Error(), "fallback to CPU EP has been explicitly disabled") {
 		return err
@@ -230,7 +233,7 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 	}
 	in, _ := l.shapes(tile)
 	err = s.run(l.ctx, []tensor{&held[float32]{s.inputs[0], in, make([]float32, in.FlattenedSize())}}, nil)
-	if closeErr := s.close(); err == nil { // closing writes the profile
+	if closeErr := s.close(); err == nil { // close writes the profile
 		err = closeErr
 	}
 	if err != nil {
@@ -247,8 +250,8 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 	return readProfile(text)
 }
 
-// readProfile finds the CPU provider's nodes in ONNX Runtime's profile. The profile is a list of events in Chrome's
-// tracing format.
+// readProfile finds the nodes that the CPU provider ran in a profile of ONNX Runtime. The profile is a list of events
+// in Chrome's tracing format.
 func readProfile(text []byte) ([]string, error) {
 	var events []struct {
 		Category string `json:"cat"`

@@ -4,8 +4,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// ProcessorFeatures names the instruction sets of this processor that decide the speed of a model, especially in lower
-// precisions.
+// ProcessorFeatures lists those instruction sets of this processor on which a model's speed depends most, especially in
+// lower precisions.
 func ProcessorFeatures() []string {
 	features := []string{}
 	for _, f := range []struct {

@@ -19,42 +19,43 @@ import (
 // a file with a value of this type, and a line in the function providers.
 type provider struct {
 	device  string       // name of the device in --device
-	name    string       // ONNX Runtime's name
-	library ortlib.Build // the build of ONNX Runtime that contains it
+	name    string       // ONNX Runtime's name of the provider
+	library ortlib.Build // the build of ONNX Runtime that contains the provider
 	auto    bool         // --device auto may choose the provider if it works
-	units   []string     // texts allowed after the device's name and ':', the default first
-	// The function names returns the names of the provider's devices on this machine, if devices are counted from 0. A
-	// run uses all these devices, or those whose indices follow the provider's name.
+	units   []string     // texts that may follow the device's name and ':', the default first
+	// The function names returns the names of the provider's devices on this machine. It is nil if the provider does
+	// not number its devices. A run uses all these devices, or the devices whose indices follow the device's name.
 	names      func() []string
 	precisions []Precision // supported precisions
 	hint       param.Text  // advice on how to get a library that works
-	// The function options adds the provider to a session's options and returns the settings for the record.
+	// The function options adds the provider to a session's options. It returns the provider's options for run.json.
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
 	// The field reference is the batch size that defines a model's results. A Run of any other size gives the same
-	// bits, or it is cut into pieces of this size. The size is small on the CPU, so that a piece is never much larger
-	// than the request. On CUDA it is large enough to fill a GPU.
+	// bits, or it is cut into calls of this size. On the CPU the size is small, so that a call has few rows more than
+	// the user requests. On CUDA the size is large enough to keep a GPU busy.
 	reference int
 	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int
-	ownMemory                 bool // the device has memory of its own
-	// If fixSizes is set, each batch size has its own session, in which the size is fixed. Shapes computed inside the
-	// graph then fold into constants.
+	ownMemory                 bool // the device has its own memory
+	// If fixSizes is set, each batch size has its own session, in which the size is fixed. ONNX Runtime then replaces
+	// shapes that the graph computes by constants.
 	fixSizes bool
-	// If measured is set, the batch is chosen by measurement.
+	// If measured is set, rscert chooses the batch size by measuring speeds.
 	measured bool
-	// If strict is set, a model is refused if the provider hands nodes back to ONNX Runtime's CPU provider. So the
-	// results have no second precision, and the CPU takes no part silently.
+	// If strict is set, rscert refuses a model if the provider cannot run all its nodes. Otherwise ONNX Runtime would
+	// silently run the other nodes on the CPU, in another precision.
 	strict bool
 	// If oneThread is set, sessions are opened and closed on one system thread; see runOnThread.
 	oneThread bool
-	// This number is a limit for the concurrent calls of ONNX Runtime on a device. The value 0 means that the number of
-	// workers is the limit. Each call holds the values of all layers.
+	// calls limits the number of concurrent calls of ONNX Runtime on a device, because each call holds the values of
+	// all layers in memory. If it is 0, the number of workers is the limit.
 	calls int
 	// If tunable is set, the provider has the settings of Tuning.
 	tunable bool
 }
 
-// systemThread returns a channel of functions. One system thread runs these functions in turn.
+// systemThread returns a channel for functions. One dedicated system thread runs the functions that are sent to it, one
+// after another.
 var systemThread = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -66,11 +67,11 @@ var systemThread = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// runOnThread calls f. If the provider asks for it, the call is made on one dedicated system thread.
+// runOnThread calls f. If oneThread is set, it calls f on a dedicated system thread.
 //
-// OpenVINO's CPU plugin gives a larger signal stack to the thread that loads the plugin (AMX needs it). When any thread
-// unloads the plugin, that stack is unmapped. Go moves goroutines between threads. So a thread may keep an unmapped
-// stack and die at the next signal of Go's scheduler.
+// OpenVINO's CPU plugin gives the thread that loads it a larger signal stack, because AMX needs one. When any thread
+// unloads the plugin, this stack is unmapped. Go moves goroutines between threads. So a thread could keep an unmapped
+// signal stack, and the next signal of Go's scheduler would then crash the process.
 func (p *provider) runOnThread(f func()) {
 	if !p.oneThread {
 		f()
@@ -86,18 +87,18 @@ func (p *provider) runOnThread(f func()) {
 
 // settings says how a provider runs the sessions of one model.
 type settings struct {
-	unit      string // of the device
+	unit      string // index or name of the device
 	precision Precision
-	workers   int // number of goroutines that call concurrently
+	workers   int // number of goroutines that call the session concurrently
 	tuning    Tuning
 }
 
-// providers returns all providers. Candidates for --device auto come in order of preference.
+// providers returns all providers. With --device auto, the first of them that works and has the field auto set is used.
 func providers() []*provider {
 	return []*provider{&cudaProvider, &cpuProvider, &openvinoProvider}
 }
 
-// DeviceNames lists values of --device, without the indices of counted devices.
+// DeviceNames lists the values of --device, without indices of devices.
 func DeviceNames() []string {
 	names := []string{"auto"}
 	for _, p := range providers() {
@@ -111,7 +112,7 @@ func DeviceNames() []string {
 	return names
 }
 
-// Devices describes the values of --device.
+// Devices describes the values of --device in one text.
 func Devices() string {
 	names := []string{"auto"}
 	for _, p := range providers() {
@@ -139,9 +140,9 @@ func (p *provider) checkPrecision(precision Precision) error {
 	return hint.Add(fmt.Errorf("device %s computes in %s, not in %s", p.device, graph.List(p.precisions), precision), "%s", advice)
 }
 
-// works returns nil if the library can run models on the device, or the reason why it cannot. The library's
-// list of providers does not answer this question. CUDA and OpenVINO are separate libraries, which need other libraries
-// and a driver. They are loaded only when the provider is added to options.
+// works returns nil if the library can run models on the device, or the reason why it cannot. It is not enough that the
+// library lists the provider. CUDA and OpenVINO are in separate libraries, which need other libraries and a driver.
+// ONNX Runtime loads them only when a provider is added to a session's options.
 func (r *Runtime) works(d Device) error {
 	if !slices.Contains(r.providers, d.provider.name) {
 		return fmt.Errorf("the ONNX Runtime library has no %s provider", strings.TrimSuffix(d.provider.name, "ExecutionProvider"))

@@ -10,8 +10,8 @@ import (
 )
 
 // cudaProvider is ONNX Runtime's code for NVIDIA GPUs. By default it does not choose kernels by timing them, and
-// float32 stays float32 (no TF32). To be fully used, a GPU needs large batches and two concurrent calls. One call then
-// copies while the other call computes.
+// float32 stays float32 (no TF32). To keep a GPU busy, rscert uses large batches and two concurrent calls. One call
+// then copies while the other call computes.
 var cudaProvider = provider{
 	device: "cuda", name: "CUDAExecutionProvider", library: ortlib.CUDA, auto: true,
 	names: nvidiaGPUs, precisions: []Precision{F32, TF32}, tunable: true, options: appendCUDA,
@@ -22,7 +22,7 @@ var cudaProvider = provider{
 var cudaHint = param.Textf("run 'rscert setup %s cuda' and install CUDA 13 and cuDNN 9, or name a library for your CUDA with %s PATH",
 	param.Device, param.ONNXRuntime)
 
-// cudaOptions returns the options of ONNX Runtime's provider that affect a result or its speed.
+// cudaOptions returns the options of ONNX Runtime's CUDA provider that affect results or speed.
 func cudaOptions(s settings) map[string]string {
 	onOff := map[bool]string{false: "0", true: "1"}
 	return map[string]string{

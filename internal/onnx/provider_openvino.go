@@ -13,8 +13,8 @@ import (
 // openvinoProvider runs Intel's OpenVINO through ONNX Runtime. It works on x86-64 processors and on Intel's GPUs and
 // NPUs. On processors with AMX or AVX512-BF16, bfloat16 is many times faster than float32.
 //
-// OpenVINO chooses kernels by shape, so each batch size has its own session. Compiled models are not cached on disk,
-// because no hash in run.json would cover a cached part of the classifier.
+// OpenVINO chooses kernels by shape, so each batch size has its own session. rscert does not let OpenVINO cache
+// compiled models on disk. A cached model would be a part of the classifier that no hash in run.json covers.
 var openvinoProvider = provider{
 	device: "openvino", name: "OpenVINOExecutionProvider",
 	library: ortlib.OpenVINO,
@@ -26,9 +26,9 @@ var openvinoProvider = provider{
 // appendOpenVINO sets every option that affects a result or its speed.
 //
 // OpenVINO chooses bfloat16 by itself on processors that have it, so this function always sets the precision. The
-// precision is only a hint, which the device may drop silently; checkPrecision detects this. Each worker has one stream
-// and one thread. So the shapes alone fix the order of every sum, as on ONNX Runtime's CPU provider, and no worker
-// waits for another.
+// precision is only a hint, which the device may silently ignore. checkArithmetic detects this. Each worker has one
+// stream and one thread. So the shapes alone determine the order of every sum, as on ONNX Runtime's CPU provider, and
+// no worker waits for another.
 func appendOpenVINO(o *ort.SessionOptions, s settings) (map[string]string, error) {
 	device := map[string]string{"INFERENCE_PRECISION_HINT": s.precision.String(), "EXECUTION_MODE_HINT": "PERFORMANCE"}
 	if s.precision == F32 {

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prover returns a loader of the model that stops after the search for the model's batch.
+// prover returns a loader for the model. The loader has tried the proof of independence and gone no further.
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)
@@ -31,8 +31,8 @@ func prover(t testing.TB, model []byte, example ...int) *loader {
 	return l
 }
 
-// freedByProof searches for the batch. If it finds one, it runs a batch of 5. Each sample must get the scores that the
-// unedited model gives the sample alone.
+// freedByProof tries the proof of independence. If the proof succeeds, freedByProof runs a batch of 5. Each sample must
+// get the scores that the unedited model gives to the sample alone.
 func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why error) {
 	t.Helper()
 	l := prover(t, model, example...)
@@ -71,8 +71,8 @@ func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why e
 	return true, nil
 }
 
-// TestRebatchRules tests each rule on images [1,2,3,4], with graphs that treat samples separately and with graphs that
-// mix samples. The graphs that mix samples must be refused, although a batch of 1 shows no other difference.
+// TestRebatchRules tests each rule on images [1,2,3,4]. Some graphs treat samples separately, and others mix samples.
+// The proof must refuse the graphs that mix samples, although their effect does not show in a batch of 1.
 func TestRebatchRules(t *testing.T) {
 	type build = func(b *modelBuilder)
 	const opset = 13
@@ -393,7 +393,8 @@ func (b *modelBuilder) second(name string) *modelBuilder {
 	return b
 }
 
-// optional adds a node with optional inputs (""). The last name is the name of the output.
+// optional adds a node. The last name is the output, and the others are inputs. The name "" stands for an omitted
+// input.
 func (b *modelBuilder) optional(op string, names ...string) *modelBuilder {
 	last := len(names) - 1
 	b.Graph.Node = append(b.Graph.Node, graph.Node(op, names[:last], names[last]))
@@ -408,12 +409,12 @@ func (b *modelBuilder) normalised(x, y string) *modelBuilder {
 	return b
 }
 
-// sequence computes z, [time, batch, 4], from images.
+// sequence adds nodes that compute z [time, batch, 4] from images.
 func (b *modelBuilder) sequence(x string) *modelBuilder {
 	return b.reshape(x, "rows", 1, 6, 4).node("Transpose", "rows", "z", ints("perm", 1, 0, 2))
 }
 
-// hidden sets the size of the last node's states, for one direction or two.
+// hidden sets the size of the states and the number of directions of the last node, a recurrent layer.
 func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	direction := "forward"
 	if directions == 2 {
@@ -503,8 +504,8 @@ func randomGraph(next func(n int) int) []byte {
 	return model
 }
 
-// regrouped divides the same number of values into other sizes. It joins neighbouring sizes, and it adds
-// and removes sizes of 1.
+// regrouped returns another shape with the same number of values. It joins neighbouring sizes, and it adds and removes
+// sizes of 1.
 func regrouped(shape []int64, next func(int) int) []int64 {
 	var sizes []int64
 	for _, s := range shape {

@@ -1,6 +1,6 @@
-// Package onnx runs classifiers with ONNX Runtime. It opens the library, loads models onto devices, tries the models
-// and runs batches. It is the only package that calls C. Package graph parses and edits the models, and package ortlib
-// finds the library.
+// Package onnx runs classifiers with ONNX Runtime. It opens the library, loads models onto devices, checks them in
+// trial runs and runs batches. It is the only package that calls C. Package graph parses and edits the models, and
+// package ortlib finds the library.
 package onnx
 
 import (
@@ -29,11 +29,13 @@ var opened struct {
 	*Runtime
 }
 
-// libraries holds the files of all libraries that Open opened: they stay loaded, by the paths of the open files.
+// libraries holds the files of all libraries that Open opened. The files must stay open, because the libraries stay
+// loaded under the paths of the open files.
 var libraries []*ortlib.Opened
 
-// Open opens the library at path for the whole process. Until Close, opening it again returns the same Runtime, and
-// another library is refused. A library from the cache of 'rscert setup' must be the published one.
+// Open opens the library at path for the whole process. Until Close, opening the same library again returns the same
+// Runtime, and opening another library fails. A library in the cache of 'rscert setup' must be unchanged since it was
+// published.
 func Open(path string) (*Runtime, error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -51,7 +53,7 @@ func Open(path string) (*Runtime, error) {
 	if err := disableTelemetry(); err != nil {
 		return nil, err
 	}
-	// An absolute path: for a name without a slash the loader would search its own path.
+	// The path is absolute, because the loader would look for a name without a slash on its own path.
 	file := library.Path()
 	version, providers, err := ask(file)
 	if err == nil {
@@ -64,7 +66,7 @@ func Open(path string) (*Runtime, error) {
 		return nil, err
 	}
 	ort.SetSharedLibraryPath(file)
-	// Errors are returned as values, so ONNX Runtime need not print them.
+	// ONNX Runtime returns its errors as values, so it need not print them.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -83,8 +85,8 @@ func (r *Runtime) SHA256() string { return r.sum }
 // Path returns the library's path.
 func (r *Runtime) Path() string { return r.path }
 
-// Providers returns the execution providers that the library lists as built in, for example "CPUExecutionProvider". The
-// driver or the libraries of a built-in provider may still be missing.
+// Providers returns the library's built-in execution providers, for example "CPUExecutionProvider". A provider in this
+// list may still lack its driver or its libraries.
 func (r *Runtime) Providers() []string { return slices.Clone(r.providers) }
 
 // CUDA returns nil if the library can run models on an NVIDIA GPU, or the reason why it cannot.

@@ -26,7 +26,7 @@ func TestOpen(t *testing.T) {
 	if _, err := Open("elsewhere.so"); err == nil || !strings.Contains(err.Error(), "already open") {
 		t.Errorf("another library: %v", err)
 	}
-	// The library is closed and opened again, as in successive tests.
+	// Close the library and open it again, as in successive tests.
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestAskErrors(t *testing.T) {
 	}
 }
 
-// TestOpenDamaged checks that Open refuses a library in the cache that differs from the published one, even if the
-// library is opened by its path. Open must accept the user's own files unchecked.
+// TestOpenDamaged checks that Open refuses a library in the cache that differs from the published library, even if the
+// user names its path. Open must accept the user's own files without this check.
 func TestOpenDamaged(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -41,21 +41,21 @@ type program struct {
 	inputs  []string            // names of the inputs
 	outputs []string            // names of the outputs; the output with the scores comes first
 	loops   bool                // the graph has loops, which may not end
-	frugal  bool                // runs reuse memory as they go: planned memory would be twice as much for a backward pass
+	frugal  bool                // allocate during runs; planned memory would be twice as much for a gradient
 	tensors []graph.Initializer // initializers of the model whose data are in weights
 	weights graph.Weights
 }
 
 // openSession opens a graph on a device.
 //
-// A session runs on one thread, one node after another. So the shapes alone fix the order of every sum. Several
-// goroutines that run samples concurrently use the cores better than threads that wait for each other in every node.
+// A call runs on one thread, one node after another. So the shapes alone determine the order of every sum. Several
+// goroutines with concurrent calls use the cores better than threads that wait for each other in every node.
 func openSession(g program, p *provider, s settings) (*session, error) {
 	return openProfiled(g, p, s, p.strict, "")
 }
 
-// openProfiled opens a graph. If strict is set, the whole graph must run on the provider. If profile is set, runs write
-// a profile to files with that prefix.
+// openProfiled opens a graph. If strict is set, the whole graph must run on the provider. If profile is not "", runs
+// write a profile to files whose names begin with it.
 func openProfiled(g program, p *provider, s settings, strict bool, profile string) (open *session, err error) {
 	p.runOnThread(func() { open, err = openHere(g, p, s, strict, profile) })
 	return open, err
@@ -106,8 +106,7 @@ func openHere(g program, p *provider, s settings, strict bool, profile string) (
 	return ready, nil
 }
 
-// plain removes source positions and codes from an error of ONNX Runtime and keeps the first line of the
-// error.
+// plain shortens an error of ONNX Runtime. It removes source positions and codes and keeps only the first line.
 func plain(err error) error {
 	if err == nil {
 		return nil
@@ -121,7 +120,7 @@ func plain(err error) error {
 			text = parts[2]
 		}
 	}
-	if _, after, found := strings.Cut(text, " with error: "); found { // from a library that ONNX Runtime loads
+	if _, after, found := strings.Cut(text, " with error: "); found { // an error of a library that ONNX Runtime loads
 		text = after
 	}
 	return errors.New(printableText(strings.TrimSpace(text)))
@@ -129,7 +128,7 @@ func plain(err error) error {
 
 // scores runs the graph once. It uses the slice in as the first input, and writes the first output to out.
 func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
-	one := &struct { // one allocation, because a call of a tiny model takes only microseconds
+	one := &struct { // one allocation for all, because a call of a tiny model takes only microseconds
 		in, out held[float32]
 		tensors [2]tensor
 	}{in: held[float32]{s.inputs[0], inShape, in}, out: held[float32]{s.outputs[0], outShape, out}}
@@ -137,8 +136,7 @@ func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, o
 	return s.run(ctx, one.tensors[:1], one.tensors[1:])
 }
 
-// run runs the graph once. The argument in holds all inputs. The argument out holds the requested outputs in
-// any order.
+// run runs the graph once. The argument in holds all inputs. The argument out requests outputs, in any order.
 func (s *session) run(ctx context.Context, in, out []tensor) error {
 	if len(in) != len(s.inputs) {
 		return fmt.Errorf("the graph has %d inputs, %d are given", len(s.inputs), len(in))
@@ -167,7 +165,7 @@ func (s *session) run(ctx context.Context, in, out []tensor) error {
 	})
 }
 
-// call runs the graph by calling f. If ctx is cancelled, the run stops between two nodes.
+// call runs the graph by calling f. If ctx is cancelled, the run stops after the current node.
 func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error {
 	if s.slots != nil {
 		select {
@@ -201,7 +199,8 @@ func (s *session) call(ctx context.Context, f func(*ort.RunOptions) error) error
 	return ctx.Err()
 }
 
-// patience is how long a cancelled run of a model with loops may take to stop. The program ends 4 s after a signal.
+// patience is how long rscert waits until a cancelled run of a model with loops stops. It is below 4 s, because the
+// program ends 4 s after a signal.
 const patience = 3 * time.Second
 
 // abandoned is set once a run ignores its cancellation. ONNX Runtime then stays open, because one of its
@@ -211,11 +210,11 @@ var abandoned atomic.Bool
 // abandonedSessions keeps the memory of abandoned sessions alive.
 var abandonedSessions sync.Map
 
-// callLoop is a variant of call for a model with loops. If a loop never ends and its body has no nodes, the run cannot
-// be stopped between two nodes. callLoop abandons such a run. The function f owns everything that ONNX Runtime still
-// uses. (The goroutine costs 8 µs per run.)
+// callLoop is a variant of call for a model with loops. A loop without nodes in its body may never end, and its run
+// cannot be stopped between two nodes. callLoop abandons such a run. The function f holds everything that ONNX Runtime
+// still uses. (The goroutine costs 8 µs per run.)
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
-	var err error // the error of f; may be used once done is closed
+	var err error // the error of f; valid once done is closed
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -239,7 +238,7 @@ func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(
 	return ctx.Err()
 }
 
-// keep saves the options of a run that was not cancelled for another run.
+// keep saves the options of a run for reuse by another run. The first run must not have been cancelled.
 func (s *session) keep(options *ort.RunOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

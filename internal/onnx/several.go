@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// LoadEach makes a model ready to run on every device that opt.Device names. For CUDA these are all working GPUs, or
-// the GPUs with the given indices, which must all work. For other providers LoadEach returns one model. The first
-// model's warnings cover all devices.
+// LoadEach makes a model ready to run on every device that opt.Device names. If opt.Device names GPUs by index, all
+// these GPUs must work. If it names CUDA without indices, LoadEach uses all GPUs that work. For other providers
+// LoadEach returns one model. The first model's warnings cover all devices.
 //
 // LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares
-// their scores bit by bit: GPUs of one kind agree.
+// their scores bit by bit and warns if they differ. GPUs of one kind usually agree.
 func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOptions) ([]*Model, error) {
 	first, err := r.LoadFile(ctx, file, opt)
 	if err != nil {
@@ -53,8 +53,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// adopt adds those warnings of the model on another device that this model lacks. An example is a warning
-// about smaller calls on that device.
+// adopt takes over those warnings of the model on another device that this model lacks. An example is a warning about
+// smaller calls on the other device.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.Contains(m.warnings, w) {
@@ -63,18 +63,18 @@ func (m *Model) adopt(other *Model) {
 	}
 }
 
-// others returns the devices besides the first model's device. It also reports whether the user gave the
-// indices of the devices.
+// others returns the devices to use in addition to the first model's device. It also reports whether the user named the
+// devices.
 func (r *Runtime) others(first, asked Device) ([]Device, bool) {
 	if asked.provider == nil {
 		asked = Device{provider: first.provider}
 	}
 	all, named := asked.each()
-	i := slices.Index(all, first) // the devices before this one have failed
+	i := slices.Index(all, first) // the devices before the first model's device have failed
 	return all[i+1:], named
 }
 
-// loadOther loads the model on one more device.
+// loadOther loads the model on another device and compares its sizes with the first model's sizes.
 func (r *Runtime) loadOther(ctx context.Context, file *graph.File, opt LoadOptions, d Device, first *Model) (*Model, error) {
 	opt.Device = d
 	m, err := r.LoadFile(ctx, file, opt)
@@ -116,7 +116,7 @@ func checkAgreement(ctx context.Context, models []*Model) error {
 	return nil
 }
 
-// describeDevice returns a text with a device and the device's name.
+// describeDevice returns the device together with its hardware's name, if the name is known.
 func describeDevice(d Device) string {
 	if name := d.hardware(); name != "" {
 		return fmt.Sprintf("%s (%s)", d, name)
@@ -124,7 +124,7 @@ func describeDevice(d Device) string {
 	return d.String()
 }
 
-// poolScores returns the scores of the random samples, row by row. It makes one or more Runs.
+// poolScores returns the scores of the random samples, row by row. It calls Run once or several times.
 func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
 	pool := m.randomSamples()
 	var all []float32
@@ -143,7 +143,7 @@ func (m *Model) poolScores(ctx context.Context) ([]float32, error) {
 	return all, nil
 }
 
-// Place returns the device on which the model runs, with the device's name.
+// Place returns the device on which the model runs, together with the hardware's name.
 func (m *Model) Place() string { return describeDevice(m.device) }
 
 // Hardware returns the name of the GPU that runs the model, or "" without a GPU.

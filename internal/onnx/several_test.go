@@ -17,8 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// units returns a test provider. It is ONNX Runtime's CPU provider, which poses as several named devices.
-// Some of them do not work.
+// units returns a provider for tests. It is ONNX Runtime's CPU provider, but it pretends to have several devices with
+// the given names. A device fails if the function open returns an error for it.
 func units(names []string, open func(unit string) error) *provider {
 	p := cpuProvider
 	p.device, p.names = "units", func() []string { return names }
@@ -56,8 +56,8 @@ func loadEach(t *testing.T, name string, opt LoadOptions) ([]*Model, error) {
 	return models, err
 }
 
-// TestLoadEach uses working and failing devices. The word "all" must take the working devices, and a list must require
-// that each device works.
+// TestLoadEach uses working and failing devices. Without indices, LoadEach must use the devices that work. With a list
+// of indices, each listed device must work.
 func TestLoadEach(t *testing.T) {
 	broken := errors.New("CUDA failure 100: no CUDA-capable device is detected")
 	names := []string{"A", "A", "B", "A"}
@@ -81,7 +81,7 @@ func TestLoadEach(t *testing.T) {
 		{"1,9", nil, "", "there is no device units:9", ""},
 	} {
 		t.Run(fmt.Sprintf("units:%s without %v", c.unit, c.failing), func(t *testing.T) {
-			var works atomic.Bool // the check that precedes loading
+			var works atomic.Bool // set by the check before loading
 			p := units(names, func(unit string) error {
 				if !works.Swap(true) {
 					return nil
@@ -119,8 +119,8 @@ func TestLoadEach(t *testing.T) {
 	}
 }
 
-// A model that no device can run must be tried on only one device. The error about a library without the provider must
-// name the library.
+// A model that no device can run must be tried on only one device. If the library lacks the provider, the error must
+// say so.
 func TestLoadEachRefuses(t *testing.T) {
 	var opened sync.Map
 	p := units([]string{"A", "A", "A"}, func(unit string) error { opened.Store(unit, true); return nil })
@@ -147,7 +147,7 @@ func TestCheckAgreement(t *testing.T) {
 	changed := testModels["nchw"]()
 	for _, w := range changed.Graph.Initializer {
 		if w.GetName() == "b_gemm" {
-			w.RawData[1] ^= 1 // changes a weight by 2⁻¹⁵ of its value, which affects only the first score
+			w.RawData[1] ^= 1 // changes a bias by 2⁻¹⁵ of its value, which affects only the first score
 		}
 	}
 	other := load(t, changed.bytes(t), LoadOptions{Device: Device{p, "1"}, Batch: 7})
@@ -162,7 +162,7 @@ func TestCheckAgreement(t *testing.T) {
 // Warnings about one device must name the device. Warnings about all devices must appear once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
-	var opened atomic.Int64 // sessions opened on the second device; session 2 is for the reference size
+	var opened atomic.Int64 // number of sessions opened on the second device; the fourth fails
 	p := units([]string{"A", "B"}, func(unit string) error {
 		if unit == "1" && opened.Add(1) == 4 {
 			return memory
@@ -177,7 +177,7 @@ func TestWarningsOfDevices(t *testing.T) {
 	if w := strings.Join(models[0].Warnings(), "\n"); strings.Count(w, "it runs 1 at a time") != 1 {
 		t.Errorf("warnings %q", w)
 	}
-	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // openings of sessions, including the checks before loading
+	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // number of the session whose opening fails
 		opened.Store(4 - at)
 		models, err := loadEach(t, "nchw", LoadOptions{Device: small, Batch: 64})
 		if err != nil {
@@ -191,14 +191,15 @@ func TestWarningsOfDevices(t *testing.T) {
 	t.Error("no shortage of the second device was said")
 }
 
-// A device with too little memory for the reference size must run the model in smaller calls, with the same scores. A
-// device with too little memory for a larger batch must run the batch in calls of the reference size.
+// If a device's memory is too small for the reference size, the device must run the model in smaller calls, with the
+// same scores. If it is too small only for a larger batch, the device must run the batch in calls of the reference
+// size.
 func TestShortage(t *testing.T) {
 	xs := images(40)
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
 	for _, c := range []struct {
-		failing []int // openings that fail: for the unedited model, for the reference size, …, for the batch
+		failing []int // openings that fail: 1 is for the unedited model, 2 for the reference size
 		batch   int
 		tile    int
 		warning string
@@ -249,9 +250,9 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestShortageText checks that messages of ONNX Runtime and NVIDIA's libraries are recognised.
+// TestShortageText checks that rscert recognises messages of ONNX Runtime and of NVIDIA's libraries about devices.
 func TestShortageText(t *testing.T) {
-	for text, want := range map[string][2]bool{ // shortage, device trouble
+	for text, want := range map[string][2]bool{ // is the text a shortage, and is it device trouble
 		"CUDA failure 2: out of memory ; GPU=0 ; hostname=x":                                             {true, true},
 		"Failed to allocate memory for requested buffer of size 822083584":                               {true, true},
 		"Available memory of 3 is smaller than requested bytes of 100":                                   {true, true},
@@ -281,7 +282,7 @@ func TestCallsAtATime(t *testing.T) {
 	s := &session{slots: make(chan struct{}, 2)}
 	var now, most atomic.Int64
 	var wg sync.WaitGroup
-	openRuntime(t) // needed for run options
+	openRuntime(t) // run options need an open runtime
 	release := make(chan struct{})
 	for range 6 {
 		wg.Go(func() {

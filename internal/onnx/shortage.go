@@ -16,10 +16,10 @@ var shortageText = regexp.MustCompile(`(?i)out of memory|failed to allocate memo
 // isShortage reports whether a device ran out of memory.
 func isShortage(err error) bool { return err != nil && shortageText.MatchString(err.Error()) }
 
-// deviceText matches messages that blame the device instead of the model.
+// deviceText matches messages about faults of the device. Such faults say nothing about the model.
 var deviceText = regexp.MustCompile(`CUDA (?:failure|error)|CUBLAS failure|CUDNN failure|cudaError|no CUDA-capable device|invalid device ordinal`)
 
-// isDeviceTrouble reports whether another device of the same kind may work.
+// isDeviceTrouble reports whether the error is due to the device, so that another device of the same kind may work.
 func isDeviceTrouble(err error) bool {
 	return isShortage(err) || err != nil && deviceText.MatchString(err.Error())
 }
@@ -33,14 +33,14 @@ func (m *Model) explainRun(err error) error {
 		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end other programs that use the device, or use another one")
 	}
 	advice := param.Textf("give a smaller %s, now %d, or end other programs that use the device", param.Batch, m.batch)
-	if m.noisy != nil { // the device holds the weights twice
+	if m.noisy != nil { // the device then holds the weights twice
 		advice = param.Textf("%s; %s host takes less memory, too", advice, param.NoiseOn)
 	}
 	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)
 }
 
-// printed limits, in bytes, how much of an ONNX Runtime error is printed. Such an error may hold names
-// from the model.
+// printed is the largest number of bytes of an ONNX Runtime error that are printed. The limit is necessary because the
+// error may contain long names from the model.
 const printed = 400
 
 // printableText puts an error of ONNX Runtime on one line.

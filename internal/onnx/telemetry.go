@@ -4,12 +4,12 @@ import (
 	"os"
 )
 
-// noTelemetry names an environment variable that ONNX Runtime reads once, at its start. Without this variable, official
-// builds from 1.29 on run a shell, keep a machine identifier in the user's cache, and report to their maker what is
-// run.
+// noTelemetry names an environment variable that ONNX Runtime reads once, at its start. If it is not set, official
+// builds from 1.29 on run a shell, keep a machine identifier in the user's cache, and report to Microsoft what is run.
 const noTelemetry = "ORT_DISABLE_TELEMETRY"
 
-// disableTelemetry must be called before the library is opened. Go also sets the variable for C code in the process.
+// disableTelemetry must be called before the library is opened. os.Setenv also sets the variable for C code in the
+// process.
 func disableTelemetry() error {
 	return os.Setenv(noTelemetry, "1")
 }

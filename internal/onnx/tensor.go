@@ -14,13 +14,13 @@ type tensor interface {
 	// The method label returns the name of the input or output.
 	label() string
 	// The method open makes the value for a run, from memory that it pins. If it returns nil, ONNX Runtime allocates
-	// the output.
+	// memory for the output.
 	open(*runtime.Pinner) (ort.Value, error)
-	// The method take receives the output value that a run has filled or allocated.
+	// The method take gets the output value after a run. The run has written into the value or allocated it.
 	take(ort.Value) error
 }
 
-// held is a tensor in Go's memory, which ONNX Runtime uses in place.
+// held is a tensor in Go's memory. ONNX Runtime uses this memory directly.
 type held[T ort.TensorData] struct {
 	name  string
 	shape ort.Shape
@@ -60,8 +60,8 @@ func (t *result[T]) take(v ort.Value) error {
 	return nil
 }
 
-// openTensors fills values with the values of tensors, in the order of names. For a name without a tensor, the value
-// stays nil.
+// openTensors sets values to the values of the tensors, in the order of names. If no tensor has a name, the value for
+// this name stays nil.
 func openTensors(values []ort.Value, names []string, tensors []tensor, pin *runtime.Pinner) error {
 	for _, t := range tensors {
 		i := slices.Index(names, t.label())

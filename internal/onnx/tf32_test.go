@@ -11,8 +11,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// imitateTF32 rounds both factors of the probe's convolutions and of its matrix product to 11 bits of precision, as
-// TF32 does on a GPU. It uses Veltkamp's split in float32, x·(2¹³+1) − (x·(2¹³+1) − x).
+// imitateTF32 returns the probe with additional nodes. They round both factors of the convolutions and of the matrix
+// product to 11 bits of precision, as TF32 does on a GPU. It uses Veltkamp's split in float32, x·(2¹³+1) − (x·(2¹³+1) −
+// x).
 func imitateTF32(t *testing.T) program {
 	t.Helper()
 	g, err := probe(probeBatch)
@@ -48,8 +49,8 @@ func imitateTF32(t *testing.T) program {
 	return g
 }
 
-// TestTF32IsTold checks that the probe distinguishes float32 from an imitation of TF32 on the CPU. There must be a
-// margin on both sides.
+// TestTF32IsTold checks that the probe distinguishes float32 from an imitation of TF32 on the CPU. The errors must not
+// be close to the bound between the two precisions.
 func TestTF32IsTold(t *testing.T) {
 	openRuntime(t)
 	run := func(g program) []float32 {
@@ -82,8 +83,8 @@ func TestTF32IsTold(t *testing.T) {
 	}
 }
 
-// A device that may use TF32 but computes in float32 must be accepted. A device that must use float16 but computes in
-// float32 must be refused.
+// If TF32 is requested and the device computes in float32, the device must be accepted. If float16 is requested and the
+// device computes in float32, the device must be refused.
 func TestTF32IsAllowed(t *testing.T) {
 	r := openRuntime(t)
 	p := units([]string{"A"}, failOn(nil))

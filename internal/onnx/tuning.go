@@ -6,10 +6,10 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Tuning says how CUDA chooses its kernels. Other kernels use another order of summation, so the last bits of the
-// scores depend on Tuning.
+// Tuning says how CUDA chooses its kernels. Different kernels use different orders of summation, so the last bits of
+// the scores depend on Tuning.
 type Tuning struct {
-	PreferNHWC bool // convolutions with the channels last
+	PreferNHWC bool // prefer convolutions that have the channels last
 	ConvSearch ConvSearch
 }
 
@@ -18,7 +18,7 @@ type ConvSearch uint8
 
 // These are the ways in which cuDNN can choose.
 const (
-	HeuristicSearch  ConvSearch = iota // by the rules of cuDNN, which give the same choice on every run
+	HeuristicSearch  ConvSearch = iota // by cuDNN's rules; the choice is the same in every run
 	ExhaustiveSearch                   // by timing all algorithms; the choice may change from run to run
 	DefaultSearch                      // ONNX Runtime's default, without a search
 )
@@ -28,7 +28,7 @@ var ConvSearches = choice.Of("search", HeuristicSearch, ExhaustiveSearch, Defaul
 
 func (s ConvSearch) String() string { return [...]string{"heuristic", "exhaustive", "default"}[s] }
 
-// MarshalText returns the search's String.
+// MarshalText returns the text of String.
 func (s ConvSearch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText parses the output of MarshalText.
@@ -46,8 +46,8 @@ func (p *provider) checkTuning(t Tuning) error {
 	return hint.Add(param.Errorf("device %s has no %s", p.device, setting), "only NVIDIA's GPUs have it: use %s cuda, or leave it away", param.Device)
 }
 
-// Check refuses a precision or settings that the device does not support. A device that is still to be chosen supports
-// everything.
+// Check refuses a precision or settings that the device does not support. If the device is not chosen yet, Check
+// refuses nothing.
 func (d Device) Check(precision Precision, t Tuning) error {
 	if d.provider == nil {
 		return nil

@@ -14,11 +14,11 @@ import (
 // This file turns the single number of a binary classifier into two scores.
 
 // loneKind infers whether a model's single number is a logit z or the probability p of class 1. A wrong guess would put
-// the border between the classes at z = ½ or p = 0. So the user must state the kind if it is unclear.
+// the border between the classes at z = ½ or at p = 0. So if the kind is unclear, the user must state it.
 func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind, error) {
 	low, high, finite := rangeOf(numbers)
 	within := finite && low >= 0 && high <= 1
-	from := graph.Producer(l.model.Graph, l.contract.Output.Name, "Gather", "Slice") // z[:, 0]
+	from := graph.Producer(l.model.Graph, l.contract.Output.Name, "Gather", "Slice") // for z[:, 0]
 	switch opt.Outputs {
 	case graph.Probabilities:
 		if !within {
@@ -35,7 +35,7 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind,
 	switch {
 	case from == "Sigmoid" && within:
 		return graph.Probabilities, nil
-	case strings.HasSuffix(from, "Regressor"): // such operators may return labels 0 and 1
+	case strings.HasSuffix(from, "Regressor"): // unclear, because regressors may return the labels 0 and 1
 	case !within && finite && (low < 0 || slices.Contains(graph.Unbounded, from)):
 		return graph.Logits, nil
 	}
@@ -44,7 +44,7 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind,
 		"say so with %s logits (class 1 above 0) or %s probabilities (class 1 above ½)", param.Outputs, param.Outputs)
 }
 
-// rangeOf returns the range of the finite numbers and reports whether there are any.
+// rangeOf returns the range of the finite numbers. The result finite reports whether there are any.
 func rangeOf(numbers []float32) (low, high float32, finite bool) {
 	for _, v := range numbers {
 		if v-v != 0 {

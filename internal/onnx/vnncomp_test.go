@@ -22,7 +22,7 @@ func shared(t testing.TB, path string) []byte {
 	return data
 }
 
-// eran loads labels and images, scaled to [0,1], from a file in shared/data/eran.
+// eran loads labels and images from a file in shared/data/eran. It scales the images to [0,1].
 func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(string(shared(t, "eran/"+file)))).ReadAll()
@@ -32,7 +32,7 @@ func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	for _, row := range rows {
 		var values []int
 		for _, s := range row {
-			if s == "" { // the text after a trailing comma
+			if s == "" { // the empty text after a trailing comma
 				continue
 			}
 			v, err := strconv.Atoi(s)
@@ -50,9 +50,10 @@ func eran(t testing.TB, file string) (labels []int, images [][]float32) {
 	return labels, images
 }
 
-// TestVNNComp runs the two models of VNN-COMP 2021 on the 100 images of ERAN. The models were exported with a batch
-// fixed at 1. The test checks for whole batches, the same bits at every batch size, the scores of the unedited file,
-// and a plausible accuracy. The CIFAR-10 model needs images that are normalised as its specification says.
+// TestVNNComp runs two models of VNN-COMP 2021 on 100 images of ERAN. The models were exported with a batch dimension
+// fixed at 1. rscert must run them in whole batches. The scores must have the same bits at every batch size and agree
+// with the unedited file's scores. The accuracy must equal the accuracy measured in Python. The CIFAR-10 model needs
+// images that are normalised as its specification says.
 func TestVNNComp(t *testing.T) {
 	for _, c := range []struct {
 		model, data string

@@ -21,19 +21,20 @@ import (
 
 // This file lists the NVIDIA libraries that ONNX Runtime's CUDA provider needs, and the folders that may hold them.
 
-// nvidiaOrder lists the libraries in loading order: each library comes after the libraries that it needs. cuDNN finds
-// its own parts in its own folder.
+// nvidiaOrder lists the libraries in the order in which they must be loaded. Each library comes after the libraries
+// that it needs. cuDNN finds its parts by itself in its own folder.
 var nvidiaOrder = []string{"libcudart", "libnvrtc-builtins", "libnvrtc", "libcublasLt", "libcublas", "libcurand", "libcufft", "libcusparse", "libcusolver", "libcudnn"}
 
-// cudnnLibrary is needed by most models. ONNX Runtime from 1.31 on can run without it, but it then uses other kernels
-// or refuses some models. rscert requires it, because a certificate should not depend on the presence of cuDNN.
+// cudnnLibrary is cuDNN's main library. Most models need it. ONNX Runtime from 1.31 on can run without it, but it then
+// uses other kernels or refuses some models. rscert requires it, because a certificate should not depend on the
+// presence of cuDNN.
 const cudnnLibrary = "libcudnn.so.9"
 
-// nvidiaLibrary matches the SONAME of a CUDA or cuDNN library, but not the driver's.
+// nvidiaLibrary matches the SONAME of a CUDA or cuDNN library. It does not match the driver's SONAME.
 var nvidiaLibrary = regexp.MustCompile(`^(lib(?:cu|nv)\w+)\.so\.(\d+)$`)
 
-// CUDANeeds lists the libraries that the provider's file needs, in loading order. It also returns the library nvrtc,
-// which is optional: cuDNN compiles some kernels with it.
+// CUDANeeds lists the libraries that the provider's file needs, in loading order. It also returns the optional library
+// nvrtc. cuDNN compiles some kernels with nvrtc.
 func CUDANeeds(provider string) (needed []string, optional string, err error) {
 	file, err := elf.Open(provider)
 	if err != nil {
@@ -91,7 +92,8 @@ var cudaLibrariesHint = param.Textf("run 'rscert setup %s cuda %s', or pip insta
 // missingLibrary matches the loader's message about a library that it cannot find.
 var missingLibrary = regexp.MustCompile(`(lib[\w.+-]+\.so[\w.]*): cannot open shared object file`)
 
-// cudaFailure matches CUDA's own errors. ONNX Runtime forwards such an error and appends a source location.
+// cudaFailure matches an error message of CUDA itself. ONNX Runtime passes such a message on and appends a source
+// location.
 var cudaFailure = regexp.MustCompile(`CUDA failure \d+: [^;]*[^; ]`)
 
 // ExplainCUDA explains why ONNX Runtime could not load its CUDA provider.
@@ -116,11 +118,11 @@ func ExplainCUDA(err error) error {
 	return err
 }
 
-// CUDAProviderFile is the file name of ONNX Runtime's CUDA provider, beside the library.
+// CUDAProviderFile is the file name of ONNX Runtime's CUDA provider. The file is in the library's folder.
 const CUDAProviderFile = "libonnxruntime_providers_cuda.so"
 
-// CUDAFolders lists where NVIDIA's libraries may be, apart from the loader's folders. They may be beside ONNX Runtime's
-// library, in Python packages, or in the cache.
+// CUDAFolders lists the folders that may hold NVIDIA's libraries, except the loader's folders. They are the folder of
+// ONNX Runtime's library, folders of Python packages, and the folder in the cache.
 func CUDAFolders(library string) (folders []string) {
 	add := func(found ...string) {
 		for _, folder := range found {
@@ -139,8 +141,8 @@ func CUDAFolders(library string) (folders []string) {
 	return folders
 }
 
-// sitePackages lists folders of Python packages: the folder that contains ONNX Runtime's library, the folders of
-// $VIRTUAL_ENV, and the folders that python3 reports.
+// sitePackages lists folders of Python packages. These are the package folder that contains ONNX Runtime's library, the
+// folders of $VIRTUAL_ENV, and the folders that python3 reports.
 func sitePackages(library string) (folders []string) {
 	for _, library := range []string{library, os.Getenv(PythonEnv)} {
 		for dir := filepath.Dir(library); filepath.IsAbs(dir) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
@@ -155,8 +157,8 @@ func sitePackages(library string) (folders []string) {
 	return append(folders, pythonPackages()...)
 }
 
-// Glob returns the paths in a folder that match a pattern. Unlike in filepath.Glob, the folder's own name may have any
-// characters.
+// Glob returns the paths in a folder that match a pattern. In contrast to filepath.Glob, special characters in the
+// folder's name have no meaning.
 func Glob(folder, pattern string) []string {
 	found, _ := fs.Glob(os.DirFS(folder), pattern)
 	for i, name := range found {
@@ -168,8 +170,8 @@ func Glob(folder, pattern string) []string {
 // pythonPatience is the time limit for python3 to report its package folders.
 const pythonPatience = 10 * time.Second
 
-// pythonPackages asks the python3 on the PATH for its package folders, in isolated mode (-I): otherwise a sysconfig.py in
-// the current folder would run.
+// pythonPackages asks the python3 on the PATH for its package folders. It uses isolated mode (-I), because otherwise
+// Python would run a sysconfig.py in the current folder.
 func pythonPackages() (folders []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), pythonPatience)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// TestExplainCUDA uses the messages that ONNX Runtime gives if it cannot load its provider.
+// TestExplainCUDA uses error messages of ONNX Runtime about a provider that it cannot load.
 func TestExplainCUDA(t *testing.T) {
 	const failed = "[ONNXRuntimeError] : 1 : FAIL : Failed to load library libonnxruntime_providers_cuda.so with error: "
 	for _, c := range []struct{ said, want, advice string }{
@@ -33,8 +33,8 @@ func TestExplainCUDA(t *testing.T) {
 	}
 }
 
-// TestSitePackages checks that the packages of ONNX Runtime's Python, of a virtual environment and of python3 are
-// found.
+// TestSitePackages checks that sitePackages finds three kinds of folders: the package folder with ONNX Runtime's
+// library, the folders of a virtual environment, and the folders of python3.
 func TestSitePackages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[1")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -62,7 +62,7 @@ func TestSitePackages(t *testing.T) {
 }
 
 // TestPythonPackagesRunsNothingPlanted asks the real python3 for its folders. The current folder holds modules with the
-// names that python3 imports; none of them may run.
+// names of modules that python3 imports. None of the planted modules may run.
 func TestPythonPackagesRunsNothingPlanted(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -72,7 +72,7 @@ func TestPythonPackagesRunsNothingPlanted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("PYTHONPATH", ":.:"+dir) // the user chose this absolute folder, but isolated mode ignores it too
+	t.Setenv("PYTHONPATH", ":.:"+dir) // isolated mode also ignores this absolute folder, although the user chose it
 	if len(pythonPackages()) == 0 {
 		t.Skip("no python3")
 	}

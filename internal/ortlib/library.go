@@ -1,5 +1,5 @@
-// Package ortlib finds the library of ONNX Runtime and the NVIDIA libraries that it needs. It checks libraries in the
-// cache against the published hashes. It loads no library.
+// Package ortlib finds the library of ONNX Runtime and the NVIDIA libraries that ONNX Runtime needs. It checks
+// libraries in the cache against the published hashes. It does not load any library.
 package ortlib
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Version is the version of ONNX Runtime that 'rscert setup' installs and the tests use.
+// Version is the version of ONNX Runtime that 'rscert setup' installs and that the tests use.
 const Version = "1.29.0"
 
 // Env names the environment variable with the library's path.
 const Env = "RSCERT_ONNXRUNTIME"
 
-// PythonEnv names the environment variable with the library of the installed onnxruntime package. The Python package's
-// launcher sets it after checking this library.
+// PythonEnv names the environment variable with the library of the installed onnxruntime package. The launcher of
+// rscert's Python package checks this library and then sets the variable.
 const PythonEnv = "RSCERT_ONNXRUNTIME_PYTHON"
 
 // Place is one place where FindFor looks for the ONNX Runtime library.
@@ -32,7 +32,7 @@ type Place struct {
 	Err    error // reason why the library is not here; nil if it is here
 }
 
-// NotFoundError says that there is no ONNX Runtime library. It lists the places searched.
+// NotFoundError says that no ONNX Runtime library was found. It lists the places that FindFor searched.
 type NotFoundError struct {
 	Looked  []Place
 	library Build // the requested build
@@ -58,7 +58,7 @@ func (e *NotFoundError) Spell(s param.Spelling) string {
 	return "no ONNX Runtime library found; looked in " + strings.Join(dirs, ", ")
 }
 
-// named reports whether the user named the file. In that case no other place is searched.
+// named reports whether the user named the library's file. FindFor then searches no other place.
 func (e *NotFoundError) named() bool {
 	return e.Looked[0].Source == sourceParameter || e.Looked[0].Source == sourceEnv
 }
@@ -91,10 +91,10 @@ const (
 	sourceSystem    = "system"
 )
 
-// FindFor returns the path of the ONNX Runtime library of build f. It takes the first of these that is given or
-// present: the argument explicit (the flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the library in
-// the user's cache, and a library in a system folder. A file named by the flag or the variable must exist: FindFor does
-// not fall back to another file. If there is no library, the error is a *NotFoundError.
+// FindFor returns the path of the ONNX Runtime library of build f. It looks in this order: the argument explicit (the
+// flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the user's cache, the system folders. It takes the
+// first library that is given or present. If the user names a file by the flag or the variable, the file must exist.
+// FindFor does not fall back to another file. If there is no library, the error is a *NotFoundError.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
 	places := f.places(explicit)
@@ -134,10 +134,10 @@ func (f Build) places(explicit string) []Place {
 		add(sourceCache, filepath.Dir(path))
 	}
 	for _, dir := range systemDirs() {
-		if f != Plain { // system libraries have only the usual providers
+		if f != Plain { // libraries in system folders have only the usual providers
 			break
 		}
-		if filepath.IsAbs(dir) { // the loader interprets an empty one as the working directory
+		if filepath.IsAbs(dir) { // the loader takes an empty folder for the working directory
 			add(sourceSystem, dir)
 		}
 	}
@@ -153,8 +153,9 @@ func (f Build) places(explicit string) []Place {
 	return candidates
 }
 
-// providedBy reports whether a library has the provider of the Build. CUDA's provider is a file beside the library.
-// OpenVINO's packages contain older versions of ONNX Runtime.
+// providedBy reports whether a library has the Build's provider. The CUDA provider is a file in the library's folder.
+// For OpenVINO, providedBy returns false, because the Python packages with the OpenVINO provider contain older versions
+// of ONNX Runtime.
 func (f Build) providedBy(library string) bool {
 	switch f {
 	case Plain:
@@ -166,7 +167,7 @@ func (f Build) providedBy(library string) bool {
 }
 
 // cachePath returns the path at which 'rscert setup' installs the library:
-// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if the system names no cache, or only a
+// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if the system names no cache folder, or only a
 // relative path.
 func (f Build) cachePath() (string, error) {
 	root, err := cacheRoot()
@@ -179,7 +180,7 @@ func (f Build) cachePath() (string, error) {
 // cacheRoot returns the folder for libraries in the user's cache.
 func cacheRoot() (string, error) {
 	cache, err := os.UserCacheDir()
-	if err == nil && !filepath.IsAbs(cache) { // comes from a relative $HOME
+	if err == nil && !filepath.IsAbs(cache) { // happens if $HOME is relative
 		err = fmt.Errorf("the user's cache folder, %s, is not an absolute path", quote.Name(cache))
 	}
 	if err != nil {

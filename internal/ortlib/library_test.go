@@ -71,7 +71,7 @@ func TestFindLibraryOrder(t *testing.T) {
 	}
 }
 
-// The library of a Python package must serve a device if it has the device's provider.
+// FindFor must take the library of a Python package for a device if the library has the device's provider.
 func TestLibraryOfPython(t *testing.T) {
 	home := emptyHome(t)
 	python := touch(t, filepath.Join(home, "python", "libonnxruntime.so.1.31.1"))
@@ -171,14 +171,14 @@ func TestNoRelativePlaces(t *testing.T) {
 			}
 		})
 	}
-	// If the user gives a name without a slash, it must mean the file in this folder instead of a file that the loader
-	// finds elsewhere.
+	// If the user gives a file name without a slash, the file in the working directory must be used, not a file that
+	// the loader finds elsewhere.
 	if path, err := FindFor(Build{}, libraryNames()[0]); err != nil || path != libraryNames()[0] {
 		t.Errorf("%s, %v", path, err)
 	}
 }
 
-// BenchmarkCheckPinned checks the library in the cache in the same way as each Open.
+// BenchmarkCheckPinned measures the check of the cached library that every Open makes.
 func BenchmarkCheckPinned(b *testing.B) {
 	path, err := Plain.cachePath()
 	if err == nil {

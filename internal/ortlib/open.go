@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Opened is the open file of a library that was hashed. With it, a caller can load the same bytes that were checked.
+// Opened is the open file of a library that was hashed. It lets a caller load exactly the bytes that were hashed.
 type Opened struct {
 	file   *os.File
 	path   string // absolute path
@@ -23,8 +23,8 @@ type Opened struct {
 	before fs.FileInfo
 }
 
-// OpenLibrary opens and hashes the library at path. A library that 'rscert setup' put into the cache must be the
-// published one, as in CheckPinned.
+// OpenLibrary opens and hashes the library at path. If 'rscert setup' put the library into the cache, its hash must be
+// published (see CheckPinned).
 func OpenLibrary(path string) (*Opened, error) {
 	if err := RegularFile(path); err != nil {
 		return nil, err
@@ -62,10 +62,10 @@ func (l *Opened) check() (err error) {
 func (l *Opened) SHA256() string { return l.sum }
 
 // Path returns the absolute path from which to load the library. On Linux it is the path of the open file itself,
-// unless the library may need files beside it: execution providers, or the files of an unknown build that has its own
-// search path. Such files are found relative to the library's path. A library that is loaded from its own path could be
-// exchanged after it was hashed, so call Unchanged after loading it. The loader distinguishes libraries by their paths,
-// so never close l after loading the library.
+// unless the library may need files in its own folder. Such files are execution providers, or files of an unknown build
+// that sets its own search path. The loader finds them relative to the library's path. If Path returns the library's
+// own path, the file could be exchanged after it was hashed, so call Unchanged after loading it. The loader
+// distinguishes libraries by their paths, so never close l after loading the library.
 func (l *Opened) Path() string {
 	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
 	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {
@@ -74,7 +74,7 @@ func (l *Opened) Path() string {
 	return own
 }
 
-// needsFolder reports whether the library may need files beside it.
+// needsFolder reports whether the library may need files in its own folder.
 func (l *Opened) needsFolder() bool {
 	if len(Glob(filepath.Dir(l.path), "libonnxruntime_providers_*")) > 0 {
 		return true
@@ -94,9 +94,10 @@ func (l *Opened) needsFolder() bool {
 	return false
 }
 
-// Unchanged returns an error if the library's file was changed or replaced after it was hashed. It notices a
-// replacement only after the other library was loaded, so the initial code of that library has already run. It does not
-// notice that a folder above the file was renamed, nor a change for which the file system records no new change time.
+// Unchanged returns an error if the library's file was changed or replaced after it was hashed. It is called after
+// loading, so if the file was replaced, the initial code of the other library has already run. Unchanged does not
+// notice that a folder above the file was renamed. It also misses a change for which the file system records no new
+// change time.
 func (l *Opened) Unchanged() error {
 	after, err := l.file.Stat()
 	if err != nil {
@@ -113,7 +114,7 @@ func (l *Opened) Unchanged() error {
 	return nil
 }
 
-// Known reports whether a SHA-256, in hex, belongs to a published library of ONNX Runtime that this rscert knows.
+// Known reports whether a SHA-256, in hex, belongs to a published ONNX Runtime library in rscert's list.
 func Known(sum string) bool {
 	for line := range strings.Lines(pinnedList) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == sum {

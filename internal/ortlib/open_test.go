@@ -19,8 +19,8 @@ func putLibrary(t *testing.T, path, text string) {
 	}
 }
 
-// TestOpenLibrary exchanges a library between hashing and loading. The bytes that were hashed must be loaded, and the
-// exchange must be noticed.
+// TestOpenLibrary exchanges a library between hashing and loading. Unchanged must notice every exchange. If Path names
+// the open file itself, the loaded bytes must still be the hashed bytes.
 func TestOpenLibrary(t *testing.T) {
 	const text = "a library"
 	sum := sha256.Sum256([]byte(text))

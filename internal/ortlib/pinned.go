@@ -22,11 +22,11 @@ import (
 //go:embed libraries.sha256
 var pinnedList string
 
-// pinned returns the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM, by file
-// name.
+// pinned returns, by file name, the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 
-// pinnedIn returns the same hashes as pinned, but only for files from one package. The source "" means all packages.
+// pinnedIn returns the same hashes as pinned, but only for files from one package. The argument source names the
+// package; "" means all packages.
 func pinnedIn(folder, source string) map[string][]string {
 	hashes := make(map[string][]string)
 	for lines := bufio.NewScanner(strings.NewReader(pinnedList)); lines.Scan(); {
@@ -41,18 +41,19 @@ func pinnedIn(folder, source string) map[string][]string {
 	return hashes
 }
 
-// CheckPinned checks the library at path, and all files beside it, against the pinned hashes. It checks only libraries
-// that 'rscert setup' put into the cache; files outside the cache are the user's. Faults of disks and downloads can
-// damage cached files, and a loaded library runs inside rscert. CheckPinned hashes the files at every load, because a
-// record of an earlier check could itself be wrong. This takes about 20 ms for 28 MB, and 100 ms for the 160 MB of
-// OpenVINO.
+// CheckPinned checks the library at path, and the other published files in its folder, against the published hashes. It
+// checks only libraries that 'rscert setup' put into the cache. The user is responsible for files outside the cache.
+// The check matters because faulty disks and downloads can damage cached files, and a loaded library runs inside
+// rscert. CheckPinned hashes the files at every load, because a record of an earlier check could itself be damaged. It
+// takes about 20 ms for the plain build of 28 MB, and 100 ms for the 160 MB of OpenVINO.
 func CheckPinned(path string) error { return checkPinned(path, "") }
 
-// checkPinned does the same as CheckPinned, for a library with a known SHA-256. If sum is "", it hashes the library.
+// checkPinned does the work of CheckPinned. The argument sum is the library's SHA-256. If it is "", checkPinned hashes
+// the library.
 func checkPinned(path, sum string) error {
 	root, err := cacheRoot()
 	if err != nil {
-		return nil // without a cache, the library is elsewhere
+		return nil // there is no cache, so the library cannot be in it
 	}
 	folder, err := filepath.Rel(root, filepath.Dir(path))
 	if err != nil || strings.HasPrefix(folder, "..") {

@@ -12,9 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Build is a published build of ONNX Runtime. The zero value means a choice among the builds that are present.
+// Build is a published build of ONNX Runtime. The zero value lets FindFor choose among the builds that are present.
 type Build struct {
-	device  string // device in 'rscert setup --device'
+	device  string // the value of --device in 'rscert setup'
 	version string
 	suffix  string // appended to the version in the cache's folder name
 }
@@ -37,9 +37,8 @@ func (f Build) setupCommand() param.Text {
 	return param.Textf("rscert setup %s %s", param.Device, f.device)
 }
 
-// chosen returns the build itself. For the zero Build, whose device is still open, it chooses a build that
-// is present. The CUDA build is many times larger than the plain one, so it is chosen only if it is in the cache and
-// there is a GPU.
+// chosen returns f, unless f is the zero Build. For the zero Build it chooses a build. It chooses the CUDA build only
+// if this build is in the cache and there is a GPU, because the CUDA build is many times larger than the plain build.
 func (f Build) chosen() Build {
 	if f != (Build{}) {
 		return f
@@ -52,26 +51,26 @@ func (f Build) chosen() Build {
 	return Plain
 }
 
-// Published describes the build of ONNX Runtime that is published for a device on this platform. It also gives the
-// build's place in the user's cache, where FindFor searches.
+// Published describes the build of ONNX Runtime that is published for a device on this platform. It also says where the
+// build is in the user's cache. FindFor searches there.
 type Published struct {
 	Device  string // cpu, openvino or cuda
 	Version string
 	// Platform is GOOS-GOARCH.
 	Platform string
 	Folder   string
-	// Library is the path of the library itself. Files covers the library and all files required beside it. It maps
-	// their names to their SHA-256s in hex. A file must match any one of its hashes.
+	// Library is the path of the library itself. Files maps file names to SHA-256s in hex. It covers the library and
+	// all other files that must be in its folder. A file is valid if it matches one of its hashes.
 	Library string
 	Files   map[string][]string
-	// Wheel is the package with the library, if the library is not a build of ONNX Runtime.
+	// Wheel is the Python package that contains the library. It is set if the library is not a build of ONNX Runtime.
 	Wheel Wheel
 }
 
 // Wheel holds a package's name on PyPI, its version and its file name.
 type Wheel struct{ Project, Version, File string }
 
-// PublishedFor returns the published form of a build. For the zero Build it returns the plain build.
+// PublishedFor describes a build as it is published for this platform. For the zero Build it describes the plain build.
 func PublishedFor(f Build) (Published, error) {
 	if f == (Build{}) {
 		f = Plain
@@ -93,10 +92,10 @@ func PublishedFor(f Build) (Published, error) {
 }
 
 // cudaVersion is the version of NVIDIA's libraries that 'rscert setup --with-cuda' installs. Builds for CUDA 13 run
-// with all versions of CUDA 13. The first of these versions has the lowest requirements for the driver.
+// with all versions of CUDA 13. The constant is the first of these versions, because it accepts the oldest drivers.
 const cudaVersion = "13.0"
 
-// cudaWheels lists NVIDIA's packages with the libraries that cudaLibrary's CUDA provider needs.
+// cudaWheels lists NVIDIA's Python packages with the libraries that ONNX Runtime's CUDA provider needs.
 var cudaWheels = []Wheel{
 	{"nvidia-cuda-runtime", "13.0.96", "nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"},
 	{"nvidia-cuda-nvrtc", "13.0.88", "nvidia_cuda_nvrtc-13.0.88-py3-none-manylinux2010_x86_64.manylinux_2_12_x86_64.whl"},
@@ -115,8 +114,8 @@ func cudaLibrariesName() string {
 	return "cuda-" + cudaVersion + "/" + runtime.GOOS + "-" + runtime.GOARCH
 }
 
-// CUDALibraries lists the NVIDIA libraries that a CUDA build needs. There is one entry per package, and all entries
-// share one folder.
+// CUDALibraries describes the NVIDIA libraries that a CUDA build needs. There is one entry per Python package. All
+// entries have the same folder.
 func CUDALibraries() ([]Published, error) {
 	folder, err := cudaLibrariesFolder()
 	if err != nil {

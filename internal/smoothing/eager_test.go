@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// keyed is an observed experiment with a seed of its own. It reports its end on a channel.
+// keyed is an observed experiment with its own seed. When it ends, it sends its index on a channel.
 type keyed struct {
 	observed
 	seed uint64
 	n0   int64
-	done chan int // has room; receives the index
+	done chan int // buffered; receives the index of the ended experiment
 }
 
 func (k *keyed) Key() (seed uint64, n0 int64) { return k.seed, k.n0 }
@@ -28,8 +28,9 @@ func newKeyed(index int, seed uint64, n0 int64, done chan int, goals ...int64) *
 	return &keyed{observed{recorded{index: index, sigma: .5, clean: []float32{.2, .3}, goals: goals}}, seed, n0, done}
 }
 
-// TestEager runs examples that arrive one at a time, each after the end of the one before. A sampler that waits for a
-// full batch would never end. The outputs are those of a sampler with the example's seed and selection samples.
+// TestEager runs examples that arrive one at a time. Each example arrives after the previous example has ended. A
+// sampler that waits for a full batch would never end. The outputs must equal the outputs of a sampler whose Seed and
+// N0 are the example's.
 func TestEager(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		done := make(chan int, 1)
@@ -63,7 +64,7 @@ func TestEager(t *testing.T) {
 	}
 }
 
-// TestEagerOvertakes checks that a short example, which arrives while a long one is sampled, ends before it.
+// TestEagerOvertakes checks that a short example ends before a long one if it arrives while the long one is sampled.
 func TestEagerOvertakes(t *testing.T) {
 	arrive, done := make(chan *keyed, 4), make(chan int, 4)
 	ctx, cancel := context.WithCancel(t.Context())

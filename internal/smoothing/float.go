@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// This file makes noise in floats, for comparison with papers and older runs (--noise float). It uses only integer
-// arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product into a sum, so the code below
-// converts products to float64.
+// This file makes floating-point noise, for comparison with papers and older runs (--noise float). It uses only integer
+// arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product into a sum. To prevent this, the
+// code below converts products to float64.
 //
-// The random words come from Squares (Widynski 2020, arXiv:2004.06278) with four rounds and 32 bits per counter. All
-// arithmetic is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:
+// The random words come from the generator Squares (Widynski 2020, arXiv:2004.06278) with four rounds and 32 bits per
+// counter. All arithmetic is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:
 //
 //	counter = sample·G + w for word w of the sample, G = 0x9E3779B97F4A7C15
 //	y = counter·key, z = y + key
@@ -23,27 +23,27 @@ import (
 //	u = (2⁸·a + b mod 2⁸ + 1)/2⁴⁰ in (0, 1]    r = √(−2 ln u)
 //	θ = 2π·(b div 2⁸)/2²⁴                      r·cos θ and r·sin θ
 //
-// The radius takes 8 bits of the angle's word, because the length of its word limits the radius. With 32 bits the
-// largest radius would be √(64 ln 2) = 6.66. The angle keeps 24 bits: 2²⁴ angles are as many as float32 can
-// distinguish.
+// The radius uses 8 bits of b in addition to the 32 bits of a, because the number of bits limits the radius. With 32
+// bits the largest radius would be √(64 ln 2) = 6.66. The angle uses the other 24 bits of b. float32 cannot distinguish
+// more than 2²⁴ angles.
 //
 // Error. The computed value is within 2.5e-7 of the real number defined above. The approximations contribute at most
 // 8e-9 (see boxMuller). The final rounding contributes half a unit in the last place of float32, 2.4e-7 for values from
 // 4 to 8.
 //
-// Cost of finite words. Take v uniform on (u − 2⁻⁴⁰, u] and φ uniform on [θ, θ + 2π/2²⁴) for the drawn u and θ. Then v
-// is uniform on (0, 1] and φ on [0, 2π), so they give an exact Gaussian pair. The computed pair is a rounding of that
-// pair.
+// Cost of finite words. For the drawn u and θ, let v be uniform on (u − 2⁻⁴⁰, u] and φ uniform on [θ, θ + 2π/2²⁴). Then
+// v is uniform on (0, 1] and φ is uniform on [0, 2π), so v and φ give an exact Gaussian pair. The computed pair is a
+// rounding of this exact pair.
 //
-//   - The radius ends at r = √(80 ln 2) = 7.447, which an exact pair exceeds with probability 2⁻⁴⁰. So with
-//     probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian without a cut.
-//     The cost in total variation is at most 2⁻⁴¹ a coordinate (1.4e-9 for CIFAR-10, 6.9e-8 for ImageNet), and no
-//     class probability differs by more. A certificate cannot resolve this: at best p ≥ 1 − 6.9e-5 for n = 100,000
-//     and α = 0.001. (With a 32-bit u the cost would be 2⁻³³, 1.8e-5 for ImageNet.)
-//   - The rounding moves a pair by at most r·2π/2²⁴ ≤ 2.8e-6 around the circle (5e-7 for r = 1.25) and by about
-//     2⁻⁴⁰/(u·r) inwards, which is below 1e-6 except with probability 2e-7 a pair. A model in float32 rounds x + σε
-//     as coarsely, and its own arithmetic more.
-//     as coarsely, and its own arithmetic more.
+//   - The radius is at most r = √(80 ln 2) = 7.447, and an exact pair exceeds this radius with probability 2⁻⁴⁰. So
+//     with probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian without a
+//     cut. The cost in total variation is at most 2⁻⁴¹ per coordinate (1.4e-9 for CIFAR-10, 6.9e-8 for ImageNet), and
+//     no class probability differs by more. This is too small to matter for a certificate. For n = 100,000 and
+//     α = 0.001, a certificate shows at best p ≥ 1 − 6.9e-5. (If u had 32 bits, the cost would be 2⁻³³ per
+//     coordinate, 1.8e-5 for ImageNet.)
+//   - The rounding moves a pair around the circle by at most r·2π/2²⁴ ≤ 2.8e-6 (5e-7 for r = 1.25). It moves the pair
+//     inwards by about 2⁻⁴⁰/(u·r), which is below 1e-6 except with probability 2e-7 per pair. A model in float32
+//     rounds x + σε as coarsely, and its own arithmetic rounds more coarsely.
 
 // block is the number of words that are generated and then turned into Gaussians at a time. It is even, and small
 // enough to stay in the first-level cache.
@@ -65,8 +65,7 @@ type buffer struct {
 	gaussians [block]float32
 }
 
-// gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets one
-// more.
+// gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets the first n+1.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)
@@ -74,8 +73,8 @@ func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 }
 
 // FloatInput is an example with noise added in float32. The noisy input is Values[d] + Scale[d]·Z, with product and sum
-// rounded. The bits of such a sum reveal the clean value (Jin et al. 2022). So a certificate from such samples holds
-// for idealised arithmetic only.
+// rounded. The bits of such a sum reveal the clean value (Jin et al. 2022). So a certificate from these samples would
+// hold only in exact arithmetic.
 type FloatInput struct {
 	Values []float32 // [D], input without noise, normalised
 	Scale  []float32 // [D], σ divided by the normalisation's standard deviation
@@ -104,7 +103,7 @@ func (in FloatInput) Perturb(dst []float32, s Stream, sample int64) {
 func (s Stream) words(dst []uint32, counter uint64) {
 	y0 := counter * s.key
 	for w := 0; w+1 < len(dst); w += 2 {
-		// The z of a counter is the y of the next counter.
+		// z of one counter equals y of the next counter.
 		y1 := y0 + s.key
 		y2 := y1 + s.key
 		dst[w] = squares(y0, y1)
@@ -122,12 +121,12 @@ func squares(y, z uint64) uint32 {
 
 // boxMuller sets dst to the Gaussians of the words, pair by pair.
 //
-// Radius. Let k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2. Write m = c·(1+t), where c is the multiple of 1/128 nearest to m, so
-// |t| ≤ 2⁻⁸. Then −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³, up to t⁴/2 ≤ 1.2e-10. Near u = 1, where r is small,
-// c is 2 and the first two terms cancel exactly. So the error of r is at most 1e-9 everywhere.
+// Error of the radius. Let k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2. Write m = c·(1+t), where c is the multiple of 1/128
+// nearest to m, so |t| ≤ 2⁻⁸. Then −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³, up to t⁴/2 ≤ 1.2e-10. Near u = 1,
+// where r is small, c is 2 and the first two terms cancel exactly. So the error of r is at most 1e-9 everywhere.
 //
-// Angle. Let θ = α + δ, where α is the centre of one of 256 arcs and |δ| ≤ π/256. Then cos δ = 1 − δ²/2 up to δ⁴/24 ≤
-// 9.5e-10, and sin δ = δ − δ³/6 up to 2.4e-12. Multiplied by the largest radius, the error is 7.1e-9.
+// Error of the angle. Let θ = α + δ, where α is the centre of one of 256 arcs and |δ| ≤ π/256. Then cos δ = 1 − δ²/2 up
+// to δ⁴/24 ≤ 9.5e-10, and sin δ = δ − δ³/6 up to 2.4e-12. Multiplied by the largest radius, this error is 7.1e-9.
 func boxMuller(dst []float32, words []uint32) {
 	for i := 0; i+1 < len(words) && i+1 < len(dst); i += 2 {
 		a, b := uint64(words[i]), words[i+1]
@@ -149,8 +148,8 @@ func boxMuller(dst []float32, words []uint32) {
 	}
 }
 
-// These are the tables of boxMuller. Their index ranges make bounds checks unnecessary. They do not use math.Log and
-// math.Sincos, because the last bit of those results depends on the platform.
+// These are the tables of boxMuller. With their lengths the compiler needs no bounds checks. They are not computed with
+// math.Log and math.Sincos, because the last bit of these functions' results depends on the platform.
 var (
 	octave     = 2 * logarithm(2) // −2 ln ½
 	logarithms [256][2]float64    // 1/c and −2 ln c, where c is the multiple of 1/128 nearest to 1 + (i+½)/256

@@ -14,8 +14,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// readsLowBits computes the model of shared/data/float-attack (Jin et al. 2022; Voráček and Hein 2023) with its
-// operations Mul, Floor, Sub and Max in float32. It answers 1 if some coordinate is not a multiple of 2⁻³².
+// readsLowBits computes the model of shared/data/float-attack (Jin et al. 2022; Voráček and Hein 2023). Like the model,
+// it uses the operations Mul, Floor, Sub and Max in float32. It returns class 1 if some coordinate is not a multiple of
+// 2⁻³².
 func readsLowBits(x []float32) int {
 	most := float32(0)
 	for _, v := range x {
@@ -38,7 +39,7 @@ func attackPoints() [2][]float32 {
 	return points
 }
 
-// placed returns an input of one channel.
+// placed returns the lattice input for these integers, with one channel.
 func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	t.Helper()
 	input, err := n.Input(integers, func(int) int { return 0 })
@@ -48,10 +49,11 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	return input
 }
 
-// With noise in floats, the votes at two points with distance 0.43σ contradict each other. If class 0 has all votes at
-// one point, then p ≥ 0.99 there. So its probability at the other point is Φ(Φ⁻¹(0.99) − 0.44) > 0.97, but it gets
-// almost no votes there. On any lattice that contains both points, the noise leaves no low bits for the model to
-// inspect. The model is then the same function of lattice points at both points.
+// With floating-point noise, the votes at two points with distance 0.43σ contradict each other. If class 0 gets all
+// votes at one point, its probability there is at least 0.99. So its probability at the other point is at least
+// Φ(Φ⁻¹(0.99) − 0.44) > 0.97, but it gets almost no votes there. With lattice noise on a lattice that contains both
+// points, the noisy inputs have no low bits that the model could inspect. The model is then the same function of
+// lattice points near both points.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()
@@ -88,13 +90,13 @@ func TestFloatAttack(t *testing.T) {
 			inputs[point] = placed(t, noise, integers)
 		}
 		lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
-		// All these lattices are multiples of 2⁻³². The model always answers alike on them.
+		// All points of these lattices are multiples of 2⁻³². The model always returns the same class on them.
 		if lattice != [2]int{n, n} {
 			t.Errorf("noise on steps of 1/%d: class 0 has %d votes of %d", den, lattice, n)
 		}
 	}
-	// The step σ/3640 rounds points that lie on no lattice. Most values then have low bits, and both points get class
-	// 1.
+	// A quantiser with the step σ/3640 accepts points that lie on no lattice. On its lattice most values have low bits,
+	// and both points get class 1.
 	q, err := NewQuantiser(law.Gaussian, sigma, 0, 0x1p-8)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +114,7 @@ func TestFloatAttack(t *testing.T) {
 	}
 }
 
-// The points must equal the points in the shared files, and the program must recognise their lattice.
+// The points of attackPoints must equal the points in the shared files. rscert must recognise their lattice.
 func TestFloatAttackData(t *testing.T) {
 	const path = "../../../shared/data/float-attack/two-points.npz"
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

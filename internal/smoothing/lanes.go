@@ -9,18 +9,19 @@ import (
 	"strings"
 )
 
-// A lane is a device: a classifier and the workers that run it. One lane draws all samples of an example. The model on
-// another device may differ in the last bits of its outputs, and it would then be another classifier.
+// A lane consists of a classifier on one device and the workers that run it. One lane draws all samples of an example,
+// because the model's outputs may differ in the last bits on another device. The model on the other device would then
+// be another classifier.
 //
-// A device may fail. Once its workers have stopped, the other lanes redraw its unfinished examples from their first
-// sample.
+// A device may fail. Once the workers of the failed device have stopped, the other lanes redraw the device's unfinished
+// examples from their first sample.
 type lane struct {
 	classifier Classifier
 	batch      int
 	ctx        context.Context // ends with the run, or when the device fails
 	stop       context.CancelFunc
 
-	// Under the scheduler's lock.
+	// The scheduler's lock guards the following fields.
 	workers int   // number still running
 	err     error // why the device failed; nil if it works
 }
@@ -29,17 +30,17 @@ type lane struct {
 type Restarter interface {
 	Experiment
 	// Restart returns the experiment in its state before its first sample. The caller discards the old experiment and
-	// everything that it observed.
+	// everything that the old experiment observed.
 	Restart() (Experiment, error)
 }
 
-// A deviceError is an error from a classifier's Run instead of an experiment.
+// A deviceError is an error that a classifier's Run returned. Other errors come from experiments.
 type deviceError struct{ error }
 
 func (e *deviceError) Unwrap() error { return e.error }
 
-// laneWorkers is the minimum number of workers per lane if there are several lanes: one worker makes noise while the
-// other worker runs the model.
+// laneWorkers is the minimum number of workers per lane if there are several lanes. While one worker runs the model,
+// the other can make noise.
 const laneWorkers = 2
 
 // newLanes divides the workers among the classifiers.
@@ -80,11 +81,12 @@ func (c *scheduler) workers() (n int) {
 // takes reports whether the lane may draw samples of the example.
 func (l *lane) takes(a *active) bool { return a.lane == nil || a.lane == l }
 
-// complete reports whether all samples up to the goal are done. The experiment can then decide.
+// complete reports whether all samples up to the goal are done. The experiment can then decide how to go on.
 func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
 
-// fail records that a worker of the lane failed at a task. If other devices can continue, it blames this
-// device and returns nil. If an example fails on a second device, the example itself is at fault.
+// fail records that a worker of the lane failed at a task. If other devices can continue, it marks this device as
+// failed and returns nil. If an example fails on a second device, the example itself is at fault, and fail returns an
+// error.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
 	var device *deviceError
 	if !errors.As(err, &device) || ctx.Err() != nil {
@@ -113,8 +115,8 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 	return nil
 }
 
-// blame marks the examples of a batch that failed on the lane. It returns the examples that have already
-// failed on another lane. One of these examples is at fault instead of the devices.
+// blame marks the examples of a batch that failed on the lane. It returns the examples that have already failed on
+// another lane. If there are any, one of them is at fault and the devices are not.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {
@@ -143,8 +145,8 @@ func (c *scheduler) leave(l *lane) error {
 	return c.redo(l)
 }
 
-// redo restarts the examples of a failed device, once all workers of the device have stopped. It excludes
-// examples that have all samples up to their goal. They are finished, or they wait for a decision that may finish them.
+// redo restarts the examples of a failed device, once all workers of the device have stopped. It leaves out examples
+// that have all samples up to their goal. Such an example is finished, or it waits for a decision that may finish it.
 func (c *scheduler) redo(l *lane) error {
 	if l.err == nil || l.workers > 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A makingDevice is a device that makes noise itself from Rows and Draws. It fails like a device, and it marks outputs
-// like a device.
+// A makingDevice is a device that makes noise itself from Rows and Draws. It fails and marks outputs like other
+// devices.
 type makingDevice struct {
 	*device
 	noise *LatticeNoise
@@ -31,7 +31,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 		}
 	}
 	if err := d.Run(ctx, in, out); err != nil {
-		// A failed call leaves garbage.
+		// A failed call leaves arbitrary votes.
 		for i := range votes {
 			votes[i] = 2
 		}
@@ -46,7 +46,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 	return nil
 }
 
-// blind wraps a restartable and sees no outputs.
+// blind wraps a restartable. It is no Observer, so it receives no outputs.
 type blind struct{ r *restartable }
 
 func (b blind) Input() (int, Input)         { return b.r.Input() }
@@ -69,7 +69,7 @@ func TestLanesMakeNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The function run draws samples on k devices. The devices in makers make noise.
+	// The function run draws samples on k devices. Those whose indices are in makers make noise themselves.
 	run := func(name string, k, batch int, failFrom int64, makers []int) (log []string, es []*restartable, lost int) {
 		es, source := restartables(n, []int64{10, 33, 150}, &log)
 		for i, e := range es {
@@ -79,7 +79,7 @@ func TestLanesMakeNoise(t *testing.T) {
 			}
 			e.input = in
 		}
-		s := Sampler{Seed: 8, N0: 11, Workers: 3} // compares no sample: comparisons need host inputs
+		s := Sampler{Seed: 8, N0: 11, Workers: 3} // no Compare, because comparisons use host-made inputs
 		var made []*makingDevice
 		for i, d := range newDevices(k, batch, failFrom) {
 			var c Classifier = d

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A device runs the model linear, and puts a mark of its own into the last bits of every output. It can fail from some
-// call on, or on some inputs.
+// A device runs the model linear. It writes its own mark into the last bits of every output. It can be made to fail
+// from some call on, or on some inputs.
 type device struct {
 	linear
 	mark uint32
@@ -66,7 +66,8 @@ func (s Sampler) over(devices []*device) Sampler {
 	return s
 }
 
-// A restartable is an experiment that can start again. It keeps its place in the order of all experiments.
+// A restartable is an experiment that can start again. The restarted experiment replaces it in the order of all
+// experiments.
 type restartable struct {
 	*observed
 	slot   **restartable
@@ -133,7 +134,7 @@ func unmark(e *observed) (mark uint32, err error) {
 	return mark, err
 }
 
-// TestLanes checks that results do not depend on the number of devices, even if one fails at any time. The other
+// TestLanes checks that results do not depend on the number of devices, even if one device fails at any time. The other
 // devices must redraw the unfinished examples of the failed device, and no example may mix samples from two devices.
 func TestLanes(t *testing.T) {
 	const n = 9
@@ -200,7 +201,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestFailuresEndTheRun covers failures that no single device causes.
+// TestFailuresEndTheRun covers failures for which no single device is responsible.
 func TestFailuresEndTheRun(t *testing.T) {
 	everywhere := func(devices []*device, fails func(x float32) bool) {
 		for _, d := range devices {
@@ -251,7 +252,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 			if lost > c.lost {
 				t.Errorf("%s: %d devices were lost", c.name, lost)
 			}
-			for i, line := range log { // in order, with none after the failed example
+			for i, line := range log { // the log must be in order and end before the failed example
 				if !strings.HasPrefix(line, fmt.Sprint(3*i, " ")) || i >= 5 && !c.plain {
 					t.Errorf("%s: emitted %q in place %d", c.name, line, i)
 				}
@@ -260,7 +261,7 @@ func TestFailuresEndTheRun(t *testing.T) {
 	}
 }
 
-// together is a device that fails in its first call, once every device is in its first call.
+// together is a device that fails in its first call. Before it fails, it waits until every device is in its first call.
 type together struct {
 	*device
 	in *sync.WaitGroup
@@ -272,12 +273,12 @@ func (d together) Run(ctx context.Context, _, _ []float32) error {
 		d.in.Wait()
 		return errDevice
 	}
-	<-ctx.Done() // the other worker's call is stopped
+	<-ctx.Done() // the call of the other worker gets stopped
 	return ctx.Err()
 }
 
 // TestAllFailAtOnce makes all devices fail at the same time, each with another example. The run must end with the
-// error, although every example has failed on one device only.
+// error, although each example has failed on only one device.
 func TestAllFailAtOnce(t *testing.T) {
 	for range 20 {
 		var log []string
@@ -307,8 +308,8 @@ func TestAllFailAtOnce(t *testing.T) {
 	}
 }
 
-// stuck is a device that fails in its first call while its second call is running. The second call would never
-// end.
+// stuck is a device whose first call fails while its second call is running. Unless it is stopped, the second call
+// never ends.
 type stuck struct {
 	*device
 	second chan struct{}
@@ -324,7 +325,7 @@ func (d stuck) Run(ctx context.Context, _, _ []float32) error {
 	return ctx.Err()
 }
 
-// A failed device must stop its running calls, so that the examples of these calls need not wait.
+// When a device fails, its running calls must be stopped, so that the examples of these calls need not wait.
 func TestFailureStopsCalls(t *testing.T) {
 	var log []string
 	_, source := restartables(9, []int64{300}, &log)
@@ -338,7 +339,7 @@ func TestFailureStopsCalls(t *testing.T) {
 	}
 }
 
-// TestRedo redraws examples of a failed device. There is one example in each state.
+// TestRedo redraws examples of a failed device. It has one example in each possible state.
 func TestRedo(t *testing.T) {
 	var log []string
 	all, source := restartables(4, []int64{10, 20}, &log)
@@ -358,8 +359,8 @@ func TestRedo(t *testing.T) {
 		c.active = append(c.active, a)
 	}
 	failed, other := c.lanes[0], c.lanes[1]
-	c.active[0].lane, c.active[0].counted = failed, 15 // one of 5 + 10 samples and the clean one is missing
-	c.active[1].lane, c.active[1].counted = failed, 16 // waits for its decision
+	c.active[0].lane, c.active[0].counted = failed, 15 // of 5 + 10 samples and the clean input, one is missing
+	c.active[1].lane, c.active[1].counted = failed, 16 // complete, so it waits for its decision
 	c.active[2].lane, c.active[2].counted = other, 3
 	before := slices.Clone(c.active)
 	check := func(when string, redone ...int) {
@@ -391,7 +392,7 @@ func TestRedo(t *testing.T) {
 	}
 	check("more is asked for", 0, 1)
 
-	// A batch stopped because its device failed does not blame its examples.
+	// If a batch was stopped because its device failed, its examples must not be blamed.
 	c.active[2].failed = failed
 	other.err = errDevice
 	stopped := task{batch: []segment{{active: c.active[2]}, {active: c.active[3]}}}
@@ -400,7 +401,7 @@ func TestRedo(t *testing.T) {
 	}
 }
 
-// An experiment's own errors are not blamed on the device. They end the run on any number of devices.
+// An error of an experiment must not count as a failure of the device. It must end the run on any number of devices.
 func TestExperimentErrorsOnDevices(t *testing.T) {
 	for _, call := range []string{"goal", "finish", "emit"} {
 		var log []string

@@ -12,18 +12,19 @@ import (
 
 // Lattice is the set of noisy inputs. Every coordinate of such an input is Step·k for an integer k.
 //
-// For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J), where the table draws J ~ ⌊(σ/Step)·Z + ½⌋. So
-// f(M(x)) and f(round(x + σZ)) have the same distribution for every function f of lattice points. Rounding is part of
-// the classifier: the function that is smoothed is u ↦ f(round(u)). Every bound for the ideal law of Z therefore holds
-// exactly for the computed classifier.
+// For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J). The table draws J, which is distributed as
+// ⌊(σ/Step)·Z + ½⌋. So f(M(x)) and f(round(x + σZ)) have the same distribution for every function f of lattice points.
+// Rounding is part of the certified classifier, because the smoothed function is u ↦ f(round(u)). Every bound for the
+// ideal law of Z therefore holds exactly for the computed classifier.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int // the smallest and the largest i in the data
 }
 
 // Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by
-// the smallest s for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise, s is 1 if σ ≥
-// 0.118. Refine returns false if the table has no room for the scale. No usable lattice then contains the data.
+// s, the smallest whole number for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise, s
+// is 1 if σ ≥ 0.118. Refine returns false if a table for this scale would be too large. No usable lattice then contains
+// the data.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {
@@ -40,20 +41,20 @@ func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok b
 // maxValues limits the number of values in LatticeNoise. They take at most 64 MiB.
 const maxValues = 1 << 24
 
-// LatticeNoise turns lattice points into noisy inputs of a model. In front of the model it uses only integers and
-// look-ups, so every processor makes the same bits.
+// LatticeNoise turns lattice points into noisy inputs of a model. It uses only integers and look-ups, so every
+// processor computes the same bits.
 type LatticeNoise struct {
 	lattice Lattice
 	table   *Table
 	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// This function returns a counter that draws 0, for Rows.
+	// The function still returns a counter whose word draws the integer 0 (see Rows.Clean).
 	still func() uint64
 }
 
-// NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. There is one mean
-// and one std a channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
+// NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. mean and std have
+// one value for each channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
 func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, error) {
 	if len(mean) != len(std) || len(mean) == 0 {
 		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))
@@ -105,7 +106,8 @@ var errOffRange = errors.New("outside the range of the data")
 // LatticeInput is an example on the lattice.
 type LatticeInput struct {
 	noise *LatticeNoise
-	// places [D] are the indices of the clean coordinates in their channels' values.
+	// places [D] locates the clean coordinates. The clean value of coordinate d is noise.values[places[d] −
+	// table.First].
 	places []int32
 }
 
@@ -131,7 +133,8 @@ func (in LatticeInput) Clean(dst []float32) {
 	}
 }
 
-// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹), at the integers i + J.
+// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹), that is, to the values for the integers i +
+// J.
 func (in LatticeInput) Perturb(dst []float32, s Stream, sample int64) {
 	places := in.places
 	values, entries := in.noise.values, in.noise.table.entries
@@ -143,6 +146,6 @@ func (in LatticeInput) Perturb(dst []float32, s Stream, sample int64) {
 	for d := range dst {
 		z := y + key
 		dst[d] = values[int(places[d])+int(draw(entries, squares64(y, z)))]
-		y = z // the y of the next coordinate
+		y = z // y of the next coordinate
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// fitTable tests that counts of draws follow a table's exact masses. It applies a χ² test to the labels and tests the
-// mean and the variance. The χ² test combines the rare labels of each tail.
+// fitTable tests whether the counts of draws fit a table's exact masses. It applies a χ² test to the labels, in which
+// the rare labels of each tail are combined. It also tests the mean and the variance.
 func (f *fit) fitTable(table *Table, counts []int64, name string) {
 	n := int64(0)
 	for _, c := range counts {
@@ -29,7 +29,7 @@ func (f *fit) fitTable(table *Table, counts []int64, name string) {
 		p, _ := masses[label].Float64()
 		return math.Ldexp(p, -64)
 	}
-	tail := 0. // probability of the labels that are left
+	tail := 0. // probability of the labels not yet counted
 	for label := range counts {
 		tail += share(label)
 	}
@@ -53,7 +53,7 @@ func (f *fit) fitTable(table *Table, counts []int64, name string) {
 	f.normal((square-float64(n)*variance)/math.Sqrt(float64(n)*(fourth-variance*variance)), "%s: variance", name)
 }
 
-// fitDraws tests n draws from each of three tables. The draws are split over seeds, examples, phases and samples.
+// fitDraws tests n draws from each of three tables. The draws come from several seeds, examples, phases and samples.
 func fitDraws(t *testing.T, f *fit, n int) {
 	const d = 3 * 32 * 32
 	words := make([]uint64, d)
@@ -71,9 +71,9 @@ func fitDraws(t *testing.T, f *fit, n int) {
 	}
 }
 
-// fitSeries tests that draws at neighbouring addresses are uncorrelated. The neighbours differ in coordinate, sample,
-// phase, example or seed. The draws are divided by σ/g = 3640, so their moments equal the moments of N(0, 1) within
-// 1e-8.
+// fitSeries tests whether draws at neighbouring addresses are uncorrelated. Neighbouring addresses differ in
+// coordinate, sample, phase, example or seed. The draws are divided by σ/g = 3640, where g is the lattice's step. Their
+// moments then equal the moments of N(0, 1) within 1e-8.
 func fitSeries(t *testing.T, f *fit, samples int) {
 	const d = 3 * 32 * 32
 	table := gaussianTable(t, greatestRatio, 1)
@@ -133,8 +133,8 @@ func TestLatticeFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The fit must have power. It must detect a table for another σ, a table with the same moments, an ignored alias and an
-// offset by one.
+// The tests of fitTable must have power. They must detect a table for another σ, a different table with the same
+// moments, an ignored alias and an offset by one.
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)

@@ -33,7 +33,7 @@ func latticeNoise(t testing.TB, l Lattice, sigma float64, mean, std []float64) *
 // bytesLattice is the lattice of byte images.
 func bytesLattice() Lattice { return Lattice{Step: big.NewRat(1, 255), Low: 0, High: 255} }
 
-// Every value is the float32 nearest to (g·k − mean)/std.
+// Every value must be the float32 nearest to (g·k − mean)/std, where g is the lattice's step and k an integer.
 func TestValuesAreNearest(t *testing.T) {
 	mean, std := []float64{0.4914, 0, 0.5}, []float64{0.2023, 1, 0.25}
 	n := latticeNoise(t, bytesLattice(), 0.25, mean, std)
@@ -62,8 +62,8 @@ func TestValuesAreNearest(t *testing.T) {
 	}
 }
 
-// Perturb must follow the definition: it gives the value of the integer i + J, where the word of the address draws J.
-// Clean gives the value of i.
+// Perturb must follow its definition. It must return the value of the integer i + J, where the coordinate's word draws
+// J. Clean must return the value of i.
 func TestPerturbIsTheDefinition(t *testing.T) {
 	mean, std := []float64{0.4914, 0.48}, []float64{0.2023, 0.21}
 	for _, sigma := range []float64{0.12, 1} {
@@ -133,7 +133,7 @@ func TestPlacesReachTheEnds(t *testing.T) {
 	}
 }
 
-// The bytes must be the same on every platform. The expected sum was computed on amd64.
+// The noisy inputs must have the same bytes on every platform. The expected hash was computed on amd64.
 func TestLatticeBytes(t *testing.T) {
 	const want = "8d4dd99a3f23f17fe791ddec4cfc82870b4385070e014cb7f06d2bcd6e8bd31e"
 	hash := sha256.New()
@@ -215,7 +215,8 @@ func TestLatticeNoiseRefuses(t *testing.T) {
 	}
 }
 
-// The deduction is an upper bound on ‖|x − q(x)| + g/2‖ in exact arithmetic. It exceeds this norm by at most 1e-7.
+// The deduction of Quantise must be an upper bound on ‖|x − q(x)| + g/2‖ in exact arithmetic. It may exceed this norm
+// by at most 1e-7.
 func TestQuantiseDeduction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
@@ -250,7 +251,7 @@ func TestQuantiseDeduction(t *testing.T) {
 	}
 }
 
-// Under a law that certifies in L1, the deduction is the sum of the distances by which the coordinates move.
+// Under a law that certifies in the L1 norm, the deduction must be the sum of the coordinates' terms |x − q(x)| + g/2.
 func TestQuantiseInL1(t *testing.T) {
 	q, err := NewQuantiser(lawtest.Logistic, 0.5, -3, 5)
 	if err != nil {
@@ -266,8 +267,9 @@ func TestQuantiseInL1(t *testing.T) {
 	}
 }
 
-// The test recomputes the deduction's allowance for rounding. Each coordinate has (|x_c|+g)·2⁻⁵¹, of which rounding can
-// lose 2⁻⁵². The sum of n coordinates has a relative allowance of (n+4)·2⁻⁵¹, of which rounding can lose (n+2)·2⁻⁵².
+// The test recomputes the deduction's allowances for rounding. Each coordinate has an allowance of (|x_c|+g)·2⁻⁵¹, and
+// rounding uses up at most (|x_c|+g)·2⁻⁵² of it. The sum of n coordinates has a relative allowance of (n+4)·2⁻⁵¹, and
+// rounding uses up at most (n+2)·2⁻⁵² of it.
 func TestQuantiseRounding(t *testing.T) {
 	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {
@@ -288,8 +290,8 @@ func TestQuantiseRounding(t *testing.T) {
 	}
 }
 
-// The test checks ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ, which pushes coordinates just over the edge of a
-// cell. An adversary comes close to the bound, so no smaller deduction is enough. Clamped values do not move.
+// The test checks ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ. This δ pushes coordinates just over the edge of a
+// cell. Some δ come close to the bound, so a much smaller deduction would be wrong.
 func TestQuantiseAdversary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	worst := 0.
@@ -307,8 +309,8 @@ func TestQuantiseAdversary(t *testing.T) {
 		deduction := q.Quantise(from, x)
 		far := 100 * rng.Float64()
 		for d, v := range x {
-			// The target is away from q(x), just beyond the edge of a cell. It is chosen such that δ has the direction
-			// of the norm's vector.
+			// The coordinate moves away from q(x) until just beyond the edge of a cell. The cell is chosen so that δ is
+			// nearly parallel to the vector whose norm is the deduction.
 			off := float64(v) - float64(from[d])*q.step
 			away := math.Copysign(1, off)
 			wish := far*(math.Abs(off)+q.step/2) + math.Abs(off)
@@ -336,7 +338,8 @@ func TestQuantiseAdversary(t *testing.T) {
 	t.Logf("the adversary came to %.3f of the deduction", worst)
 }
 
-// With σ/g = 3640 the deduction is 0.002σ for 64 values, 0.012σ for CIFAR and 0.08σ for ImageNet.
+// With σ/g = 3640 the deduction must be 0.002σ for 64 values, 0.012σ for CIFAR's 3,072 values and 0.08σ for ImageNet's
+// 150,528.
 func TestQuantiseCost(t *testing.T) {
 	for n, want := range map[int]float64{64: 0.0017, 3072: 0.0117, 150528: 0.0817} {
 		q, err := NewQuantiser(law.Gaussian, 0.5, 0, 1)

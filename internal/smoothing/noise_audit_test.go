@@ -4,8 +4,8 @@ package smoothing
 
 import "testing"
 
-// TestAuditNoiseFit draws 10⁸ Gaussians, and 10⁷ for each series across samples, examples and seeds. It also draws 10⁸
-// words for each series.
+// TestAuditNoiseFit tests 10⁸ Gaussians. It tests three series of 10⁷ Gaussians, across samples, examples and seeds. It
+// also tests three series of 10⁸ words.
 func TestAuditNoiseFit(t *testing.T) {
 	var f fit
 	fitGaussians(&f, 2100)

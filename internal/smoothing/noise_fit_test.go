@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A fit collects the p-values of many tests of one hypothesis: the noise is as noise.go defines it. The seeds are
-// fixed, so every run has the same outcome. With new seeds, a perfect generator would fail with probability at most
-// 1e-3, for any number of dependent tests (Bonferroni).
+// A fit collects the p-values of many tests of one hypothesis. The hypothesis is that the noise follows its definition.
+// The seeds are fixed, so every run has the same outcome. With new seeds, a perfect generator would fail with
+// probability at most 1e-3, for any number of dependent tests (Bonferroni).
 type fit struct {
 	names []string
 	ps    []float64
@@ -22,7 +22,7 @@ func (f *fit) add(p float64, format string, args ...any) {
 	f.ps = append(f.ps, p)
 }
 
-// normal adds the two-sided test of a statistic that follows N(0, 1).
+// normal adds the two-sided test of a statistic z that follows N(0, 1) under the hypothesis.
 func (f *fit) normal(z float64, format string, args ...any) {
 	f.add(math.Erfc(math.Abs(z)/math.Sqrt2), format+fmt.Sprintf(": z = %.2f", z), args...)
 }
@@ -41,10 +41,10 @@ func (f *fit) judge(t *testing.T) {
 	t.Logf("%d tests, the least p-value is %.3g: %s", len(f.ps), f.ps[least], f.names[least])
 }
 
-// distribution tests that the numbers x are independent and follow N(0, 1). It sorts x.
+// distribution tests the hypothesis that the numbers x are independent and follow N(0, 1). It sorts x.
 func (f *fit) distribution(x []float32, name string) {
 	n := float64(len(x))
-	// Moments: x^k has mean E[x^k] and variance E[x^2k] − E[x^k]².
+	// Test the moments. x^k has mean E[x^k] and variance E[x^2k] − E[x^k]².
 	var sum [5]float64
 	for _, v := range x {
 		p := float64(v)
@@ -57,7 +57,7 @@ func (f *fit) distribution(x []float32, name string) {
 	for k := 1; k <= 4; k++ {
 		f.normal((sum[k]/n-mean[k])/math.Sqrt(variance[k]/n), "%s: moment %d", name, k)
 	}
-	// Kolmogorov–Smirnov, with the tail of Kolmogorov's distribution.
+	// Apply the Kolmogorov–Smirnov test, with the tail of Kolmogorov's distribution.
 	slices.Sort(x)
 	d := 0.
 	for i, v := range x {
@@ -65,7 +65,7 @@ func (f *fit) distribution(x []float32, name string) {
 		d = max(d, float64(i+1)/n-p, p-float64(i)/n)
 	}
 	f.add(kolmogorov(d*math.Sqrt(n)), "%s: Kolmogorov–Smirnov, √n·D = %.3f", name, d*math.Sqrt(n))
-	// Tails: the counts are binomial.
+	// Test the tails. The counts are binomial.
 	for _, c := range []float32{3, 4, 5, 6} {
 		below, _ := slices.BinarySearch(x, -c)
 		first, _ := slices.BinarySearch(x, math.Nextafter32(c, 9))
@@ -93,8 +93,8 @@ func kolmogorov(x float64) float64 {
 	return sum
 }
 
-// uncorrelated is a test of the hypothesis that x[i] and y[i] are independent. It uses the products xy, (x²−1)(y²−1),
-// x(y²−1) and (x²−1)y. For independent pairs these products have mean 0 and variances 1, 4, 2 and 2.
+// uncorrelated tests the hypothesis that x[i] and y[i] are independent. It uses the products xy, (x²−1)(y²−1), x(y²−1)
+// and (x²−1)y. For independent pairs these products have mean 0 and variances 1, 4, 2 and 2.
 func (f *fit) uncorrelated(x, y []float32, name string) {
 	var xy, qq, xq, qy float64
 	for i := range x {
@@ -112,7 +112,7 @@ func (f *fit) uncorrelated(x, y []float32, name string) {
 	f.normal(qy/(math.Sqrt2*n), "%s: correlation of the squares with the values", name)
 }
 
-// uniform tests that cells are equally likely.
+// uniform tests the hypothesis that all cells are equally likely.
 func (f *fit) uniform(counts []int, name string) {
 	n := 0
 	for _, c := range counts {
@@ -154,8 +154,8 @@ func fitGaussians(f *fit, samples int) {
 			f.uncorrelated(x, streams[j], names[i]+" and "+names[j])
 		}
 	}
-	// Test neighbouring coordinates, the next channel and the next samples: x[i] and x[i+lag] are independent for all
-	// i, so the products are uncorrelated.
+	// Test pairs x[i] and x[i+lag]. The lags cover neighbouring coordinates, the next channel and the next samples. If
+	// the pairs are independent, their products are uncorrelated.
 	for _, lag := range []int{1, 2, 3, 4, 5, 8, 32, d / 3, d, 2 * d, d + 1} {
 		f.uncorrelated(all[:len(all)-lag], all[lag:], fmt.Sprint("lag ", lag))
 	}
@@ -184,9 +184,9 @@ func fitGaussians(f *fit, samples int) {
 	f.distribution(all, "all")
 }
 
-// fitAcross tests n values with one running coordinate of the address. The series are the samples at a fixed
-// coordinate, and the examples and the seeds at sample 0. At sample 0 the counter is 0, so Squares has only the key to
-// mix.
+// fitAcross tests three series of n values. In each series one part of the address varies: the sample, the example or
+// the seed. The coordinate is fixed. The series of examples and seeds use sample 0. Their counter is 0, so Squares has
+// only the key to mix.
 func fitAcross(f *fit, n int) {
 	x := make([]float32, n)
 	series := func(name string, value func(i int) float32) {
@@ -214,7 +214,7 @@ func fitAcross(f *fit, n int) {
 	}
 }
 
-// fitWords tests n words from each of three series: along a sample, across the samples, and across the examples.
+// fitWords tests n words from each of three series: the coordinates of a sample, the samples, and the examples.
 func fitWords(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint32, 4096)
@@ -271,7 +271,7 @@ func fitWords(f *fit, n int) {
 	}
 }
 
-// TestNoiseFit draws some 10⁷ Gaussians. TestAuditNoiseFit does the same with more than 10⁸.
+// TestNoiseFit tests about 10⁷ Gaussians. TestAuditNoiseFit does the same with more than 10⁸.
 func TestNoiseFit(t *testing.T) {
 	samples, n := 208, 500_000
 	if testing.Short() {
@@ -284,7 +284,7 @@ func TestNoiseFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests must have power: they must detect noise that is slightly wrong.
+// The tests must have power. They must detect noise that is slightly wrong.
 func TestNoiseFitFindsFaults(t *testing.T) {
 	const n = 1_000_000
 	for name, spoil := range map[string]func(x []float32){

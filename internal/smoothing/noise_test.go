@@ -80,8 +80,8 @@ func TestNoiseGolden(t *testing.T) {
 	t.Logf("%d of %d values are correctly rounded", values-neighbours, values)
 }
 
-// The bytes must be the same on every platform. The expected sum was computed on amd64. It is the same with GOAMD64=v3,
-// where the compiler may fuse x·y + z, and with GOARCH=386.
+// The noise must have the same bytes on every platform. The expected hash was computed on amd64. It is the same with
+// GOAMD64=v3, where the compiler may fuse x·y + z, and with GOARCH=386.
 func TestNoiseBytes(t *testing.T) {
 	const want = "0c7b27018af68f01bb9734a7f87fff31a74008c129475155e27179c75b623c3b"
 	hash := sha256.New()
@@ -99,7 +99,7 @@ func TestNoiseBytes(t *testing.T) {
 	}
 }
 
-// exactPair evaluates the definition in float64, which is exact to 1e-15.
+// exactPair evaluates the definition in float64. Its error is below 1e-15.
 func exactPair(a, b uint32) (float64, float64) {
 	k := uint64(a)<<8 + uint64(b&255) + 1
 	lnU := math.Log1p(-float64(1<<40-k) / (1 << 40))
@@ -111,8 +111,8 @@ func exactPair(a, b uint32) (float64, float64) {
 	return r * cos, r * sin
 }
 
-// The test tries all angles at the largest radius. It then tries radii of every size at angles where one coordinate is
-// nearly as large as the radius.
+// The test tries all angles at the largest radius. It then tries radii of every magnitude at angles where one
+// coordinate is nearly as large as the radius.
 func TestBoxMullerError(t *testing.T) {
 	var worst, worstInner float64
 	var g [2]float32
@@ -122,7 +122,7 @@ func TestBoxMullerError(t *testing.T) {
 		for i, exact := range []float64{c, s} {
 			e := math.Abs(float64(g[i]) - exact)
 			worst = max(worst, e)
-			// This error remains if the last rounding was the worst possible one.
+			// This is the error without the final rounding, if the rounding was the worst possible.
 			half := math.Abs(float64(math.Nextafter32(g[i], 8))-float64(g[i])) / 2
 			worstInner = max(worstInner, e-half)
 		}
@@ -163,8 +163,8 @@ func TestBoxMullerError(t *testing.T) {
 	}
 }
 
-// The value of a coordinate must not depend on other requests. The values of Perturb must equal the values of Fill,
-// scaled and added.
+// The value of a coordinate must not depend on other calls. Perturb must return the clean values plus the scaled values
+// of Fill.
 func TestNoiseIsPure(t *testing.T) {
 	const d = 3*block + 7
 	s := NewStream(5, 17, Estimation)
@@ -178,7 +178,7 @@ func TestNoiseIsPure(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, block - 1, block, block + 1, 2 * block, d} {
 		got := make([]float32, n+1)
 		got[n] = 42
-		s.Fill(got[:n], 13) // request another sample in between
+		s.Fill(got[:n], 13) // draw another sample in between
 		s.Fill(got[:n], 12)
 		for i := range n {
 			if got[i] != whole[i] {
@@ -204,8 +204,9 @@ func TestNoiseIsPure(t *testing.T) {
 	}
 }
 
-// For 0 < s < 2³¹, the distance of s·G from the multiples of 2⁶⁴ is least at a denominator of a convergent of G/2⁶⁴
-// (best approximation of the second kind). So it suffices to check these denominators.
+// For 0 < s < 2³¹, consider the distance of s·G from the nearest multiple of 2⁶⁴. It is smallest where s is the
+// denominator of a convergent of G/2⁶⁴ (best approximation of the second kind). So it suffices to check these
+// denominators.
 func TestCountersOfSamplesDoNotMeet(t *testing.T) {
 	num, den := new(big.Int).SetUint64(weyl), new(big.Int).Lsh(big.NewInt(1), 64)
 	q0, q1 := big.NewInt(1), big.NewInt(0)
@@ -231,7 +232,7 @@ func TestCountersOfSamplesDoNotMeet(t *testing.T) {
 	}
 }
 
-// keyNumber is the inverse of admissibleKey. The result ok is false for a key that breaks Widynski's rules.
+// keyNumber is the inverse of admissibleKey. For a key that breaks Widynski's rules, ok is false.
 func keyNumber(key uint64) (n uint64, ok bool) {
 	unused := [15]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	var before, unit uint64 = 0, 1
@@ -309,8 +310,8 @@ func TestPermuteIsOne(t *testing.T) {
 	}
 }
 
-// No two keys are equal over several seeds either. Among 2^57.5 keys, two of 200,000 random ones coincide with
-// probability 1e-7.
+// No two keys of several seeds may be equal either. If 200,000 keys were drawn randomly from the 2^57.5 admissible
+// keys, two of them would be equal with probability 1e-7.
 func TestKeysOfNeighbours(t *testing.T) {
 	seen := map[uint64]string{}
 	for seed := range uint64(20) {

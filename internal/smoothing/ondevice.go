@@ -9,15 +9,15 @@ import (
 )
 
 // NoiseMaker is a Classifier that can also make noisy inputs on its own device, for examples on a lattice. The inputs
-// have the same bits as the inputs that LatticeInput makes. Places, keys and counters go to the device, and votes come
-// back. Inputs and outputs are not transferred.
+// have the same bits as the inputs that LatticeInput makes. The device receives the examples' lattice points, keys and
+// counters, and returns votes. Noisy inputs and outputs need not be transferred.
 type NoiseMaker interface {
 	Classifier
 	// Noise returns the noise that the device makes, or nil if it makes none.
 	Noise() *LatticeNoise
 	// RunNoisy makes the noisy inputs of rows and runs the model on them. It sets votes [Batch()] to the Vote of each
-	// output. If outputs is not nil, it also sets outputs [Batch()·m]; votes may be nil in that case. Several
-	// goroutines may call RunNoisy concurrently.
+	// output. If outputs is not nil, it also sets outputs [Batch()·m], and votes may then be nil. Several goroutines
+	// may call RunNoisy concurrently.
 	RunNoisy(ctx context.Context, rows *Rows, votes []int32, outputs []float32) error
 }
 
@@ -25,23 +25,23 @@ type NoiseMaker interface {
 //
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
-// Here e is the noise's table and values holds the noise's values. The word w is the word of Stream.Words for y =
-// Start[i] + d·Key[i] and z = y + Key[i]. The number of places of an example equals the length of an input. The places
-// do not change.
+// Here e is the array of the noise's table (see Table), and values holds the model's inputs for the lattice points (see
+// LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y + Key[i]. Places[k]
+// locates the coordinates of example k on the lattice and has the length of an input. Its content never changes.
 type Rows struct {
-	Places  [][]int32 // places of the batch's examples
-	Example []int32   // [Batch()], index into Places, by row
+	Places  [][]int32 // lattice points of the batch's examples
+	Example []int32   // [Batch()], for each row an index into Places
 	Key     []uint64  // [Batch()]
 	Start   []uint64  // [Batch()]
 }
 
-// NewRows returns the rows of a batch of the given size. The caller sets all of them.
+// NewRows returns the rows of a batch of the given size. The caller must set all rows.
 func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset removes the examples. A row that is not set again belongs to the first example that is added next. The noise of
-// such a row does not matter.
+// Reset removes the examples. A row that is not set again belongs to the first example that is added next. The results
+// of this row are not used.
 func (r *Rows) Reset() {
 	clear(r.Places) // allows the memory to be freed
 	r.Places = r.Places[:0]
@@ -50,7 +50,7 @@ func (r *Rows) Reset() {
 	clear(r.Start)
 }
 
-// example returns the number of an input's example. If the example is new, the method adds it.
+// example returns the index of an input's example in Places. If the example is new, the method adds it.
 func (r *Rows) example(in LatticeInput) int32 {
 	last := len(r.Places) - 1
 	if last < 0 || &r.Places[last][0] != &in.places[0] {
@@ -60,19 +60,19 @@ func (r *Rows) example(in LatticeInput) int32 {
 	return int32(last)
 }
 
-// Noisy sets row i to a sample. Rows of the same example should be adjacent.
+// Noisy sets row i to a sample of an example. Rows of the same example should be adjacent.
 func (r *Rows) Noisy(i int, in LatticeInput, s Stream, sample int64) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), s.key, uint64(sample)*weyl*s.key
 }
 
-// Clean sets row i to the input without noise. The row gets the key 0 and a start whose word draws J = 0. All
-// coordinates use this word.
+// Clean sets row i to the input without noise. The row gets the key 0, so all coordinates use the same word. The start
+// is chosen so that this word draws J = 0.
 func (r *Rows) Clean(i int, in LatticeInput) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.still()
 }
 
-// stillTries limits the search for a counter that draws 0. With a Gaussian table, a word draws 0 with probability 10⁻⁴
-// or more.
+// stillTries limits the search for a counter that draws 0. With a Gaussian table, a word draws 0 with probability at
+// least 10⁻⁴.
 const stillTries = 1 << 24
 
 // findStill returns the smallest counter whose word, with key 0, draws the integer 0.
@@ -85,18 +85,18 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 	return 0, false
 }
 
-// Draws holds copies of a noise's tables, for devices. With column = w mod len(Next) for the word w,
+// Draws holds copies of a noise's tables in the form that devices use. For a word w, let column = w mod len(Next). Then
 //
 //	label = column            if w < Next[column], which is 1 or more,
 //	        column + Step[column]  else,
 //	value = Values[place + label].
 type Draws struct {
 	Next   []uint64  // e + 1
-	Step   []int32   // difference between a column's alias and the column
-	Values []float32 // of all channels
+	Step   []int32   // the alias of each column minus the column
+	Values []float32 // the model's inputs, in all channels
 }
 
-// Draws returns the noise's tables. It returns an error for a table that Rows cannot use.
+// Draws returns the noise's tables for devices. It returns an error if Rows cannot use the table.
 func (n *LatticeNoise) Draws() (d Draws, err error) {
 	t := n.table
 	if _, ok := t.findStill(); !ok {
@@ -114,10 +114,10 @@ func (n *LatticeNoise) Draws() (d Draws, err error) {
 	return d, nil
 }
 
-// CheckNoise runs at least checkedRows inputs twice: with noise made on the device and with noise made on the host. It
-// returns an error unless votes and outputs have the same bits. All NaN count as equal. CheckNoise covers several
-// examples all over the lattice, both phases, inputs without noise, and first, last and intermediate samples. The
-// argument channel is the same as in LatticeNoise.Input.
+// CheckNoise runs at least checkedRows inputs twice, once with noise made on the device and once with noise made on the
+// host. It returns an error unless votes and outputs have the same bits. All NaNs count as equal. CheckNoise covers
+// several examples from all parts of the lattice, both phases, and inputs without noise. It covers first, last and
+// intermediate samples. The argument channel is the same as in LatticeNoise.Input.
 func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	inputs, err := maker.Noise().trials(d, channel)
@@ -144,15 +144,15 @@ func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) 
 	return nil
 }
 
-// These constants limit CompareNoise: the number of rows, and the time after which no further batch starts.
+// comparedRows is the number of rows that CompareNoise compares. After compareTime it starts no further batch.
 const (
 	comparedRows = 4096
 	compareTime  = 5 * time.Second
 )
 
-// CompareNoise makes the comparison of CheckNoise on a run's own noisy inputs. It takes the examples with these indices
-// in turn, with the noise of the seed. A model may round a few rows in a thousand differently in some batches. Such a
-// model may pass CheckNoise by luck, but it rarely passes CompareNoise.
+// CompareNoise makes the comparison of CheckNoise on noisy inputs of a run. It takes the run's examples in turn, and
+// draws their noise with the run's seed and their indices. A model may round a few rows in a thousand differently in
+// some batches. Such a model may pass CheckNoise by chance, but it rarely passes CompareNoise.
 func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	rows, in := NewRows(b), make([]float32, b*d)
@@ -160,7 +160,7 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 	started := time.Now()
 	for first := 0; first < comparedRows && (first == 0 || time.Since(started) < compareTime); first += b {
 		rows.Reset()
-		// A batch has two examples. One example ends in the batch and the next one begins, as in a run.
+		// A batch has samples of two examples. As in a run, one example ends in the batch and the next one begins.
 		e := first / b % len(examples)
 		for i := range b {
 			k := (e + 2*i/b) % len(examples)
@@ -184,7 +184,8 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial sets row i to trial number k of an example. It sets row, the host's copy, to the same trial.
+// trial sets row i to trial number k of an example. It sets the argument row to the same trial's input, made on the
+// host.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)
@@ -197,7 +198,8 @@ func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	in.Perturb(row, s, sample)
 }
 
-// sameResults returns an error unless the two sets of outputs [B·m] agree and the votes [B] agree with them.
+// sameResults returns an error unless the two sets of outputs [B·m] have the same bits and the votes [B] are the votes
+// of these outputs.
 func sameResults(here, there []float32, votes []int32) error {
 	m := len(here) / len(votes)
 	for i, v := range votes {
@@ -214,7 +216,7 @@ func sameResults(here, there []float32, votes []int32) error {
 	return nil
 }
 
-// trials returns examples for the comparison of noise.
+// trials returns examples for CheckNoise.
 func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]LatticeInput, err error) {
 	span := n.lattice.High - n.lattice.Low + 1
 	for e := range inputs {
@@ -229,7 +231,7 @@ func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]Lattice
 	return inputs, nil
 }
 
-// maker returns the classifier if it can make the noise of all examples of a batch, and nil otherwise.
+// maker returns the classifier if it can make the noise of all examples of a batch. Otherwise it returns nil.
 func (w *worker) maker(batch []segment) NoiseMaker {
 	maker, ok := w.Classifier.(NoiseMaker)
 	if !ok || maker.Noise() == nil {
@@ -291,7 +293,7 @@ func (w *worker) runHere(ctx context.Context, batch []segment) error {
 			in = in[d:]
 		}
 	}
-	clear(in) // pad a batch with empty rows
+	clear(in) // the rows beyond the samples are zeros
 	w.scored = true
 	if err := w.Classifier.Run(ctx, w.in, w.out); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A gadget is a NoiseMaker. It runs a linear model of two-dimensional inputs, and it makes noise from Rows and Draws in
+// A gadget is a NoiseMaker. It runs a linear model of two-dimensional inputs. It makes noise from Rows and Draws with
 // its own arithmetic.
 type gadget struct {
 	linear
@@ -22,7 +22,7 @@ type gadget struct {
 	draws  Draws
 	noisy  atomic.Int64                           // number of batches
 	scored atomic.Int64                           // number of batches with outputs
-	spoil  func(votes []int32, outputs []float32) // nil: nothing is spoilt
+	spoil  func(votes []int32, outputs []float32) // changes results, unless it is nil
 	rows   func(*Rows)                            // receives the rows, unless it is nil
 }
 
@@ -64,7 +64,7 @@ func (g *gadget) RunNoisy(ctx context.Context, rows *Rows, votes []int32, output
 	return nil
 }
 
-// value computes the value of a coordinate from the comments of Rows, Draws and Stream.Words, with integers
+// value computes the value of a coordinate as the comments of Rows, Draws and Stream.Words define it. It uses integers
 // of any size.
 func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 	n := func(x uint64) *big.Int { return new(big.Int).SetUint64(x) }
@@ -90,7 +90,7 @@ func (d Draws) value(place int32, start, key, coordinate uint64) float32 {
 	return d.Values[place+label]
 }
 
-// plainNoise returns noise of σ = 30 steps on bytes, in two channels.
+// plainNoise returns noise with σ = 30 steps for data that are bytes, in two channels.
 func plainNoise(t *testing.T) *LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -179,7 +179,8 @@ func TestDrawsAtThresholds(t *testing.T) {
 	}
 }
 
-// TestDrawsDivide checks that no division by 0 occurs. The entry e is 0 for a column with only its own label.
+// TestDrawsDivide checks that no division by 0 occurs. In this test, columns keep all their cells, and such a column
+// may have the entry 0.
 func TestDrawsDivide(t *testing.T) {
 	table, err := NewTable("even", 0, []Mass{{Hi: 1 << 63}, {Hi: 1 << 63}})
 	if err != nil {
@@ -195,7 +196,7 @@ func TestDrawsDivide(t *testing.T) {
 	}
 }
 
-// TestNoWordForZero uses a table that never draws 0.
+// TestNoWordForZero checks that a table that never draws 0 is refused.
 func TestNoWordForZero(t *testing.T) {
 	table, err := NewTable("apart", 3, []Mass{{Hi: 1 << 63}, {Hi: 1 << 63}})
 	if err != nil {
@@ -210,7 +211,8 @@ func TestNoWordForZero(t *testing.T) {
 	}
 }
 
-// TestSamplerOnDevice compares all results of a run with noise made on the device with all results of a run without it.
+// TestSamplerOnDevice makes one run with noise from the device and one with noise from the host. All results must be
+// equal.
 func TestSamplerOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	run := func(c Classifier, observe bool) (log []string, seen []*observed) {
@@ -232,12 +234,12 @@ func TestSamplerOnDevice(t *testing.T) {
 		for _, batch := range []int{1, 7, 64} {
 			log, want := run(&linear{batch: batch}, observe)
 			device := newGadget(t, batch, noise)
-			device.rows = func(r *Rows) { // the places belong to this batch only
+			device.rows = func(r *Rows) { // the rows must list the examples of this batch only
 				last := slices.Max(r.Example)
 				if int(last) != len(r.Places)-1 {
 					t.Errorf("%d examples are held for rows of up to number %d", len(r.Places), last)
 				}
-				for i := range r.Key { // rows of an example are adjacent, and unused rows are empty
+				for i := range r.Key { // rows of an example must be adjacent, and unused rows empty
 					if i > 0 && r.Example[i] != r.Example[i-1] && r.Example[i] != r.Example[i-1]+1 && r.Key[i]|r.Start[i] != 0 {
 						t.Errorf("row %d is of example %d, after %d", i, r.Example[i], r.Example[i-1])
 					}
@@ -255,7 +257,7 @@ func TestSamplerOnDevice(t *testing.T) {
 					t.Errorf("outputs of example %d differ, or there are %d", i, n)
 				}
 			}
-			repeats := int64(0) // calls with host-made inputs of compared samples, alone and among others
+			repeats := int64(0) // calls for compared samples, whose inputs are made on the host
 			for _, e := range got {
 				repeats += e.final.Compared * int64(min(2, batch))
 			}
@@ -269,7 +271,7 @@ func TestSamplerOnDevice(t *testing.T) {
 	}
 }
 
-// TestOtherNoiseStaysHere runs inputs whose noise the classifier cannot make.
+// TestOtherNoiseStaysHere checks that the host makes the noise of inputs for which the classifier cannot make it.
 func TestOtherNoiseStaysHere(t *testing.T) {
 	other, err := plainNoise(t).Input([]int32{1, 2}, twoChannels)
 	if err != nil {
@@ -295,7 +297,7 @@ func TestOtherNoiseStaysHere(t *testing.T) {
 	}
 }
 
-// TestCheckNoise changes the device's results, one number at a time. CheckNoise must notice each change.
+// TestCheckNoise changes one number at a time in the device's results. CheckNoise must notice each change.
 func TestCheckNoise(t *testing.T) {
 	device := newGadget(t, 24, plainNoise(t))
 	check := func() error { return CheckNoise(t.Context(), device, twoChannels) }
@@ -325,7 +327,7 @@ func TestCheckNoise(t *testing.T) {
 	}
 }
 
-// TestCheckNoiseTries checks the inputs of the noise check, in batches of every size.
+// TestCheckNoiseTries checks which inputs CheckNoise runs, for several batch sizes.
 func TestCheckNoiseTries(t *testing.T) {
 	for _, batch := range []int{1, 5, 24} {
 		device := newGadget(t, batch, plainNoise(t))
@@ -352,7 +354,7 @@ func TestCheckNoiseTries(t *testing.T) {
 	}
 }
 
-// TestTrialsSpan checks that the noise check includes the smallest and the largest values of the data.
+// TestTrialsSpan checks that the examples for CheckNoise include the smallest and the largest values of the data.
 func TestTrialsSpan(t *testing.T) {
 	noise := plainNoise(t)
 	inputs, err := noise.trials(600, func(d int) int { return d / 300 })
@@ -372,7 +374,8 @@ func TestTrialsSpan(t *testing.T) {
 	}
 }
 
-// TestCompareNoise uses a device that is wrong in one row of many, which the few rows of CheckNoise miss.
+// TestCompareNoise uses a device that is wrong in one of many rows. The few rows of CheckNoise do not show this error,
+// but CompareNoise must find it.
 func TestCompareNoise(t *testing.T) {
 	noise := plainNoise(t)
 	inputs, err := noise.trials(2, twoChannels)

@@ -8,12 +8,13 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Quantiser rounds data that lie on no lattice to a lattice. It is part of the certified classifier. This classifier
-// clamps its input to [low, high], rounds it to a multiple of step, and is smoothed on the resulting lattice:
+// Quantiser rounds data that lie on no lattice to a lattice. It is part of the certified classifier. The certified
+// classifier clamps its input x to [low, high] and rounds it to a multiple of step. It is smoothed on the resulting
+// lattice. The formulas are
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //
-// where x_c/step is a float64 quotient, rounded half to even. Any language can reproduce this rounding.
+// where x_c/step is a float64 quotient and round rounds halves to even. Any language can reproduce this rounding.
 type Quantiser struct {
 	norm      law.Norm // norm in which perturbations are measured
 	step      float64
@@ -23,7 +24,7 @@ type Quantiser struct {
 // maxSteps limits |x_c/step|. The limit keeps the quotient's error below 2⁻²⁸.
 const maxSteps = 1 << 23
 
-// NewQuantiser returns the quantiser with the finest lattice for which a table of the law has room. For the Gaussian
+// NewQuantiser returns the quantiser with the finest lattice that the law allows (Ratios.Greatest). For the Gaussian
 // law the step is σ/3640.
 func NewQuantiser(l law.Law, scale float64, low, high float32) (*Quantiser, error) {
 	finest := l.Ratios().Greatest
@@ -45,13 +46,15 @@ func (q *Quantiser) round(x float32) float64 {
 	return math.RoundToEven(float64(min(max(x, q.low), q.high)) / q.step)
 }
 
-// Quantise sets dst to the integers of q(x)/step. It returns the number to subtract from every radius at x, rounded up:
+// Quantise sets dst to the integers of q(x)/step. It also returns the deduction, which is the number to subtract from
+// every radius at x, rounded up. It follows from
 //
 //	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + that second norm,
 //
-// in the norm of the law. The inequality holds because clamping increases no distance between two points, and rounding
-// moves (x+δ)_c by at most g/2 in each coordinate. It holds for all real x + δ and for q as computed. The quotient's
-// error may round a value to the farther of two neighbours, by less than 2⁻²⁸·g.
+// in the norm of the law, where g is the step. The inequality holds because clamping increases no distance between two
+// points, and rounding moves (x+δ)_c by at most g/2 in each coordinate. It holds for all real x + δ and for q as
+// computed. Because of the quotient's error, q may round a value to the second nearest multiple of g. This multiple is
+// farther away by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	half := q.step * (.5 + 0x1p-27)
 	sum := 0.
@@ -59,10 +62,11 @@ func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 		k := q.round(v)
 		dst[d] = int32(k)
 		clamped := float64(min(max(v, q.low), q.high))
-		// The conversions to float64 keep products and sums unfused. Their total error is at most 2⁻⁵² of |x_c| + g.
+		// The conversions to float64 prevent fused products and sums. The total rounding error is at most 2⁻⁵²·(|x_c| +
+		// g).
 		moved := math.Abs(clamped-float64(k*q.step)) + float64(math.Abs(clamped)+q.step)*0x1p-51 + half
 		sum = q.norm.Add(sum, moved)
 	}
-	// The n sums, the n products and the root have a total error below (n+2)·2⁻⁵².
+	// The n sums, the n products and the root have a total relative error below (n+2)·2⁻⁵².
 	return q.norm.Length(sum) * (1 + float64(len(x)+4)*0x1p-51)
 }

@@ -9,18 +9,19 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// The seed chooses one sample in comparedSamples for a second run. It also chooses the first sample of one example in
-// comparedExamples. Sampler.Compare adds examples. With b inputs per call, a comparison takes two calls, that is 2·b
-// inputs. With n samples per example, the share of comparisons among all calls is 2b/2¹⁸ + 2b/(128·n). For b = 64 the
-// share is .06 % if n = 10,000, and .15 % if n = 1,000. For b = 1,024, the largest b that rscert chooses, the share is
-// .94 % if n = 10,000.
+// rscert reruns some samples to check that the model's outputs do not depend on the other inputs of a batch. For this
+// comparison, the seed chooses on average one in comparedSamples samples. For one in comparedExamples examples, it also
+// chooses the first sample. Sampler.Compare adds the first samples of further examples. With b inputs per call, a
+// comparison takes two calls, that is 2·b inputs. With n samples per example, the share of comparisons in the model's
+// work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024,
+// the largest b that rscert chooses by itself, it is 0.94 % if n = 10,000.
 const (
 	comparedSamples  = 1 << 18
 	comparedExamples = 128
 )
 
-// compares returns a function that chooses the samples of an example and phase for a second run. The choice
-// depends only on seed, example, phase and sample, so the recorded number does not depend on batches, devices or
+// compares returns a function that chooses samples of an example and phase for comparison. The choice depends only on
+// seed, example, phase and sample. So the recorded number of compared samples does not depend on batches, devices or
 // interruptions.
 func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	choice := s.choice(index, phase)
@@ -30,7 +31,7 @@ func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	}
 }
 
-// choice returns the start of the pseudo-random choice of samples for an example and phase.
+// choice returns the starting value of the pseudo-random choice of samples for an example and phase.
 func (s Sampler) choice(index int, phase Phase) uint64 {
 	return mix(mix(s.Seed+weyl) ^ (uint64(index)<<1 | uint64(phase)))
 }
@@ -43,7 +44,7 @@ func firstPhase(n0 int64) Phase {
 	return Estimation
 }
 
-// Compared returns Votes.Compared, the number of rerun samples for an example with n estimation samples. It depends
+// Compared returns the number of compared samples (Votes.Compared) of an example with n estimation samples. It depends
 // only on the fields Seed, N0 and Compare of the Sampler.
 func (s Sampler) Compared(index int, n int64) (k int64) {
 	for phase, end := range [phases]int64{s.N0, n} {
@@ -57,13 +58,13 @@ func (s Sampler) Compared(index int, n int64) (k int64) {
 	return k
 }
 
-// A DependenceError says that the model's output for an input changed when other inputs surrounded it. Such a model is
-// no function of one input, so it cannot be certified.
+// A DependenceError says that the model's output for an input changed although the input did not change. The output of
+// such a model is not a function of one input, so it cannot be certified.
 type DependenceError struct {
 	Example int
 	Phase   Phase
 	Sample  int64
-	What    string // the change of surroundings that changes the output
+	What    string // what was changed when the output changed; see the constants below
 	result  string // "output" or "vote"
 	change  string // old and new result
 }
@@ -73,7 +74,7 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// What may change an output.
+// These are the changes that may change an output.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"
@@ -96,7 +97,7 @@ func (e *DependenceError) SpellHint(s param.Spelling) string {
 		"the results of this run are not certified"
 }
 
-// recheck reruns the chosen samples of a batch, alone and among other inputs.
+// recheck compares the chosen samples of a batch.
 func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) error {
 	row := 0
 	for i := range batch {
@@ -121,8 +122,9 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 	return nil
 }
 
-// compare reruns one sample of a row of the batch. The first call has the sample in every row. The second
-// call has it in another row, among very different inputs. All outputs for the sample must have the same bits.
+// compare reruns one sample of a row of the batch. The first call has the sample in every row. The second call has the
+// sample in another row than the batch, among very different inputs. All outputs for the sample must have the same
+// bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.Classifier.Batch(), w.Classifier.InputLen(), w.Classifier.Classes()
 	if w.in == nil {
@@ -177,7 +179,8 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 	return nil
 }
 
-// differentClass returns the first class whose outputs differ in a bit, or −1 if there is none. All NaN count as equal.
+// differentClass returns the first class whose outputs differ in a bit, or −1 if there is none. All NaNs count as
+// equal.
 func differentClass(a, b []float32) int {
 	for k, v := range a {
 		if math.Float32bits(v) != math.Float32bits(b[k]) && (v == v || b[k] == b[k]) {
@@ -187,8 +190,9 @@ func differentClass(a, b []float32) int {
 	return -1
 }
 
-// runAmongOthers runs x in one row of a call. The other inputs of the call are so strange that no noise makes them. A
-// model that looks up its inputs may refuse strange inputs. Further noisy inputs of the same example then replace them.
+// runAmongOthers runs x in one row of a call. The other inputs of the call are strange inputs, which noise practically
+// never produces. A model may refuse strange inputs, for example if it uses them as indices into a table. In that case,
+// noisy inputs of the same example replace them.
 func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, input Input, stream Stream, sample int64) error {
 	b, d := w.Classifier.Batch(), len(x)
 	fill := func(companion func(dst []float32, k int)) {
@@ -210,9 +214,9 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 	return nil
 }
 
-// strangeInput sets dst [D] to companion number k of x [D]. The companions are very different from x: a loud chequer,
-// the negative, bright and constant, dark, zero, bright, dark and constant, one bright value. The first companions
-// change the maximum, the minimum and the spread of a batch most.
+// strangeInput sets dst [D] to strange input number k for x [D]. There are eight kinds. In their order they are large
+// values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a single large
+// value. The first kinds change the maximum, the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

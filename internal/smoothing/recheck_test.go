@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// A bound is a linear model whose outputs may depend on more than their input. The field see is a function that changes
-// the outputs [3] of a row.
+// A bound is a linear model whose outputs for an input may depend on other inputs. The function see gets the whole
+// batch and changes the outputs [3] of a row.
 type bound struct {
 	linear
 	see func(in []float32, row int, outputs []float32)
@@ -37,7 +37,7 @@ func largest(in []float32) float32 {
 	return most
 }
 
-// ulp changes an output by one unit in the last place.
+// ulp changes an output by one unit in the last place if up is true.
 func ulp(x *float32, up bool) {
 	if up {
 		*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
@@ -50,7 +50,7 @@ var dependent = map[string]struct {
 	says string
 }{
 	"scaled by the largest value": {func(in []float32, _ int, out []float32) { out[0] /= largest(in) }, "the other inputs of its batch"},
-	// Ordinary noise of σ = 0.5 hides the saturation at 6. Only strange inputs show it.
+	// Inputs with noise of σ = 0.5 stay below 6. Only strange inputs show this dependence.
 	"one bit where another is large": {func(in []float32, _ int, out []float32) { ulp(&out[1], largest(in) > 6) }, "the other inputs of its batch"},
 	"sum of the rows before": {func(in []float32, row int, out []float32) {
 		for i := range row {
@@ -86,7 +86,7 @@ func TestDependenceIsCaught(t *testing.T) {
 	}
 }
 
-// Only the comparison can find these models: without a compared sample, the same runs must succeed.
+// The same runs must succeed if no sample is compared. So the comparison alone finds the dependence.
 func TestDependenceIsFoundByComparing(t *testing.T) {
 	const seed = 3
 	var s Sampler
@@ -126,7 +126,7 @@ func TestBatchOfOneIsCompared(t *testing.T) {
 	}
 }
 
-// Two NaN must count as equal, whatever their bits.
+// Two NaNs must count as equal, whatever their bits.
 func TestDifferentClass(t *testing.T) {
 	nan := float32(math.NaN())
 	other := math.Float32frombits(math.Float32bits(nan) ^ 1)
@@ -147,8 +147,8 @@ func TestDifferentClass(t *testing.T) {
 	}
 }
 
-// The number of compared samples must not depend on batches and workers. Compared must return this number, even for an
-// example that is drawn in several goals. With this seed, several samples of an example are chosen.
+// The number of compared samples must not depend on batches and workers. The method Compared must return this number,
+// even for an example that reaches several goals in turn. With this seed, several samples of an example are compared.
 func TestComparedCounts(t *testing.T) {
 	const most = 20000
 	for _, n0 := range []int64{0, most / 2} {
@@ -183,8 +183,8 @@ func TestComparedCounts(t *testing.T) {
 	}
 }
 
-// TestComparedShare checks the shares that the comments of the constants state, within five standard deviations. It
-// also checks the costs.
+// TestComparedShare checks that the shares of compared samples and examples equal the constants within five standard
+// deviations. It also checks the costs that the constants' comment states.
 func TestComparedShare(t *testing.T) {
 	const n, examples = 1 << 25, 20000
 	s := Sampler{Seed: 11, N0: 1}
@@ -208,7 +208,7 @@ func TestComparedShare(t *testing.T) {
 	}
 }
 
-// A model may refuse the strange inputs. Noisy inputs must then replace them.
+// If a model refuses strange inputs, noisy inputs must replace them.
 func TestCompanyThatIsRefused(t *testing.T) {
 	refused := errors.New("no such index")
 	var calls atomic.Int64
@@ -246,8 +246,8 @@ func (c pickyClassifier) Run(ctx context.Context, in, out []float32) error {
 	return c.Classifier.Run(ctx, in, out)
 }
 
-// Noise made on the device is compared with the plain run on the same input made on the host. The comparison uses the
-// vote, and also the outputs if they are available.
+// The comparison of a sample whose noise the device made uses inputs made on the host. It compares the votes, and also
+// the outputs if they are available.
 func TestComparedOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	in, err := noise.Input([]int32{100, 30}, twoChannels)
@@ -288,8 +288,8 @@ func TestComparedOnDevice(t *testing.T) {
 	}
 }
 
-// One of several devices has outputs that depend on other inputs. This device must end the run instead of counting as
-// failed.
+// If a device's outputs depend on other inputs, the run must end with this error. The device must not count as a failed
+// device that the others replace.
 func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see
@@ -305,7 +305,8 @@ func TestDependenceOnReplica(t *testing.T) {
 	}
 }
 
-// BenchmarkCompares makes the choice among 64 samples. This is the cost of the check in a call without comparisons.
+// BenchmarkCompares measures how long it takes to choose among 64 samples. This is the cost in a call that compares no
+// sample.
 func BenchmarkCompares(b *testing.B) {
 	s := Sampler{Seed: 1, N0: 100}
 	chosen := 0

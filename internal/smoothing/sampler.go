@@ -1,5 +1,5 @@
-// Package smoothing samples a classifier under noise. It takes a Classifier and examples, and returns votes and
-// outputs.
+// Package smoothing samples a classifier under noise. It runs a Classifier on noisy inputs of examples, and counts
+// votes or collects outputs.
 //
 // The samples depend only on the seed, the example and the model. Batch size, number of workers, shards and
 // interruptions do not change the samples.
@@ -21,16 +21,16 @@ type Classifier interface {
 	Run(ctx context.Context, in, out []float32) error
 }
 
-// Votes are the counts of one example so far.
+// Votes holds the counts of one example so far.
 type Votes struct {
 	N0      int64   // number of selection samples
 	Counts0 []int64 // votes of the selection samples [m]
-	None0   int64   // number of selection samples without an answer; N0 is the sum of Counts0 and None0
+	None0   int64   // number of selection samples without an answer; Counts0 and None0 sum to N0
 	N       int64   // number of estimation samples
 	Counts  []int64 // votes of the estimation samples [m]
 	None    int64   // number of estimation samples without an answer
-	Clean   int     // vote for the input without noise; −1 for no answer
-	// Compared is the number of samples that were rerun alone and among other inputs and gave the same outputs.
+	Clean   int     // vote for the input without noise; −1 if it has no answer
+	// Compared is the number of samples that were rerun for comparison (see recheck.go) and gave the same outputs.
 	Compared int64
 }
 
@@ -44,21 +44,22 @@ type Input interface {
 	Clean(dst []float32)
 }
 
-// Experiment decides how many samples one example gets, and receives the results. Goal, Observe and Finish of one
-// experiment are never called at the same time; calls for different experiments may overlap.
+// Experiment decides how many samples one example gets, and receives the results. The methods Goal, Observe and Finish
+// of one experiment are never called at the same time. Calls for different experiments may overlap.
 type Experiment interface {
 	// Input returns the example's index, which selects the noise of the example. It also returns the example's input.
 	Input() (index int, input Input)
-	// Goal is called at the start, without votes, and each time the previous goal is reached. It returns the number of
-	// estimation samples to reach next, or v.N to stop.
+	// Goal is called at the start, when there are no votes, and each time the previous goal is reached. It returns the
+	// total number of estimation samples to reach next, or v.N to stop.
 	Goal(v Votes) (int64, error)
 	// Finish is called once after the last goal.
 	Finish(v Votes) error
-	// Emit is called after Finish, one experiment at a time, in the order of the source unless the Sampler is Eager.
+	// Emit is called after Finish, for one experiment at a time. The order is the order of the source, unless the
+	// Sampler is Eager.
 	Emit() error
 }
 
-// Keyed is an Experiment with a seed and a number of selection samples of its own.
+// Keyed is an Experiment with its own seed and its own number of selection samples.
 type Keyed interface {
 	Experiment
 	// Key returns the values that replace the fields Seed and N0 of the Sampler. They never change.
@@ -69,8 +70,8 @@ type Keyed interface {
 // phase comes first.
 type Observer interface {
 	Experiment
-	// Observe takes the raw outputs [k·m] of the next k samples of a phase, including samples without an answer. It
-	// must neither change nor keep them.
+	// Observe receives the raw outputs [k·m] of the next k samples of a phase, including samples without an answer. It
+	// must neither change the slice nor keep it.
 	Observe(phase Phase, outputs []float32) error
 }
 
@@ -84,21 +85,22 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, chooses examples whose first sample is rerun, in addition to the examples that the seed
-	// chooses.
+	// Compare, if not nil, chooses examples whose first sample is compared (see recheck.go). The seed also chooses
+	// examples.
 	Compare func(index int) bool
-	// Eager means that no example waits for another: a partial batch runs as soon as a worker is free, examples take
-	// turns batch by batch, and Emit follows Finish in any order of the examples. A server needs this, because its next
-	// example may never come.
+	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
+	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs this,
+	// because its next example may never come.
 	Eager bool
-	// Progress, if not nil, receives the number of newly drawn samples. The number is negative for discarded samples.
+	// Progress, if not nil, receives the number of newly drawn samples. When samples are discarded, it receives their
+	// negative number.
 	Progress func(n int64)
 	// Lost, if not nil, reports a failed device and the number of examples that the other devices redraw.
 	Lost func(device Classifier, examples int, err error)
 }
 
-// Run draws samples for the experiments from source until source returns nil. It returns the first error, which may be
-// the error of ctx. Experiments emitted before an error remain valid.
+// Run draws samples for the experiments that source returns, until source returns nil. Run returns the first error,
+// which may be the error of ctx. Experiments emitted before an error remain valid.
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
 		s.Workers = cores
@@ -128,18 +130,19 @@ func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) err
 		}
 	}
 	running.Wait()
-	return context.Cause(ctx) // the first failure instead of a cancellation that this failure caused
+	return context.Cause(ctx) // the first failure, and not the cancellation that it caused
 }
 
-// cores is the number of goroutines that can run simultaneously before keepProcessors changes this number.
+// cores is the number of goroutines that can run simultaneously. It is read before keepProcessors changes this number.
 var cores = runtime.GOMAXPROCS(0)
 
 // DefaultWorkers returns the default number of workers, which is one per core.
 func DefaultWorkers() int { return cores }
 
-// keepProcessors gives Go's scheduler two more processors than there are workers. A worker spends most of its time in
-// C. If no processor is idle, the runtime takes the worker's processor after 20 µs in C. The return from the model then
-// waits for another processor. With idle processors, the sampling of a small model takes a seventh less time.
+// keepProcessors raises GOMAXPROCS to two more than the number of workers, so that Go's scheduler has idle processors.
+// A worker spends most of its time in C code. If no processor is idle, the runtime takes away the worker's processor
+// after 20 µs in C. When the model returns, the worker then has to wait for another processor. With idle processors,
+// the sampling of a small model takes a seventh less time.
 func keepProcessors(workers int) {
 	if n := workers + 2; runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)

@@ -41,14 +41,14 @@ func (c *linear) Run(ctx context.Context, in, out []float32) error {
 	return ctx.Err()
 }
 
-// recorded is an experiment that draws up to its goals and records all calls.
+// recorded is an experiment that asks for its goals in turn and records all calls.
 type recorded struct {
 	index int
 	clean []float32
 	sigma float32
 	goals []int64
 	log   *[]string // shared by all experiments; Emit appends to it
-	input Input     // if nil, the field clean with noise in floats
+	input Input     // if nil, the input is clean with floating-point noise
 
 	asked   []Votes
 	outputs [phases][]float32
@@ -125,8 +125,8 @@ func sourceOf(es []*observed, observe bool) func() (Experiment, error) {
 	}
 }
 
-// TestSamplerIndependent checks that votes, goals, outputs and the order of
-// emission are the same for every batch size and number of workers.
+// TestSamplerIndependent checks that votes, goals, outputs and the order of Emit are the same for every batch size and
+// number of workers.
 func TestSamplerIndependent(t *testing.T) {
 	for _, goals := range [][]int64{{1000}, {10, 11, 37, 1000}} {
 		var want []string
@@ -172,8 +172,7 @@ func TestSamplerIndependent(t *testing.T) {
 	}
 }
 
-// TestSamplerVotes checks the votes against the distribution from which they are drawn. Class 0 wins against class 1
-// where x+1 > y.
+// TestSamplerVotes compares the votes with their exact distribution. Class 0 wins against class 1 where x+1 > y.
 func TestSamplerVotes(t *testing.T) {
 	var log []string
 	es := examples(1, []int64{200000}, &log)
@@ -186,16 +185,16 @@ func TestSamplerVotes(t *testing.T) {
 	for i := 0; i < len(es[0].outputs[Estimation]); i += 3 {
 		sum += float64(es[0].outputs[Estimation][i]) - 1 // the value of x
 	}
-	// The mean of 200,000 values with standard deviation 0.5 is within 5 standard errors, 0.0056, of its expectation.
-	// This fails in only 6 of 10⁷ runs, and the seed is fixed.
+	// The mean of 200,000 values with standard deviation 0.5 must be within 5 standard errors, 0.0056, of its
+	// expectation. With random seeds, only 6 of 10⁷ runs would fail. The seed is fixed.
 	if mean := sum / 200000; math.Abs(mean) > 0.0056 {
 		t.Errorf("mean noise %v, want 0", mean)
 	}
 	if tally.N0 != 0 || tally.N != 200000 || tally.Counts[0]+tally.Counts[1]+tally.Counts[2] != tally.N {
 		t.Errorf("tally %v", *tally)
 	}
-	// The test needs P(x+1 > y and x+1 > −x−y) for x ~ N(0, ¼), y ~ N(0.3, ¼). Quadrature gives 0.1897… for the
-	// complement, which 2-D midpoint sums confirm below.
+	// The test needs P(x+1 > y and x+1 > −x−y) for x ~ N(0, ¼), y ~ N(0.3, ¼). The sum below computes it by the
+	// midpoint rule in two dimensions.
 	p := 0.0
 	const h = 0.01
 	for x := -4.0; x < 4; x += h {
@@ -205,7 +204,7 @@ func TestSamplerVotes(t *testing.T) {
 			}
 		}
 	}
-	// The tolerance is 5 standard errors of a proportion, plus the quadrature's error ≤ 0.001.
+	// The tolerance is 5 standard errors of a proportion plus 0.001 for the error of the midpoint rule.
 	if got := float64(tally.Counts[0]) / 200000; math.Abs(got-p) > 5*math.Sqrt(p*(1-p)/200000)+0.001 {
 		t.Errorf("class 0 won %v of the votes, want %v", got, p)
 	}
@@ -266,11 +265,11 @@ func TestSamplerErrors(t *testing.T) {
 	}
 }
 
-// failing is an experiment in which one call fails.
+// failing is an experiment in which one of the methods fails.
 type failing struct {
 	recorded
 	call string
-	from int64 // number of counted votes at which the failures begin
+	from int64 // Goal fails from this number of counted votes on
 }
 
 var errExperiment = errors.New("the experiment fails")
@@ -322,7 +321,7 @@ func TestVote(t *testing.T) {
 		want    int
 	}{
 		{[]float32{1, 3, 2}, 1},
-		{[]float32{0, 3, 3}, 1}, // for a tie, the first class
+		{[]float32{0, 3, 3}, 1}, // in a tie the first class wins
 		{[]float32{-inf, -3, -inf}, 1},
 		{[]float32{-3, -inf}, 0},
 		{[]float32{-math.MaxFloat32, math.MaxFloat32}, 1},
@@ -337,14 +336,14 @@ func TestVote(t *testing.T) {
 		if got := Vote(c.outputs); got != c.want {
 			t.Errorf("%v votes for %d, want %d", c.outputs, got, c.want)
 		}
-		// Scores must follow the same rule.
+		// certify.IsNone must follow the same rule.
 		if got := certify.IsNone(c.outputs); got != (c.want == none) {
 			t.Errorf("%v is no answer: %v", c.outputs, got)
 		}
 	}
 }
 
-// partial answers NaN where the second coordinate of its input is below 0.
+// partial returns NaN where the second coordinate of its input is below 0.
 type partial struct{ linear }
 
 func (c *partial) Run(ctx context.Context, in, out []float32) error {
@@ -357,12 +356,12 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 	return err
 }
 
-// An output without an answer votes for no class. It is counted in its phase for its example, the run continues, and an
-// Observer receives it.
+// An output without an answer must vote for no class. It must be counted for its example in its phase. The run must
+// continue, and an Observer must receive the output.
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)
-	for i, y := range []float32{100, 0, -100} { // NaN never, half of the time, always
+	for i, y := range []float32{100, 0, -100} { // the output is never NaN, NaN half of the time, always NaN
 		es[i].clean[1] = y
 	}
 	s := Sampler{Classifier: &partial{linear{batch: 8}}, N0: 400, Workers: 3}
@@ -378,8 +377,8 @@ func TestNoneIsCounted(t *testing.T) {
 		if sum0 != 400 || v.N0 != 400 || sum != 2000 || v.N != 2000 {
 			t.Errorf("example %d: %+v: %d and %d samples are counted", i, v, sum0, sum)
 		}
-		// Half of the samples have no answer. The tolerance of 5 standard deviations of a binomial is 50 of 400 and 112
-		// of 2000.
+		// In the second example half of the samples have no answer. The tolerance is 5 standard deviations of a
+		// binomial, which is 50 of 400 samples and 112 of 2000 samples.
 		low0, high0, low, high := int64(150), int64(250), int64(888), int64(1112)
 		if i == 0 {
 			low0, high0, low, high = 0, 0, 0, 0
@@ -404,13 +403,13 @@ func TestNoneIsCounted(t *testing.T) {
 	}
 }
 
-// The noise must differ between examples, phases, samples and coordinates, in floats and on a lattice. With the same
-// clean input no two samples may agree, not even a selection sample with an estimation sample. No coordinate may have
-// the noise of another coordinate. Otherwise certificates would not be independent, and the certifying samples would
-// choose the class.
+// The noise must differ between examples, phases, samples and coordinates. The test checks floating-point noise and
+// lattice noise. With the same clean input, no two samples may be equal, not even a selection sample and an estimation
+// sample. No coordinate may have the noise of another coordinate. Otherwise certificates would not be independent, and
+// the samples that certify a class would also choose the class.
 func TestNoiseIsNeverShared(t *testing.T) {
-	// The steps are σ/3640. The two coordinates of 2,000 samples coincide by chance with probability 0.01. With this
-	// seed they do not.
+	// The step is σ/3640. The probability that two of 2,000 samples have equal coordinates by chance is 0.01. With this
+	// seed no two samples do.
 	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, greatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
 	onLattice, err := lattice.Input([]int32{1, 1}, func(int) int { return 0 })
 	if err != nil {
@@ -445,7 +444,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 				}
 			}
 		}
-		if len(first) != 4*500 || same > 5 { // on the lattice 2,000/(2√π·3640) = 0.15 are expected by chance
+		if len(first) != 4*500 || same > 5 { // lattice: by chance 2,000/(2√π·3640) = 0.15 are expected
 			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
 		}
 		// Another seed must give other noise in every sample.
@@ -465,7 +464,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 	}
 }
 
-// padded records the inputs of its last call.
+// padded is a classifier that records the inputs of its last call.
 type padded struct {
 	linear
 	last []float32
@@ -477,7 +476,7 @@ func (c *padded) Run(ctx context.Context, in, out []float32) error {
 }
 
 // Rows without a sample must be zeros instead of samples of the previous batch. There are 20 samples and the clean
-// input, which fill batches of 16 and 5.
+// input. They fill one batch of 16 and 5 rows of the next.
 func TestPaddingIsZeros(t *testing.T) {
 	var log []string
 	c := &padded{linear: linear{batch: 16}}

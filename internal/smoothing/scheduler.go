@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// maxActiveBytes limits the memory for the inputs of examples in flight.
+// maxActiveBytes limits the memory for the inputs of active examples.
 const maxActiveBytes = 256 << 20
 
 // phases is the number of phases: selection and estimation.
 const phases = 2
 
-// active holds an example in flight. The scheduler's lock guards all fields, except those under mu.
+// active holds an example that is being sampled. The scheduler's lock guards all fields, except the fields below mu,
+// which mu guards.
 type active struct {
 	Experiment
 	lane     *lane // lane that draws the samples; nil before the first sample
@@ -59,7 +60,7 @@ type task struct {
 // An outcome is the result of a worker's task.
 type outcome struct {
 	task
-	goal    int64           // result of the method decide
+	goal    int64           // new goal that the method decide returned
 	counted map[*active]int // number of newly finished samples
 }
 
@@ -72,7 +73,7 @@ type scheduler struct {
 	arrivals  chan Experiment
 
 	mu        sync.Mutex
-	changed   *sync.Cond // signals an arrival, an accounted result or the end of ctx
+	changed   *sync.Cond // signals that an example arrived, a result was recorded or ctx ended
 	exhausted bool       // there are no more arrivals
 	active    []*active  // in order of arrival
 	undecided []*active  // examples whose goal is reached and whose decision is pending
@@ -97,7 +98,7 @@ func (c *scheduler) wake() {
 	c.changed.Broadcast()
 }
 
-// read loads examples ahead of the workers, so that no worker waits until an image is decoded.
+// read loads examples before the workers need them, so that no worker waits until an image is decoded.
 func (c *scheduler) read(ctx context.Context, source func() (Experiment, error)) error {
 	defer c.wake()
 	defer close(c.arrivals)
@@ -141,7 +142,7 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	return nil, ctx.Err()
 }
 
-// arriveEarly accepts all examples that have arrived, before an eager sampler composes a batch.
+// arriveEarly accepts all examples that have arrived. It is for eager samplers, before they compose a batch.
 func (c *scheduler) arriveEarly() error {
 	for c.sampler.Eager {
 		if arrived, err := c.arrive(); err != nil || !arrived {
@@ -193,9 +194,9 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 	return a, err
 }
 
-// compose returns the next task for a lane. The task is a decision if one is due. Otherwise it is a batch of
-// examples that no other lane has claimed. The method holds back a partial batch while further examples may join this
-// batch.
+// compose returns the next task for a lane. The task is a decision if one is due. Otherwise it is a batch of samples
+// from examples that no other lane has claimed. Unless the sampler is eager, the method holds back a partial batch
+// while further examples may join the batch.
 func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
@@ -238,8 +239,8 @@ func (c *scheduler) compose(l *lane) *task {
 	return t
 }
 
-// takeTurns moves the examples of a batch behind all others, so that a long example delays no short one for longer than
-// a batch, and the short ones do not starve it.
+// takeTurns moves the examples of a batch behind all other examples. So a long example delays a short example by at
+// most one batch, and short examples cannot block a long example.
 func (c *scheduler) takeTurns(batch []segment) {
 	served := map[*active]bool{}
 	for _, g := range batch {
@@ -270,7 +271,7 @@ func (c *scheduler) available(l *lane) (n int) {
 	return n
 }
 
-// left returns the number of samples that are still to be drawn up to the goal.
+// left returns how many samples up to the goal have not yet been given to workers.
 func (a *active) left() int64 {
 	samples := a.n0 - a.drawn[Selection] + a.goal - a.drawn[Estimation]
 	if !a.clean {

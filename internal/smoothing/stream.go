@@ -1,10 +1,10 @@
 package smoothing
 
-// Phase says for what purpose a sample is drawn. The selection samples choose the class, and the estimation samples
-// give the bound. The two sets of samples must be independent (Cohen et al. 2019, Algorithm 1).
+// Phase says what a sample is for. The selection samples choose the class, and the estimation samples give the bound on
+// its probability. The two sets of samples must be independent (Cohen et al. 2019, Algorithm 1).
 type Phase uint8
 
-// The phases of sampling, in order.
+// These are the phases of sampling, in order.
 const (
 	Selection  Phase = 0
 	Estimation Phase = 1
@@ -17,30 +17,30 @@ func (p Phase) String() string {
 	return "estimation"
 }
 
-// Stream gives the random words of one example in one phase. A word is a pure function N(seed, example, phase, sample,
-// coordinate). It does not depend on other draws, their order, threads or the machine. The function is in words.go. Its
-// counter is sample·G + coordinate, with G = 0x9E3779B97F4A7C15.
+// Stream gives the random words of one example in one phase. A word is a pure function of seed, example, phase, sample
+// and coordinate. It does not depend on other draws, the order of draws, threads or the machine. The function is in
+// words.go. It uses the counter sample·G + coordinate, with G = 0x9E3779B97F4A7C15.
 //
 // If the counter had sample and coordinate in two separate fields, the low half of counter·key would be equal in all
-// samples. The first round would then mix nothing between samples. G is 2⁶⁴ over the golden ratio, so s·G stays more
-// than 2³² away from 0 for 0 < |s| < 2³¹. (This follows from best approximations, and the tests check it.) So counters
-// are distinct for up to 2³¹ samples of up to 2³² coordinates.
+// samples. The first round would then not mix the sample's number into the word. G is 2⁶⁴ over the golden ratio, so s·G
+// stays more than 2³² away from 0 for 0 < |s| < 2³¹. (This follows from the theory of best approximations, and the
+// tests check it.) So all counters are distinct for up to 2³¹ samples with up to 2³² coordinates.
 type Stream struct{ key uint64 }
 
-// MaxSamples is the maximum number of samples of an example and phase with distinct counters.
+// MaxSamples is the largest number of samples of an example and phase whose counters are all distinct.
 const MaxSamples = 1 << 31
 
 // weyl is ⌊2⁶⁴/φ⌋, which is odd. It is the G of Stream and the step of SplitMix64.
 const weyl = 0x9E3779B97F4A7C15
 
-// NewStream returns the noise for an example (0 ≤ example < 2⁵⁶) in a phase.
+// NewStream returns the stream for an example (0 ≤ example < 2⁵⁶) in a phase.
 //
-// Squares needs a key of irregular bits. Widynski builds keys from hexadecimal digits by these rules: none is zero, the
-// last digit is odd, the last eight are all different, and each of the others differs from its right neighbour. A
-// random 64-bit key would sometimes be weak (few bits set, even, or zero, which makes all words zero). The keys seed,
-// seed+1, … would give similar sequences. So the admissible keys are numbered. A permutation chosen by the seed maps
-// each pair (example, phase) to an admissible key. For one seed no two pairs share a key, and neighbours get unrelated
-// keys.
+// Squares needs a key whose bits are irregular. Widynski builds keys from hexadecimal digits by these rules. No digit
+// is zero. The last digit is odd. The last eight digits are all different. Each of the other digits differs from its
+// right neighbour. A random 64-bit key would sometimes be weak: it could be even, have few bits set, or be zero, which
+// makes all words zero. The keys seed, seed+1, … would give similar sequences. So NewStream numbers the keys that
+// follow the rules. A permutation chosen by the seed maps each pair (example, phase) to such a key. For one seed no two
+// pairs share a key, and neighbouring pairs get unrelated keys.
 func NewStream(seed uint64, example int, phase Phase) Stream {
 	if int64(example)>>56 != 0 || phase > Estimation {
 		panic("smoothing: example or phase out of range")
@@ -54,13 +54,14 @@ func NewStream(seed uint64, example int, phase Phase) Stream {
 	}
 }
 
-// admissibleKeys is the number of keys. There are 8 odd digits, 14!/7! ways to add seven different digits, and 14
-// choices for each of the upper eight digits. The product is about 2^57.5.
+// admissibleKeys is the number of keys that follow the rules (see NewStream). There are 8 odd digits for the last
+// place, 14!/7! ways to choose the next seven different digits, and 14 choices for each of the upper eight digits. The
+// product is about 2^57.5.
 const admissibleKeys = 8 * (14 * 13 * 12 * 11 * 10 * 9 * 8) * (14 * 14 * 14 * 14 * 14 * 14 * 14 * 14)
 
 // admissibleKey returns the admissible key with number n, where n < admissibleKeys.
 func admissibleKey(n uint64) uint64 {
-	// The digits in unused[place:] are not yet taken. Odd digits are at even indices.
+	// The digits in unused[place:] are not yet used. At the start, odd digits are at even indices.
 	unused := [15]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 	var key, digit uint64
 	for place := range uint64(16) {

@@ -14,23 +14,25 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Table is a distribution on integers. One 64-bit word draws an integer from it. It uses the alias method (Walker 1977;
-// Vose 1991) in integers, which is exact for masses that are multiples of 2⁻⁶⁴.
+// Table is a distribution on integers. One random 64-bit word draws an integer from the table. The table uses the alias
+// method (Walker 1977; Vose 1991) in integer arithmetic. The method is exact, because all masses are multiples of 2⁻⁶⁴.
 //
-// There are n = 2ᵇ columns, one per label, of 2⁶⁴⁻ᵇ cells each. Column c gives count[c] of its cells to its own label
-// and its other cells to the label alias[c]. In total, label j has q_j cells. The word w chooses column c = w mod 2ᵇ
-// and, in this column, cell r = w div 2ᵇ. With e[c] = 2ᵇ·threshold + alias[c],
+// A label is the number of an integer, counted from First. There are n = 2ᵇ columns, one per label, with 2⁶⁴⁻ᵇ cells
+// each. In column c, count cells belong to the column's own label c, and the other cells belong to the label alias. In
+// all columns together, the number of cells of a label is 2⁶⁴ times its mass. The word w chooses column c = w mod 2ᵇ
+// and, in this column, cell r = w div 2ᵇ. With e[c] = 2ᵇ·threshold + alias,
 //
 //	label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //
 // This is exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c gets the
-// cells r < threshold and, if c ≤ alias, one more cell. Hence threshold = count − [c < alias], and this number must not
-// be −1. It is never −1, for three reasons: a column with count 0 belongs to a label without mass, these labels come
-// last, and an alias has mass. A column that keeps all its cells has alias = c, and any threshold works for it.
+// cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count otherwise.
+// This number must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0 belongs to a
+// label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that keeps all its
+// cells has alias = c, and any threshold works for it.
 type Table struct {
 	First int // the integer of label 0
 	Last  int // the integer of the last label with mass
-	// Eta bounds the excess mass: every integer has at most (1+Eta) times its ideal mass. Eta is an exact multiple of
+	// Eta bounds the excess mass. Every integer has at most (1+Eta) times its ideal mass. Eta is an exact multiple of
 	// 2⁻⁹².
 	Eta  float64
 	name string
@@ -45,14 +47,14 @@ type Mass = law.Mass
 // etaPlaces is the number of binary places of Table.Eta.
 const etaPlaces = 92
 
-// NewTable returns the table of a distribution on the integers first, first+1, …, given lower bounds p_j on their
-// masses. The table's masses are
+// NewTable returns the table of a distribution on the integers first, first+1, …. The argument masses gives lower
+// bounds p_j on their probabilities. The table's masses are
 //
 //	q_j = ⌊p_j(1+η)2⁶⁴⌋ / 2⁶⁴
 //
-// where η is the smallest multiple of 2⁻⁹² for which these masses sum to 1 or more. The excess above 1 is at most one
-// unit of 2⁻⁶⁴ per integer. It is subtracted from the largest mass. Integers without mass must be at the ends. The name
-// distinguishes distributions in Digest.
+// where η is the smallest multiple of 2⁻⁹² for which these masses sum to 1 or more. The sum exceeds 1 by at most one
+// unit of 2⁻⁶⁴ per integer. NewTable subtracts this excess from the largest mass. Integers without mass must be at the
+// ends. Digest uses the name to distinguish distributions.
 func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	eta, err := leastEta(masses)
 	if err != nil {
@@ -85,8 +87,8 @@ func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	}, nil
 }
 
-// NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, where ε follows the law at scale 1. The float64 scale counts
-// as an exact real number, and the step is rational. The table depends on nothing else.
+// NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, where ε follows the law at scale 1. The float64 scale is taken
+// as an exact real number, and the step is rational. The table depends only on the law, the scale and the step.
 func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
 	if !(scale > 0) || math.IsInf(scale, 1) || step.Sign() <= 0 {
 		return nil, fmt.Errorf("noise of %s = %v on a lattice of step %s: want numbers above 0", l.Words().Symbol, scale, step.RatString())
@@ -105,7 +107,8 @@ func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
 
 // cells returns ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
 func cells(p Mass, eta uint64) uint64 {
-	// The product p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high. It is shifted by 92 places and then added to p·2¹²⁸.
+	// The product p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high. It is shifted right by 92 places and then added to
+	// p·2¹²⁸.
 	carry, _ := bits.Mul64(p.Lo, eta)
 	high, middle := bits.Mul64(p.Hi, eta)
 	middle, c := bits.Add64(middle, carry, 0)
@@ -148,9 +151,8 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of 2^columns columns for words of the given width. Its input is each
-// label's number of cells; these numbers sum to 2^width. Every listed label has mass. Columns beyond the list belong to
-// labels without mass.
+// aliases returns the entries e of 2^columns columns for words with width bits. The argument counts holds each label's
+// number of cells, which is above 0. These numbers sum to 2^width. Columns beyond counts belong to labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
 	full := uint64(1) << (width - columns)
 	left := make([]uint64, 1<<columns)
@@ -167,9 +169,9 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 			entries[c] = uint64(c)
 		}
 	}
-	// Each round completes the column of a label with too few cells. It fills the column with cells from a label with
-	// too many. The remaining cells exactly fill the remaining columns, so as long as one kind of label exists, the
-	// other kind also exists.
+	// Each round completes the column of a label that has too few cells for its column. It fills the column with cells
+	// of a label that has too many. The remaining cells exactly fill the remaining columns. So as long as there are
+	// labels with too few cells, there are also labels with too many.
 	for len(small) > 0 {
 		c, donor := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
@@ -194,8 +196,8 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 // Integer returns the integer drawn by the word w.
 func (t *Table) Integer(w uint64) int { return t.First + int(draw(t.entries, w)) }
 
-// draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. Which argument of min is smaller cannot be predicted.
-// The compiler would turn min into a branch, which this form avoids.
+// draw returns the label min(w, e[w mod 2ᵇ]) mod 2ᵇ. It avoids min, because the compiler would turn min into a branch
+// that the processor cannot predict.
 func draw(entries []uint64, w uint64) uint64 {
 	mask := uint64(len(entries) - 1)
 	e := entries[w&mask]
@@ -209,8 +211,9 @@ func (t *Table) Entries() int { return len(t.entries) }
 // Name returns the name of the distribution, with its parameters.
 func (t *Table) Name() string { return t.name }
 
-// Digest returns the SHA-256, in hex, of a byte sequence. The sequence is "rscert table 1 ", the name, a newline, and
-// then as little-endian 64-bit integers First, Last, the bits of η, b and the entries. Equal digests mean equal noise.
+// Digest returns the SHA-256, in hex, of a byte sequence. The sequence begins with "rscert table 1 ", the name and a
+// newline. Then follow First, Last, the bits of η, b and the entries, as little-endian 64-bit integers. Equal digests
+// mean equal noise.
 func (t *Table) Digest() string {
 	buf := append([]byte("rscert table 1 "+t.name), '\n')
 	for _, v := range []uint64{uint64(t.First), uint64(t.Last), math.Float64bits(t.Eta), uint64(t.bits)} {
@@ -223,13 +226,14 @@ func (t *Table) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deflate returns α·e^{−Nη}, rounded down. This is the level that is left after N draws from tables with this η.
+// Deflate returns α·e^{−Nη}, rounded down. To fail with probability at most α in spite of the excess mass of N draws
+// from tables with this η, a bound must use this smaller level.
 //
-// The table's masses are at most 1+η times the ideal ones. So for N independent draws, an event has at most (1+η)ᴺ ≤
-// e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the ideal law
-// therefore fails with probability at most α under the table's law. This includes adaptive stopping if N is the largest
-// possible number of draws. The code uses e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which loses y⁴/24. A negative result
-// becomes 0.
+// The table's masses are at most 1+η times the ideal masses. So for N independent draws, the probability of an event is
+// at most (1+η)ᴺ ≤ e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the
+// ideal law therefore fails with probability at most α under the table's law. This also holds with adaptive stopping if
+// N is the largest possible number of draws. The code uses e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which is too small
+// by at most y⁴/24. A negative result becomes 0.
 func Deflate(alpha, eta float64, draws int64) float64 {
 	const ulps = 0x1p-50 // exceeds the total of all roundings here
 	y := float64(float64(draws)*eta) * (1 + ulps)

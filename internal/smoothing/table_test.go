@@ -59,7 +59,7 @@ func gaussianTable(t testing.TB, num, den int64) *Table {
 }
 
 // cellsOf returns the number of words that draw each label, from the entries for words of the given width.
-// TestAliasesWordByWord compares this number with the results of draw.
+// TestAliasesWordByWord compares these numbers with the results of draw.
 func cellsOf(entries []uint64, width int) []*big.Int {
 	n := uint64(len(entries))
 	full := new(big.Int).Lsh(big.NewInt(1), uint(width))
@@ -82,7 +82,7 @@ func cellsOf(entries []uint64, width int) []*big.Int {
 	return cells
 }
 
-// The tables' masses must equal the masses computed with erfc in Python, to the last of 64 bits.
+// The tables' masses must equal the masses that a Python program computed with erfc, in all 64 bits.
 func TestTableGolden(t *testing.T) {
 	for _, want := range readLatticeGolden(t).Tables {
 		ratio, _ := new(big.Rat).SetString(want.Ratio)
@@ -145,7 +145,7 @@ func TestTableDigests(t *testing.T) {
 	}
 }
 
-// The test draws with every word of a small width. Each label must be drawn as often as it has cells.
+// The test draws with every word of a small number of bits. Each label must be drawn as often as it has cells.
 func TestAliasesWordByWord(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -183,8 +183,8 @@ func TestAliasesWordByWord(t *testing.T) {
 	}
 }
 
-// The function draw must equal min(w, e) mod n for words of 64 bits too, on both sides of the entries and at the ends
-// of the entries.
+// The function draw must also equal min(w, e) mod n for words of 64 bits. The test uses words around the entries and at
+// the ends of the range.
 func TestDraw(t *testing.T) {
 	table := gaussianTable(t, 30, 1)
 	n := uint64(table.Entries())
@@ -200,8 +200,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// normalCDF returns Φ(x) − ½ for x ≥ 0 as φ(x)·Σ x^{2n+1}/(1·3·…·(2n+1)) (DLMF 7.6.2). All terms are positive. It
-// computes with 400 bits, and the error is below 2⁻³⁰⁰ for x ≤ 10.
+// normalCDF returns Φ(x) − ½ for x ≥ 0 as φ(x)·Σ x^{2n+1}/(1·3·…·(2n+1)) (DLMF 7.6.2). All terms are positive.
+// normalCDF computes with 400 bits. Its error is below 2⁻³⁰⁰ for x ≤ 10.
 func normalCDF(x *big.Float) *big.Float {
 	f := func() *big.Float { return new(big.Float).SetPrec(400) }
 	square := f().Mul(x, x)
@@ -242,8 +242,8 @@ func idealMass(ratio *big.Rat, j int64) *big.Float {
 	return upper.Sub(upper, cdf(2*j-1))
 }
 
-// The masses are lower bounds that are less than 2⁻¹²⁷ too low. So no integer of the table has more than (1+η) times
-// its ideal mass, in exact arithmetic.
+// The masses must be lower bounds that are too low by less than 2⁻¹²⁷. No integer of the table may have more than (1+η)
+// times its ideal mass, in exact arithmetic.
 func TestNoMassAboveItsIdeal(t *testing.T) {
 	unit := new(big.Float).SetMantExp(big.NewFloat(1), -290)
 	for _, c := range []struct{ num, den, stride int64 }{
@@ -284,7 +284,7 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 	}
 }
 
-// η must be minimal: if it is one step of 2⁻⁹² smaller, mass is missing.
+// η must be minimal. If it is smaller by 2⁻⁹², the masses must sum to less than 1.
 func TestEtaIsLeast(t *testing.T) {
 	for _, ratio := range []int64{1, 30, 1000} {
 		_, masses := law.Gaussian.Masses(big.NewRat(ratio, 1))
@@ -320,8 +320,8 @@ func massOf(p *big.Rat) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: x.Sub(x, new(big.Int).Lsh(hi, 64)).Uint64()}
 }
 
-// The test uses other distributions: a uniform one without rounding (η = 0), a uniform one with rounding, and the
-// two-sided geometric one, P(J = j) = (1−θ)/(1+θ)·θ^|j|.
+// The test uses three other distributions. They are a uniform distribution whose masses need no rounding (η = 0), a
+// uniform distribution whose masses are rounded, and the two-sided geometric distribution P(J = j) = (1−θ)/(1+θ)·θ^|j|.
 func TestOtherDistributions(t *testing.T) {
 	for _, n := range []int64{2, 3, 64, 65, 1000} {
 		masses := slices.Repeat([]Mass{massOf(big.NewRat(1, n))}, int(n))
@@ -395,7 +395,7 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
-// Deflate must be a lower bound on α·e^{−Nη} that loses almost nothing. The test computes with 200 bits.
+// Deflate must be a lower bound on α·e^{−Nη} and almost equal to it. The test computes with 200 bits.
 func TestDeflate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 2_000 {

@@ -4,9 +4,9 @@ import "math/bits"
 
 // Words sets dst[d] to the 64-bit word of coordinate d of a sample (0 ≤ sample < 2³¹).
 //
-// The words are those of Squares (Widynski 2020, arXiv:2004.06278) with five rounds and 64 bits per counter, with one
-// exception. The last step uses a sum instead of exclusive or, which ONNX lacks. All arithmetic is mod 2⁶⁴, and rot(x)
-// = x·2³² + x div 2³²:
+// The words come from the generator Squares (Widynski 2020, arXiv:2004.06278) with five rounds and 64 bits per counter.
+// One step differs: the last step uses a sum instead of an exclusive or, because ONNX lacks the latter. All arithmetic
+// is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:
 //
 //	counter = sample·G + d, G = 0x9E3779B97F4A7C15
 //	y = counter·key, z = y + key
@@ -20,7 +20,7 @@ func (s Stream) Words(dst []uint64, sample int64) {
 	for d := range dst {
 		z := y + s.key
 		dst[d] = squares64(y, z)
-		y = z // the y of the next coordinate
+		y = z // y of the next coordinate
 	}
 }
 

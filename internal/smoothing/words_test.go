@@ -31,8 +31,9 @@ func TestWordsGolden(t *testing.T) {
 	}
 }
 
-// No word of neighbouring addresses may equal another word: none of the 32 by 2·8·2·8 words of 64 bits occurs twice.
-// Random words fail this with probability 2⁻³⁶. A word must not depend on the number of words requested.
+// No two words of neighbouring addresses may be equal. The test compares the words of all combinations of 2 seeds, 8
+// examples, 2 phases and 8 samples. Random words would fail with probability 2⁻³⁶. A word must also not depend on how
+// many words are requested.
 func TestWordsDiffer(t *testing.T) {
 	seen := map[uint64]string{}
 	var words [64]uint64
@@ -60,8 +61,8 @@ func TestWordsDiffer(t *testing.T) {
 	}
 }
 
-// fitWords64 tests n words from each of three series: along a sample, across the samples, and across the examples. It
-// tests all bytes, pairs of neighbours' bytes, and how often each bit changes.
+// fitWords64 tests n words from each of three series: the coordinates of a sample, the samples, and the examples. It
+// tests all bytes, pairs of bytes of neighbouring words, and how often each bit changes.
 func fitWords64(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint64, 4096)
@@ -69,7 +70,7 @@ func fitWords64(f *fit, n int) {
 	for name, word := range map[string]func(i int) uint64{
 		"words of a sample": func(i int) uint64 {
 			if i%len(words) == 0 {
-				y := uint64(i) * s.key // the value for sample 0
+				y := uint64(i) * s.key // the product of counter and key, for sample 0
 				for d := range words {
 					words[d] = squares64(y, y+s.key)
 					y += s.key
@@ -90,8 +91,8 @@ func fitWords64(f *fit, n int) {
 		for k := range bytes {
 			bytes[k] = make([]int, 256)
 		}
-		// Test the high and the low bytes of neighbours. Within a word, test the column's bits with the threshold's
-		// bits.
+		// Test pairs of high bytes and pairs of low bytes of neighbouring words. Within a word, test the bits that
+		// choose the column together with the bits that are compared with the threshold.
 		var serial [3][]int
 		for k := range serial {
 			serial[k] = make([]int, 1<<16)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// work runs a lane's tasks until none are left.
+// work runs tasks of a lane until none is left.
 func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	s.Classifier = l.classifier
 	w := s.newWorker()
@@ -32,7 +32,7 @@ type worker struct {
 	Sampler
 	in    []float32 // allocated on first use
 	rows  *Rows     // allocated on first use
-	out   []float32 // outputs of a batch, needed for an Observer or with noise made on the host
+	out   []float32 // outputs of a batch; needed for an Observer or if the host makes the noise
 	votes []int32   // votes of a batch
 
 	scored bool      // set if out holds the outputs of the last batch
@@ -82,9 +82,9 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 	return o, nil
 }
 
-// deliver counts a segment's votes [count] and passes the segment's outputs [count·m] to an Observer in
-// order. It returns the number of finished samples. A finished sample has been counted and, if there is an Observer,
-// observed.
+// deliver counts a segment's votes [count]. If there is an Observer, deliver passes the outputs [count·m] to it in
+// order. It returns the number of finished samples. A sample is finished when it has been counted and, if there is an
+// Observer, observed.
 func (g segment) deliver(votes []int32, outputs []float32) (int, error) {
 	a := g.active
 	a.mu.Lock()
@@ -131,20 +131,20 @@ func (g segment) deliver(votes []int32, outputs []float32) (int, error) {
 	}
 }
 
-// due reports whether a segment's outputs are next for an Observer.
+// due reports whether a segment's outputs are the next that an Observer must receive.
 func (a *active) due(g segment) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == a.n0)
 }
 
-// none is the vote of an output without an answer.
+// none is the vote for an output without an answer.
 const none = -1
 
-// clean is the phase of the single input without noise. This phase has no stream.
+// clean is the phase of the one input without noise. This phase has no stream.
 const clean Phase = 2
 
-// Vote returns the class with the largest output. The first class wins a tie. The output −∞ masks a class. If an output
-// is NaN or +∞, or if all outputs are −∞, the vote is for no class, because the sampler does not guess the meaning of
-// such outputs.
+// Vote returns the class with the largest output. In a tie the first class wins. The output −∞ masks a class. If an
+// output is NaN or +∞, or if all outputs are −∞, the vote is for no class. The sampler does not guess what such outputs
+// mean.
 func Vote(outputs []float32) int {
 	best, most := 0, outputs[0]
 	for k, v := range outputs {

@@ -8,16 +8,17 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// Smoothing holds the parameters of the noise that smooths a model, by their names in run.json.
+// Smoothing holds the parameters of the noise that smooths a model. The JSON names are the keys in run.json.
 type Smoothing struct {
 	Law   law.Name `json:"law,omitempty"` // absent for the Gaussian law
 	Sigma float64  `json:"sigma"`
 }
 
-// Conditions holds the other parameters of an experiment that determine its results, by their names in run.json.
+// Conditions holds the other parameters that determine an experiment's results. The JSON names are the keys in
+// run.json.
 type Conditions struct {
 	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
-	ScoresOutput string           `json:"scores-output"` // empty: the only output
+	ScoresOutput string           `json:"scores-output"` // empty means the only output that can hold scores
 	Precision    onnx.Precision   `json:"precision"`
 	PreferNHWC   bool             `json:"prefer-nhwc,omitempty"` // for CUDA only
 	ConvSearch   onnx.ConvSearch  `json:"conv-search,omitzero"`  // for CUDA only
@@ -37,10 +38,11 @@ type Conditions struct {
 	DiffusionSchedule string             `json:"diffusion-schedule,omitempty"`
 }
 
-// Positions returns the positions of the experiment's examples in a dataset of this many examples, ascending.
+// Positions returns the positions of the experiment's examples in a dataset with the given number of examples. The
+// positions are in ascending order.
 func (c Conditions) Positions(examples int) []int {
 	if examples < 1 || c.Skip < 1 || c.Shard.K < 1 {
-		return nil // run folders of the first format may omit it
+		return nil // run folders of the first format may lack these values
 	}
 	var positions []int
 	candidates := (examples-1)/c.Skip + 1 // number of candidates: every Skip-th example
@@ -58,12 +60,13 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// spread returns the candidate for a turn. The candidates from ⌊turn·candidates/turns⌋ up to the start of
-// the next turn belong to the turn. The function takes a fixed pseudo-random one of them. Equal steps could follow a
-// pattern in the order of files, such as the first image of every class.
+// spread returns the candidate that is selected in a turn. The candidates are divided into one part per turn. The
+// turn's part begins at ⌊turn·candidates/turns⌋. The function selects one candidate of this part pseudo-randomly, but
+// always the same one. If it took equal steps instead, it could follow a pattern in the order of the files and select,
+// for example, the first image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
-	// z starts the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.
+	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.
 	z := uint64(turn+1) * 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb

@@ -23,7 +23,7 @@ func FuzzShard(f *testing.F) {
 	})
 }
 
-// TestSpread checks that --max takes examples from all over the dataset.
+// TestSpread checks that the selection Spread takes examples from all over the dataset.
 func TestSpread(t *testing.T) {
 	for _, c := range []struct{ examples, max, skip int }{{1000, 20, 1}, {1000, 7, 3}, {50, 50, 1}, {5, 9, 1}, {9, 4, 2}, {1, 1, 1}} {
 		p := Conditions{Skip: c.skip, Max: c.max, Shard: Whole, Select: Spread}
@@ -34,7 +34,8 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%+v: %d positions, want %d", c, len(got), turns)
 		}
 		for turn, i := range got {
-			// Each part has one example. So each class has one example if parts are no larger than classes.
+			// Each part has one example. If the data are sorted by class and no part is larger than a class, each class
+			// has at least one example.
 			if k := i / c.skip; i%c.skip != 0 || k*turns < turn*candidates-turns || k*turns >= (turn+1)*candidates {
 				t.Errorf("%+v: position %d at turn %d", c, i, turn)
 			}
@@ -57,7 +58,7 @@ func TestSpread(t *testing.T) {
 	if got := (Conditions{}).Positions(9); got != nil {
 		t.Errorf("positions %v of a run that does not say which", got)
 	}
-	// The positions are fixed, because another version must find the examples of a run again.
+	// The positions must never change, because later versions of rscert must find the examples of a run again.
 	p := Conditions{Skip: 1, Max: 5, Shard: Whole, Select: Spread}
 	if got, want := p.Positions(1000), []int{176, 286, 405, 794, 821}; !slices.Equal(got, want) {
 		t.Errorf("positions %v, want %v", got, want)
@@ -91,8 +92,8 @@ func TestNoiseKindText(t *testing.T) {
 	}
 }
 
-// By definition, the positions are every skip-th example, at most max in all. Of these the shard has every K-th, from
-// the I-th on.
+// By definition, the experiment takes every Skip-th example, and at most Max of them. The shard takes every K-th of
+// these, starting with number I.
 func TestPositionsAreTheDefinition(t *testing.T) {
 	for examples := range 12 {
 		for skip := 1; skip <= 4; skip++ {

@@ -7,12 +7,12 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// InputError is an error in the user's input, that is, in a parameter or a file.
+// InputError is an error in a parameter or a file that the user gave.
 type InputError struct{ error }
 
 func (e InputError) Unwrap() error { return e.error }
 
-// BadInput wraps err as an InputError; nil and context.Canceled pass through.
+// BadInput wraps err as an InputError. It returns nil and context.Canceled unchanged.
 func BadInput(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err

@@ -2,17 +2,18 @@ package spec
 
 import "github.com/rscert/rscert/internal/choice"
 
-// NoiseKind is the arithmetic that adds the noise.
+// NoiseKind says in which arithmetic the noise is added.
 type NoiseKind string
 
-// The kinds of noise.
+// These are the kinds of noise.
 const (
-	// Lattice draws integers and adds them to the integers of the data. Certificates then hold for the numbers that the
-	// model received.
+	// Lattice draws integers and adds them to the data, which are integers times a step. Certificates then hold for
+	// exactly the numbers that the model received.
 	Lattice NoiseKind = "lattice"
-	// Float rounds x + σε to float32. It exists for comparison, and its certificates are idealised.
+	// Float adds noise in floating point and rounds x + σε to float32. It exists for comparison. Its certificates
+	// ignore this rounding.
 	Float NoiseKind = "float"
-	// NoNoise opens an experiment of the model without noise. It is no value of the parameter.
+	// NoNoise opens an experiment that runs the model without noise. Users cannot choose it.
 	NoNoise NoiseKind = "none"
 )
 
@@ -29,18 +30,18 @@ func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k), nil }
 // UnmarshalText parses "lattice" or "float".
 func (k *NoiseKind) UnmarshalText(text []byte) error { return NoiseKinds.Unmarshal(text, k) }
 
-// NoiseOn is the place that makes noise and counts votes. It does not affect the votes, and it does not affect the
-// scores of most models.
+// NoiseOn says where noise is made and votes are counted. It does not affect the votes, and for most models it does not
+// affect the scores.
 type NoiseOn string
 
-// The places where noise is made.
+// These are the choices of where noise is made.
 const (
 	NoiseOnAuto   NoiseOn = "auto" // on a device with its own memory if possible, otherwise on the host
 	NoiseOnHost   NoiseOn = "host"
 	NoiseOnDevice NoiseOn = "device"
 )
 
-// NoiseOns lists all places.
+// NoiseOns lists all choices.
 var NoiseOns = choice.Of("noise", NoiseOnAuto, NoiseOnHost, NoiseOnDevice)
 
 func (n NoiseOn) String() string { return string(n) }

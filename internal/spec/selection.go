@@ -9,10 +9,10 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Selection says which of the examples Max takes.
+// Selection says which examples are used if Max limits their number.
 type Selection uint8
 
-// The selections.
+// These are the selections.
 const (
 	First  Selection = iota // the first examples
 	Spread                  // one example from each of Max parts of the dataset, for data sorted by class
@@ -34,7 +34,8 @@ func (s Selection) MarshalText() ([]byte, error) { return []byte(s.String()), ni
 // UnmarshalText parses a name.
 func (s *Selection) UnmarshalText(text []byte) error { return Selections.Unmarshal(text, s) }
 
-// Shard is part I of K of a run. It contains the examples whose turn is I modulo K.
+// Shard is part I of a run that is divided into K parts. The examples of a run are numbered from 0 in the run's order.
+// The shard contains the examples whose number is I modulo K.
 type Shard struct{ I, K int }
 
 // Whole is the shard that covers the whole run.

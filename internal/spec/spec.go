@@ -1,5 +1,5 @@
-// Package spec defines an experiment: a model, data and noise, the way in which they are combined, and the device that
-// runs the model. Package experiment opens an experiment.
+// Package spec defines experiments. An experiment consists of a model, data and noise, the way in which they are
+// combined, and the device that runs the model. Package experiment opens experiments.
 package spec
 
 import (
@@ -17,7 +17,7 @@ import (
 // Spec describes an experiment. Every command that samples a model starts from a Spec.
 type Spec struct {
 	Model, Data string // paths
-	Denoiser    string // path of a model in front of Model; empty for none
+	Denoiser    string // path of the denoiser in front of Model; empty for none
 
 	// DataOptions says how the data are loaded.
 	DataOptions dataset.Options
@@ -25,20 +25,22 @@ type Spec struct {
 	Smoothing
 	Conditions
 
-	// KeepOutputs means that the command uses the model's outputs in addition to the classes of their votes.
+	// KeepOutputs means that the command uses the model's outputs in addition to the votes.
 	KeepOutputs bool
-	// KeepSource means that the command opens further graphs of the model, for gradients.
+	// KeepSource means that the command builds further graphs from the model, to compute gradients.
 	KeepSource bool
 
-	// FixedSeed repeats the noise of another run. If it is nil, the system draws a random seed.
+	// FixedSeed is the seed of another run whose noise is repeated. If it is nil, the system draws a random seed.
 	FixedSeed *uint64
-	// FixedSelect says which examples Max takes. If it is nil, the order of the data determines the choice.
+	// FixedSelect says which examples are used if Max limits their number. If it is nil, the order of the data
+	// determines the selection.
 	FixedSelect *Selection
 
-	// Lattice puts the noise on another run's lattice. If it is nil, the data determine the lattice.
+	// Lattice is another run's lattice, on which the noise is drawn. If it is nil, the data determine the lattice.
 	Lattice *RunLattice
 
-	// Requests replaces Data where the inputs come one by one. It needs Lattice, except for noise in floats.
+	// Requests replaces Data if the inputs arrive one by one. Requests needs the field Lattice, except for noise of the
+	// kind Float.
 	Requests *Requests
 
 	Library string // path of ONNX Runtime; if empty, rscert searches for it
@@ -50,24 +52,25 @@ type Spec struct {
 
 // RunLattice is the lattice of a run, as its run.json records it.
 type RunLattice struct {
-	Inputs    string  // describes the lattice of the run's data (dataset.Lattice.String)
-	Quantised bool    // the classifier rounds its inputs to a finer lattice, and clamps them to [Low, High]
+	Inputs    string  // describes the lattice of the run's data, as dataset.Lattice.String does
+	Quantised bool    // the classifier clamps its inputs to [Low, High] and rounds them to a finer lattice
 	Low, High float64 // 0 unless Quantised
-	// Round moves inputs off the lattice to its nearest points. Otherwise they are an error.
+	// If Round is true, an input that is not on the lattice is moved to the nearest lattice point. Otherwise such an
+	// input is an error.
 	Round bool
 }
 
 // Requests describes the inputs of requests.
 type Requests struct {
-	Shape []int // shape of an input, as Dataset.Shape
+	Shape []int // shape of an input, in the form of Dataset.Shape
 	Bytes bool  // values are bytes divided by 255
 }
 
 // Idle names a flag that has no effect without another flag.
 type Idle struct{ Flag, Without string }
 
-// Settle fills in fields that other fields determine, and zeroes parameters that have no effect. It returns the flags
-// of the zeroed parameters.
+// Settle sets fields that other fields determine. It sets parameters that have no effect to zero, and returns their
+// flags.
 func (s *Spec) Settle() (idle []Idle) {
 	s.Noise = cmp.Or(s.Noise, Lattice)
 	if s.Noise != Lattice {
@@ -100,13 +103,13 @@ func (s *Spec) settleDenoiser() (idle []Idle) {
 	return idle
 }
 
-// Tuning returns the options by which the device chooses its kernels.
+// Tuning returns the options that affect how the device chooses its kernels.
 func (s Spec) Tuning() onnx.Tuning {
 	return onnx.Tuning{PreferNHWC: s.PreferNHWC, ConvSearch: s.ConvSearch}
 }
 
-// maxThreads exceeds the number of cores of any machine. The number of threads is limited because each thread holds a
-// batch.
+// maxThreads limits the number of threads, because each thread holds a batch in memory. It exceeds the number of cores
+// of any usual machine.
 const maxThreads = 1024
 
 // Missing returns the InputError for a missing required parameter.
@@ -114,8 +117,7 @@ func Missing(name param.Name) error {
 	return hint.Add(BadInputf("%s is missing", name), "see 'rscert certify %s'", param.Help)
 }
 
-// Validate checks everything that can be checked before model and data are open. The errors of Validate are
-// InputErrors.
+// Validate checks everything that can be checked before the model and the data are open. Its errors are InputErrors.
 func (s Spec) Validate() error {
 	switch {
 	case s.Model == "":
@@ -157,7 +159,7 @@ func (s Spec) validateDenoiser() error {
 	return CheckChannelValues(param.Std, s.Std)
 }
 
-// CheckChannelValues checks each value of mean or std on its own.
+// CheckChannelValues checks each value of the parameter mean or std separately.
 func CheckChannelValues(of param.Name, values []float64) error {
 	for _, v := range values {
 		if x := float32(v); x-x != 0 || (of == param.Std && !(x > 0)) {

@@ -6,13 +6,14 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// This file holds the slopes of activation functions.
+// This file holds the derivatives of activation functions.
 
-// activation adds d·f′(x), where y = f(x).
+// activation adds nodes that compute d·f′(x), where y = f(x) and d is the gradient in y.
 type activation func(t *tape, n *node, x, y, d string) string
 
 var activations = map[string]activation{
-	// The slope is 0 at 0. y is never negative, so a conversion tells where it is positive. Sign takes five times as long.
+	// The slope is 0 at 0. y is never negative, so a conversion to bool is true exactly where y is positive. The
+	// operator Sign takes five times as long.
 	"Relu":    func(t *tape, _ *node, _, y, d string) string { return t.where(y, t.Cast(y, graph.Bool), d) },
 	"Sigmoid": func(t *tape, _ *node, x, y, d string) string { return t.mul(d, t.mul(y, t.Op("Sub", t.like(x, 1), y))) },
 	"Tanh":    func(t *tape, _ *node, x, y, d string) string { return t.mul(d, t.Op("Sub", t.like(x, 1), t.mul(y, y))) },
@@ -22,28 +23,28 @@ var activations = map[string]activation{
 	"ThresholdedRelu": func(t *tape, n *node, x, _, d string) string {
 		return t.where(x, t.Op("Greater", x, t.like(x, n.float("alpha", 1))), d)
 	},
-	"Elu": func(t *tape, n *node, x, y, d string) string { // α·eˣ = y + α below 0
+	"Elu": func(t *tape, n *node, x, y, d string) string { // below 0 the slope is α·eˣ = y + α
 		return t.piecewise(x, d, t.mul(d, t.Op("Add", y, t.like(x, n.float("alpha", 1)))))
 	},
-	"Selu": func(t *tape, n *node, x, y, d string) string { // γα·eˣ = y + γα below 0
+	"Selu": func(t *tape, n *node, x, y, d string) string { // below 0 the slope is γα·eˣ = y + γα
 		gamma := n.float("gamma", 1.05070102214813232421875)
 		below := t.Op("Add", y, t.like(x, gamma*n.float("alpha", 1.67326319217681884765625)))
 		return t.piecewise(x, t.scale(x, d, gamma), t.mul(d, below))
 	},
-	"Celu": func(t *tape, n *node, x, y, d string) string { // e^(x/α) = y/α + 1 below 0
+	"Celu": func(t *tape, n *node, x, y, d string) string { // below 0 the slope is e^(x/α) = y/α + 1
 		return t.piecewise(x, d, t.mul(d, t.Op("Add", t.scale(x, y, 1/n.float("alpha", 1)), t.like(x, 1))))
 	},
 	"Softplus": func(t *tape, _ *node, x, _, d string) string { return t.mul(d, t.Op("Sigmoid", x)) },
-	"Softsign": func(t *tape, _ *node, x, _, d string) string { // 1/(1+|x|)²
+	"Softsign": func(t *tape, _ *node, x, _, d string) string { // the slope is 1/(1+|x|)²
 		one := t.Op("Add", t.Op("Abs", x), t.like(x, 1))
 		return t.Op("Div", d, t.mul(one, one))
 	},
-	"Mish": func(t *tape, _ *node, x, _, d string) string { // with s = tanh(softplus(x)): s + x·(1−s²)·sigmoid(x)
+	"Mish": func(t *tape, _ *node, x, _, d string) string { // s + x·(1−s²)·sigmoid(x), s = tanh(softplus(x))
 		s := t.Op("Tanh", t.Op("Softplus", x))
 		rise := t.mul(t.mul(x, t.Op("Sigmoid", x)), t.Op("Sub", t.like(x, 1), t.mul(s, s)))
 		return t.mul(d, t.Op("Add", s, rise))
 	},
-	"Swish": func(t *tape, n *node, x, y, d string) string { // with s = sigmoid(αx): s + α·y·(1−s)
+	"Swish": func(t *tape, n *node, x, y, d string) string { // the slope is s + α·y·(1−s) with s = sigmoid(αx)
 		alpha := n.float("alpha", 1)
 		s := t.Op("Sigmoid", t.scale(x, x, alpha))
 		return t.mul(d, t.Op("Add", s, t.scale(x, t.mul(y, t.Op("Sub", t.like(x, 1), s)), alpha)))
@@ -51,7 +52,7 @@ var activations = map[string]activation{
 	"HardSigmoid": func(t *tape, n *node, x, y, d string) string {
 		return t.inside(x, y, 0, 1, t.scale(x, d, n.float("alpha", .2)))
 	},
-	"HardSwish": func(t *tape, _ *node, x, _, d string) string { // x/3 + ½ inside, the step at the ends
+	"HardSwish": func(t *tape, _ *node, x, _, d string) string { // the slope is x/3 + ½ for −3 < x < 3
 		inside := t.inside(x, x, -3, 3, t.mul(d, t.Op("Add", t.scale(x, x, 1./3), t.like(x, .5))))
 		return t.Op("Add", inside, t.where(x, t.Op("Not", t.Op("Less", x, t.like(x, 3))), d))
 	},
@@ -61,17 +62,18 @@ func activationSlope(t *tape, n *node, d string) string {
 	return activations[n.GetOpType()](t, n, n.in(0), n.out(), d)
 }
 
-// piecewise adds above where x > 0, below elsewhere.
+// piecewise adds nodes that select above where x > 0 and below elsewhere.
 func (t *tape) piecewise(x, above, below string) string {
 	return t.Op("Where", t.Op("Greater", x, t.like(x, 0)), above, below)
 }
 
-// inside adds d where low < v < high, 0 elsewhere.
+// inside adds nodes whose result is d where low < v < high, and 0 elsewhere.
 func (t *tape) inside(x, v string, low, high float64, d string) string {
 	return t.where(x, t.Op("And", t.Op("Greater", v, t.like(x, low)), t.Op("Less", v, t.like(x, high))), d)
 }
 
-// gelu adds d·f′(x) of x·Φ(x), or of its approximation by tanh.
+// gelu adds nodes that compute d·f′(x). Here f(x) is x·Φ(x) or, if the node says so, the approximation of x·Φ(x) by
+// tanh.
 func gelu(t *tape, n *node, d string) string {
 	x := n.in(0)
 	half, one := t.like(x, .5), t.like(x, 1)

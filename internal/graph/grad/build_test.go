@@ -17,9 +17,9 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// This file builds small graphs, runs them and their gradients, and compares these with finite differences.
+// This file builds small graphs, runs them and their gradients, and compares the gradients with finite differences.
 
-// function is a graph of one input, built node by node.
+// function is a graph with one input, built node by node.
 type function struct {
 	*onnxpb.ModelProto
 	of   graph.ElemType
@@ -27,7 +27,7 @@ type function struct {
 	rng  *rand.Rand
 }
 
-// newFunction starts a graph of an input "x".
+// newFunction returns a graph with the input "x" and no nodes.
 func newFunction(of graph.ElemType, opset int64, shape []int64) *function {
 	x := graph.FloatTensor("x", shape)
 	x.GetType().GetTensorType().ElemType = proto.Int32(int32(of))
@@ -45,7 +45,7 @@ func (f *function) op(kind string, in []string, attributes ...*onnxpb.AttributeP
 	return f.several(kind, 1, in, attributes...)[0]
 }
 
-// several adds a node with this number of outputs.
+// several adds a node with the given number of outputs.
 func (f *function) several(kind string, outputs int, in []string, attributes ...*onnxpb.AttributeProto) []string {
 	n := graph.Node(kind, in, f.name(), attributes...)
 	for range outputs - 1 {
@@ -108,7 +108,7 @@ func float(name string, v float32) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_FLOAT.Enum(), F: proto.Float32(v)}
 }
 
-// floats is an attribute of floats, field 7, which our onnx.proto omits.
+// floats returns an attribute that holds floats. They are in field 7, which rscert's onnx.proto omits.
 func floats(name string, values ...float32) *onnxpb.AttributeProto {
 	a := &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_FLOATS.Enum()}
 	var raw []byte
@@ -123,7 +123,7 @@ func text(name, s string) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRING.Enum(), S: []byte(s)}
 }
 
-// openLibrary opens the library that 'rscert setup' fetched.
+// openLibrary opens the ONNX Runtime library that 'rscert setup' downloaded.
 func openLibrary(t testing.TB) *onnx.Runtime {
 	t.Helper()
 	path, err := ortlib.FindFor(ortlib.Build{}, "")
@@ -138,7 +138,7 @@ func openLibrary(t testing.TB) *onnx.Runtime {
 	return r
 }
 
-// differentiable is a function with its gradient, open.
+// differentiable is a function with its gradient, ready to run.
 type differentiable struct {
 	graph        *onnx.Graph
 	of           graph.ElemType
@@ -147,7 +147,8 @@ type differentiable struct {
 	lossShape    []int64
 }
 
-// differentiate opens the function's sum weighted by random numbers, Σ w·y, with its gradient.
+// differentiate opens a graph that computes the sum Σ w·y and its gradient. The weights w are random, and y is the
+// function's result.
 func differentiate(ctx context.Context, f *function, y string) (*differentiable, error) {
 	shape := f.shapeOf("x")
 	zeros := []onnx.Tensor{held(f.of, "x", shape, make([]float64, size(shape)))}
@@ -193,7 +194,7 @@ func size(shape []int64) int {
 	return n
 }
 
-// held makes an input of numbers.
+// held returns an input that holds the values.
 func held(of graph.ElemType, name string, shape []int64, values []float64) onnx.Tensor {
 	if of == graph.Float64 {
 		return onnx.Held(name, shape, values)
@@ -237,8 +238,8 @@ func doubles(values []float32) []float64 {
 	return f
 }
 
-// slope returns the derivative of the sum in coordinate i, by differences over ±h and ±h/2 extrapolated (Richardson):
-// exact for polynomials up to degree four.
+// slope returns a numerical derivative of the sum in coordinate i. It combines the central differences over ±h and ±h/2
+// by Richardson extrapolation. The result is exact for polynomials of degree four or less.
 func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) float64 {
 	t.Helper()
 	over := func(h float64) float64 {
@@ -248,7 +249,7 @@ func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) floa
 		moved[i] = x[i] - h
 		below, _ := d.run(t, moved)
 		sum := 0.
-		for k := range above { // term by term: the differences are small beside the sum
+		for k := range above { // term by term, because the differences are small compared with the sum
 			sum += above[k] - below[k]
 		}
 		return sum / (2 * h)
@@ -256,8 +257,8 @@ func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) floa
 	return (4*over(h/2) - over(h)) / 3
 }
 
-// spaced returns n different numbers in [low, high] in random order, (high−low)/n apart: at kinks and between equals
-// differences are no derivatives.
+// spaced returns n different numbers in [low, high] in random order. Neighbours are (high−low)/n apart. Equal numbers
+// would be a problem, because finite differences are wrong at kinks, such as the maximum of two equal numbers.
 func spaced(n int, low, high float64, seed uint64) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	x := make([]float64, n)

@@ -6,9 +6,11 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// This file holds the rules of functions of single numbers, and of sums, products and choices of several.
+// This file holds the rules of functions of single numbers. It also holds the rules of sums, products, extremes and
+// choices of several numbers.
 
-// unary is the rule of a function of one input, given the gradient in it.
+// unary returns the rule of a function of one input. The argument gradient adds the nodes that compute the gradient in
+// this input.
 func unary(gradient func(t *tape, n *node, d string) string) rule {
 	return func(t *tape, n *node) error {
 		t.give(n, 0, func() string { return gradient(t, n, n.d[0]) })
@@ -16,10 +18,10 @@ func unary(gradient func(t *tape, n *node, d string) string) rule {
 	}
 }
 
-// slope adds d·f′(x), where y = f(x).
+// slope adds nodes that compute d·f′(x), where y = f(x) and d is the gradient in y.
 type slope func(t *tape, x, y, d string) string
 
-// functions maps operators to the slopes of their functions.
+// functions maps operators to the derivatives of their functions.
 var functions = map[string]slope{
 	"Neg":        func(t *tape, _, _, d string) string { return t.Op("Neg", d) },
 	"Abs":        func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Sign", x)) },
@@ -27,7 +29,7 @@ var functions = map[string]slope{
 	"Log":        func(t *tape, x, _, d string) string { return t.Op("Div", d, x) },
 	"Sqrt":       func(t *tape, x, y, d string) string { return t.Op("Div", t.scale(x, d, .5), y) },
 	"Reciprocal": func(t *tape, _, y, d string) string { return t.Op("Neg", t.mul(d, t.mul(y, y))) },
-	"Erf": func(t *tape, x, _, d string) string { // 2/√π·exp(−x²)
+	"Erf": func(t *tape, x, _, d string) string { // the slope is 2/√π·exp(−x²)
 		return t.mul(t.scale(x, d, 2/math.Sqrt(math.Pi)), t.Op("Exp", t.Op("Neg", t.mul(x, x))))
 	},
 	"Sin":  func(t *tape, x, _, d string) string { return t.mul(d, t.Op("Cos", x)) },
@@ -42,11 +44,11 @@ func functionSlope(t *tape, n *node, d string) string {
 	return functions[n.GetOpType()](t, n.in(0), n.out(), d)
 }
 
-// flat is the gradient of a step function: zero, as in PyTorch.
+// flat returns the gradient of a step function. It is zero everywhere, as in PyTorch.
 func flat(t *tape, n *node, d string) string { return t.mul(d, t.like(n.in(0), 0)) }
 
-// cast passes gradients between floating-point types. A conversion to integers has none, and hiding that would make
-// every attack look weak.
+// cast passes gradients between floating-point types. It refuses conversions to integers, because they have no useful
+// gradient. With a gradient of zero, every attack would look weak.
 func cast(t *tape, n *node) error {
 	from, to := t.types[n.in(0)], t.types[n.out()]
 	if !to.IsFloat() {
@@ -59,8 +61,8 @@ func cast(t *tape, n *node) error {
 	return nil
 }
 
-// clip is the rule of min(max(x, low), high): the slope is 1 from low to high, both included (as PyTorch's clamp), so
-// that an image's pixels at 0 or 1 keep their gradients.
+// clip is the rule of min(max(x, low), high). The slope is 1 from low to high, including both limits, as in PyTorch's
+// clamp. So an image's pixels at 0 or 1 keep their gradients.
 func clip(t *tape, n *node) error {
 	x := n.in(0)
 	low, high := n.in(1), n.in(2)
@@ -83,7 +85,7 @@ func clip(t *tape, n *node) error {
 	return nil
 }
 
-// arithmetic is the rule of functions of two numbers with broadcasting.
+// arithmetic is the rule of functions of two numbers. The operators broadcast their inputs.
 func arithmetic(t *tape, n *node) error {
 	for k := range n.Input {
 		t.give(n, k, func() string {
@@ -93,7 +95,8 @@ func arithmetic(t *tape, n *node) error {
 	return nil
 }
 
-// factorOf adds the gradient in input k of a function of two numbers, before the sum over repeated elements.
+// factorOf adds nodes that compute the gradient in input k of a function of two numbers. The gradient has the shape of
+// the result. If broadcasting repeats elements of the input, the caller must sum over the repetitions.
 func (t *tape) factorOf(n *node, k int) string {
 	a, b, y, d := n.in(0), n.in(1), n.out(), n.d[0]
 	second := k == 1
@@ -104,13 +107,13 @@ func (t *tape) factorOf(n *node, k int) string {
 		return t.mul(d, a)
 	case op == "Mul":
 		return t.mul(d, b)
-	case op == "Div" && second: // −y/b
+	case op == "Div" && second: // the slope is −y/b
 		return t.Op("Neg", t.Op("Div", t.mul(d, y), b))
 	case op == "Div":
 		return t.Op("Div", d, b)
-	case op == "Pow" && second: // y·ln a
+	case op == "Pow" && second: // the slope is y·ln a
 		return t.mul(d, t.mul(y, t.Op("Log", a)))
-	case op == "Pow": // b·a^(b−1)
+	case op == "Pow": // the slope is b·a^(b−1)
 		if t.types[b] != t.types[a] {
 			b = t.Cast(b, t.floatType(a))
 		}
@@ -132,7 +135,8 @@ func sumOrMean(t *tape, n *node) error {
 	return nil
 }
 
-// maxOrMin shares a gradient evenly among the inputs that are the extreme, as PyTorch's maximum does.
+// maxOrMin is the rule of Max and Min. It divides a gradient evenly among the inputs that equal the extreme, as
+// PyTorch's maximum does.
 func maxOrMin(t *tape, n *node) error {
 	y := n.out()
 	masks := make([]string, len(n.Input))
@@ -146,7 +150,8 @@ func maxOrMin(t *tape, n *node) error {
 	return nil
 }
 
-// where is the rule of Where. A product with the mask would turn an infinite gradient of the other side into NaN.
+// where is the rule of Where. It uses Where again instead of a product with the mask, because 0 times an infinite
+// gradient would be NaN.
 func where(t *tape, n *node) error {
 	y, zero := n.out(), t.like(n.out(), 0)
 	t.give(n, 1, func() string {

@@ -11,9 +11,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file writes single operations in the form that the model's operator set has for them.
+// This file adds nodes for single operations, in the form that the model's operator set requires.
 
-// floatType returns the type of gradients in v. Those in quantised values are float32.
+// floatType returns the element type of gradients in v. Gradients in quantised values are float32.
 func (t *tape) floatType(v string) graph.ElemType {
 	if of := t.types[v]; of.IsFloat() {
 		return of
@@ -21,10 +21,10 @@ func (t *tape) floatType(v string) graph.ElemType {
 	return graph.Float32
 }
 
-// like adds a number of the type of gradients in v.
+// like adds a constant number whose type is the type of gradients in v.
 func (t *tape) like(v string, x float64) string { return t.numbers(v, []int64{}, x) }
 
-// numbers adds a constant of the type of gradients in v.
+// numbers adds a constant tensor whose type is the type of gradients in v.
 func (t *tape) numbers(v string, shape []int64, values ...float64) string {
 	of := t.floatType(v)
 	if of == graph.Float64 {
@@ -42,10 +42,10 @@ func (t *tape) numbers(v string, shape []int64, values ...float64) string {
 	return c
 }
 
-// mul adds d·factor.
+// mul adds a node that computes d·factor.
 func (t *tape) mul(d, factor string) string { return t.Op("Mul", d, factor) }
 
-// scale adds d·factor, of the type of gradients in v.
+// scale adds a node that computes d·factor, where d has the type of gradients in v.
 func (t *tape) scale(v, d string, factor float64) string {
 	if factor == 1 {
 		return d
@@ -53,7 +53,8 @@ func (t *tape) scale(v, d string, factor float64) string {
 	return t.mul(d, t.like(v, factor))
 }
 
-// where adds d where test holds and 0 elsewhere. A product is faster than Where on ONNX Runtime's CPU provider.
+// where adds nodes whose result is d where test is true and 0 elsewhere. They use a product, which is faster than Where
+// on ONNX Runtime's CPU provider.
 func (t *tape) where(v, test, d string) string { return t.mul(d, t.Cast(test, t.floatType(v))) }
 
 // zeros adds a tensor of zeros.
@@ -62,7 +63,7 @@ func (t *tape) zeros(of graph.ElemType, shape []int64) string {
 	return t.Node("ConstantOfShape", []string{t.Ints(shape...)}, tensorAttribute("value", zero))
 }
 
-// sizeOf returns the bytes of a floating-point number of the type.
+// sizeOf returns the size in bytes of a floating-point number of the given type.
 func sizeOf(of graph.ElemType) int {
 	switch of {
 	case graph.Float64:
@@ -94,7 +95,8 @@ func (t *tape) swapLast(x string, rank int) string {
 	return t.transpose(x, perm)
 }
 
-// reduce adds a reduction over axes. The axes are an input from operator set 18 on, of sums from 13 on.
+// reduce adds a reduction over axes. From operator set 18 on the axes are an input of the node, and for sums from 13
+// on. Before, they are an attribute.
 func (t *tape) reduce(op, x string, axes []int64, keep bool) string {
 	if len(axes) == 0 {
 		return x
@@ -114,7 +116,7 @@ func (t *tape) sum(x string, axes ...int64) string { return t.reduce("ReduceSum"
 
 func (t *tape) mean(x string, axes ...int64) string { return t.reduce("ReduceMean", x, axes, true) }
 
-// slice adds x[starts:ends] along axes.
+// slice adds a node that computes x[starts:ends] along the axes.
 func (t *tape) slice(x string, starts, ends, axes []int64) string {
 	if t.opset < 10 {
 		return t.Node("Slice", []string{x}, graph.IntsAttribute("starts", starts), graph.IntsAttribute("ends", ends), graph.IntsAttribute("axes", axes))
@@ -122,7 +124,7 @@ func (t *tape) slice(x string, starts, ends, axes []int64) string {
 	return t.Op("Slice", x, t.Ints(starts...), t.Ints(ends...), t.Ints(axes...))
 }
 
-// reverse turns an axis of the given size round.
+// reverse adds nodes that reverse the order of the elements along an axis of the given size.
 func (t *tape) reverse(x string, axis int, size int64) string {
 	if size == 1 {
 		return x
@@ -132,7 +134,8 @@ func (t *tape) reverse(x string, axis int, size int64) string {
 	return t.Node("Gather", []string{x, t.Ints(backwards...)}, graph.IntAttribute("axis", int64(axis)))
 }
 
-// pad adds zeros in front of and behind each axis, or crops where a size is negative. v says the type of x.
+// pad adds nodes that put before[i] zeros in front of axis i and after[i] zeros behind it. Negative numbers crop the
+// axis. The type of x is the type of gradients in v.
 func (t *tape) pad(v, x string, before, after []int64) string {
 	var starts, ends, axes []int64
 	pads := make([]int64, 0, 2*len(before))
@@ -161,7 +164,8 @@ func (t *tape) pad(v, x string, before, after []int64) string {
 	return t.Op("Pad", x, t.Ints(pads...), t.like(v, 0))
 }
 
-// unbroadcast sums d, of shape have, over the axes along which a value of shape want was repeated.
+// unbroadcast adds nodes that sum d over the axes along which broadcasting repeated a value. The value had the shape
+// want, and d has the shape have.
 func (t *tape) unbroadcast(d string, have, want []int64) string {
 	lead := len(have) - len(want)
 	axes := upTo(lead)
@@ -180,10 +184,10 @@ func (t *tape) unbroadcast(d string, have, want []int64) string {
 	return d
 }
 
-// gemm adds op(a)·op(b), where op transposes if told.
+// gemm adds a node that computes alpha·op(a)·op(b). Here op transposes a matrix if transA or transB is true.
 func (t *tape) gemm(v, a, b string, transA, transB bool, alpha float64) string {
 	in := []string{a, b}
-	if t.opset < 11 { // its summand is no option yet
+	if t.opset < 11 { // before operator set 11, the summand is not optional
 		in = append(in, t.like(v, 0))
 	}
 	flag := func(name string, on bool) *onnxpb.AttributeProto {
@@ -195,7 +199,7 @@ func (t *tape) gemm(v, a, b string, transA, transB bool, alpha float64) string {
 	return t.Node("Gemm", in, flag("transA", transA), flag("transB", transB), floatAttribute("alpha", alpha))
 }
 
-// same adds the test x = y. Operator sets before 11 compare only integers so.
+// same adds nodes that test x = y. Before operator set 11, Equal compares only integers.
 func (t *tape) same(x, y string) string {
 	if t.opset >= 11 {
 		return t.Op("Equal", x, y)
@@ -203,7 +207,8 @@ func (t *tape) same(x, y string) string {
 	return t.Op("Not", t.Op("Or", t.Op("Less", x, y), t.Op("Greater", x, y)))
 }
 
-// scatter adds updates to a tensor of zeros at the indices along an axis. Indices may repeat if add.
+// scatter adds a node that writes updates into a tensor of zeros, at the indices along an axis. If add is true, the
+// node sums the updates of an index, and indices may repeat.
 func (t *tape) scatter(zeros, indices, updates string, axis int64, add bool) string {
 	op, attributes := "ScatterElements", []*onnxpb.AttributeProto{graph.IntAttribute("axis", axis)}
 	if t.opset < 11 {
@@ -232,7 +237,7 @@ func product(sizes []int64) int64 {
 	return p
 }
 
-// axis interprets a negative axis, which counts from the end.
+// axis returns a non-negative axis. A negative axis counts from the end.
 func axis(i int64, rank int) int {
 	if i < 0 {
 		i += int64(rank)

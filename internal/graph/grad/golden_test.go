@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// goldenModel has examples and labels; scripts/gradient_golden.py writes them.
+// goldenModel is a model with examples and labels. scripts/gradient_golden.py writes it.
 type goldenModel struct {
 	Model  string
 	Labels []int64
@@ -20,7 +20,7 @@ type goldenModel struct {
 	Cases  []goldenCase
 }
 
-// goldenCase is a loss with its gradient by PyTorch's autograd in float64.
+// goldenCase is a loss with the gradient that PyTorch's autograd computes in float64.
 type goldenCase struct {
 	Loss                            grad.Loss
 	Targeted                        bool
@@ -28,8 +28,8 @@ type goldenCase struct {
 	Noise, Scores, Values, Gradient []float64
 }
 
-// TestPyTorch compares whole networks' scores, losses and gradients with PyTorch's in float64. The difference is the
-// rounding of float32: 2⁻²⁴ for each of a few hundred operations.
+// TestPyTorch compares the scores, losses and gradients of whole networks with the values that PyTorch computed in
+// float64. The tolerance covers the rounding to float32, which is 2⁻²⁴ for each of a few hundred operations.
 func TestPyTorch(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "golden.json"))
 	if err != nil {

@@ -1,9 +1,11 @@
-// Package grad writes reverse mode differentiation as ONNX: it appends to a model's graph the nodes that compute the
-// gradient of a loss in the model's input, for a batch of fixed size. The result runs like any other graph.
+// Package grad differentiates ONNX models in reverse mode. It appends nodes to a model's graph that compute the
+// gradient of a loss with respect to the model's input, for a batch of fixed size. The result runs like any other
+// graph. Throughout the package, "the gradient in a value" means the derivative of the loss with respect to this value.
 //
-// Sizes are constants, read off one run of the model. Weights are constants too: only values that depend on the input
-// get gradients. Gradients are those of inference (batch normalisation keeps its statistics, dropout does nothing), and
-// follow PyTorch where a function has a kink: ReLU's slope at 0 is 0, MaxPool passes a gradient to the first of equals.
+// All sizes are constants, taken from one run of the model. Weights are constants too, so only values that depend on
+// the input get gradients. The model runs in inference mode: batch normalisation keeps its statistics, and dropout does
+// nothing. Where a function has a kink, gradients follow PyTorch. For example, ReLU's slope at 0 is 0, and MaxPool
+// passes a gradient to the first of several equal elements.
 package grad
 
 import (
@@ -18,19 +20,21 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// Oldest is the oldest operator set whose graphs can be differentiated: the added nodes need its operators.
+// Oldest is the oldest operator set whose graphs can be differentiated. The added nodes need operators that older sets
+// lack.
 const Oldest = 9
 
 // Advice tells users what to do with a model that has no gradient.
 const Advice = "attacks that use no gradients work on every model"
 
-// errUnused: no gradient reaches the input.
+// errUnused reports that no gradient reaches the input.
 var errUnused = hint.New("the loss has no gradient in the model's input", Advice)
 
-// Append appends nodes that compute the gradient of the sum of all losses in the input, and returns the gradient's
-// name. Every node of the graph must follow the nodes that compute its inputs. facts come from a run of this graph with
-// Parameters, in which its batch has the size that the gradient will have. The error names the first node without a
-// gradient, counted from the loss.
+// Append appends nodes that compute the gradient of the sum of all losses with respect to the input. It returns the
+// gradient's name. Every node of the graph must follow the nodes that compute its inputs. The argument facts describes
+// a run of this graph and covers Parameters. The run's batch must have the size that the gradient's batch will have.
+// Append goes through the nodes from the loss to the input. The error names the first node on this way that has no
+// gradient.
 func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradient string, err error) {
 	t := &tape{
 		graph: m.Graph, opset: graph.Opset(m), facts: facts, types: typesOf(m.Graph),
@@ -96,10 +100,11 @@ func operatorOf(domain, name string) operator {
 	return operator{domain, name}
 }
 
-// rule adds to the tape the gradients in a node's inputs. The gradients in its outputs are in the node.
+// A rule adds nodes to the tape that compute the gradients in a node's inputs. The argument of type node holds the
+// gradients in the node's outputs.
 type rule func(*tape, *node) error
 
-// tape is the state of writing a backward graph.
+// tape is the state while the nodes of the gradient are added.
 type tape struct {
 	*graph.Builder // the nodes written so far
 
@@ -108,9 +113,9 @@ type tape struct {
 	opset     int64
 	facts     graph.Facts
 	types     map[string]graph.ElemType
-	constants map[string]*onnxpb.TensorProto // the file's, by name
+	constants map[string]*onnxpb.TensorProto // constants in the file, by name
 	depends   map[string]bool                // values that depend on the input's contents
-	pending   map[string][]string            // gradients in a value, to be summed
+	pending   map[string][]string            // by value: the gradients to be summed
 }
 
 // follow records which outputs of the node depend on the input. A tensor's sizes do not depend on its contents.
@@ -134,7 +139,7 @@ func (t *tape) follow(n *onnxpb.NodeProto) {
 	}
 }
 
-// sweep goes through the nodes from the loss to the input, and applies their rules.
+// sweep goes through the nodes from the loss to the input and applies the rule of each node.
 func (t *tape) sweep(loss string, local map[operator]bool) error {
 	shape, known := t.facts.Shapes[loss]
 	if !known {
@@ -168,7 +173,8 @@ func (t *tape) sweep(loss string, local map[operator]bool) error {
 	return nil
 }
 
-// total returns the gradient in a value, the sum of those that its users gave; "" if none did.
+// total returns the gradient in a value. This is the sum of the gradients that come from the nodes that use the value.
+// If there are none, total returns "".
 func (t *tape) total(v string) string {
 	switch parts := t.pending[v]; len(parts) {
 	case 0:
@@ -181,8 +187,8 @@ func (t *tape) total(v string) string {
 	return t.pending[v][0]
 }
 
-// give adds the gradient in the node's input k, if that input depends on the model's. A truth value has none, as in
-// PyTorch: a mask made by a comparison counts as constant.
+// give adds the gradient in the node's input k, if this input depends on the model's input. A truth value has no
+// gradient. As in PyTorch, a mask made by a comparison counts as constant.
 func (t *tape) give(n *node, k int, gradient func() string) {
 	n.given = append(n.given, k)
 	if v := n.in(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {
@@ -190,8 +196,8 @@ func (t *tape) give(n *node, k int, gradient func() string) {
 	}
 }
 
-// checkGiven refuses a node with an input that depends on the model's and that its rule left out: a sum that lacks a
-// part is a wrong gradient.
+// checkGiven refuses a node if its rule left out an input that depends on the model's input. Otherwise a gradient would
+// lack a summand and be wrong.
 func (t *tape) checkGiven(n *node) error {
 	for k, v := range n.Input {
 		if t.depends[v] && t.types[v].IsFloat() && !slices.Contains(n.given, k) {
@@ -207,11 +213,11 @@ func (t *tape) shape(v string) []int64 { return t.facts.Shapes[v] }
 // node is a node of the graph with the gradients in its outputs.
 type node struct {
 	*onnxpb.NodeProto
-	d     []string // by output; "": no gradient
-	given []int    // the inputs that the rule knows
+	d     []string // by output: the gradient in it, or "" for none
+	given []int    // the inputs whose gradients the rule knows
 }
 
-// in returns the name of input k, "" if the node has none.
+// in returns the name of input k, or "" if the node has no such input.
 func (n *node) in(k int) string {
 	if k >= len(n.Input) {
 		return ""
@@ -252,7 +258,8 @@ func (n *node) text(name, otherwise string) string {
 	return otherwise
 }
 
-// list returns an attribute of integers or, if the node lacks it, size times the number otherwise.
+// list returns an attribute that holds integers. If the node lacks the attribute, list returns size copies of the
+// number otherwise.
 func (n *node) list(name string, size int, otherwise int64) []int64 {
 	if a := n.attribute(name); a != nil {
 		return a.Ints
@@ -269,7 +276,8 @@ func (n *node) refuse(format string, args ...any) error {
 	return hint.Add(fmt.Errorf("%w: %s, node '%s'", fmt.Errorf(format, args...), quote.Name(n.GetOpType()), quote.Name(name)), Advice)
 }
 
-// Parameters lists, by operator, the inputs that hold sizes, axes and indices, which rules need.
+// Parameters lists, by operator, the inputs that hold sizes, axes or indices. The rules need the values of these
+// inputs.
 var Parameters = map[string][]int{
 	"Slice": {1, 2, 3, 4}, "Gather": {1}, "Pad": {1, 3}, "CumSum": {1}, "Tile": {1},
 	"GatherElements": {1}, "GatherND": {1}, "LSTM": {4}, "GRU": {4}, "RNN": {4}, "ReduceProd": {1},
@@ -279,7 +287,7 @@ var Parameters = map[string][]int{
 
 var errFed = errors.New("its parameters depend on the data")
 
-// integers returns the integers in input k, nil if the node has no such input.
+// integers returns the integers in input k, or nil if the node has no such input.
 func (t *tape) integers(n *node, k int) ([]int64, error) {
 	v := n.in(k)
 	if v == "" {

@@ -10,15 +10,16 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file holds the rules of scikit-learn's operators (ai.onnx.ml) that have gradients. They give float32.
+// This file holds the rules of those operators of scikit-learn's models (ai.onnx.ml) that have gradients. The results
+// of these operators are float32.
 
-// Fields of AttributeProto that our onnx.proto omits.
+// These are field numbers of AttributeProto that rscert's onnx.proto omits.
 const (
 	floatsField  = 7
 	stringsField = 9
 )
 
-// omitted calls yield with the contents of each occurrence of a field that our onnx.proto omits.
+// omitted calls yield for each occurrence of a field that rscert's onnx.proto omits. It passes the field's contents.
 func omitted(a *onnxpb.AttributeProto, field protowire.Number, yield func(raw []byte)) {
 	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {
 		number, wire, length := protowire.ConsumeField(rest)
@@ -37,13 +38,13 @@ func omitted(a *onnxpb.AttributeProto, field protowire.Number, yield func(raw []
 	}
 }
 
-// floats reads an attribute of floats.
+// floats reads an attribute that holds floats.
 func (n *node) floats(name string) (values []float64) {
 	a := n.attribute(name)
 	if a == nil {
 		return nil
 	}
-	omitted(a, floatsField, func(raw []byte) { // packed, or one number
+	omitted(a, floatsField, func(raw []byte) { // raw holds packed numbers or one number
 		for ; len(raw) >= 4; raw = raw[4:] {
 			values = append(values, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
 		}
@@ -51,7 +52,7 @@ func (n *node) floats(name string) (values []float64) {
 	return values
 }
 
-// texts reads an attribute of texts.
+// texts reads an attribute that holds texts.
 func (n *node) texts(name string) (values []string) {
 	if a := n.attribute(name); a != nil {
 		omitted(a, stringsField, func(raw []byte) { values = append(values, string(raw)) })
@@ -59,20 +60,20 @@ func (n *node) texts(name string) (values []string) {
 	return values
 }
 
-// scaler is the rule of (x − offset)·scale, by column.
+// scaler is the rule of the operator that computes (x − offset)·scale for each column.
 func scaler(t *tape, n *node) error {
 	scale := n.floats("scale")
 	t.give(n, 0, func() string { return t.mul(n.d[0], t.numbers(n.out(), []int64{int64(len(scale))}, scale...)) })
 	return nil
 }
 
-// featureVectorizer is the rule of columns joined into rows.
+// featureVectorizer is the rule of the operator that joins columns into rows.
 func featureVectorizer(t *tape, n *node) error {
 	t.divide(n, 1)
 	return nil
 }
 
-// normalizer is the rule of rows divided by their norm; see lpNormalization.
+// normalizer is the rule of the operator that divides each row by its norm. lpNormalization explains the formula.
 func normalizer(t *tape, n *node) error {
 	x, y, d := n.in(0), n.out(), n.d[0]
 	norm := map[string]string{"L1": "ReduceL1", "L2": "ReduceL2"}[n.text("norm", "MAX")]
@@ -89,8 +90,8 @@ func normalizer(t *tape, n *node) error {
 	return nil
 }
 
-// linearClassifier is the rule of the second output, the scores of z = W·x + b. One row of W for two classes stands for
-// the scores of −z and z.
+// linearClassifier is the rule for the operator's second output, the scores computed from z = W·x + b. If W has one row
+// for two classes, the scores are computed from −z and z.
 func linearClassifier(t *tape, n *node) error {
 	x, y, d := n.in(0), n.Output[1], n.d[1]
 	weights := n.floats("coefficients")

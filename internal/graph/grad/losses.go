@@ -12,27 +12,28 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// Loss is a function of an example's scores and a class. Attacks make it large for the label.
+// Loss is a function of an example's scores and a class. Attacks maximise the loss for the example's label.
 type Loss string
 
-// The losses of logits z, for class y.
+// These are the losses of logits z for the class y.
 const (
 	// CrossEntropy is −ln softmax(z)_y.
 	CrossEntropy Loss = "ce"
-	// Margin is max_{j≠y} z_j − z_y (Carlini & Wagner 2017). It is positive where another class wins, and does not
-	// vanish where the model is sure.
+	// Margin is max_{j≠y} z_j − z_y (Carlini & Wagner 2017). It is positive where another class wins. Its gradient does
+	// not vanish where the model is confident.
 	Margin Loss = "margin"
 	// DLR is the difference of logits ratio, −(z_y − max_{j≠y} z_j)/(z_π1 − z_π3), where z_π1 ≥ z_π2 ≥ … are the sorted
 	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
 	DLR Loss = "dlr"
-	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). It needs four
-	// classes. Labels holds y and t of each example. Users choose DLR, and targeted attacks take this form.
+	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). It needs
+	// four classes. Attached.Labels holds y and t of each example. Users choose DLR, and targeted attacks then use this
+	// form.
 	TargetedDLR Loss = "dlr-targeted"
-	// Difference is z_t − z_y for a class t, whose boundary with y FAB steps to. Labels holds y and t of each example. It
-	// is no choice of users.
+	// Difference is z_t − z_y for a class t. The attack FAB uses it to step to the decision boundary between y and t.
+	// Attached.Labels holds y and t of each example. Users cannot choose this loss.
 	Difference Loss = "difference"
-	// Confidence is ln max_{j≠y} softmax(z)_j, the confidence in a wrong class (Stutz et al. 2020). The attacks that
-	// maximise it have no other loss, so it is not a choice of its own.
+	// Confidence is ln max_{j≠y} softmax(z)_j, the logarithm of the confidence in a wrong class (Stutz et al. 2020).
+	// The attacks that maximise it have no other loss, so users cannot choose it.
 	Confidence Loss = "confidence"
 )
 
@@ -47,7 +48,8 @@ func (l Loss) LeastClasses() int {
 	return 1
 }
 
-// Pairs reports whether the loss is of two classes, so that Labels holds the label and the other class of each example.
+// Pairs reports whether the loss depends on two given classes. Attached.Labels then holds the label and the other class
+// of each example.
 func (l Loss) Pairs() bool { return l == TargetedDLR || l == Difference }
 
 // Losses lists all losses.
@@ -64,29 +66,32 @@ func (l Loss) MarshalText() ([]byte, error) { return []byte(l), nil }
 // UnmarshalText reads a loss.
 func (l *Loss) UnmarshalText(text []byte) error { return Losses.Unmarshal(text, l) }
 
-// Objective is a loss of a batch of examples.
+// Objective describes a loss for a batch of examples.
 type Objective struct {
 	Loss Loss
-	// Targeted negates the loss: a large value then means the given class. TargetedDLR and Difference need no negation.
+	// Targeted negates the loss, so that a large value means that the model predicts the given class. TargetedDLR and
+	// Difference need no negation.
 	Targeted bool
 	Examples int
-	// Copies is the number of noisy copies of each example. Above 1 the loss is of the logarithm of their mean softmax,
-	// which for CrossEntropy is SmoothAdv (Salman et al. 2019, equation 7). The model's batch is Examples·Copies.
+	// Copies is the number of noisy copies of each example. If it is above 1, the loss uses the logarithm of the mean
+	// softmax of the copies instead of the logits. For CrossEntropy this is the loss of SmoothAdv (Salman et al. 2019,
+	// equation 7). The model's batch size is Examples·Copies.
 	Copies int
-	// Probabilities says that the scores are probabilities, whose logarithms serve as logits.
+	// Probabilities says that the scores are probabilities. Their logarithms then serve as logits.
 	Probabilities bool
 }
 
 // Attached names the inputs and outputs of a graph with an objective.
 type Attached struct {
-	Input  string // [Examples, …]
-	Noise  string // [Examples, Copies, …], added to each example; "" for one copy
+	Input  string // shape [Examples, …]
+	Noise  string // shape [Examples, Copies, …], added to each example; "" for one copy
 	Labels string // int64 [Examples], the class of each example; for TargetedDLR and Difference [Examples, 2], label and target
-	Loss   string // [Examples]
+	Loss   string // shape [Examples]
 }
 
-// Attach adds an objective to a model whose input has the given shape, a batch of Examples·Copies first,
-// and whose scores are a row of classes for each. The graph's inputs become those of Attached.
+// Attach adds an objective to a model. The model's input has the given shape, whose first size is the batch size
+// Examples·Copies. The model's scores hold one row per sample and one column per class. Attach replaces the graph's
+// inputs by the inputs in Attached.
 func Attach(m *onnxpb.ModelProto, input, scores string, shape []int64, classes int, o Objective) (Attached, error) {
 	if err := checkOpset(m); err != nil {
 		return Attached{}, err
@@ -119,8 +124,8 @@ func (o Objective) LabelShape() []int64 {
 	return []int64{int64(o.Examples)}
 }
 
-// addNoise puts x + noise in front of a model with a batch, each example Copies times, and makes both the graph's
-// inputs.
+// addNoise adds nodes in front of the model that repeat each example x Copies times and add noise to each copy. x and
+// the noise become the graph's inputs.
 func (t *tape) addNoise(g *onnxpb.GraphProto, a *Attached, shape []int64, o Objective) {
 	input := a.Input
 	a.Input, a.Noise = t.name(), t.name()
@@ -134,14 +139,14 @@ func (t *tape) addNoise(g *onnxpb.GraphProto, a *Attached, shape []int64, o Obje
 		graph.FloatTensor(a.Noise, slices.Concat(examples, []int64{int64(o.Copies)}, sample)))
 }
 
-// loss adds the loss of each example.
+// loss adds nodes that compute the loss of each example.
 func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	examples, copies := int64(o.Examples), int64(max(o.Copies, 1))
 	z := t.reshape(scores, []int64{examples * copies, classes})
 	if o.Probabilities { // the logarithm of 0 would be infinite
 		z = t.Op("Log", t.Op("Max", z, t.Floats(nil, math.SmallestNonzeroFloat32*(1<<23))))
 	}
-	if copies > 1 { // ln of the mean softmax; a constant does not matter
+	if copies > 1 { // z becomes ln of the mean softmax; adding a constant to z changes no loss
 		logs := t.Node("LogSoftmax", []string{z}, graph.IntAttribute("axis", 1))
 		z = t.reduce("ReduceLogSumExp", t.reshape(logs, []int64{examples, copies, classes}), []int64{1}, false)
 		z = t.Op("Sub", z, t.Floats(nil, float32(math.Log(float64(copies)))))
@@ -161,12 +166,12 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	return l
 }
 
-// marks adds truth values [examples, classes] that mark one class in each row.
+// marks adds nodes that compute truth values [examples, classes]. In each row, only the given class is true.
 func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }
 
-// lossOf adds the loss of logits z [E, m], where own marks the label of each row.
+// lossOf adds nodes that compute the loss of logits z [E, m]. The truth values own mark the label of each row.
 func (t *tape) lossOf(kind Loss, z, own string) string {
 	row := []int64{1}
 	if kind == Confidence {
@@ -187,7 +192,8 @@ func (t *tape) lossOf(kind Loss, z, own string) string {
 	return t.ratio(margin, t.Op("Sub", sorted(0), sorted(2)))
 }
 
-// targetedDLR adds TargetedDLR of logits z, where own and target mark the label and the target of each row.
+// targetedDLR adds nodes that compute the loss TargetedDLR of logits z. The truth values own and target mark the label
+// and the target of each row.
 func (t *tape) targetedDLR(z, own, target string) string {
 	margin := t.Op("Sub", t.marked(z, target), t.marked(z, own))
 	sorted := t.largest(z, 4)
@@ -195,17 +201,18 @@ func (t *tape) targetedDLR(z, own, target string) string {
 	return t.ratio(margin, t.Op("Sub", sorted(0), mean))
 }
 
-// marked adds the marked element of each row of z.
+// marked adds nodes that select the marked element of each row of z.
 func (t *tape) marked(z, mark string) string {
 	return t.reduce("ReduceSum", t.Op("Where", mark, z, t.Floats(nil, 0)), []int64{1}, false)
 }
 
-// ratio adds margin [E] over span [E, 1], which may be 0.
+// ratio adds nodes that divide margin [E] by span [E, 1]. A small constant added to span avoids a division by 0.
 func (t *tape) ratio(margin, span string) string {
 	return t.Op("Div", margin, t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1}))
 }
 
-// largest adds the k largest elements of each row. The function that it returns adds column i of them, [E, 1].
+// largest adds a node that finds the k largest elements of each row, in descending order. The function that it returns
+// adds a node that selects column i of these elements, of shape [E, 1].
 func (t *tape) largest(z string, k int64) func(i int64) string {
 	top := graph.Node("TopK", []string{z}, t.name(), graph.IntAttribute("axis", 1))
 	top.Output = append(top.Output, t.name())

@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 )
 
-// linearModel is an ONNX file of the scores x·w, where w is [values, classes].
+// linearModel returns an ONNX file with the scores x·w, where w has the shape [values, classes].
 func linearModel(t *testing.T, opset int64, w [][]float64) []byte {
 	t.Helper()
 	f := newFunction(graph.Float32, opset, []int64{4, int64(len(w))})
@@ -30,8 +30,9 @@ func linearModel(t *testing.T, opset int64, w [][]float64) []byte {
 	return data
 }
 
-// TestTargetedDLR compares the loss and its gradient with Croce & Hein's equation 7, differentiated by hand, for all
-// pairs of a label and a target: each of them is among the four largest logits for some pairs and not for others.
+// TestTargetedDLR compares the loss with Croce & Hein's equation 7, and its gradient with the equation's derivative,
+// worked out by hand. It tests all pairs of a label and a target. The label is among the four largest logits for some
+// pairs and not for others, and so is the target.
 func TestTargetedDLR(t *testing.T) {
 	const values, classes = 3, 6
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -75,7 +76,7 @@ func TestTargetedDLR(t *testing.T) {
 	}
 }
 
-// targetedDLR returns the loss of the scores x·w and its gradient in x.
+// targetedDLR returns the loss of the scores x·w, and the gradient of the loss in x.
 func targetedDLR(w [][]float64, x []float64, label, target int) (loss float64, gradient []float64) {
 	classes := len(w[0])
 	z, order := make([]float64, classes), make([]int, classes)
@@ -109,8 +110,8 @@ func targetedDLR(w [][]float64, x []float64, label, target int) (loss float64, g
 	return loss, gradient
 }
 
-// TestConfidence compares the confidence in a wrong class, ln max_{j≠y} softmax(z)_j, and its gradient with the formula
-// w_j − Σ p_k·w_k, for all labels.
+// TestConfidence compares the confidence in a wrong class, ln max_{j≠y} softmax(z)_j, with its formula. It compares the
+// gradient with the formula w_j − Σ p_k·w_k. It tests all labels.
 func TestConfidence(t *testing.T) {
 	w := [][]float64{{1, -2, .5, 3}, {.25, 1, -1, 2}}
 	const classes = 4
@@ -154,7 +155,7 @@ func TestConfidence(t *testing.T) {
 	compare(t, "gradient", gradient, wantGradient)
 }
 
-// TestLossesNeedClasses: a loss whose denominator would be 0 is refused.
+// TestLossesNeedClasses checks that Attach refuses a loss if the model has too few classes for it.
 func TestLossesNeedClasses(t *testing.T) {
 	for _, c := range []struct {
 		loss    grad.Loss
@@ -181,8 +182,8 @@ func TestLossesNeedClasses(t *testing.T) {
 	}
 }
 
-// TestDifference compares the difference of two logits with the scores, and its gradient with finite differences along
-// a random direction, for all pairs of a label and a rival class.
+// TestDifference compares the loss Difference with the difference of two scores. It compares the gradient with finite
+// differences along a random direction. It tests all pairs of a label and another class.
 func TestDifference(t *testing.T) {
 	const values, classes = 4, 5
 	rng := rand.New(rand.NewPCG(5, 6))

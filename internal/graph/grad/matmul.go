@@ -9,15 +9,16 @@ import (
 
 // This file holds the rules of matrix products.
 
-// matMul is the rule of Y = A·B: dA = dY·Bᵀ, dB = Aᵀ·dY, summed over repeated matrices.
+// matMul is the rule of Y = A·B. The gradients are dA = dY·Bᵀ and dB = Aᵀ·dY, summed over the matrices that
+// broadcasting repeats.
 func matMul(t *tape, n *node) error {
 	a, b, d := n.in(0), n.in(1), n.d[0]
 	as, bs, ys := t.shape(a), t.shape(b), t.shape(n.out())
-	if len(as) == 1 { // a vector is a matrix of one row
+	if len(as) == 1 { // a vector on the left is a matrix with one row
 		as = []int64{1, as[0]}
 		ys = slices.Insert(slices.Clone(ys), max(0, len(bs)-2), 1)
 	}
-	if len(bs) == 1 { // or of one column
+	if len(bs) == 1 { // a vector on the right is a matrix with one column
 		bs = []int64{bs[0], 1}
 		ys = append(slices.Clone(ys), 1)
 	}
@@ -73,8 +74,8 @@ func gemm(t *tape, n *node) error {
 	return nil
 }
 
-// einsum is the rule of a sum of products without repeated letters in a term: the gradient in a term is the sum in
-// which the result takes the term's place.
+// einsum is the rule of a sum of products in which no term has a letter twice. The gradient in an input is again such a
+// sum. In it, the gradient in the result replaces the input, and the input's letters replace the result's letters.
 func einsum(t *tape, n *node) error {
 	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
@@ -89,7 +90,7 @@ func einsum(t *tape, n *node) error {
 				in, values = append(in, other), append(values, n.in(j))
 			}
 		}
-		if strings.Trim(term, strings.Join(in, "")) != "" { // a letter that only this term has
+		if strings.Trim(term, strings.Join(in, "")) != "" { // a letter that occurs only in this term
 			return n.refuse("no gradient is known for the equation '%s'", equation)
 		}
 		t.give(n, k, func() string {
@@ -109,8 +110,9 @@ func repeats(term string) bool {
 	return false
 }
 
-// selection adds the gradient in x of y = x taken at the indices along an axis of the given size: zeros around it where
-// the indices are consecutive, else a product with a matrix of zeros and ones.
+// selection adds nodes that compute the gradient in x, where y takes the elements of x at the indices along an axis.
+// The axis has the given size, and d is the gradient in y. If the indices are consecutive, they pad d with zeros.
+// Otherwise they multiply d by a matrix of zeros and ones.
 func (t *tape) selection(v, d string, shape []int64, along int, indices []int64, size int64) string {
 	consecutive := len(indices) > 0
 	for i, at := range indices {
@@ -128,10 +130,10 @@ func (t *tape) selection(v, d string, shape []int64, along int, indices []int64,
 	return t.productAlong(v, d, len(shape), along, t.numbers(v, []int64{int64(len(indices)), size}, ones...))
 }
 
-// productAlong multiplies d by a matrix along an axis.
+// productAlong adds nodes that multiply d by a matrix along an axis.
 func (t *tape) productAlong(v, d string, rank, along int, matrix string) string {
 	perm := upTo(rank)
-	perm[along], perm[rank-1] = perm[rank-1], perm[along] // its own inverse
+	perm[along], perm[rank-1] = perm[rank-1], perm[along] // this permutation is its own inverse
 	if t.types[v] == graph.Float16 {
 		return t.Cast(t.transpose(t.Op("MatMul", t.transpose(t.Cast(d, graph.Float32), perm), t.Cast(matrix, graph.Float32)), perm), graph.Float16)
 	}

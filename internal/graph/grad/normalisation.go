@@ -6,7 +6,8 @@ import (
 
 // This file holds the rules of normalisations. Their scales and shifts are constants.
 
-// batchNormalization is the rule of inference: a scale for each channel.
+// batchNormalization is the rule of BatchNormalization in inference mode. It scales the gradient by one number for each
+// channel.
 func batchNormalization(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	if n.integer("training_mode", 0) != 0 || len(n.Output) > 1 {
@@ -24,14 +25,15 @@ func batchNormalization(t *tape, n *node) error {
 	return nil
 }
 
-// perChannel returns the shape [1, −1, 1, …] of one number for each channel.
+// perChannel returns the shape [1, −1, 1, …] of a tensor that holds one number for each channel.
 func (t *tape) perChannel(shape []int64) []int64 {
 	ones := slices.Repeat([]int64{1}, len(shape))
 	ones[1] = -1
 	return ones
 }
 
-// standardise adds (x − mean)/sd and 1/sd over axes, where sd² = variance + epsilon.
+// standardise adds nodes that compute h = (x − mean)/sd and 1/sd, where sd² = variance + epsilon. Mean and variance are
+// taken over the axes.
 func (t *tape) standardise(v, x string, axes []int64, epsilon float64) (h, inverse string) {
 	centred := t.Op("Sub", x, t.mean(x, axes...))
 	variance := t.mean(t.mul(centred, centred), axes...)
@@ -39,7 +41,8 @@ func (t *tape) standardise(v, x string, axes []int64, epsilon float64) (h, inver
 	return t.mul(centred, inverse), inverse
 }
 
-// standardiseSlope adds the gradient in x, where e is the gradient in h: (e − mean(e) − h·mean(e·h))/sd.
+// standardiseSlope adds nodes that compute the gradient in x (see standardise). It is (e − mean(e) − h·mean(e·h))/sd,
+// where e is the gradient in h.
 func (t *tape) standardiseSlope(e, h, inverse string, axes []int64) string {
 	along := t.mul(h, t.mean(t.mul(e, h), axes...))
 	return t.mul(inverse, t.Op("Sub", t.Op("Sub", e, t.mean(e, axes...)), along))
@@ -56,7 +59,8 @@ func layerNormalization(t *tape, n *node) error {
 	return nil
 }
 
-// rmsNormalization is the rule of x/√(mean(x²) + ε)·scale: (e − h·mean(e·h))/√….
+// rmsNormalization is the rule of h·scale, where h = x/√(mean(x²) + ε). The gradient in x is (e −
+// h·mean(e·h))/√(mean(x²) + ε), where e is the gradient in h.
 func rmsNormalization(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	axes := upTo(len(xs))[axis(n.integer("axis", -1), len(xs)):]
@@ -69,8 +73,9 @@ func rmsNormalization(t *tape, n *node) error {
 	return nil
 }
 
-// groupNormalization is the rule of a normalisation over groups of channels, one channel each for
-// InstanceNormalization. The scale has one number for each channel or, before operator set 21, for each group.
+// groupNormalization is the rule of a normalisation over groups of channels. In InstanceNormalization each group is one
+// channel. From operator set 21 on, the scale has one number for each channel. Before, GroupNormalization has one
+// number for each group.
 func groupNormalization(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	groups := n.integer("num_groups", xs[1])
@@ -89,8 +94,9 @@ func groupNormalization(t *tape, n *node) error {
 	return nil
 }
 
-// lpNormalization is the rule of y = x/‖x‖ along an axis: (d − g·Σ d·y)/‖x‖, where g is the norm's slope: y for the
-// Euclidean norm, the signs for the sum of magnitudes.
+// lpNormalization is the rule of y = x/‖x‖ along an axis. The gradient in x is (d − g·Σ d·y)/‖x‖, where d is the
+// gradient in y and g is the gradient of the norm. For the Euclidean norm g is y, and for the sum of magnitudes g holds
+// the signs of x.
 func lpNormalization(t *tape, n *node) error {
 	x, y, d := n.in(0), n.out(), n.d[0]
 	along := int64(axis(n.integer("axis", -1), len(t.shape(x))))
@@ -104,14 +110,15 @@ func lpNormalization(t *tape, n *node) error {
 	return nil
 }
 
-// localResponse is the rule of y = x/s^β with s = bias + α/size·Σ x² over a window of channels:
-// d·s^−β − 2αβ/size·x·Σ d·x·s^(−β−1) over the channels whose windows hold this one.
+// localResponse is the rule of y = x/s^β with s = bias + α/size·Σ x², where the sum runs over a window of channels. The
+// gradient in x is d·s^−β − 2αβ/size·x·Σ d·x·s^(−β−1), where d is the gradient in y. This sum runs over the channels
+// whose windows contain the channel of x.
 func localResponse(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	size, alpha, beta := n.integer("size", 1), n.float("alpha", 1e-4), n.float("beta", .75)
 	t.give(n, 0, func() string {
 		channels := xs[1]
-		band := make([]float64, channels*channels) // ONNX Runtime takes odd sizes alone, so it is symmetric
+		band := make([]float64, channels*channels) // ONNX Runtime accepts only odd sizes, so the band is symmetric
 		for c := range channels {
 			for k := max(0, c-size/2); k <= min(channels-1, c+size/2); k++ {
 				band[c*channels+k] = 1

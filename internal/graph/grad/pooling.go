@@ -6,9 +6,9 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// This file holds the rules of pools.
+// This file holds the rules of pooling operators.
 
-// averagePool spreads each gradient evenly over the elements that its window averaged.
+// averagePool distributes the gradient in each average evenly over the elements of the average's window.
 func averagePool(t *tape, n *node) error {
 	x := n.in(0)
 	xs, ys := t.shape(x), t.shape(n.out())
@@ -23,8 +23,8 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// shares returns, by window, 1 over the number of elements that it averages: those of the input and, if padded counts,
-// of its padding, but nothing beyond.
+// shares returns for each window 1 over the number of elements that the window averages. Elements of the input count.
+// Elements of the padding count if padded is true. Elements beyond the padding never count.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
 	for i, n := range w.out {
@@ -49,7 +49,7 @@ func (w window) shares(padded bool) []float64 {
 	return shares
 }
 
-// globalPool is the rule of the mean or the largest over all places.
+// globalPool is the rule of the mean or the maximum over all pixels.
 func globalPool(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	places := upTo(len(xs))[2:]
@@ -62,8 +62,8 @@ func globalPool(t *tape, n *node) error {
 	return nil
 }
 
-// maxPool gives each gradient to the element that its window took, the first of equals. MaxPool's second output says
-// which.
+// maxPool passes the gradient in each maximum to the element that has the maximum. Among equal elements this is the
+// first one. MaxPool's second output says which element it is.
 func maxPool(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	w := windowOf(n, n.list("kernel_shape", 0, 0), xs[2:], t.shape(n.out())[2:])
@@ -78,7 +78,7 @@ func maxPool(t *tape, n *node) error {
 			return t.spreadChosen(n, w)
 		}
 		d, half := n.d[0], t.floatType(x) == graph.Float16
-		if half { // ONNX Runtime's CPU provider has no such sums
+		if half { // ONNX Runtime's CPU provider cannot add float16 at indices
 			d = t.Cast(d, graph.Float32)
 		}
 		of := t.floatType(x)
@@ -95,8 +95,9 @@ func maxPool(t *tape, n *node) error {
 	return nil
 }
 
-// spreadChosen is maxPool's gradient for overlapping windows where ScatterElements cannot add: a mask for each place of
-// the window says where it held the largest, and a convolution puts the masked gradients in their places.
+// spreadChosen adds maxPool's gradient for overlapping windows if ScatterElements cannot add. For each position in the
+// window, a mask marks the windows whose maximum is at this position. A convolution then moves the masked gradients to
+// the positions of the maxima in the input.
 func (t *tape) spreadChosen(n *node, w window) string {
 	x, xs := n.in(0), t.shape(n.in(0))
 	batch, channels, places := xs[0], xs[1], product(w.kernel)
@@ -118,7 +119,7 @@ func (t *tape) spreadChosen(n *node, w window) string {
 	return t.spread(x, d, weights, shape, w, channels)
 }
 
-// channelStarts adds the flat index of each channel's first element, [N, C, 1, …].
+// channelStarts adds the flat index of each channel's first element, in the shape [N, C, 1, …].
 func (t *tape) channelStarts(count, size int64, rank int, batch, channels int64) string {
 	starts := make([]int64, count)
 	for i := range starts {
@@ -127,10 +128,11 @@ func (t *tape) channelStarts(count, size int64, rank int, batch, channels int64)
 	return t.reshape(t.Ints(starts...), append([]int64{batch, channels}, slices.Repeat([]int64{1}, rank)...))
 }
 
-// placeIndices adds, for each window, the index within the channel of one place of it, [1, 1, out…]; −1 in the padding.
+// placeIndices adds a constant of shape [1, 1, out…]. For each window it holds the index, index within the channel, of
+// the element at one position in the window. An element in the padding has the index −1.
 func (t *tape) placeIndices(w window, place int64) string {
 	indices := []int64{0}
-	at := slices.Clone(w.kernel) // the place along each axis
+	at := slices.Clone(w.kernel) // the position in the window along each axis
 	for i := len(at) - 1; i >= 0; i-- {
 		at[i], place = place%at[i], place/at[i]
 	}

@@ -8,11 +8,12 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file holds the rules of quantisation, which are surrogates: rounding has slope 0 almost everywhere, and passing
-// the gradient straight through (Bengio et al. 2013) takes the line that the steps follow. Where a value saturates the
-// slope is 0, also at the ends: quantisers fold ReLU into the lower one.
+// This file holds the rules of quantisation. These gradients are surrogates, because the true slope of rounding is 0
+// almost everywhere. The rules pass the gradient straight through the rounding (Bengio et al. 2013), as if the result
+// were the unrounded value. Where a value saturates, the slope is 0. The slope is also 0 exactly at the smallest and
+// the largest value, because quantisation tools fold ReLU into the lower limit.
 
-// limits maps quantised types to their least and largest values.
+// limits maps quantised types to their smallest and largest values.
 var limits = map[graph.ElemType][2]float64{
 	graph.ElemType(onnxpb.TensorProto_UINT8): {0, math.MaxUint8}, graph.ElemType(onnxpb.TensorProto_INT8): {math.MinInt8, math.MaxInt8},
 	graph.ElemType(onnxpb.TensorProto_UINT16): {0, math.MaxUint16}, graph.ElemType(onnxpb.TensorProto_INT16): {math.MinInt16, math.MaxInt16},
@@ -29,7 +30,7 @@ func (t *tape) quantScale(n *node) string {
 	return t.reshape(n.in(1), shape)
 }
 
-// quantize is the rule of saturate(round(x/scale) + zero).
+// quantize is the rule of saturate(round(x/scale) + zero), where zero is the zero point.
 func quantize(t *tape, n *node) error {
 	ends, known := limits[t.types[n.out()]]
 	if !known || n.integer("block_size", 0) != 0 {
@@ -43,7 +44,7 @@ func quantize(t *tape, n *node) error {
 	return nil
 }
 
-// dequantize is the rule of (x − zero)·scale.
+// dequantize is the rule of (x − zero)·scale, where zero is the zero point.
 func dequantize(t *tape, n *node) error {
 	if n.integer("block_size", 0) != 0 {
 		return n.refuse("no gradient is known for this quantisation")

@@ -9,18 +9,21 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file holds the rules of operators that work on quantised values, y = Q(f(D(x), D(w), …)): those of f between the
-// rules of quantisation.
+// This file holds the rules of operators that work on quantised values. Such an operator computes y = Q(f(D(x), D(w),
+// …)), where Q quantises, D dequantises, and f is an operator on floats. Its rule applies the rules of Q, f and D in
+// turn.
 
-// quantisedLayer describes such an operator: the operator that f is, and the inputs that hold the first of value, scale
-// and zero point, of each argument of f and of the result.
+// quantisedLayer describes an operator on quantised values. The field function names the operator f. Each argument of f
+// takes three consecutive inputs: value, scale and zero point. The field arguments holds the index of the first of the
+// three for each argument. The field result holds the index of the input with the result's scale. The next input is the
+// result's zero point.
 type quantisedLayer struct {
 	function  string
 	arguments []int
 	result    int
 }
 
-// quantisedLayers lists the operators whose arguments stand first.
+// quantisedLayers lists the operators whose inputs begin with the arguments of f.
 var quantisedLayers = map[string]quantisedLayer{
 	"QLinearConv": {"Conv", []int{0, 3}, 6}, "QLinearMatMul": {"MatMul", []int{0, 3}, 6}, "QGemm": {"Gemm", []int{0, 3}, 7},
 	"QLinearAdd": {"Add", []int{0, 3}, 6}, "QLinearMul": {"Mul", []int{0, 3}, 6},
@@ -31,7 +34,7 @@ var quantisedLayers = map[string]quantisedLayer{
 
 // layerOf returns the description of a node.
 func layerOf(n *node) quantisedLayer {
-	if n.GetOpType() != "QLinearConcat" { // the result's scale and zero point come first
+	if n.GetOpType() != "QLinearConcat" { // in QLinearConcat the result's scale and zero point come first
 		return quantisedLayers[n.GetOpType()]
 	}
 	l := quantisedLayer{function: "Concat"}
@@ -49,7 +52,7 @@ func quantisedLayerRule(t *tape, n *node) error {
 	f := &node{NodeProto: &onnxpb.NodeProto{OpType: proto.String(l.function), Name: proto.String(n.GetName()), Attribute: n.Attribute}}
 	for i, k := range l.arguments {
 		along := 0
-		if i == 1 && l.function != "Conv" { // scales by column of the second matrix
+		if i == 1 && l.function != "Conv" { // the second matrix has a scale for each column
 			along = len(t.shape(n.in(k))) - 1
 			if l.function == "Gemm" && n.integer("transB", 0) != 0 {
 				along = 0
@@ -59,7 +62,7 @@ func quantisedLayerRule(t *tape, n *node) error {
 	}
 	d := n.d[0]
 	y := n.out()
-	if scale := n.in(l.result); scale != "" { // QGemm without it gives floats
+	if scale := n.in(l.result); scale != "" { // without this scale, QGemm returns floats
 		ends, known := limits[t.types[y]]
 		if !known {
 			return n.refuse("no gradient is known for this quantisation")
@@ -81,7 +84,8 @@ func quantisedLayerRule(t *tape, n *node) error {
 	return nil
 }
 
-// dequantised adds the value of the argument at input k, with one scale or one for each index along an axis.
+// dequantised adds nodes that dequantise the argument at input k. The argument has either one scale, or one scale for
+// each index along an axis.
 func (t *tape) dequantised(n *node, k, along int) string {
 	x := n.in(k)
 	shape := []int64{}
@@ -94,7 +98,7 @@ func (t *tape) dequantised(n *node, k, along int) string {
 	return v
 }
 
-// scaled adds (x − zero)·scale, whose scale and zero point get the given shape.
+// scaled adds nodes that compute (x − zero)·scale. The scale and the zero point are reshaped to the given shape.
 func (t *tape) scaled(x, scale, zero string, shape []int64) string {
 	x = t.Cast(x, graph.Float32)
 	if zero != "" {

@@ -9,16 +9,17 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// quantisedCase is a layer on quantised values beside the same function between QuantizeLinear and DequantizeLinear.
+// quantisedCase describes two forms of a layer. One form is an operator on quantised values. The other form puts the
+// same function between DequantizeLinear and QuantizeLinear.
 type quantisedCase struct {
 	kind, function string
 	shape          []int64
-	weights        []int64 // shape of the second argument; nil: there is none
-	scales         []int64 // shape of its scales
-	along          int64   // the axis that they belong to
+	weights        []int64 // shape of the second argument; nil if there is none
+	scales         []int64 // shape of the scales of the weights
+	along          int64   // the axis of the weights that has these scales
 	domain         string
 	attributes     []*onnxpb.AttributeProto
-	loose          bool // both forms round a nonlinear function differently
+	loose          bool // the two forms round a nonlinear function differently
 }
 
 const microsoft = "com.microsoft"
@@ -40,8 +41,8 @@ var quantisedCases = []quantisedCase{
 	{kind: "QLinearGlobalAveragePool", function: "GlobalAveragePool", domain: microsoft, shape: list[int64](1, 2, 4, 4)},
 }
 
-// TestQuantisedLayers: a layer on quantised values has the gradient of the same function between QuantizeLinear and
-// DequantizeLinear, where both straighten the rounding.
+// TestQuantisedLayers checks that both forms of a layer have the same gradient (see quantisedCase). Both gradients
+// ignore the rounding.
 func TestQuantisedLayers(t *testing.T) {
 	for _, c := range quantisedCases {
 		t.Run(c.kind, func(t *testing.T) {
@@ -71,9 +72,9 @@ func TestQuantisedLayers(t *testing.T) {
 	}
 }
 
-// build adds the layer, on quantised values or between quantisers.
+// build adds the layer in one of its two forms.
 func (c quantisedCase) build(f *function, quantised bool) string {
-	scale, zero := f.floats(nil, .03125), f.bytes(100) // −3.1 to 4.8
+	scale, zero := f.floats(nil, .03125), f.bytes(100) // the representable values are −3.1 to 4.8
 	scaleY, zeroY := f.floats(nil, .0625), f.bytes(128)
 	if c.kind == "QLinearSoftmax" {
 		scaleY, zeroY = f.floats(nil, 1./256), f.bytes(0)
@@ -102,7 +103,7 @@ func (c quantisedCase) build(f *function, quantised bool) string {
 	for _, a := range arguments {
 		inputs = append(inputs, a...)
 	}
-	if c.kind == "QGemm" { // without its summand
+	if c.kind == "QGemm" { // no summand
 		inputs = append(inputs, "")
 	}
 	attributes := c.attributes

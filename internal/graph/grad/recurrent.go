@@ -6,24 +6,24 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// This file holds the rules of recurrent layers. All states h[t] are outputs of the node, so a few products compute the
-// gates of all steps at once. Only the steps backward in time are written one by one. The length of the sequence is a
-// constant, as all sizes are.
+// This file holds the rules of recurrent layers. All states h[t] are outputs of the layer's node, so a few matrix
+// products compute the gates of all steps at once. Only the steps of the gradient backward in time get nodes of their
+// own. The length of the sequence is a constant, like all sizes.
 
 // recurrence is one direction of a recurrent layer over T steps, B examples, I inputs and H states.
 type recurrence struct {
 	*tape
 	n                         *node
 	steps, batch, in, hidden  int64
-	gates                     int64  // of the operator, each with H rows in the weights
+	gates                     int64  // number of gates, each with H rows in the weights
 	direction                 int64  // index of this direction
-	backward                  bool   // it goes from the last step to the first
-	x, w, r, inBias, outBias  string // [T, B, I], [gates·H, I], [gates·H, H], [gates·H] each
-	states, before, first     string // h [T, B, H], the state before each step [T, B, H], the initial one [B, H]
-	slopes, lastSlope, atCell string // gradients in h [T, B, H], in the last state [B, H], in the last cell; "" if none
+	backward                  bool   // this direction goes from the last step to the first
+	x, w, r, inBias, outBias  string // shapes: x [T, B, I], w [gates·H, I], r [gates·H, H], biases [gates·H]
+	states, before, first     string // h [T, B, H], the states before the steps [T, B, H], the initial state [B, H]
+	slopes, lastSlope, atCell string // gradients in h [T, B, H], the last state [B, H], the last cell; "" if none
 }
 
-// Numbers of the node's inputs.
+// These are the positions of the node's inputs.
 const (
 	recurrentX = iota
 	recurrentW
@@ -31,12 +31,13 @@ const (
 	recurrentB
 	recurrentLengths
 	recurrentH
-	recurrentC // of LSTM
+	recurrentC // only LSTM has it
 	recurrentP
 )
 
-// recurrent is the rule of a layer whose directions the function differentiates. It returns the gradients in the gates'
-// sums over inputs [T, B, gates·H] and in the initial state [B, H] and cell.
+// recurrent returns the rule of a recurrent layer. The function slopes differentiates one direction of the layer. It
+// returns the gradients in the gates' sums before their activations [T, B, gates·H], in the initial state [B, H] and in
+// the initial cell.
 func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums, first, cell string)) rule {
 	return func(t *tape, n *node) error {
 		directions := t.shape(n.in(recurrentW))[0]
@@ -65,7 +66,7 @@ func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums
 	}
 }
 
-// checkRecurrent refuses what the rules do not cover.
+// checkRecurrent refuses layers that the rules do not cover.
 func (t *tape) checkRecurrent(n *node, activations []string) error {
 	x := n.in(recurrentX)
 	if lengths := n.in(recurrentLengths); lengths != "" {
@@ -88,7 +89,7 @@ func (t *tape) checkRecurrent(n *node, activations []string) error {
 	return nil
 }
 
-// recurrenceOf adds the slices that one direction uses.
+// recurrenceOf adds nodes that take the parts of inputs and outputs that belong to one direction.
 func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
 	x := n.in(recurrentX)
 	xs := t.shape(x)
@@ -120,13 +121,13 @@ func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
 	return c
 }
 
-// of adds this direction's part of v along an axis, in the given shape.
+// of adds nodes that take this direction's part of v along an axis and give it the shape.
 func (c *recurrence) of(v string, axis int64, shape []int64) string {
 	part := c.tape.slice(v, []int64{c.direction}, []int64{c.direction + 1}, []int64{axis})
 	return c.reshape(part, shape)
 }
 
-// initial adds an initial state, zeros unless input k gives one.
+// initial adds the initial state from input k of the node. If there is no such input, the state consists of zeros.
 func (c *recurrence) initial(k int) string {
 	shape := []int64{c.batch, c.hidden}
 	if v := c.n.in(k); v != "" {
@@ -135,7 +136,7 @@ func (c *recurrence) initial(k int) string {
 	return c.zeros(c.floatType(c.x), shape)
 }
 
-// ofLast adds the gradient in a final state, "" if there is none.
+// ofLast adds this direction's part of the gradient in a final state. It returns "" if there is no gradient.
 func (c *recurrence) ofLast(output int) string {
 	if output >= len(c.n.d) || c.n.d[output] == "" {
 		return ""
@@ -143,7 +144,8 @@ func (c *recurrence) ofLast(output int) string {
 	return c.of(c.n.d[output], 0, []int64{c.batch, c.hidden})
 }
 
-// previous adds what each step finds: the first value, then those that the earlier steps left.
+// previous adds nodes that compute the value before each step. Before the first step, this is the value first. Before
+// any other step, it is the value that all holds for the previous step.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {
@@ -167,7 +169,8 @@ func (t *tape) concat(parts []string, axis int64) string {
 	return t.Node("Concat", parts, graph.IntAttribute("axis", axis))
 }
 
-// divided adds the parts of v of equal sizes along an axis. Split takes the sizes in other ways in older sets.
+// divided adds nodes that cut v along an axis into count parts of the given size. It does not use Split, because older
+// operator sets pass the sizes to Split in another way.
 func (t *tape) divided(v string, count, size, axis int64) []string {
 	parts := make([]string, count)
 	for k := range parts {
@@ -177,7 +180,8 @@ func (t *tape) divided(v string, count, size, axis int64) []string {
 	return parts
 }
 
-// bySteps adds the rows [B, …] of v [T, B, width], one a step, in the order in which the layer takes them.
+// bySteps adds nodes that cut v [T, B, width] into one matrix [B, width] per step. The matrices are in the order in
+// which this direction takes the steps.
 func (c *recurrence) bySteps(v string, width int64) []string {
 	all := c.divided(v, c.steps, 1, 0)
 	for i := range all {
@@ -189,7 +193,7 @@ func (c *recurrence) bySteps(v string, width int64) []string {
 	return all
 }
 
-// joined adds the reverse of bySteps.
+// joined adds nodes that undo bySteps.
 func (c *recurrence) joined(rows []string, width int64) string {
 	rows = slices.Clone(rows)
 	if c.backward {
@@ -198,7 +202,8 @@ func (c *recurrence) joined(rows []string, width int64) string {
 	return c.reshape(c.concat(rows, 0), []int64{c.steps, c.batch, width})
 }
 
-// fromInputs adds W·x + b for all steps, fromStates R·h + b for the state h before each.
+// fromInputs adds nodes that compute W·x + b for all steps. fromStates adds nodes that compute R·h + b, where h is the
+// state before each step.
 func (c *recurrence) fromInputs() string {
 	return c.Op("Add", c.Op("MatMul", c.x, c.swapLast(c.w, 2)), c.inBias)
 }
@@ -207,19 +212,20 @@ func (c *recurrence) fromStates() string {
 	return c.Op("Add", c.Op("MatMul", c.before, c.swapLast(c.r, 2)), c.outBias)
 }
 
-// gateParts adds the parts of v [T, B, gates·H] by gate.
+// gateParts adds nodes that cut v [T, B, gates·H] into one part per gate.
 func (c *recurrence) gateParts(v string) []string { return c.divided(v, c.gates, c.hidden, 2) }
 
-// oneMinus adds 1 − v, and bell adds v·(1 − v), the slope of a sigmoid with the value v.
+// oneMinus adds a node that computes 1 − v. bell adds nodes that compute v·(1 − v), the slope of a sigmoid whose value
+// is v.
 func (c *recurrence) oneMinus(v string) string { return c.Op("Sub", c.like(c.x, 1), v) }
 
 func (c *recurrence) bell(v string) string { return c.mul(v, c.oneMinus(v)) }
 
-// tanhSlope adds 1 − v², the slope of tanh with the value v.
+// tanhSlope adds nodes that compute 1 − v², the slope of tanh where its value is v.
 func (c *recurrence) tanhSlope(v string) string { return c.oneMinus(c.mul(v, v)) }
 
-// walk goes through the steps from the last to the first with the gradient in the state [B, H] and returns the one in
-// the initial state. step returns the gradient that it passes to the state before.
+// walk goes through the steps from the last to the first, with the gradient d in the current state [B, H]. The function
+// step gets d and returns the gradient in the state before. walk returns the gradient in the initial state.
 func (c *recurrence) walk(step func(k int64, d string) string) string {
 	var given []string
 	if c.slopes != "" {
@@ -240,7 +246,8 @@ func (c *recurrence) walk(step func(k int64, d string) string) string {
 	return d
 }
 
-// rnnSlopes differentiates h = f(W·x + R·h₋ + b): the gradient in the sum is d·f′.
+// rnnSlopes differentiates h = f(W·x + R·h₋ + b), where h₋ is the state before the step and f is tanh. The gradient in
+// the sum W·x + R·h₋ + b is d·f′, where d is the gradient in h.
 func rnnSlopes(c *recurrence) (sums, first, _ string) {
 	factor := c.bySteps(c.tanhSlope(c.states), c.hidden)
 	rows := make([]string, c.steps)
@@ -251,9 +258,10 @@ func rnnSlopes(c *recurrence) (sums, first, _ string) {
 	return c.joined(rows, c.hidden), first, ""
 }
 
-// lstmSlopes differentiates c = f·c₋ + i·g, h = o·tanh(c) with the gates i, o, f = σ(…), g = tanh(…). With the gradient
-// d in h and e in c, which gains d·o·(1 − tanh²c), those in the gates' sums are e·g·i(1−i), d·tanh(c)·o(1−o),
-// e·c₋·f(1−f) and e·i·(1−g²).
+// lstmSlopes differentiates c = f·c₋ + i·g and h = o·tanh(c), where c₋ is the cell before the step. The gates are i, o
+// and f = σ(…), and g = tanh(…). Let d be the gradient in h. The gradient e in c is the gradient from later steps plus
+// d·o·(1 − tanh²c). The gradients in the sums inside i, o, f and g are then e·g·i(1−i), d·tanh(c)·o(1−o), e·c₋·f(1−f)
+// and e·i·(1−g²).
 func lstmSlopes(c *recurrence) (sums, first, cell string) {
 	parts := c.gateParts(c.Op("Add", c.fromInputs(), c.fromStates()))
 	i, o, f, g := c.Op("Sigmoid", parts[0]), c.Op("Sigmoid", parts[1]), c.Op("Sigmoid", parts[2]), c.Op("Tanh", parts[3])
@@ -283,14 +291,14 @@ func lstmSlopes(c *recurrence) (sums, first, cell string) {
 	return c.joined(rows, 4*c.hidden), first, c.unsqueeze(e)
 }
 
-// gruSlopes differentiates h = (1 − z)·n + z·h₋ with z, r = σ(…) and n = tanh(W·x + r·(R·h₋ + b)), or with
-// linear_before_reset = 0, n = tanh(W·x + R·(r·h₋) + b).
+// gruSlopes differentiates h = (1 − z)·n + z·h₋, where h₋ is the state before the step and the gates are z = σ(…) and r
+// = σ(…). Usually n = tanh(W·x + r·(R·h₋ + b)). If linear_before_reset = 0, then n = tanh(W·x + R·(r·h₋) + b).
 func gruSlopes(c *recurrence) (sums, first, _ string) {
 	in := c.gateParts(c.fromInputs())
 	out := c.gateParts(c.fromStates())
 	z, r := c.Op("Sigmoid", c.Op("Add", in[0], out[0])), c.Op("Sigmoid", c.Op("Add", in[1], out[1]))
 	linear := c.n.integer("linear_before_reset", 0) != 0
-	rows := c.divided(c.r, 3, c.hidden, 0) // of R, by gate
+	rows := c.divided(c.r, 3, c.hidden, 0) // the rows of R for each gate
 	reset := c.mul(r, out[2])
 	if !linear {
 		bias := c.tape.slice(c.outBias, []int64{2 * c.hidden}, []int64{3 * c.hidden}, []int64{0})
@@ -300,9 +308,9 @@ func gruSlopes(c *recurrence) (sums, first, _ string) {
 	keep := c.bySteps(z, c.hidden)
 	toZ := c.bySteps(c.mul(c.Op("Sub", c.before, n), c.bell(z)), c.hidden)
 	toN := c.bySteps(c.mul(c.oneMinus(z), c.tanhSlope(n)), c.hidden)
-	toR := c.mul(out[2], c.bell(r)) // of the gradient in n's sum
+	toR := c.mul(out[2], c.bell(r)) // factor for the gradient in the sum inside n
 	if !linear {
-		toR = c.mul(c.before, c.bell(r)) // of the gradient in r·h₋
+		toR = c.mul(c.before, c.bell(r)) // factor for the gradient in r·h₋
 	}
 	slopeR, gate := c.bySteps(toR, c.hidden), c.bySteps(r, c.hidden)
 	zr := c.tape.slice(c.r, []int64{0}, []int64{2 * c.hidden}, []int64{0})

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// layer describes a recurrent layer of 3 states over rows of 2 values.
+// layer describes a recurrent layer with 3 states. Each step takes 2 values.
 type layer struct {
 	kind              string
 	gates, directions int64
@@ -16,7 +16,7 @@ type layer struct {
 	outputs           int
 }
 
-// inputs returns the layer's inputs with random weights.
+// inputs returns x and random weights as the layer's inputs.
 func (l layer) inputs(f *function, x string) []string {
 	rows := 3 * l.gates
 	return in(x, f.weights(-1, 1, l.directions, rows, 2), f.weights(-1, 1, l.directions, rows, 3), f.weights(-1, 1, l.directions, 2*rows))
@@ -35,7 +35,7 @@ func (l layer) node(f *function, inputs []string) string {
 	return f.op("Concat", flat, integer("axis", 0))
 }
 
-// texts is an attribute of texts, field 9, which our onnx.proto omits.
+// texts returns an attribute that holds texts. They are in field 9, which rscert's onnx.proto omits.
 func texts(name string, values ...string) *onnxpb.AttributeProto {
 	a := &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRINGS.Enum()}
 	var raw []byte
@@ -89,13 +89,13 @@ func recurrentCases() []ruleCase {
 	add("LSTM's last state alone", rows, func(f *function) string {
 		y := f.several("LSTM", 2, layer{"LSTM", 4, 1, nil, 2}.inputs(f, "x"), integer("hidden_size", 3))
 		last := y[1]
-		y[0] = "" // this names no output
+		y[0] = "" // the layer's first output has no name
 		return f.op("Identity", in(last))
 	})
 	return all
 }
 
-// lengths are those of two whole sequences.
+// lengths adds the lengths of two sequences, which take all steps.
 func lengths(f *function) string {
 	t := &onnxpb.TensorProto{Name: proto.String("lengths"), Dims: []int64{2}, DataType: proto.Int32(int32(graph.Int32)), Int32Data: []int32{4, 4}}
 	f.Graph.Initializer = append(f.Graph.Initializer, t)

@@ -9,7 +9,7 @@ import (
 
 // This file holds the rules of reductions and of running sums.
 
-// reduction is the rule of the sums, means and extremes over axes.
+// reduction is the rule of sums, means, extremes and similar reductions over axes.
 func reduction(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	axes, err := t.axes(n)
@@ -52,7 +52,8 @@ func (t *tape) axes(n *node) ([]int64, error) {
 	return axes, nil
 }
 
-// reductionSlope adds the gradient in x of a reduction; d and y keep the axes with size 1.
+// reductionSlope adds nodes that compute the gradient in x, where y is the reduction of x and d the gradient in y. d
+// and y keep the reduced axes with size 1.
 func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 	xs := t.shape(x)
 	switch kind {
@@ -72,7 +73,7 @@ func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 		return t.mul(d, t.scale(x, x, 2))
 	case "Prod":
 		return t.prodSlope(x, d, axes)
-	case "LogSum": // y = ln Σx
+	case "LogSum": // y = ln Σx, so the slope is 1/e^y
 		d = t.Op("Div", d, t.Op("Exp", y))
 	case "LogSumExp":
 		return t.mul(d, t.Op("Exp", t.Op("Sub", x, y)))
@@ -80,8 +81,9 @@ func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 	return t.expand(d, xs)
 }
 
-// prodSlope adds d times the product of the other elements. Where one of these is 0 the result is 0; elsewhere it is the
-// product of all elements that are not 0, over the element unless that is 0.
+// prodSlope adds nodes that compute, for each element, d times the product of the other elements. If another element is
+// 0, the result is 0. Otherwise the nodes take the product of all elements that are not 0, and divide it by the element
+// itself unless this is 0.
 func (t *tape) prodSlope(x, d string, axes []int64) string {
 	null, one := t.same(x, t.like(x, 0)), t.like(x, 1)
 	nulls := t.Cast(null, t.floatType(x))
@@ -91,13 +93,15 @@ func (t *tape) prodSlope(x, d string, axes []int64) string {
 	return t.where(x, t.Op("Less", others, t.like(x, .5)), t.mul(d, product))
 }
 
-// shareExtremes shares d evenly among the elements along axes that equal the extreme y, as PyTorch's amax does.
+// shareExtremes adds nodes that divide d evenly among the elements that equal the extreme y over the axes, as PyTorch's
+// amax does.
 func (t *tape) shareExtremes(x, y, d string, axes []int64) string {
 	mask := t.Cast(t.same(x, y), t.floatType(x))
 	return t.mul(mask, t.Op("Div", d, t.sum(mask, axes...)))
 }
 
-// cumSum is the rule of running sums: the gradient's running sum in the other direction.
+// cumSum is the rule of running sums. The gradient in the input is the running sum of d in the opposite direction,
+// where d is the gradient in the result.
 func cumSum(t *tape, n *node) error {
 	t.give(n, 0, func() string {
 		return t.Node("CumSum", []string{n.d[0], n.in(1)}, graph.IntAttribute("exclusive", n.integer("exclusive", 0)),
@@ -106,7 +110,7 @@ func cumSum(t *tape, n *node) error {
 	return nil
 }
 
-// topK puts the gradients in the places that TopK's second output names.
+// topK moves the gradients to the indices in TopK's second output.
 func topK(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	t.give(n, 0, func() string {

@@ -7,8 +7,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// resize is the rule of interpolations: along each axis the result is a matrix times the input, and the gradient is the
-// matrix's transpose times the gradient. The matrices hold nearest neighbours, linear and cubic weights.
+// resize is the rule of interpolations. Along each axis the result is a matrix times the input. The gradient in the
+// input is thus the transposed matrix times the gradient in the result. The matrices hold the weights of
+// nearest-neighbour, linear or cubic interpolation.
 func resize(t *tape, n *node) error {
 	x, xs, ys := n.in(0), t.shape(n.in(0)), t.shape(n.out())
 	r, err := t.resizing(n)
@@ -32,14 +33,14 @@ func resize(t *tape, n *node) error {
 	return nil
 }
 
-// resizing is a way to interpolate.
+// resizing describes how a node interpolates.
 type resizing struct {
 	mode, coordinates, nearest string
 	cubic                      float64 // the coefficient a of the cubic weights
-	exclude                    bool    // weights beyond the ends are dropped
+	exclude                    bool    // drop the weights of elements beyond the ends of the input
 }
 
-// resizing reads the way that a node interpolates.
+// resizing reads from a node's attributes how it interpolates.
 func (t *tape) resizing(n *node) (r resizing, err error) {
 	r = resizing{
 		mode: n.text("mode", "nearest"), coordinates: n.text("coordinate_transformation_mode", "half_pixel"),
@@ -60,7 +61,8 @@ func (t *tape) resizing(n *node) (r resizing, err error) {
 	return r, nil
 }
 
-// wholeScales reports whether the scales, if the node has any, are the quotients of the sizes.
+// wholeScales reports whether the node's scales equal the quotients of the sizes of the result and the input. It
+// returns true if the node has no scales.
 func (t *tape) wholeScales(n *node) bool {
 	k := 2
 	if n.GetOpType() == "Upsample" || t.opset < 11 {
@@ -83,7 +85,7 @@ func (t *tape) wholeScales(n *node) bool {
 	return true
 }
 
-// row returns the weights of the input's elements in element j of the result.
+// row returns the weights with which element j of the result sums the elements of the input.
 func (r resizing) row(j, in, out int64) []float64 {
 	at := r.source(float64(j), float64(in), float64(out))
 	weights := make([]float64, in)
@@ -116,7 +118,7 @@ func (r resizing) row(j, in, out int64) []float64 {
 	return weights
 }
 
-// source returns the place in the input of place j of the result.
+// source returns the coordinate in the input that corresponds to coordinate j of the result.
 func (r resizing) source(j, in, out float64) float64 {
 	switch {
 	case r.coordinates == "asymmetric":
@@ -141,7 +143,7 @@ func (r resizing) round(at float64) float64 {
 	return math.Ceil(at - .5)
 }
 
-// cubicWeight is the convolution kernel of Keys 1981 at distance x.
+// cubicWeight returns the value at distance x of the convolution kernel of Keys (1981).
 func (r resizing) cubicWeight(x float64) float64 {
 	a := r.cubic
 	switch {

@@ -2,7 +2,8 @@ package grad
 
 import "strings"
 
-// rules holds the rule of each operator. A new operator needs a line here and a function beside its family.
+// rules holds the rule of each operator. A new operator needs a line in init below and a function in the file of
+// related operators.
 var rules = make(map[operator]rule)
 
 const (
@@ -11,7 +12,7 @@ const (
 	learned   = "ai.onnx.ml"
 )
 
-func init() { // in init, since rules use the tape, which uses rules
+func init() { // in init, because the rules use the tape and the tape uses the rules
 	add := func(domain, names string, r rule) {
 		for _, name := range strings.Fields(names) {
 			rules[operator{domain, name}] = r

@@ -15,27 +15,29 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// ruleCase is a function whose gradient is compared with finite differences.
+// ruleCase is a function whose gradient a test compares with finite differences.
 type ruleCase struct {
 	name      string
-	opset     int64 // 0: 20
+	opset     int64 // 0 means 20
 	single    bool  // ONNX Runtime's CPU provider has kernels for float32 only
 	shape     []int64
-	low, high float64 // range of the input; 0, 0: −2 to 2
+	low, high float64 // range of the input; if both are 0, the range is −2 to 2
 	build     func(f *function) string
 }
 
-// node is a function of one node.
+// oneNode returns a function that consists of one node.
 func oneNode(kind string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in("x"), attributes...) }
 }
 
-// with is a function of one node with the input and one constant.
+// with returns a function that consists of one node. The node's inputs are the function's input and a constant, in this
+// order.
 func with(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in("x", constant(f)), attributes...) }
 }
 
-// of is a function of one node with a constant and the input behind it.
+// of returns a function that consists of one node. The node's inputs are a constant and the function's input, in this
+// order.
 func of(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in(constant(f), "x"), attributes...) }
 }
@@ -426,10 +428,10 @@ func learnedCases() []ruleCase {
 	return all
 }
 
-// TestRules compares the gradient of every rule with finite differences: in float64, or in float32 where ONNX Runtime
-// has no other kernels. The tolerances are those of the arithmetic: in float64 the differences over h = 10⁻³ are off by
-// h⁴ and 10⁻¹⁶/h of the values, about 10⁻¹²; in float32 over h = 1/32 by h⁴ ≈ 10⁻⁶ times the fifth derivative and by
-// 2⁻²⁴/h ≈ 2·10⁻⁶ for each of some tens of terms.
+// TestRules compares the gradient of every rule with finite differences. It computes in float64, or in float32 where
+// ONNX Runtime has no float64 kernel. The tolerances follow from the errors of the differences. In float64 with h =
+// 10⁻³, the errors are about h⁴ and 10⁻¹⁶/h of the values, that is about 10⁻¹². In float32 with h = 1/32, one error is
+// h⁴ ≈ 10⁻⁶ times the fifth derivative. The other error is 2⁻²⁴/h ≈ 2·10⁻⁶ for each of some tens of terms.
 func TestRules(t *testing.T) {
 	openLibrary(t)
 	for _, c := range allCases() {
@@ -442,9 +444,9 @@ func allCases() []ruleCase {
 		attentionCases(), recurrentCases(), normalisationCases(), placeCases(), scatteringCases(), resizeCases(), learnedCases())
 }
 
-// TestEveryRule: every operator with a rule has a case, and docs/attacks.md names it.
+// TestEveryRule checks that every operator with a rule has a test case and is named in docs/attacks.md.
 func TestEveryRule(t *testing.T) {
-	tested := map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true} // by TestStraightThrough
+	tested := map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true} // TestStraightThrough tests these two
 	for _, c := range quantisedCases {
 		tested[c.kind] = true
 	}

@@ -6,13 +6,14 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// This file holds the rules of operators that read or write elements at given indices. Operator sets before 16 cannot
-// add at indices, so there the indices must be constants.
+// This file holds the rules of operators that read or write elements at given indices. Before operator set 16, no
+// operator adds at indices. In these operator sets the indices must be constants.
 
-// addsAtIndices is the first operator set whose ScatterElements and ScatterND add.
+// addsAtIndices is the first operator set in which ScatterElements and ScatterND can add.
 const addsAtIndices = 16
 
-// gatherElements adds each gradient to the element that it came from.
+// gatherElements is the rule of GatherElements. It adds the gradient in each element of the result to the element of
+// the input that was copied there.
 func gatherElements(t *tape, n *node) error {
 	x, xs, is := n.in(0), t.shape(n.in(0)), t.shape(n.in(1))
 	along := axis(n.integer("axis", 0), len(xs))
@@ -36,7 +37,8 @@ func gatherElements(t *tape, n *node) error {
 	return nil
 }
 
-// gatherND adds each gradient to the slice that it came from.
+// gatherND is the rule of GatherND. It adds the gradient in each slice of the result to the slice of the input that was
+// copied there.
 func gatherND(t *tape, n *node) error {
 	x, xs, is := n.in(0), t.shape(n.in(0)), t.shape(n.in(1))
 	batch := int(n.integer("batch_dims", 0))
@@ -54,7 +56,7 @@ func gatherND(t *tape, n *node) error {
 		return err
 	}
 	depth := int(is[last])
-	size := product(xs[batch+depth:]) // of a slice
+	size := product(xs[batch+depth:]) // number of elements of a slice
 	var from []int64
 	for i := range product(is[:last]) {
 		place := places(i, is[:last])[:batch]
@@ -70,7 +72,7 @@ func gatherND(t *tape, n *node) error {
 	return nil
 }
 
-// withBatch puts the coordinates of the leading axes in front of the indices.
+// withBatch adds nodes that put the coordinates of the leading axes in front of the indices.
 func (t *tape) withBatch(indices string, shape []int64, axes int) string {
 	if axes == 0 {
 		return indices
@@ -101,8 +103,8 @@ func flatIndex(place, shape []int64) int64 {
 	return at
 }
 
-// single calls scatter with zeros of the shape of x and with d, in float32 for half precision: ONNX Runtime's CPU
-// provider has no such sums.
+// single calls scatter with d and with zeros of the shape of x. For float16 it converts d to float32 and the result
+// back to float16, because ONNX Runtime's CPU provider cannot add float16 at indices.
 func (t *tape) single(x, d string, scatter func(zeros, d string) string) string {
 	if of := t.floatType(x); of != graph.Float16 {
 		return scatter(t.zeros(of, t.shape(x)), d)
@@ -110,11 +112,12 @@ func (t *tape) single(x, d string, scatter func(zeros, d string) string) string 
 	return t.Cast(scatter(t.zeros(graph.Float32, t.shape(x)), t.Cast(d, graph.Float32)), graph.Float16)
 }
 
-// addAt adds, for each element of x, the elements of d that came from it: element i of d came from from[i] of x. The
-// sum has as many terms as an element of x has copies.
+// addAt adds nodes that compute, for each element of x, the sum of d over the copies of this element. Element i of d
+// belongs to a copy of element from[i] of x. The nodes add as many terms as the element with the most copies has
+// copies.
 func (t *tape) addAt(x, d string, from []int64) string {
 	size := product(t.shape(x))
-	var terms [][]int64 // index into d by element of x; beyond the end: a zero
+	var terms [][]int64 // in each term, by element of x: index into d; an index beyond the end of d means 0
 	count := make([]int, size)
 	for i, at := range from {
 		if count[at] == len(terms) {
@@ -139,7 +142,8 @@ func (t *tape) addAt(x, d string, from []int64) string {
 	return t.reshapeTo(sum, x)
 }
 
-// scatter is the rule of updates written or added at indices: what is overwritten has no gradient.
+// scatter is the rule of operators that write or add updates at indices. Elements that an update overwrites have no
+// gradient.
 func scatter(t *tape, n *node) error {
 	indices, updates, d := n.in(1), n.in(2), n.d[0]
 	reduction := n.text("reduction", "none")

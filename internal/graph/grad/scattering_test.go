@@ -1,6 +1,6 @@
 package grad_test
 
-// shaped adds indices of the given shape.
+// shaped returns a function that adds constant indices of the given shape.
 func shaped(shape []int64, v ...int64) func(*function) string {
 	return func(f *function) string {
 		name := f.ints(v...)
@@ -12,8 +12,8 @@ func shaped(shape []int64, v ...int64) func(*function) string {
 func scatteringCases() []ruleCase {
 	box := list[int64](2, 3, 4)
 	elements := shaped(list[int64](2, 2, 4), 0, 1, 2, -1, 2, 1, 0, 0, 1, 1, 1, 1, 0, 2, 1, 2)
-	rows := shaped(list[int64](3, 2), 0, 1, 1, -1, 0, 1)      // of 4 elements, one twice
-	within := shaped(list[int64](2, 3, 1), 0, 2, 2, -1, 0, 1) // in each of two batches
+	rows := shaped(list[int64](3, 2), 0, 1, 1, -1, 0, 1)      // rows of 4 elements; one row is taken twice
+	within := shaped(list[int64](2, 3, 1), 0, 2, 2, -1, 0, 1) // indices within each of two batches
 	apart := shaped(list[int64](2, 2), 0, 1, 1, -1)
 	places := shaped(list[int64](2, 1, 4), 0, 1, 2, -1, 2, 1, 0, 0)
 	both := func(kind string, updates []int64, indices func(*function) string, reduction string) []ruleCase {

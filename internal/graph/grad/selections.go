@@ -9,13 +9,13 @@ import (
 
 // This file holds the rules of operators that join, cut, select and pad.
 
-// concat gives each part its piece.
+// concat gives each input its piece of the gradient.
 func concat(t *tape, n *node) error {
 	t.divide(n, axis(n.integer("axis", 0), len(t.shape(n.out()))))
 	return nil
 }
 
-// divide gives each input its piece of the gradient along an axis.
+// divide cuts the gradient along an axis and gives each input its piece.
 func (t *tape) divide(n *node, along int) {
 	start := int64(0)
 	for k, v := range n.Input {
@@ -26,7 +26,7 @@ func (t *tape) divide(n *node, along int) {
 	}
 }
 
-// split joins the pieces, with zeros for those that nothing uses.
+// split joins the gradients in the pieces. A piece that nothing uses has a gradient of zeros.
 func split(t *tape, n *node) error {
 	t.give(n, 0, func() string {
 		parts := slices.Clone(n.d)
@@ -41,7 +41,8 @@ func split(t *tape, n *node) error {
 	return nil
 }
 
-// slice puts the gradients back in their places, axis by axis from the last cut to the first.
+// slice moves the gradients back to the elements from which the slice was cut. It undoes the cuts axis by axis, from
+// the last cut to the first.
 func slice(t *tape, n *node) error {
 	x, xs, ys := n.in(0), t.shape(n.in(0)), t.shape(n.out())
 	c, err := t.cutsOf(n)
@@ -65,10 +66,10 @@ func slice(t *tape, n *node) error {
 	return nil
 }
 
-// cuts are the parameters of Slice, of equal lengths.
+// cuts holds the parameters of Slice. The four lists have equal lengths.
 type cuts struct{ starts, ends, axes, steps []int64 }
 
-// cutsOf reads the parameters: inputs, or attributes before operator set 10.
+// cutsOf reads the parameters of Slice. They are inputs, or attributes before operator set 10.
 func (t *tape) cutsOf(n *node) (c cuts, err error) {
 	if a := n.attribute("starts"); a != nil {
 		c.starts = a.Ints
@@ -92,7 +93,8 @@ func (t *tape) cutsOf(n *node) (c cuts, err error) {
 	return c, nil
 }
 
-// indicesOf lists start, start+step, … below end, as Slice reads them along an axis of the given size.
+// indicesOf lists the indices start, start+step, … that Slice takes along an axis of the given size. They end before
+// end.
 func indicesOf(start, end, step, size int64) (indices []int64) {
 	within := func(i, low, high int64) int64 {
 		if i < 0 {
@@ -112,7 +114,7 @@ func indicesOf(start, end, step, size int64) (indices []int64) {
 	return indices
 }
 
-// gather sums the gradients of all places that took an element.
+// gather sums, for each element of the input, the gradients in all its copies.
 func gather(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	indices, err := t.integers(n, 1)
@@ -131,7 +133,8 @@ func gather(t *tape, n *node) error {
 	return nil
 }
 
-// pad crops the gradient or, if the padding repeats elements, adds their gradients to theirs.
+// pad crops the gradient. If the padding repeats elements, pad also adds the gradients in the repeated elements to the
+// gradients in the original elements.
 func pad(t *tape, n *node) error {
 	x, xs, ys := n.in(0), t.shape(n.in(0)), t.shape(n.out())
 	pads, err := t.integers(n, 1)
@@ -178,7 +181,8 @@ func pad(t *tape, n *node) error {
 	return nil
 }
 
-// paddings maps a mode to the element that a place beyond the end copies; nil for none.
+// paddings maps a mode to a function. For an index i beyond the ends, the function returns the index of the element
+// that the padding copies. It is nil if the mode copies no elements.
 var paddings = map[string]func(i, size int64) int64{
 	"constant": nil,
 	"edge":     func(i, size int64) int64 { return min(max(i, 0), size-1) },

@@ -8,13 +8,13 @@ import (
 
 // This file holds the rules of operators that move or repeat values.
 
-// reshape gives the gradient the input's shape.
+// reshape gives the gradient the shape of the input.
 func reshape(t *tape, n *node) error {
 	t.give(n, 0, func() string { return t.reshapeTo(n.d[0], n.in(0)) })
 	return nil
 }
 
-// transpose moves the axes back.
+// transpose moves the gradient's axes back.
 func transpose(t *tape, n *node) error {
 	rank := len(t.shape(n.in(0)))
 	perm := upTo(rank)
@@ -30,13 +30,13 @@ func transpose(t *tape, n *node) error {
 	return nil
 }
 
-// expand sums over the repetitions.
+// expand sums the gradient over the repetitions.
 func expand(t *tape, n *node) error {
 	t.give(n, 0, func() string { return t.unbroadcast(n.d[0], t.shape(n.out()), t.shape(n.in(0))) })
 	return nil
 }
 
-// tile sums over the copies, which stand one behind the other along each axis.
+// tile sums the gradient over the copies. Along each axis, the copies follow each other.
 func tile(t *tape, n *node) error {
 	xs := t.shape(n.in(0))
 	times, err := t.integers(n, 1)
@@ -54,7 +54,7 @@ func tile(t *tape, n *node) error {
 	return nil
 }
 
-// depthToSpace gathers each block's places back into channels.
+// depthToSpace moves the gradients in each block of pixels back into channels.
 func depthToSpace(t *tape, n *node) error {
 	k, xs := n.integer("blocksize", 1), t.shape(n.in(0))
 	t.give(n, 0, func() string {

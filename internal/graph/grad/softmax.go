@@ -7,8 +7,9 @@ import (
 
 // This file holds the rules of softmax and attention.
 
-// softmax is the rule of Softmax, dx = y·(d − Σ d·y), and of LogSoftmax, dx = d − exp(y)·Σ d. Before operator set 13
-// both work on a matrix, whose rows hold all axes from the given one on.
+// softmax is the rule of Softmax and LogSoftmax. Let d be the gradient in the result y. The gradient in the input is
+// y·(d − Σ d·y) for Softmax, and d − exp(y)·Σ d for LogSoftmax. Before operator set 13 both operators work on a matrix.
+// The axes from the given axis on form its columns.
 func softmax(t *tape, n *node) error {
 	y, ys := n.out(), t.shape(n.out())
 	otherwise := int64(-1)
@@ -36,12 +37,12 @@ func softmax(t *tape, n *node) error {
 	return nil
 }
 
-// softmaxSlope adds the gradient in the input of a softmax y along an axis.
+// softmaxSlope adds nodes that compute the gradient in the input of a softmax along an axis. y is the softmax's result.
 func (t *tape) softmaxSlope(d, y string, along int64) string {
 	return t.mul(y, t.Op("Sub", d, t.sum(t.mul(d, y), along)))
 }
 
-// attention is the rule of P·V with P = softmax(s·Q·Kᵀ + mask), of rank 4, [batch, heads, length, size].
+// attention is the rule of P·V with P = softmax(s·Q·Kᵀ + mask). Q, K and V have the shape [batch, heads, length, size].
 func attention(t *tape, n *node) error {
 	q, k, v, mask := n.in(0), n.in(1), n.in(2), n.in(3)
 	qs := t.shape(q)

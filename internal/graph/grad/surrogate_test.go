@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// gradientAt returns the gradient of f's result, a sum weighted by random numbers, at x.
+// gradientAt returns the terms and the gradient at x of a sum over f's result y. Random numbers weight the sum.
 func gradientAt(t *testing.T, f *function, y string, x []float64) (terms, gradient []float64) {
 	t.Helper()
 	openLibrary(t)
@@ -24,7 +24,8 @@ func gradientAt(t *testing.T, f *function, y string, x []float64) (terms, gradie
 	return d.run(t, x)
 }
 
-// TestKinks pins the slopes where a function has none: those of PyTorch.
+// TestKinks checks the gradients at points where a function has no derivative. They must be zero exactly where
+// PyTorch's gradients are zero.
 func TestKinks(t *testing.T) {
 	limits := func(f *function) []string { return in("x", f.floats(nil, 0), f.floats(nil, 1)) }
 	for _, c := range []struct {
@@ -47,12 +48,13 @@ func TestKinks(t *testing.T) {
 	}
 }
 
-// TestTies: MaxPool gives all to the first of equals, ReduceMax and Max share evenly.
+// TestTies checks the gradient in several equal maxima. MaxPool gives the whole gradient to the first of them, and
+// ReduceMax and Max divide it evenly.
 func TestTies(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		build func(f *function) string
-		want  []float64 // share of the gradient in the result, whose value is 2
+		want  []float64 // shares of the gradient in the result, which is 2
 	}{
 		{"MaxPool", oneNode("MaxPool", ints("kernel_shape", 4)), []float64{0, 1, 0, 0}},
 		{"ReduceMax", with("ReduceMax", numbers(2)), []float64{0, .5, .5, 0}},
@@ -64,14 +66,15 @@ func TestTies(t *testing.T) {
 		f := newFunction(graph.Float64, 20, []int64{1, 1, 4})
 		terms, gradient := gradientAt(t, f, c.build(f), []float64{1, 2, 2, 1})
 		for i, share := range c.want {
-			if want := share * terms[0] / 2; gradient[i] != want { // the term is the weight times 2
+			if want := share * terms[0] / 2; gradient[i] != want { // the term is 2 times the weight
 				t.Errorf("%s: gradient %d is %g, want %g", c.name, i, gradient[i], want)
 			}
 		}
 	}
 }
 
-// TestStraightThrough: quantisation passes gradients where it does not saturate, for one scale and one a channel.
+// TestStraightThrough checks that quantisation passes gradients where it does not saturate. It tests one scale for the
+// whole tensor and one scale for each channel.
 func TestStraightThrough(t *testing.T) {
 	f := newFunction(graph.Float32, 20, []int64{2, 3})
 	zero := &onnxpb.TensorProto{Name: proto.String("zero"), Dims: []int64{3}, DataType: proto.Int32(int32(onnxpb.TensorProto_INT8)), Int32Data: []int32{0, 10, -128}}
@@ -79,7 +82,7 @@ func TestStraightThrough(t *testing.T) {
 	scale := f.floats([]int64{3}, .5, .25, .125)
 	q := f.op("QuantizeLinear", in("x", scale, "zero"), integer("axis", 1))
 	y := f.op("DequantizeLinear", in(f.op("Transpose", in(q), ints("perm", 1, 0)), scale, "zero"), integer("axis", 0))
-	x := []float64{3, -4, 2, 100, 1, -1} // row by row: the third column is a ReLU by its zero point
+	x := []float64{3, -4, 2, 100, 1, -1} // row by row; the zero point of the third column makes it a ReLU
 	terms, gradient := gradientAt(t, f, y, x)
 	for i, inside := range []bool{true, true, true, false, true, false} {
 		row, column := i/3, i%3
@@ -93,7 +96,8 @@ func TestStraightThrough(t *testing.T) {
 	}
 }
 
-// TestRefusals: the error names the operator and the node, and says which attacks work.
+// TestRefusals checks errors about models without a gradient. The error must name the operator and the node, and say
+// which attacks work.
 func TestRefusals(t *testing.T) {
 	openLibrary(t)
 	for _, c := range []struct {
@@ -131,7 +135,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// branches is If with a constant condition, whose branches take the input from the graph around them.
+// branches adds an If node with a constant condition. Its branches take the input from the graph around them.
 func branches(f *function) string {
 	f.Graph.Initializer = append(f.Graph.Initializer, &onnxpb.TensorProto{Name: proto.String("on"), Dims: []int64{}, DataType: proto.Int32(int32(graph.Bool)), Int32Data: []int32{1}})
 	var attributes []*onnxpb.AttributeProto

@@ -8,10 +8,10 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// uint8Type is the type that QuantizeLinear makes by default.
+// uint8Type is the default type of QuantizeLinear's result.
 const uint8Type = graph.ElemType(onnxpb.TensorProto_UINT8)
 
-// outputTypes holds the operators whose first output has a type of its own.
+// outputTypes holds the operators whose first output always has the same type.
 var outputTypes = map[string]graph.ElemType{
 	"Equal": graph.Bool, "Greater": graph.Bool, "Less": graph.Bool, "GreaterOrEqual": graph.Bool, "LessOrEqual": graph.Bool,
 	"And": graph.Bool, "Or": graph.Bool, "Not": graph.Bool, "Xor": graph.Bool, "IsNaN": graph.Bool, "IsInf": graph.Bool,
@@ -19,7 +19,8 @@ var outputTypes = map[string]graph.ElemType{
 	"MatMulInteger": graph.Int32, "ConvInteger": graph.Int32,
 }
 
-// typeInputs holds the operators whose first output has the type of another input than the first.
+// typeInputs holds the operators whose first output has the type of an input other than the first. The value is the
+// position of this input.
 var typeInputs = map[string]int{"Where": 1, "CastLike": 1, "DequantizeLinear": 1, "OneHot": 2}
 
 // typesOf derives the element types of all values.
@@ -64,14 +65,14 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 		}
 		return graph.ElemType(n.integer("output_dtype", int64(uint8Type)))
 	}
-	if l := layerOf(n); l.function != "" { // its zero point has the result's type
+	if l := layerOf(n); l.function != "" { // the zero point of the result has the result's type
 		if zero := n.in(l.result + 1); zero != "" {
 			return types[zero]
 		}
 		return graph.Float32
 	}
 	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
-		return 0 // a condition, say, is not what If returns; the sweep refuses such a node
+		return 0 // the first input need not tell the type (If has a condition there); the sweep refuses such a node
 	}
 	return types[n.in(typeInputs[op])]
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/graph"
 )
 
-// window describes the windows of a convolution or pool, by spatial axis: window j covers the padded input from
-// stride·j on, at the places 0, dilation, 2·dilation, … of its span.
+// window describes the windows of a convolution or a pooling operator for each spatial axis. Window j begins at element
+// stride·j of the padded input. It covers the elements 0, dilation, 2·dilation, … of its span.
 type window struct {
 	kernel, strides, dilations []int64
 	span                       []int64 // dilation·(kernel−1) + 1
@@ -15,7 +15,8 @@ type window struct {
 	in, out                    []int64 // spatial sizes of the input and the result
 }
 
-// windowOf reads a node's windows of the given kernel over inputs of spatial sizes in.
+// windowOf reads a node's windows from its attributes. The arguments kernel, in and out are the spatial sizes of the
+// kernel, the input and the result.
 func windowOf(n *node, kernel, in, out []int64) window {
 	rank := len(kernel)
 	w := window{kernel: kernel, strides: n.list("strides", rank, 1), dilations: n.list("dilations", rank, 1), in: in, out: out}
@@ -40,7 +41,7 @@ func windowOf(n *node, kernel, in, out []int64) window {
 	return w
 }
 
-// even reports whether all strides equal s and no dilation is above 1.
+// even reports whether all strides equal s and all dilations are 1.
 func (w window) even(s int64) bool {
 	return !slices.ContainsFunc(w.strides, func(x int64) bool { return x != s }) && !slices.ContainsFunc(w.dilations, func(x int64) bool { return x != 1 })
 }
@@ -55,10 +56,11 @@ func (w window) apart() bool {
 	return true
 }
 
-// spread adds the gradient in the input of a convolution with weights [M, C/g, kernel…]: every element of d [N, M,
-// out…] goes to the places of its window, times the weights. It is a convolution too, with the kernel turned round and
-// its two channel axes exchanged in each group. Where the weights are constant, ONNX Runtime turns them once, when it
-// opens the graph. v says the type.
+// spread adds nodes that compute the gradient in the input of a convolution with weights [M, C/g, kernel…]. Every
+// element of d [N, M, out…] is multiplied by the weights and added to the elements of its window. This is again a
+// convolution. Its kernel is reversed, and the kernel's two channel axes are exchanged in each group. If the weights
+// are constant, ONNX Runtime reverses them only once, when it opens the graph. The result has the type of gradients in
+// v.
 func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	switch {
@@ -72,7 +74,7 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// dense returns the windows of stride 1 for a result with zeros between its elements.
+// dense returns the windows of stride 1 for a result between whose elements zeros were inserted.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {
@@ -82,7 +84,8 @@ func (w window) dense() window {
 	return w
 }
 
-// insertZeros puts stride−1 zeros between the elements of d along each spatial axis, by a product with a mask.
+// insertZeros adds nodes that put stride−1 zeros between the elements of d along each spatial axis. They use a product
+// with a mask.
 func (t *tape) insertZeros(v, d string, channels int64, w window) string {
 	split, mask := []int64{-1, channels}, []int64{1, 1}
 	joined, starts, ends, axes := []int64{-1, channels}, []int64{}, []int64{}, []int64{}
@@ -96,7 +99,7 @@ func (t *tape) insertZeros(v, d string, channels int64, w window) string {
 	return t.slice(t.reshape(d, joined), starts, ends, axes)
 }
 
-// spreadDensely is spread for stride 1.
+// spreadDensely does the work of spread for stride 1.
 func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, groups int64) string {
 	rank := len(w.kernel)
 	turned := weights
@@ -119,7 +122,7 @@ func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, grou
 	return t.convolve(v, d, turned, window{strides: w.strides, dilations: w.dilations, before: before, after: after}, groups)
 }
 
-// convolve adds a convolution over these windows of d; negative padding crops.
+// convolve adds a convolution over these windows of d. Negative padding crops d.
 func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 	cropBefore, cropAfter := []int64{0, 0}, []int64{0, 0}
 	var pads []int64
@@ -134,14 +137,15 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 		graph.IntsAttribute("strides", w.strides), graph.IntsAttribute("dilations", w.dilations))
 }
 
-// spreadByPhase is spread for images with stride s along both axes. With q = s·a + r the place in the padded input,
+// spreadByPhase does the work of spread for images with stride s along both axes. For the element s·a + r of the padded
+// input, with 0 ≤ r < s, the gradient is
 //
 //	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t],
 //
-// a convolution of stride 1 for each of the s² phases r. All phases together are one convolution with s² times the
-// channels, which interleave puts in their places. Zeros between the elements of d would take s² times the products.
-// The rows a of the padding in front and behind, which the result lacks, are left out where a whole row of phases is
-// padding.
+// For each of the s² phases r this is a convolution of stride 1. All phases together are one convolution with s² times
+// the channels. interleave then moves the channels to the pixels to which they belong. Zeros between the elements of d
+// would need s² times as many multiplications. The gradient in the padding is not needed. Rows a that lie in the
+// padding for all phases are therefore not computed.
 func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	m, c := shape[0]/groups, shape[1]
@@ -166,8 +170,8 @@ func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, grou
 	return t.pad(v, t.interleave(phases, groups*c, s, rows), cropBefore, cropAfter)
 }
 
-// interleave is DepthToSpace in mode CRD. Two exchanges of neighbouring axes take half of its time on ONNX Runtime's CPU
-// provider.
+// interleave adds nodes that do the same as DepthToSpace in mode CRD. They exchange neighbouring axes twice. On ONNX
+// Runtime's CPU provider this takes half the time of DepthToSpace.
 func (t *tape) interleave(phases string, channels, s int64, rows []int64) string {
 	height, width := rows[0], rows[1]
 	x := t.transpose(t.reshape(phases, []int64{-1, s, height * width}), []int64{0, 2, 1}) // columns
