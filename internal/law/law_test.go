@@ -155,8 +155,8 @@ func TestMassesAreOfTheLaw(t *testing.T) {
 	}
 }
 
-// The test computes Laplace masses again in 600 binary places, by the series of e^x. Each mass is below the exact one, by
-// less than 2⁻¹²⁷.
+// The test computes Laplace masses again with 600 binary places, from the series of e^x. Each mass of the law must be
+// below the exact mass, by less than 2⁻¹²⁷.
 func TestLaplaceMassesAreJustBelow(t *testing.T) {
 	const prec = 600
 	number := func(x float64) *big.Float { return new(big.Float).SetPrec(prec).SetFloat64(x) }

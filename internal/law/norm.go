@@ -41,7 +41,8 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 // UnmarshalText parses the name of a Norm.
 func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
-// Add adds the contribution of a coordinate x to a sum that Length will take, for L1 and L2. It does not fuse products with sums.
+// Add adds the contribution of a coordinate x to a sum that Length will take. It serves L1 and L2, and does not fuse
+// products with sums.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)
@@ -49,8 +50,8 @@ func (n Norm) Add(sum, x float64) float64 {
 	return sum + float64(x*x)
 }
 
-// Length returns the L1 or L2 norm, given the sum of the contributions of all coordinates. For d coordinates, the norm's total
-// relative error is below d + 2 roundings.
+// Length returns the L1 or L2 norm, given the sum of the contributions of all coordinates. For d coordinates, the
+// norm's total relative error is below d + 2 roundings.
 func (n Norm) Length(sum float64) float64 {
 	if n == L1 {
 		return sum
