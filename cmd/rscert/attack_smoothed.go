@@ -21,15 +21,15 @@ type smoothedOptions struct {
 // addSmoothedFlags adds the flags. The noise belongs to the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
-	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by --smoothed=`METHOD` (150 steps, 4 starts, if not given): "+attack.SmoothedMethods.Described())
+	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed=`METHOD` names the method, and without --steps and --restarts it makes 4 starts of 150 steps: "+attack.SmoothedMethods.Described())
 	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
 	f.Float64Var(&e.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &e.Law)
 	choiceVar(f, &e.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
-	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of this run `folder`: its model, data and noise")
-	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "noisy copies of an input for a gradient")
-	integerVar(f, &p.N, "n", 10_000, "fresh samples for each answer of the smoothed classifier")
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability of a wrong answer, and of a wrongly verified perturbation")
+	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of the run in this `folder`, with the model, the data and the noise of the run")
+	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
+	integerVar(f, &p.N, "n", 10_000, "number of fresh samples for each answer of the smoothed classifier")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong, and that a perturbation is verified wrongly")
 	group(cmd, "The smoothed classifier")
 }
 

@@ -77,18 +77,18 @@ CSV, JSON lines or npz, or one of these as .gz. With -, the command reads stdin.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "`methods` for the upper bounds")
-	f.Float64Var(&o.Delta, "delta", 0.05, "allowed failure probability of a bound")
+	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "`methods` of the upper bounds, separated by commas: "+calib.BoundChoices().String())
+	f.Float64Var(&o.Delta, "delta", 0.05, "largest probability that a bound is wrong")
 	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only increases or only decreases; this implies --variation 1")
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
-	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the perturbed scores, if the file does not record it")
-	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with --bandwidth, as 'rscert perturb' does")
-	integerVar(f, &o.Folds, "folds", 5, "number of folds of the cross-fitting in the methods 'tv' and 'nw'")
-	integerVar(f, &o.Seed, "seed", 1, "seed for the order in the lower bound, for the folds and for --perturb")
+	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel that perturbed the scores, or that --perturb uses, if the file does not record it")
+	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
+	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv' and 'nw'")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds and of --perturb")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -90,18 +90,18 @@ Choose --method from these:
 	f := cmd.Flags()
 	f.SortFlags = false
 	p := &o.scores.Params
-	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "L2 radii of the attack, in the units of the data")
-	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method for the bounds: "+names(certify.ConfidenceMethods()))
-	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on means: "+names(certify.MeanBounds()))
-	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band for the distribution in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")
-	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores, or one of the methods for votes: "+names(certify.VoteMethods())+";\ndefault: as in the run; without a run: scores")
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how to certify the class by scores: directed, projected or bonferroni")
+	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "L2 `radii` of the attack, in the units of the data")
+	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on the mean of a score: "+names(certify.MeanBounds()))
+	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")
+	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores (the largest mean score), or one of the methods for votes: "+names(certify.VoteMethods())+";\ndefault: the method of the run, or scores without a run")
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how the class method 'scores' certifies the class: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)
-	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples for selection, if the file has no selection samples")
-	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature to apply to the saved probabilities, in addition to the temperature at saving")
+	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
+	f.Float64Var(&o.scores.Temperature, "temperature", 1, "additional temperature for the saved probabilities, which already contain the temperature of the run")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -27,7 +27,7 @@ const (
 )
 
 var curveKinds = choice.Of("curve", kernelCurve, isotonicCurve, noCurve).Describe(func(c curveKind) string {
-	return map[curveKind]string{kernelCurve: "with the width of the smooth ECE"}[c]
+	return map[curveKind]string{kernelCurve: "a kernel smoother whose width is the smooth ECE"}[c]
 })
 
 func (c curveKind) String() string { return string(c) }

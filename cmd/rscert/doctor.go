@@ -48,13 +48,13 @@ the user's cache (where 'rscert setup' puts it), else from a system folder.`,
 		},
 	}
 	libraryFlag(cmd, &o.library)
-	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	return cmd
 }
 
 // libraryFlag adds --onnxruntime, for every command that loads a model.
 func libraryFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library (default: $"+ortlib.Env+", the cache, system folders)")
+	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library; default: $"+ortlib.Env+", or else the library in the cache or in a system folder")
 }
 
 // examination is the JSON document of doctor.

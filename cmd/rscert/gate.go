@@ -39,7 +39,7 @@ const (
 )
 
 var annotationKinds = choice.Of("annotations", annotateGitHub, annotateNone, annotateAuto).Describe(func(a annotations) string {
-	return map[annotations]string{annotateAuto: "github where GITHUB_ACTIONS=true"}[a]
+	return map[annotations]string{annotateAuto: "github if GITHUB_ACTIONS=true, otherwise none"}[a]
 })
 
 func (a annotations) String() string { return string(a) }
@@ -76,8 +76,8 @@ func (requirementList) Type() string { return "requirement" }
 // gateFlags adds the flags to a command.
 func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
-	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; can be given several times (docs/gate.md)")
-	f.StringVar(&o.junit, "junit", "", "write this JUnit XML `file`, with one test per requirement")
+	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; the flag can be repeated (docs/gate.md)")
+	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each requirement")
 	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "write the result of each requirement to stderr in the format of this CI `system`: "+annotationKinds.Described())
 }
 

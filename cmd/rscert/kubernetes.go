@@ -65,18 +65,18 @@ node does not count as failed. The Job needs Kubernetes 1.29 or later
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.Shards, "shards", 0, "number of pods, each with one shard of the run")
+	f.IntVar(&o.Shards, "shards", 0, "number of pods; each runs one shard of the run")
 	f.StringVar(&o.Image, "image", "", "container `image` with rscert on its PATH")
-	f.StringVar(&o.Claim, "claim", "", "PersistentVolumeClaim of the volume with the model, the data and the results")
-	f.StringVar(&o.Mount, "mount", "/work", "`path` of the volume in the pods")
+	f.StringVar(&o.Claim, "claim", "", "name of the PersistentVolumeClaim for the volume with the model, the data and the results")
+	f.StringVar(&o.Mount, "mount", "/work", "`path` at which the pods mount the volume")
 	f.StringVar(&o.Name, "name", "rscert", "name of the Job")
-	f.IntVar(&o.AtOnce, "at-once", 0, "maximum number of pods that run at the same time; 0 = all")
-	f.IntVar(&o.Retries, "retries", 2, "maximum number of restarts of a shard that fails")
-	f.IntVar(&o.CPUs, "cpus", 2, "number of processors per pod; also the number of threads, unless --threads of certify is given")
-	f.StringVar(&o.Memory, "memory", "4Gi", "memory per pod")
-	f.IntVar(&o.GPUs, "gpus", 0, "number of GPUs per pod (nvidia.com/gpu)")
-	f.IntVar(&o.FSGroup, "fs-group", 0, "ID of the group that owns the volume: 65532 for the image in packaging/docker, which does not run as root")
-	f.BoolVar(&o.merge, "merge", false, "print the Job that merges the shards")
+	f.IntVar(&o.AtOnce, "at-once", 0, "maximum number of pods that run at the same time; 0 means all")
+	f.IntVar(&o.Retries, "retries", 2, "maximum number of times that a failed shard starts again")
+	f.IntVar(&o.CPUs, "cpus", 2, "number of processors per pod; also the number of threads, unless certify has the flag --threads")
+	f.StringVar(&o.Memory, "memory", "4Gi", "memory per pod, as a Kubernetes quantity")
+	f.IntVar(&o.GPUs, "gpus", 0, "number of NVIDIA GPUs per pod (the resource nvidia.com/gpu)")
+	f.IntVar(&o.FSGroup, "fs-group", 0, "ID of the group that owns the volume; give 65532 for the image in packaging/docker, which does not run as root")
+	f.BoolVar(&o.merge, "merge", false, "print the manifest of the Job that merges the finished shards")
 	choiceVar(f, &o.format, "format", yamlManifest, manifestFormats, "format of the manifest: "+manifestFormats.String())
 	return cmd
 }

@@ -58,11 +58,11 @@ shards.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.out, "out", "", "run `folder` to write")
-	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the shards even if others are missing")
+	f.StringVar(&o.out, "out", "", "`folder` to which rscert writes the joined run")
+	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the given shards even if other shards of the run are missing")
 	o.sign.add(f)
 	f.BoolVar(&o.json, "json", false, "print the shards and counts as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -87,30 +87,30 @@ of independent examples.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	integerVar(f, &o.Bins, "bins", 15, "number of bins")
-	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` that belongs to a bin: 'upper' for bins (lo,hi], 'lower' for bins [lo,hi)")
+	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
+	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` of a bin that belongs to it: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	integerVar(f, &o.Seed, "seed", 1, "seed for the bootstrap")
-	f.Float64Var(&radius, "radius", 0, "use the rows with this radius")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap")
+	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"`calibration` to report: 'top-label', or for two classes 'class-1' (the default for the columns score and label)")
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
 		"for a run, which probabilities to use: 'vote-shares', or 'mean-scores' (the default if the run bounds the mean scores)")
 	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
-	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "the diagram's `size` in centimetres")
-	f.StringVar(&title, "title", "", "the diagram's title (default: the file name, the number of rows and the ECE)")
+	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "`size` of the diagram in centimetres, such as 15x10")
+	f.StringVar(&title, "title", "", "title of the diagram; default: the file name, the number of rows and the ECE")
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
-		"the diagram's `curve`: "+curveKinds.Described())
+		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
 	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that set a confidence threshold: report the test error above this threshold;\n"+
 		"with --attack, or columns adversarial_confidence and adversarial_correct, also the robust test error")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; can be given several times, then the worst attack counts")
-	f.Float64Var(&o.tpr, "tpr", 0.99, "share of correct held-out answers at or above the threshold")
+	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct answers in the held-out file whose confidence is at or above the threshold")
 	group(cmd, "Thresholds under attack")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

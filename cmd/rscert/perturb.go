@@ -68,13 +68,13 @@ in the file --out.`,
 		}
 		return pflag.NormalizedName(name)
 	})
-	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel (also --h)")
-	f.Float64SliceVar(&o.auroc, "auroc", nil, "report the AUROC for these `bandwidths` instead of the perturbed scores")
+	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; --h is the same flag")
+	f.Float64SliceVar(&o.auroc, "auroc", nil, "instead of perturbed scores, print the area under the ROC curve for these `bandwidths`")
 	integerVar(f, &o.seed, "seed", 1, "seed of the perturbation")
-	integerVar(f, &o.firstRow, "first-row", 0, "number of the first row, to continue after another file of the same dataset")
+	integerVar(f, &o.firstRow, "first-row", 0, "number that the first row gets, to continue after another file of the same dataset")
 	f.StringVar(&o.out, "out", "", "write the CSV to this `file`")
 	f.BoolVar(&o.json, "json", false, "print the --auroc report as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

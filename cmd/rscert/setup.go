@@ -59,13 +59,13 @@ docs/gpu.md). It does not fetch the driver.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.TextVar(&o.device, "device", onnx.Device{}, "`device` to run models on: "+onnx.Devices())
+	f.TextVar(&o.device, "device", onnx.Device{}, "`device` that will run the models: "+onnx.Devices())
 	choices(f, "device", onnx.DeviceNames()...)
 	f.BoolVar(&o.withCUDA, "with-cuda", false, "also fetch the NVIDIA libraries that --device cuda needs (1.1 GB)")
-	choiceVar(f, &o.From, "from", o.From, setup.Sources, "`source`: "+setup.Sources.String()+" (default: $RSCERT_ONNXRUNTIME_FROM, or all in turn)")
-	f.StringVar(&o.URL, "url", o.URL, "fetch the library from this `address` or path instead")
-	f.BoolVar(&o.json, "json", false, "print one JSON document")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	choiceVar(f, &o.From, "from", o.From, setup.Sources, "`source` of the library: "+setup.Sources.String()+"; default: $RSCERT_ONNXRUNTIME_FROM, or else all sources in turn")
+	f.StringVar(&o.URL, "url", o.URL, "fetch the library from this `address` or path instead of the sources")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -28,8 +28,8 @@ type signOptions struct {
 // add adds the flags.
 func (o *signOptions) add(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVar(&o.file, "sign", "", "sign the finished run with this secret key, a `file` of 'minisign -G'")
-	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign: `file` with the key's password in its first line; default: "+passwordEnv+", or ask at the terminal")
+	f.StringVar(&o.file, "sign", "", "sign the finished run with the secret key in this `file`, which 'minisign -G' makes")
+	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign, a `file` whose first line is the password of the key; by default rscert takes the password from $"+passwordEnv+" or asks at the terminal")
 }
 
 func (o signOptions) given() bool {

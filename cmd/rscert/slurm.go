@@ -31,14 +31,14 @@ type slurmOptions struct {
 
 func (o *slurmOptions) add(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.IntVar(&o.shards, "shards", 0, "number of tasks, each with one shard of the run")
-	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 = only the limit of Slurm")
+	f.IntVar(&o.shards, "shards", 0, "number of tasks; each runs one shard of the run")
+	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 means that only Slurm limits it")
 	f.BoolVar(&o.wait, "wait", false, "wait for all shards, resubmit failed shards, and merge all shards")
-	f.IntVar(&o.retries, "retries", 2, "with --wait: maximum number of resubmissions of a shard that fails")
-	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait: time between two checks of Slurm and the shards")
-	f.BoolVar(&o.dryRun, "dry-run", false, "write the script, print its path and submit nothing")
-	f.BoolVar(&o.json, "json", false, "print the submission, or the merged run, as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.IntVar(&o.retries, "retries", 2, "with --wait, maximum number of times that a failed shard is submitted again")
+	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait, time between two checks of Slurm and the shards")
+	f.BoolVar(&o.dryRun, "dry-run", false, "write the script and print its path, but submit nothing")
+	f.BoolVar(&o.json, "json", false, "print the submission or, with --wait, the merged run as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	f.BoolVarP(&o.help, "help", "h", false, "help for slurm")
 }
 

@@ -52,14 +52,14 @@ p0, p1, …, label and fitted (1 if T was fitted on the row).`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
-	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file`, and fit T on every row of the input")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the split and of the bootstrap")
-	integerVar(f, &o.Bins, "bins", 15, "number of bins of ECE and AdaECE")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics")
+	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file`, and fit T on all rows of the input")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random split and the bootstrap")
+	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	f.StringVar(&o.out, "out", "", "write the probabilities to this CSV `file`")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.StringVar(&o.out, "out", "", "write the calibrated probabilities of every row to this CSV `file`")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -64,18 +64,18 @@ run, and 2 if there is no run to check.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.again.Model, "model", "", "sample examples again with this ONNX `file` of the classifier")
-	f.StringVar(&o.again.Data, "data", "", "with --model: `path` of the dataset")
-	f.StringVar(&o.again.Denoiser, "denoiser", "", "with --model: ONNX `file` of the denoiser; default: as recorded")
-	f.StringVar(&o.again.Labels, "labels", "", "with --model: `file` with the labels; default: as recorded")
-	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model: `file` with the class names; default: as recorded")
-	integerVar(f, &o.again.Examples, "examples", 8, "with --model: number of examples to sample again")
-	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed that chooses the examples; by default the system draws a seed, and the command prints it")
-	integerVar(f, &o.again.Threads, "threads", 0, "with --model: number of threads; 0 = one per core")
+	f.StringVar(&o.again.Data, "data", "", "with --model, `path` of the dataset")
+	f.StringVar(&o.again.Denoiser, "denoiser", "", "with --model, ONNX `file` of the denoiser; default: the path that the run records")
+	f.StringVar(&o.again.Labels, "labels", "", "with --model, `file` with the labels; default: the path that the run records")
+	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model, `file` with the class names; default: the path that the run records")
+	integerVar(f, &o.again.Examples, "examples", 8, "with --model, number of examples to sample again")
+	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model, seed that chooses the examples; by default the operating system draws a seed, and the command prints it")
+	integerVar(f, &o.again.Threads, "threads", 0, "with --model, number of threads; 0 means one thread per core")
 	libraryFlag(cmd, &o.again.Library)
-	f.StringVar(&o.keyFile, "key", "", "require a signature by this public key, a `file` of minisign")
-	f.StringVar(&o.junit, "junit", "", "write this JUnit XML `file`, with one test per check")
+	f.StringVar(&o.keyFile, "key", "", "require a signature that fits the public key in this minisign `file`")
+	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each check")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 
