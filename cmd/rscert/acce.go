@@ -55,17 +55,18 @@ func newACCE(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acce bounds.csv | RUN",
 		Short: "Bound calibration under attack: CBS, exact CCE, ADMM, dECE",
-		Long: `This command bounds how wrong the calibration of a model can get under an attack. It
-starts from bounds on the confidence of each prediction within a radius. It computes
-the worst calibration if an adversary moves every confidence within its bounds (Emde
-et al. 2025):
+		Long: `This command bounds how wrong the calibration of a model can get under an attack. The
+input holds bounds on the confidence of each prediction under every attack within a
+radius. The command computes the worst calibration that an adversary can reach by
+moving every confidence within its bounds (Emde et al. 2025):
 
   CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
   CCE    certified calibration error: the largest expected calibration error
          over --bins equal-width bins [lo,hi), by --solver exact
 
-All solvers but 'exact' are searches. A search finds a large calibration error, which
-need not be the largest. Its result is an estimate from below and certifies nothing:
+All solvers except 'exact' are searches. A search finds a large calibration error,
+which need not be the largest. Its result is an estimate from below and certifies
+nothing:
 
 ` + describeSolvers() + `
 The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their
@@ -74,8 +75,8 @@ values in its lists, 16 times by default. With --trace, the command records for 
 run how much each step violates the constraints.
 
 With --adaptive, the command also bounds the largest calibration error over --bins
-bins of equal count (AdaECE) from both sides. An attack attains the lower bound. The
-upper bound holds for any bins.
+bins of equal count (AdaECE) from both sides. The command finds confidences that reach
+the lower bound. The upper bound holds for any choice of bins.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. With probability 1 − delta, at most k of the n bounds fail,
@@ -86,16 +87,19 @@ sampled examples, including those without a certified class, because the same no
 decides whether a class is certified.
 
 With --tau, the classifier answers only where its confidence is at least τ. The
-command then bounds the share of answers that an attack makes wrong by E/(E+C). Here E
-counts the examples whose answer may be wrong, and C counts the examples whose answer
-is right under every attack. That bound holds if every bound in the file holds; with
-probability 1 − delta, the share is at most (E+k)/(E+C), with the k from above.
+command then prints E/(E+C), an upper bound on the share of answers that are wrong
+under attack. Here E counts the examples whose answer may be wrong, and C counts the
+examples whose answer is right under every attack. This bound holds if every bound in
+the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), where k
+is the quantile above.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
 index, confidence (without attack), radius, examples, alpha and certified are
-optional. In a row with certified = 0, lower and upper bound the score of the label
-instead of the predicted class; such rows count for --tau alone. The format is CSV, JSON lines or npz, or one of these as .gz. With
--, the command reads stdin. For a run folder, it reads bounds.csv.`,
+optional. In a row with certified = 0, the columns lower and upper hold bounds on the
+score of the label instead of the predicted class. Only --tau uses these rows. The
+format is CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the
+command reads stdin. If the argument is a run folder, it reads bounds.csv in this
+folder.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert acce run
   rscert acce run --tau 0.5,0.7,0.9 --plot attack.svg

@@ -34,34 +34,39 @@ func newAttack(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attack --model MODEL --data DATA --norm linf|l2 --eps E",
 		Short: "Attack a classifier: find small perturbations that it gets wrong",
-		Long: `Attack looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong, and
-prints its accuracy under attack. That is an upper bound on robust accuracy: another
-attack may break more. It attacks the model itself or, with --smoothed or --run, the
-smoothed classifier, in the norm l2 and on the lattice of the data (docs/attacks.md).
+		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong.
+It prints the accuracy of the model under attack. This accuracy is an upper bound on
+the robust accuracy, because another attack may find more such inputs. With --smoothed
+or --run, the command attacks the smoothed classifier instead of the model, in the
+norm l2 and on the lattice of the data (docs/attacks.md).
 
-The perturbation is in the units of the data, before --mean and --std, and every value
-stays in --box. The bound holds exactly for the stored float32 numbers, and the model
-itself confirms every success. Results do not depend on --batch or --threads.
+E is in the units of the data, before --mean and --std, and every value of a perturbed
+input stays in --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly, and the
+model itself confirms every success. Results do not depend on --batch or --threads.
 
 The methods:
 ` + attackList() + `
-All but square need the model's gradients, which rscert writes as an ONNX graph. Where
-an operator has no gradient the error names it; square works on every model. Attacks by
-gradients can fail on a model that hides its gradients. rscert then prints a warning.
+All methods except square and square-conf need the gradients of the model, which
+rscert computes by an ONNX graph that it writes. If rscert has no gradient for an
+operator of the model, the error names the operator. The method square works on every
+model. Attacks by gradients can fail on a model that hides its gradients. In this case
+rscert prints a warning.
 
---attack takes several names: each attack runs on the examples that the earlier ones left.
+--attack takes several names. Each attack runs only on the examples that the earlier
+attacks did not break.
 
-The methods ace, pgd-conf and aa-conf attack the confidence. ace tests calibration, and
-the other two test classifiers that refuse to answer below a confidence. These methods
-also attack the examples that are wrong already. The table shows accuracy and
-calibration before and under the attack. --plot draws the reliability diagrams.
+The method ace and the methods with names in -conf or -conf-t attack the confidence.
+ace tests calibration. The other methods test classifiers that refuse to answer below
+a confidence. Attacks on confidence also attack the examples that the model gets wrong
+without an attack. The table shows accuracy and calibration without attack and under
+attack. --plot draws the reliability diagrams.
 
---out makes a folder: attack.json, with the parameters and the result of each example,
-and adversarial.npz, with the inputs found (x) and their labels (y), in the order of
-attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset. A killed
-attack keeps its finished examples: --resume goes on. --verify replays a finished
-attack: it checks the norm, the box and the class of every stored input, and ends with
-exit code 3 if a result is not confirmed.`,
+--out makes a folder with two files. attack.json holds the parameters and the result
+of each example. adversarial.npz holds the inputs found (x) and their labels (y), in
+the order of attack.json; 'rscert attack --data adversarial.npz' reads it as a
+dataset. If an attack is killed, --resume keeps its finished examples and continues.
+--verify checks a finished attack: the norm of every stored perturbation, the box, and
+the class of every stored input. The exit code is 3 if a result is not confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json

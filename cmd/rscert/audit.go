@@ -26,25 +26,30 @@ func newAudit(s streams) *cobra.Command {
 		Short: "Attack a run's smoothed classifier: the gap to the certificates, and contradictions",
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
 with the run's certificates. A certificate is a lower bound on the smallest
-perturbation that changes the answer. A perturbation that changes the answer is an
-upper bound. The command prints both, and the curves of robust accuracy between them.
+perturbation that changes the answer. The size of a perturbation that changes the
+answer is an upper bound. The command prints both bounds. It also prints the bounds on
+the robust accuracy that follow from them, by radius.
 
-The command chooses examples by a hash of the data, not by results. For each example it
-searches for perturbed inputs on the lattice of the run's noise, writes them to the
-audit's folder, and only then draws the seed of the noise that verifies them. With a
-probability of at least 1 − gamma, every verified statement of the audit is true.
+The command chooses examples by a hash of the data, not by their results. For each
+example it searches for perturbed inputs on the lattice of the run's noise and writes
+them to the audit's folder. Only then does it draw the seed of the noise that verifies
+them. With a probability of at least 1 − gamma, every verified statement of the audit
+is true.
 
-A perturbation within the certified radius contradicts the certificate. Right
-certificates fail with probability alpha, so a few contradictions can be chance. The
-command compares their number with the binomial distribution. It also certifies each
-contradicted example again with fresh noise at alpha = 1e-6, and tests this certificate.
-Bounds on the confidence (certify --confidence-radii) are tested in the same way.
+A perturbation within the certified radius contradicts the certificate. A sound
+certificate is wrong with probability at most alpha, so a few contradictions can be
+due to chance. The command compares their number with the binomial distribution. It
+also certifies each contradicted example again with fresh noise at alpha = 1e-6, and
+tests this certificate. Bounds on the confidence (certify --confidence-radii) are
+tested in the same way.
 
-The exit code is 3 if there are more contradictions than chance explains. Then the
-certificates, the run or rscert are wrong; 'rscert verify' may say which.
+The exit code is 3 if there are more contradictions than chance explains. In this case
+the certificates, the run or rscert itself must be wrong. 'rscert verify' may tell
+which.
 
-The folder, RUN/audit by default, holds audit.json and audit.jsonl. An audit that was
-stopped goes on with --resume. 'rscert report RUN' draws the curves.`,
+The folder, RUN/audit by default, holds audit.json and audit.jsonl. --resume continues
+an audit that was stopped. 'rscert report RUN' draws the bounds on the robust accuracy
+as curves.`,
 		Example: `  rscert audit run
   rscert audit run --examples 1000 --out audit-1000
   rscert audit run --resume --json

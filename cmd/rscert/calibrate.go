@@ -38,20 +38,24 @@ func newCalibrate(s streams) *cobra.Command {
 		Use:   "calibrate outputs.npz",
 		Short: "Fit a map from a model's outputs to calibrated probabilities; save it as JSON and ONNX",
 		Long: `This command fits a calibration map on labelled outputs of a model. It reports metrics
-before and after calibration on other data: a random --holdout share of the rows, or
-the --held-out file. With --apply, it uses a saved map instead.
+before and after calibration on data that the fit did not use: a random share of the
+rows (--holdout) or another file (--held-out). With --apply, it applies a saved map
+and fits nothing.
 
 The methods are
 ` + calibrator.Help() + `
-Here d is the log-odds of a class, limited to ±30, and s is the probability of this
-class. The last four methods map one probability. For two classes, it is the
-probability of class 1. For more classes, the method maps each class against the rest
-and divides the results by their sum.
+Here z is the vector of logits, d is the log-odds of a class, limited to ±30, and s is
+the probability of this class. The other letters are fitted parameters. The last four
+methods map a single probability. For two classes, this is the probability of class 1.
+For more classes, the method maps the probability of each class separately and divides
+the results by their sum.
 
 The file (npz, Parquet, CSV or JSON lines) holds the labels in 'label'. It also holds
-one of these: 'logits' [N, m]; 'logit', the log-odds of class 1 of two classes; the
-probabilities p0, p1, …; or 'score'. --out writes the calibrated probabilities of
-every row as CSV with the columns p0, p1, …, label and fitted.
+the outputs of the model in one of these forms: 'logits' [N, m] for N rows and m
+classes; 'logit', the log-odds of class 1 of two classes; the probabilities p0, p1, …;
+or 'score', the probability of class 1 of two classes. --out writes the calibrated
+probabilities of every row as CSV with the columns p0, p1, …, label and fitted (1 if
+the map was fitted on the row).
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
 operator set 13). The input "outputs" of the graph takes the outputs of the model.

@@ -43,27 +43,30 @@ error from above without one of these assumptions:
                   them here. This assumes nothing about P(y=1|s), but the bounds apply to
                   the perturbed scores: use the classifier with perturbed scores
 
-No test can verify the first two assumptions. For the third, the command refuses
-scores that cannot be perturbed scores.
+No test can verify the first two assumptions. For the third assumption, the command
+refuses scores that the perturbation cannot have produced. The next list names the
+assumption of each method: 'variation' stands for --monotone or --variation, and
+'perturbed' stands for perturbed scores.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes the binned bound for each given assumption. It
-also prints an estimate without a guarantee, and a bound on the error of this data
-set: the mean of |s − P(y=1|s)| over its scores.
+also prints an estimate, which has no guarantee. Finally it bounds the error on this
+dataset, which is the mean of |s − P(y=1|s)| over the scores in the file.
 
 Each bound alone holds with probability 1 − delta. With --joint, the command divides
 delta among all bounds, including the lower bound and the curve, so that all of them
 hold together. Choose the method, the bandwidth, the variation and the seed before you
 look at the bounds.
 
---curve FILE writes the calibration curve as CSV. A row of the curve is a bin of
-neighbouring scores with the mean label and limits on the mean of P(y=1|s) over the
-bin. The limits hold in all bins together with probability 1 − delta, for any
-P(y=1|s).
+--curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
+scores. It holds the mean label in the bin, and a lower and an upper limit for the
+mean of P(y=1|s) over the bin. The limits hold in all bins together with probability 1
+− delta, for any P(y=1|s).
 
 The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with
 more than two classes it has the columns confidence and correct instead. The format is
-CSV, JSON lines or npz, or one of these as .gz. With -, the command reads stdin.`,
+CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the command
+reads stdin.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert ce perturbed.csv

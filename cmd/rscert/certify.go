@@ -41,10 +41,10 @@ prediction of the smoothed model. Each radius is right with probability at least
 alpha (Cohen et al. 2019). σ and every radius are in the units of the input data.
 Images have values in [0,1]; --mean and --std apply after the noise.
 
-With --confidence-radii, the votes certify the class. The same samples bound the
-confidence, which is the mean score of the class, at these radii (see 'rscert acce').
-If you also give --scores, or a --method for scores, the scores certify the class
-instead of the votes.
+With --confidence-radii, the votes certify the class, and the same samples bound the
+confidence under attack at these radii. The confidence is the mean score of the class
+(see 'rscert acce'). If you also give --scores, or a --method for scores, the scores
+certify the class instead of the votes.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,

@@ -53,15 +53,16 @@ func newConfidence(s streams) *cobra.Command {
 		Use:   "confidence RUN | scores.npz --radii R,…",
 		Short: "Bound the confidence under attack",
 		Long: `This command bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
-every perturbation with ‖δ‖ ≤ R (L2). For each example the bounds hold with
-probability at least 1 − alpha. Half of alpha goes to the class and half to the
-interval. The same samples certify the class. With --class-method scores, this is the
-class with the largest mean score; with 'margin' or another method for votes, it is
-the class with the most votes. If the class is not certified at R, the row has
-certified = 0 and bounds the mean score of the label. No other class then has a mean
-score above 1 − lower.
+every perturbation δ with ‖δ‖ ≤ R (L2). Here f_A is the model's score of the class and
+ε is the noise. For each example the bounds hold with probability at least 1 − alpha.
+The same samples certify the class: half of alpha goes to the class and half to the
+interval. With --class-method scores, this is the class with the largest mean score;
+with 'margin' or another method for votes, it is the class with the most votes. If the
+class is not certified at R, the row has certified = 0, and its bounds are on the mean
+score of the label. In this case no other class has a mean score above 1 − lower.
 
-Choose --method from these:
+Choose --method from these. Here z̲ and z̄ are bounds on the mean score without
+attack:
 
   standard  Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
   cdf       applies 'standard' to every threshold on the score, with a band for the

@@ -15,10 +15,10 @@ import (
 // newMethodsTopic makes 'rscert help methods' from the tables of methods.
 func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
-	b.WriteString(`The methods by name. The result of a sound method is true with the stated probability;
-methods that are not sound only reproduce their papers. Brackets name a method's papers:
-[cohen2019] is docs/references.md#cohen2019. The comments in the code give formulas and
-assumptions.
+	b.WriteString(`This list shows every method under its name. What a sound method states is true with
+the stated probability. Methods that are not sound only reproduce their papers. The
+words in brackets lead to the papers: [cohen2019] is docs/references.md#cohen2019. The
+comments in the code give the formulas and the assumptions.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	tabulateRows(t, "Certificates from votes: certify and radius --method", certify.VoteMethods())

@@ -60,17 +60,17 @@ radius if the file has several.
 
 For score and label, the command reports class-1 calibration: how often the label is 1
 given the score s. Otherwise it reports top-label calibration: how often the answer is
-right given its confidence c. For two classes, --quantity selects one of these.
+right given its confidence c. For two classes, --quantity selects one of the two.
 
 ECE uses --bins bins of equal width. AdaECE and the debiased L2 error use the same
 number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE,
 AdaECE, classwise ECE, MCE and Brier score hold for any number of examples. The
 intervals of the calibration errors cover the binned error in which each label is
 replaced by its probability. The plain ECE overestimates this error. The interval of
-the NLL is a BCa bootstrap, which is too short for small or heavy-tailed data. None of
-these intervals bounds the calibration error itself, because errors within a bin
-cancel (see 'rscert ce'). The p-value of the calibration test is valid for any number
-of independent examples.`,
+the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed
+data. None of these intervals bounds the calibration error itself, because errors
+within a bin cancel (see 'rscert ce'). The p-value of the calibration test is valid
+for any number of independent examples.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json

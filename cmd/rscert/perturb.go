@@ -42,13 +42,13 @@ They apply to the perturbed classifier, so use the perturbed classifier.
 
 A larger h makes the bounds tighter and the classifier worse. With --auroc, the
 command prints the area under the ROC curve before and after perturbation, for a list
-of values of h. Choose h on other data than the data for the bound. If the same labels
-choose h, the bound does not hold with its stated probability.
+of values of h. Choose h on data that the bound does not use. If you choose h by the
+same labels, the bound does not hold with its stated probability.
 
-The perturbation of a row depends only on its score, its number, h and --seed, so you
-can reproduce a file. Two scores with the same row number and seed get the same random
-number, and the bounds do not hold for such scores. If the dataset has several files
-(shards, batches of requests), give each file a different --first-row or --seed.
+The perturbation of a row depends only on its score, its row number, h and --seed, so
+you can reproduce a file. Two scores with the same row number and seed get the same
+random number, and the bounds do not hold for such scores. If the dataset has several
+files (shards, batches of requests), give each file a different --first-row or --seed.
 
 The output has the columns score and label (or confidence and correct), and the
 columns sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the

@@ -38,23 +38,27 @@ func newPredict(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict --run RUN --data DATA",
 		Short: "Answer with the smoothed classifier that was certified",
-		Long: `Certificates are about the smoothed classifier G: the class that the model answers most
-often under noise. This command runs G. For each input it draws votes until they decide,
-and answers a class or abstains. An answer other than G's class has probability at most
---alpha for each input.
+		Long: `Certificates are about the smoothed classifier G, which returns the class that the
+model answers most often under noise. This command runs G. For each input it draws
+votes until they decide, and then it answers a class or abstains. For each input, the
+probability that it answers another class than G is at most --alpha.
 
-With --run, the classifier is the one of the run: the same model (by SHA-256), law, σ,
-lattice, normalisation, precision and provider. Another model is refused. The noise is
-fresh. Without --run, give --model and --sigma as for 'rscert certify'.
+With --run, the command uses the classifier of the run, with the same noise law, σ,
+lattice, normalisation, precision and provider. It refuses a model whose SHA-256
+differs from the run's. The noise is fresh. Without --run, give --model and --sigma as
+for 'rscert certify'.
 
-For an input that the run certifies, every input within the certified radius gets the
-certified class or an abstention, except with probability alpha of the run + Q·alpha for
-Q queries, even if each query depends on the answers before (docs/predict.md).
+Suppose that the run certifies an input. Then every input on the lattice within the
+certified radius gets the certified class or an abstention. For Q queries, this
+statement is wrong with probability at most α₁ + Q·α₂, where α₁ is the alpha of the
+run and α₂ is --alpha. It holds even if each query depends on the earlier answers
+(docs/predict.md).
 
 The rules:
 ` + ruleList() + `
---out writes the answers as .jsonl, .csv or .parquet. Without it the command prints them
-as a table. Answers do not depend on --batch or --threads; --seed repeats them.`,
+--out writes the answers as .jsonl, .csv or .parquet. Without --out, the command
+prints them as a table. Answers do not depend on --batch or --threads. The same --seed
+repeats the same answers.`,
 		Example: `  rscert predict --run run --data mnist/
   rscert predict --run run --data new.npz --out answers.jsonl
   rscert predict --run run --data mnist/ --alpha 1e-6 --budget 10000 --json

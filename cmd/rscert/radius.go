@@ -41,11 +41,12 @@ methods. Values that you do not give come from the run. A file without a run nee
 From votes:
 ` + listed(certify.VoteMethods()) + `From scores (scores.npz, or a run with --save-scores), combined by --combine:
 ` + listed(certify.MeanBounds()) + `
-The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin. The
-first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If --lipschitz
-gives L, a Lipschitz constant of the smoothed probabilities, the radius of the first
-margin is margin/(√2·L) if that is larger. If a run stopped an example early, the
-certificate uses the share of alpha for that number of samples.`,
+Let p_A be the probability of the class, and p_B the largest probability of another
+class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.
+The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If
+--lipschitz gives L, a Lipschitz constant of the smoothed probabilities, the radius of
+the first margin is margin/(√2·L) if that is larger. If a run stopped an example
+early, the certificate uses the share of alpha for that number of samples.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json

@@ -41,10 +41,10 @@ func newReport(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
 		Short: "Print tables of runs, compare runs with a baseline, and test requirements in CI",
-		Long: `This command summarises runs: certified accuracy by radius, clean and smoothed
-accuracy, average certified radius and abstentions. If a run bounds the confidence,
-the summary includes calibration under attack and the certified error of confident
-answers. Several runs appear side by side, with their upper envelope.
+		Long: `This command summarises runs: the certified accuracy at each radius, the clean and the
+smoothed accuracy, the average certified radius and the abstentions. If a run bounds
+the confidence, the summary includes calibration under attack and the certified error
+of confident answers. Several runs appear side by side, with their upper envelope.
 
 A RUN is a run folder, a file certificates.jsonl, or a log with the columns idx,
 label, predict, radius and correct (Cohen et al. 2019).
@@ -57,7 +57,7 @@ pictures of the inputs (--data), the parameters, and the meaning of each number.
 Two numbers allow for chance. The interval of an accuracy covers the accuracy in the
 population from which the examples are drawn (Clopper–Pearson, at --level). The column
 "with probability" is a bound for these examples only: it subtracts the number of
-certificates that can be wrong at 1 − delta.
+certificates that can be wrong with probability 1 − delta.
 
 With --require, the exit code is 3 if a requirement is not met. There is one
 example for each kind of requirement:

@@ -29,18 +29,19 @@ func newSetup(s streams) *cobra.Command {
 		Use:   "setup",
 		Short: "Fetch ONNX Runtime into the cache",
 		Long: `This command fetches the ONNX Runtime library for a device into the user's cache,
-where rscert finds it, and prints its path. The SHA-256 of the library must match one
-that is built into rscert. The command fetches nothing if the library is already
+where rscert finds it, and prints its path. The SHA-256 of the library must equal a
+value that is built into rscert. The command fetches nothing if the library is already
 there.
 
-It tries these sources in turn: pip, the release on GitHub (or the npm or pip registry
-configured here), npm. --url or $RSCERT_ONNXRUNTIME_URL names a copy instead: a wheel,
-an npm package, a release archive or the library itself.
+It tries three sources in turn: pip, a direct download and npm. The direct download
+takes the release on GitHub or, if this fails, a package of the npm or pip registry
+that is configured on this machine. --url or $RSCERT_ONNXRUNTIME_URL names a copy
+instead: a wheel, an npm package, a release archive or the library itself.
 
 --device cuda also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the
 necessary libraries from NVIDIA's packages on PyPI (Linux x86-64; 1.1 GB to download,
 1.8 GB on disk). Omit --with-cuda if CUDA 13 and cuDNN 9 are installed (see
-docs/gpu.md). It does not fetch the driver.`,
+docs/gpu.md). --with-cuda does not fetch the driver.`,
 		Example: `  rscert setup
   rscert setup --device openvino
   rscert setup --device cuda --with-cuda

@@ -47,16 +47,17 @@ func newSlurm(s streams) *cobra.Command {
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Spread a run over a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which is recorded. Before the --, options that are not flags of this
-command go to sbatch. Run the command on a machine that can submit jobs. The model,
-the data, rscert and the run folder RUN must have the same paths on all machines.
+share one seed, which the runs record. Options before the -- that are not flags of
+this command go to sbatch. Run the command on a machine that can submit jobs. The
+model, the data, rscert and the run folder RUN must have the same paths on all
+machines.
 
-The folder RUN.shards holds the script, and the run folders and logs of the shards.
+The folder RUN.shards holds the script, and the run folder and the log of each shard.
 With --wait, the command shows the progress of all shards. It resubmits failed shards,
-which continue where they stopped. It merges all shards into RUN, with the bytes of an
-unsplit run. It does not resubmit a shard that ends with exit code 2 (wrong input).
-Without --wait, or after an interruption, add --resume to the flags of certify to
-continue. Queued tasks then stay in the queue, finished tasks do not run again, and
+which continue where they stopped. At the end it merges all shards into RUN, as
+'rscert merge' does. It does not resubmit a shard that ends with exit code 2 (wrong
+input). Without --wait, or after an interruption, add --resume to the flags of certify
+to continue. Queued tasks then stay in the queue, finished tasks do not run again, and
 the command submits the rest.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
