@@ -54,7 +54,7 @@ func newACCE(s streams) *cobra.Command {
 	var size picture.Size
 	cmd := &cobra.Command{
 		Use:   "acce bounds.csv | RUN",
-		Short: "Bound calibration under attack: CBS, exact CCE, ADMM, dECE",
+		Short: "Bound the calibration error and the Brier score under attack",
 		Long: `This command bounds how wrong the calibration of a model can get under an attack. The
 input holds bounds on the confidence of each prediction under every attack within a
 radius. The command computes the worst calibration that an adversary can reach by

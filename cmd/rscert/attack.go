@@ -33,7 +33,7 @@ func newAttack(s streams) *cobra.Command {
 	var settle func() error
 	cmd := &cobra.Command{
 		Use:   "attack --model MODEL --data DATA --norm linf|l2 --eps E",
-		Short: "Attack a classifier: find small perturbations that it gets wrong",
+		Short: "Find small perturbations that a classifier gets wrong",
 		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong.
 It prints the accuracy of the model under attack. This accuracy is an upper bound on
 the robust accuracy, because another attack may find more such inputs. With --smoothed
@@ -100,7 +100,7 @@ the class of every stored input. The exit code is 3 if a result is not confirmed
 func attackList() string {
 	var list strings.Builder
 	for _, m := range attack.Methods.Values() {
-		fmt.Fprintf(&list, "  %-11s %s\n", m, attack.Methods.What(m))
+		fmt.Fprintf(&list, "  %-11s  %s\n", m, attack.Methods.What(m))
 	}
 	return list.String()
 }

@@ -23,7 +23,7 @@ func newAudit(s streams) *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
 		Use:   "audit RUN",
-		Short: "Attack a run's smoothed classifier: the gap to the certificates, and contradictions",
+		Short: "Attack the smoothed classifier of a run to test its certificates",
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
 with the run's certificates. A certificate is a lower bound on the smallest
 perturbation that changes the answer. The size of a perturbation that changes the

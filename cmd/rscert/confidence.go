@@ -51,7 +51,7 @@ func newConfidence(s streams) *cobra.Command {
 	var o confidenceOptions
 	cmd := &cobra.Command{
 		Use:   "confidence RUN | scores.npz --radii R,…",
-		Short: "Bound the confidence under attack",
+		Short: "Bound the confidence of the smoothed classifier under attack",
 		Long: `This command bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
 every perturbation δ with ‖δ‖ ≤ R (L2). Here f_A is the model's score of the class and
 ε is the noise. For each example the bounds hold with probability at least 1 − alpha.

@@ -28,7 +28,7 @@ func newDoctor(s streams) *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show the ONNX Runtime library, its providers and version, and the GPU",
+		Short: "Show the ONNX Runtime library, its version and providers, and the GPU",
 		Long: `This command shows the ONNX Runtime library, where rscert found it, and the library's
 version and execution providers. It also shows the GPU, the number of cores and the
 memory. It times a small convolutional net in each precision on the CPU, on every

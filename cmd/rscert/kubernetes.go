@@ -37,7 +37,7 @@ func newKubernetes(s streams) *cobra.Command {
 	var o kubernetesOptions
 	cmd := &cobra.Command{
 		Use:   "kubernetes --shards K --image IMAGE --claim CLAIM -- certify …",
-		Short: "Print a run as an Indexed Job for Kubernetes",
+		Short: "Print the Kubernetes Job that runs the shards of a run",
 		Long: `This command prints the manifest of an Indexed Job that runs 'rscert certify …' in
 shards, one pod per shard. All shards share one seed, which the manifest records. The
 command sends nothing to a cluster; 'kubectl apply -f' does. With --merge, the command

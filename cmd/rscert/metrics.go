@@ -44,12 +44,12 @@ func newMetrics(s streams) *cobra.Command {
 		Long: `This command computes calibration metrics of predictions, without an attack, with
 two-sided confidence intervals. It also draws the reliability diagram.
 
-The file (CSV, JSON lines, npz or Parquet; text also as .gz; - for stdin) has one of
-these sets of columns:
-  confidence, correct          the top label's probability; right or not (0/1)
-  p0, p1, …, label             probabilities of all classes; the true class
+The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz, and
+the file name - means stdin. The file has one of these sets of columns:
+  confidence, correct          the top label's probability; whether it is right (0 or 1)
+  p0, p1, …, label             the probabilities of all classes; the true class
   probabilities, labels        the same as arrays [N, m] and [N] of an npz file
-  score, label                 the probability of class 1; the true class (0/1)
+  score, label                 the probability of class 1; the true class (0 or 1)
 The columns weight and index are optional. The input can also be a run folder or
 votes.jsonl, whose vote shares are the probabilities. If the run bounds the confidence
 under attack, the confidence is the mean score of the chosen class without attack, as
@@ -93,9 +93,9 @@ for any number of independent examples.`,
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
-		"`calibration` to report: 'top-label', or for two classes 'class-1' (the default for the columns score and label)")
+		"`calibration` to report: 'top-label' or, for two classes, 'class-1', which is the default for the columns score and label")
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
-		"for a run, which probabilities to use: 'vote-shares', or 'mean-scores' (the default if the run bounds the mean scores)")
+		"for a run, the probabilities to use: 'vote-shares', or 'mean-scores', which is the default if the run bounds the mean scores")
 	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
 	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "`size` of the diagram in centimetres, such as 15x10")
@@ -103,10 +103,10 @@ for any number of independent examples.`,
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
-	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that set a confidence threshold: report the test error above this threshold;\n"+
-		"with --attack, or columns adversarial_confidence and adversarial_correct, also the robust test error")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold and,\n"+
+		"with --attack or the columns adversarial_confidence and adversarial_correct, also the robust test error")
 	f.StringSliceVar(&o.attacks, "attack", nil,
-		"`file` with predictions on the same rows under an attack; can be given several times, then the worst attack counts")
+		"`file` with predictions on the same rows under an attack; the flag can be repeated, and then the worst attack counts for each row")
 	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct answers in the held-out file whose confidence is at or above the threshold")
 	group(cmd, "Thresholds under attack")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")

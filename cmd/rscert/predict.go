@@ -37,7 +37,7 @@ func newPredict(s streams) *cobra.Command {
 	var settle func() error
 	cmd := &cobra.Command{
 		Use:   "predict --run RUN --data DATA",
-		Short: "Answer with the smoothed classifier that was certified",
+		Short: "Answer inputs with the smoothed classifier that was certified",
 		Long: `Certificates are about the smoothed classifier G, which returns the class that the
 model answers most often under noise. This command runs G. For each input it draws
 votes until they decide, and then it answers a class or abstains. For each input, the

@@ -59,8 +59,8 @@ population from which the examples are drawn (Clopper–Pearson, at --level). Th
 "with probability" is a bound for these examples only: it subtracts the number of
 certificates that can be wrong with probability 1 − delta.
 
-With --require, the exit code is 3 if a requirement is not met. There is one
-example for each kind of requirement:
+With --require, the exit code is 3 if a requirement is not met. This list shows an
+example of each kind of requirement:
 
 ` + gate.Help() + `
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the

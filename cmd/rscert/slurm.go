@@ -45,7 +45,7 @@ func (o *slurmOptions) add(f *pflag.FlagSet) {
 func newSlurm(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slurm --shards K [sbatch options] -- certify …",
-		Short: "Spread a run over a Slurm cluster",
+		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
 share one seed, which the runs record. Options before the -- that are not flags of
 this command go to sbatch. Run the command on a machine that can submit jobs. The

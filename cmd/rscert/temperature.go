@@ -28,7 +28,7 @@ func newTemperature(s streams) *cobra.Command {
 	var o temperatureOptions
 	cmd := &cobra.Command{
 		Use:   "temperature logits.npz",
-		Short: "Fit the softmax temperature, and report metrics before and after",
+		Short: "Fit the softmax temperature, and report metrics before and after the fit",
 		Long: `This command finds the temperature T > 0 that minimises the negative log-likelihood of
 softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before (T = 1) and
 after the fit, on data that the fit did not use: a random share of the rows
