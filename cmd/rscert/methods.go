@@ -15,8 +15,8 @@ import (
 // newMethodsTopic makes 'rscert help methods' from the tables of methods.
 func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
-	b.WriteString(`This list shows every method under its name. What a sound method states is true with
-the stated probability. Methods that are not sound only reproduce their papers. The
+	b.WriteString(`This list shows every method under its name. The result of a sound method is true
+with the stated probability. Methods that are not sound only reproduce their papers. The
 words in brackets lead to the papers: [cohen2019] is docs/references.md#cohen2019. The
 comments in the code give the formulas and the assumptions.
 `)
