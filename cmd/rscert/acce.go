@@ -33,19 +33,19 @@ type acceOptions struct {
 	search      searchOptions
 	out         string
 	plots       []string
-	plotSize    *picture.Size // nil: chosen by the number of panels
+	plotSize    *picture.Size // nil: the number of panels determines it
 	gate        gateOptions
 	json, quiet bool
 
-	byVotes bool // the run chose classes by votes, not by mean scores
+	byVotes bool // whether the run chose the classes by votes instead of mean scores
 }
 
 // statementOptions are the flags of the statement about the whole dataset.
 type statementOptions struct {
 	delta    float64
-	alpha    *float64 // nil: taken from the run or the file
-	examples int      // 0: taken from the run or the file
-	wanted   bool     // whether one of the flags is given; then unknown values are an error
+	alpha    *float64 // nil: the value in the run or the file
+	examples int      // 0: the number in the run or the file
+	wanted   bool     // whether one of these flags is given; if so, an unknown value is an error
 }
 
 func newACCE(s streams) *cobra.Command {
@@ -261,7 +261,7 @@ func writeWith(file string, write func(io.Writer) error) error {
 	return durable.WriteFile(file, b.Bytes())
 }
 
-// showSearch shows the largest calibration error found so far.
+// showSearch shows the largest calibration error that a search has found so far.
 func showSearch(s streams, quiet bool, radius *float64, name string, steps int) (acce.Progress, func()) {
 	if radius != nil {
 		name += fmt.Sprintf(" at radius %v", *radius)

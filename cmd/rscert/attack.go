@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// attackOptions are the flags of attack beside those of the experiment.
+// attackOptions are the flags of attack, except the flags of the experiment.
 type attackOptions struct {
 	plan        run.AttackPlan
 	methods     []attack.Method
@@ -96,7 +96,7 @@ the class of every stored input. The exit code is 3 if a result is not confirmed
 	return cmd
 }
 
-// attackList lists the attacks, one a line.
+// attackList lists the attacks, one per line.
 func attackList() string {
 	var list strings.Builder
 	for _, m := range attack.Methods.Values() {
@@ -105,7 +105,7 @@ func attackList() string {
 	return list.String()
 }
 
-// addAttackFlags adds the flags; the command calls settle once they are parsed.
+// addAttackFlags adds the flags. The command calls settle after it has parsed them.
 func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) {
 	f, p := cmd.Flags(), &o.plan
 	e := &p.Spec
@@ -245,7 +245,7 @@ func describeAttack(s run.AttackStage) string {
 		how += fmt.Sprintf(", classes aimed at: %d", s.Targets)
 	}
 	starts := "random starts"
-	if s.Attack == attack.FAB || s.Attack == attack.FABT { // the first is the example
+	if s.Attack == attack.FAB || s.Attack == attack.FABT { // the first start is the example itself
 		starts = "starts"
 	}
 	return how + fmt.Sprintf(", %s: %d", starts, s.Restarts)

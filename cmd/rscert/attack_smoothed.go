@@ -18,7 +18,7 @@ type smoothedOptions struct {
 	run  string
 }
 
-// addSmoothedFlags adds the flags. The noise belongs to the experiment e.
+// addSmoothedFlags adds the flags of o. The flags of the noise set parameters of the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
 	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed=`METHOD` names the method, and without --steps and --restarts it makes 4 starts of 150 steps: "+attack.SmoothedMethods.Described())
@@ -38,7 +38,8 @@ func (o *smoothedOptions) chosen(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("smoothed") || o.run != ""
 }
 
-// Flags that have no meaning for the other attack, or that a run determines.
+// modelOnly lists flags that have no meaning for an attack on the smoothed classifier. smoothedOnly lists flags that
+// have no meaning for an attack on the model. ofRun lists flags whose values a run determines.
 var (
 	modelOnly    = []string{"attack", "loss", "step-size"}
 	smoothedOnly = []string{"sigma", "law", "noise", "samples", "n", "alpha"}
@@ -46,7 +47,7 @@ var (
 		"interpolation", "label-column", "first-label", "allow-tf32", "prefer-nhwc", "conv-search"}
 )
 
-// firstGiven returns the first of these flags that the user gave.
+// firstGiven returns the first of the flags that the user gave, or "".
 func firstGiven(cmd *cobra.Command, flags []string) string {
 	for _, name := range flags {
 		if cmd.Flags().Changed(name) {
@@ -56,7 +57,7 @@ func firstGiven(cmd *cobra.Command, flags []string) string {
 	return ""
 }
 
-// settle makes the plan from the plan of an attack on the model.
+// settle makes the plan of the attack on the smoothed classifier from base, the plan of an attack on the model.
 func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error {
 	p := &o.plan
 	if name := firstGiven(cmd, modelOnly); name != "" {
@@ -127,7 +128,7 @@ func writeSmoothedAttack(w io.Writer, r *run.Attacked) error {
 	return nil
 }
 
-// smoothedFlags reports a flag that only --smoothed and --run use.
+// smoothedFlags returns an error if the user gave a flag that has an effect only with --smoothed or --run.
 func smoothedFlags(cmd *cobra.Command) error {
 	if name := firstGiven(cmd, smoothedOnly); name != "" {
 		return badInputf("--%s is for attacks on the smoothed classifier: give --smoothed or --run", name)

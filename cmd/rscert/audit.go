@@ -117,7 +117,7 @@ func runAudit(ctx context.Context, s streams, o auditOptions) error {
 	return err
 }
 
-// writeAudit prints the gap, the curves and the verdict.
+// writeAudit prints the gap between the bounds, the curves of robust accuracy and the verdict.
 func writeAudit(w io.Writer, r *run.Audited) error {
 	var b strings.Builder
 	c, g := r.Contradictions, r.Gap
@@ -159,7 +159,7 @@ func figure(v *float64) string {
 	return fmt.Sprintf("%.3g", *v)
 }
 
-// calibrationTable prints certified and attacked calibration.
+// calibrationTable prints the certified calibration and the calibration under attack.
 func calibrationTable(r *run.Audited) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-10s %-10s %-10s %-14s %-10s %s\n", "radius", "examples", "CBS", "Brier, found", "CCE", "ECE, found")

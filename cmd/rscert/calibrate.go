@@ -290,8 +290,8 @@ func (c *calibrationTask) measure(m measurement, plain, mapped func(values []flo
 	return before, after, nil
 }
 
-// predictionsOf makes predictions from probabilities. The predictions are of class 1 if the outputs have one column,
-// and otherwise of the top label.
+// predictionsOf makes predictions from probabilities. The predictions are about class 1 if the outputs have one column,
+// and about the top label otherwise.
 func predictionsOf(probability []float64, d calibrator.Data) (*calib.Predictions, error) {
 	p, err := calib.TopLabel(probability, d.Classes, d.Label)
 	if err == nil && d.Columns == 1 {

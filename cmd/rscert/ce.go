@@ -204,7 +204,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	return sample, nil
 }
 
-// checkSample refuses an empty file, and scores that cannot have been perturbed.
+// checkSample refuses an empty file, and scores that the perturbation cannot have produced.
 func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod, path string, o ceOptions) error {
 	if sample.N() == 0 {
 		return badInputf("%s: no rows", displayPath(path))

@@ -203,7 +203,7 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	return nil
 }
 
-// next suggests a command to learn more about a run. Calibration needs labels.
+// next suggests a command that shows more about a run. It suggests metrics of calibration only if the data have labels.
 func (o certifyOptions) next(found run.Outcome) string {
 	out := quote.Shell(found.Out)
 	switch {

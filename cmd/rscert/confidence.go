@@ -29,7 +29,7 @@ type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"
 
-// classMethods returns the scores and the methods for votes.
+// classMethods lists the methods that can certify the class: the scores, and the methods for votes.
 func classMethods() choice.List[classMethod] {
 	all := []classMethod{{}}
 	what := map[classMethod]string{{}: "the largest mean score"}

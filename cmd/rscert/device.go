@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// addDeviceFlags adds the flags for the device and for its computations.
+// addDeviceFlags adds the flags that select the device and say how it computes.
 func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
 	f := cmd.Flags()
 	f.TextVar(&p.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; cuda uses all working GPUs, and each example runs on one of them")

@@ -45,7 +45,7 @@ func (c curveKind) line(m calib.Metrics) *reliability.Curve {
 	return nil
 }
 
-// pictureFormats checks the files of --plot.
+// pictureFormats checks the files of --plot and returns their formats.
 func pictureFormats(plots []string, inputs ...string) ([]picture.Format, error) {
 	formats := make([]picture.Format, len(plots))
 	for k, plot := range plots {

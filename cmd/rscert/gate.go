@@ -49,7 +49,8 @@ func (a annotations) github() bool {
 	return a == annotateGitHub || a == annotateAuto && os.Getenv("GITHUB_ACTIONS") == "true"
 }
 
-// requirementList is the value of --require: one per flag, because a requirement contains commas.
+// requirementList is the value of --require. Each --require adds a single requirement, because a requirement can
+// contain commas.
 type requirementList struct{ list *[]gate.Requirement }
 
 func (l requirementList) Set(s string) error {
@@ -92,7 +93,7 @@ func (o gateOptions) check(inputs ...string) error {
 	return checkOutput("junit", o.junit, inputs...)
 }
 
-// names returns the names of the requirements in a JUnit file.
+// names returns the names that the requirements have in a JUnit file.
 func (o gateOptions) names() []string {
 	var names []string
 	for _, r := range o.required {
@@ -117,8 +118,8 @@ func (o gateOptions) taus() (taus []float64) {
 // errDidNotFinish is the error in the JUnit file until the work is done.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and returns an error unless all requirements are met. From the start, the JUnit file says that
-// the tests did not run. If the work fails, it still says so.
+// decide does the work and returns an error unless all requirements are met. Before the work, it writes a JUnit file
+// which says that the tests did not run. If the work fails, this file remains.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
 		return err

@@ -100,7 +100,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 		}
 		manifest = o.Manifest()
 	}
-	if o.format == jsonManifest { // not --json: its documents have a member schema, which Kubernetes refuses
+	if o.format == jsonManifest { // the documents of --json have a member named schema, which Kubernetes refuses
 		e := json.NewEncoder(s.out)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
@@ -115,7 +115,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 }
 
 var (
-	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // short: with -merge or a pod's index, the name must be a label
+	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // leaves room for -merge or a pod's index in a label
 	claimName      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 	quantity       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
 )

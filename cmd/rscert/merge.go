@@ -74,7 +74,7 @@ type mergeReport struct {
 	// Missing lists the shards of the whole run that were not given. Absent is the number of examples in these shards.
 	Missing []spec.Shard `json:"missing_shards,omitempty"`
 	Absent  int          `json:"missing_examples,omitempty"`
-	// SignedBy is the id of the key that signed the merged run, "" without one.
+	// SignedBy is the ID of the key that signed the merged run, or "" if no key signed it.
 	SignedBy string `json:"signed_by,omitempty"`
 }
 
@@ -121,7 +121,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })
 	bar.Finish()
 	var damaged *runfolder.ShardError
-	var taken *runfolder.DamageError // the place where Merge works
+	var taken *runfolder.DamageError // damage in the folder where Merge writes
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
 		return hint.Add(badInput(err), "choose another --out")

@@ -21,8 +21,9 @@ type metricsOptions struct {
 	measurement
 	plots    []string
 	diagram  diagramOptions
-	quantity *calib.Quantity // nil: chosen by the columns
-	// probabilities of a run; nil: mean scores if the run bounds them, else vote shares
+	quantity *calib.Quantity // nil: the columns determine it
+	// probabilities says which numbers of a run to use. nil means the mean scores if the run bounds them, and otherwise
+	// the vote shares.
 	probabilities *probabilities
 	everyExample  bool // for bounds.csv: include examples without a certified class
 	heldOut       string

@@ -136,8 +136,8 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeScores writes the perturbed scores and the parameters of each row. If the input has labels, it writes these,
-// too.
+// writeScores writes the perturbed scores and the parameters of each row. If the input has labels, it also writes the
+// labels.
 func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
 	if !labelled {

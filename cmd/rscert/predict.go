@@ -103,7 +103,7 @@ repeats the same answers.`,
 	return cmd
 }
 
-// ruleList lists the rules, one a line.
+// ruleList lists the rules, one per line.
 func ruleList() string {
 	var list strings.Builder
 	for _, r := range predict.Rules.Values() {
@@ -112,7 +112,7 @@ func ruleList() string {
 	return list.String()
 }
 
-// runDecides are the flags that cannot differ from the run.
+// runDecides lists the flags whose values always come from the run, so that --run refuses them.
 var runDecides = []string{
 	"sigma", "law", "outputs", "scores-output", "layout", "mean", "std", "resize", "crop", "interpolation", "noise", "precision",
 	"allow-tf32", "prefer-nhwc", "conv-search", "denoiser-kind", "denoiser-range", "diffusion-schedule", "n0",

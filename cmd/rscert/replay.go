@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// logDecides are the flags of predict that the log of --replay replaces.
+// logDecides lists the flags of predict whose values come from the log with --replay.
 var logDecides = []string{"rule", "alpha", "budget", "n", "certify", "certify-radius", "off-lattice", "seed", "out"}
 
 // settleReplay checks the flags of predict --replay.

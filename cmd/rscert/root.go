@@ -172,7 +172,7 @@ func execute(args []string, s streams) int {
 // cannot be interrupted while it opens a session or executes one long operation.
 const signalPatience = 4 * time.Second
 
-// morePatience is the time by which a command extends signalPatience.
+// morePatience is the time that a command has added to signalPatience.
 var morePatience atomic.Int64
 
 // extendPatience gives a command more time from the first signal to its end.
