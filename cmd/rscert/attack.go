@@ -174,7 +174,7 @@ func runAttack(ctx context.Context, s streams, o attackOptions) error {
 		return err
 	}
 	if len(formats) > 0 && !o.plan.Method.ChangesConfidence() {
-		return badInputf("--plot: is for attacks on confidence, --attack %s or %s", attack.ACE, attack.PGDConf)
+		return badInputf("--plot works only with attacks on confidence, such as --attack %s or %s", attack.ACE, attack.PGDConf)
 	}
 	found, err := run.Attack(ctx, o.plan, s.console(o.quiet))
 	if err != nil {

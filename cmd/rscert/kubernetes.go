@@ -131,7 +131,7 @@ func (o kubernetesOptions) validate() error {
 	case o.Claim == "":
 		return hint.Add(badInput(errors.New("--claim is missing")), "name a PersistentVolumeClaim with model and data")
 	case !kubernetesName.MatchString(o.Name):
-		return badInputf("--name %q: want at most 50 of a–z, 0–9 and -", o.Name)
+		return badInputf("--name %q: want at most 50 characters out of a–z, 0–9 and -", o.Name)
 	case !claimName.MatchString(o.Claim):
 		return badInputf("--claim %q: is not a name of a PersistentVolumeClaim", o.Claim)
 	case !path.IsAbs(o.Mount):

@@ -40,8 +40,8 @@ func newPredict(s streams) *cobra.Command {
 		Short: "Answer inputs with the smoothed classifier that was certified",
 		Long: `Certificates are about the smoothed classifier G, which returns the class that the
 model answers most often under noise. This command runs G. For each input it draws
-votes until they decide, and then it answers a class or abstains. For each input, the
-probability that it answers another class than G is at most --alpha.
+votes until they decide, and then it answers a class or abstains. For each input, it
+answers a different class from G with probability at most --alpha.
 
 With --run, the command uses the classifier of the run, with the same noise law, σ,
 lattice, normalisation, precision and provider. It refuses a model whose SHA-256

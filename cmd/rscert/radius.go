@@ -39,8 +39,9 @@ methods. Values that you do not give come from the run. A file without a run nee
 --sigma.
 
 These methods certify votes:
-` + listed(certify.VoteMethods()) + `These methods bound mean scores (of scores.npz, or of a run with --save-scores). --combine says how the
-bounds give a margin:
+` + listed(certify.VoteMethods()) + `
+These methods bound mean scores (of scores.npz, or of a run with --save-scores). The
+flag --combine says how the bounds give a margin:
 ` + listed(certify.MeanBounds()) + `
 Let p_A be the probability of the class, and p_B the largest probability of another
 class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.

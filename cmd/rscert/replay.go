@@ -23,7 +23,7 @@ func (o *predictOptions) settleReplay(f *pflag.FlagSet) error {
 	}
 	for _, flag := range append(logDecides, runDecides...) {
 		if f.Changed(flag) {
-			return badInputf("--%s has no place beside --replay: the log and the run say it", flag)
+			return badInputf("--%s does not work with --replay, because the log and the run determine it", flag)
 		}
 	}
 	return nil
