@@ -42,8 +42,10 @@ before and after calibration on data that the fit did not use: a random share of
 rows (--holdout) or another file (--held-out). With --apply, it applies a saved map
 and fits nothing.
 
-The methods are
+The list shows the map of each method:
+
 ` + calibrator.Help() + `
+
 Here z is the vector of logits, d is the log-odds of a class, limited to ±30, and s is
 the probability of this class. The other letters are fitted parameters. The last four
 methods map a single probability. For two classes, this is the probability of class 1.

@@ -56,8 +56,8 @@ pictures of the inputs (--data), the parameters, and the meaning of each number.
 
 Two numbers allow for chance. The interval of an accuracy covers the accuracy in the
 population from which the examples are drawn (Clopper–Pearson, at --level). The column
-"with probability" is a bound for these examples only: it subtracts the number of
-certificates that can be wrong with probability 1 − delta.
+"with probability" is a bound for these examples only. With probability 1 − delta, at
+most k of the certificates are wrong, and the bound subtracts these k.
 
 With --require, the exit code is 3 if a requirement is not met. This list shows an
 example of each kind of requirement:

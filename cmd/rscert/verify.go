@@ -45,8 +45,8 @@ depend on the batch, which these versions did not notice.
 
 With --key, the run must have a signature by this key ('certify --sign'), and every
 file must be as it was when it was signed. Checksums detect accidental changes. Only a
-signature detects a change by somebody who also recomputes the checksums. 'minisign
--G' makes keys (docs/verify.md).
+signature detects a change by somebody who also recomputes the checksums. You can make
+keys with 'minisign -G' (docs/verify.md).
 
 The last line of the output is VALID or INVALID. The exit code is 3 for an invalid
 run, and 2 if there is no run to check.`,
