@@ -33,19 +33,19 @@ type acceOptions struct {
 	search      searchOptions
 	out         string
 	plots       []string
-	plotSize    *picture.Size // nil: chosen by the number of panels
+	plotSize    *picture.Size // nil: the number of panels determines it
 	gate        gateOptions
 	json, quiet bool
 
-	byVotes bool // the run chose classes by votes, not by mean scores
+	byVotes bool // whether the run chose the classes by votes instead of mean scores
 }
 
 // statementOptions are the flags of the statement about the whole dataset.
 type statementOptions struct {
 	delta    float64
-	alpha    *float64 // nil: taken from the run or the file
-	examples int      // 0: taken from the run or the file
-	wanted   bool     // whether one of the flags is given; then unknown values are an error
+	alpha    *float64 // nil: the value in the run or the file
+	examples int      // 0: the number in the run or the file
+	wanted   bool     // whether one of these flags is given; if so, an unknown value is an error
 }
 
 func newACCE(s streams) *cobra.Command {
@@ -54,18 +54,19 @@ func newACCE(s streams) *cobra.Command {
 	var size picture.Size
 	cmd := &cobra.Command{
 		Use:   "acce bounds.csv | RUN",
-		Short: "Bound calibration under attack: CBS, exact CCE, ADMM, dECE",
-		Long: `This command bounds how wrong the calibration of a model can get under an attack. It
-starts from bounds on the confidence of each prediction within a radius. It computes
-the worst calibration if an adversary moves every confidence within its bounds (Emde
-et al. 2025):
+		Short: "Bound the calibration error and the Brier score under attack",
+		Long: `This command bounds how wrong the calibration of a model can get under an attack. The
+input holds bounds on the confidence of each prediction under every attack within a
+radius. The command computes the worst calibration that an adversary can reach by
+moving every confidence within its bounds (Emde et al. 2025):
 
   CBS    certified Brier score: the largest top-label Brier score (Theorem 3.3)
   CCE    certified calibration error: the largest expected calibration error
          over --bins equal-width bins [lo,hi), by --solver exact
 
-All solvers but 'exact' are searches. A search finds a large calibration error, which
-need not be the largest. Its result is an estimate from below and certifies nothing:
+All solvers except 'exact' are searches. A search finds a large calibration error,
+which need not be the largest. Its result is an estimate from below and certifies
+nothing:
 
 ` + describeSolvers() + `
 The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their
@@ -74,8 +75,8 @@ values in its lists, 16 times by default. With --trace, the command records for 
 run how much each step violates the constraints.
 
 With --adaptive, the command also bounds the largest calibration error over --bins
-bins of equal count (AdaECE) from both sides. An attack attains the lower bound. The
-upper bound holds for any bins.
+bins of equal count (AdaECE) from both sides. The command finds confidences that reach
+the lower bound. The upper bound holds for any choice of bins.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. With probability 1 − delta, at most k of the n bounds fail,
@@ -86,16 +87,19 @@ sampled examples, including those without a certified class, because the same no
 decides whether a class is certified.
 
 With --tau, the classifier answers only where its confidence is at least τ. The
-command then bounds the share of answers that an attack makes wrong by E/(E+C). Here E
-counts the examples whose answer may be wrong, and C counts the examples whose answer
-is right under every attack. That bound holds if every bound in the file holds; with
-probability 1 − delta, the share is at most (E+k)/(E+C), with the k from above.
+command then prints E/(E+C), an upper bound on the share of answers that are wrong
+under attack. Here E counts the examples whose answer may be wrong, and C counts the
+examples whose answer is right under every attack. This bound holds if every bound in
+the file holds. With probability 1 − delta, the share is at most (E+k)/(E+C), where k
+is the quantile above.
 
 The file has the columns lower and upper (in [0,1]) and correct (0 or 1). The columns
 index, confidence (without attack), radius, examples, alpha and certified are
-optional. In a row with certified = 0, lower and upper bound the score of the label
-instead of the predicted class; such rows count for --tau alone. The format is CSV, JSON lines or npz, or one of these as .gz. With
--, the command reads stdin. For a run folder, it reads bounds.csv.`,
+optional. In a row with certified = 0, the columns lower and upper hold bounds on the
+score of the label instead of the predicted class. Only --tau uses these rows. The
+format is CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the
+command reads stdin. If the argument is a run folder, it reads bounds.csv in this
+folder.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert acce run
   rscert acce run --tau 0.5,0.7,0.9 --plot attack.svg
@@ -119,21 +123,21 @@ instead of the predicted class; such rows count for --tau alone. The format is C
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	integerVar(f, &o.bins, "bins", 15, "number of equal-width bins of the calibration error")
-	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run")
-	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with equal-count bins")
-	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii` (default: all radii, each separately)")
-	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of a classifier that answers only at these `confidences` or above")
-	f.Float64Var(&o.statement.delta, "delta", 0.05, "allowed failure probability of the statement about the whole dataset")
-	f.Float64Var(&alpha, "alpha", 0, "failure probability of each bound; default: from the run or the file")
-	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including examples without a certified class; default: from the run or the file")
-	f.StringSliceVar(&o.plots, "plot", nil, "write a figure to this .svg, .png or .pdf `file`: reliability diagrams without attack and\nunder the worst attack, and CBS and CCE by radius")
-	f.TextVar(&size, "plot-size", picture.Size{}, "the plot's `size` in centimetres (default: by the number of radii)")
-	f.BoolVar(&o.same, "same-examples", false, "use only the examples present at every radius, so that radii can be compared")
+	integerVar(f, &o.bins, "bins", 15, "number of bins of equal width in the calibration error")
+	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
+	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
+	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii`; default: all radii, each separately")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of a classifier that answers only if its confidence is at least one of these `confidences`; each has its own bound")
+	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
+	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
+	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
+	f.StringSliceVar(&o.plots, "plot", nil, "write a figure to this .svg, .png or .pdf `file`: reliability diagrams without attack and\nunder the worst attack, and curves of CBS and CCE against the radius")
+	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
+	f.BoolVar(&o.same, "same-examples", false, "use only the examples that occur at every radius, so that the radii can be compared")
 	gateFlags(cmd, &o.gate)
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&o.out, "out", "", "write the worst confidences (the attack) to this CSV `file`")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.StringVar(&o.out, "out", "", "write the worst confidences that the solvers find to this CSV `file`")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "Computation")
 	addSearchFlags(cmd, &o.search)
 	group(cmd, "Searches (admm and dece)")
@@ -257,7 +261,7 @@ func writeWith(file string, write func(io.Writer) error) error {
 	return durable.WriteFile(file, b.Bytes())
 }
 
-// showSearch shows the largest calibration error found so far.
+// showSearch shows the largest calibration error that a search has found so far.
 func showSearch(s streams, quiet bool, radius *float64, name string, steps int) (acce.Progress, func()) {
 	if radius != nil {
 		name += fmt.Sprintf(" at radius %v", *radius)

@@ -11,7 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// recordsVotes reports whether a run records all that its certificates need to be computed again, as since format 2.
+// recordsVotes reports whether a run records everything that is needed to compute its certificates again. Runs have
+// recorded this since format 2.
 func recordsVotes(run *runfolder.Run) bool {
 	if run == nil {
 		return false
@@ -20,7 +21,7 @@ func recordsVotes(run *runfolder.Run) bool {
 	return checksums
 }
 
-// findBounds finds the bounds in a file or run folder, and warns of their limits.
+// findBounds reads the bounds in a file or run folder, and warns of their limitations.
 func findBounds(ctx context.Context, path string, warnings io.Writer) (runfolder.Bounds, error) {
 	if path == table.Stdin {
 		return runfolder.Bounds{File: path}, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/acce"
 )
 
-// An interrupted search prints its best result, says that it was interrupted, writes no file and ends with exit code
-// 130 (main turns context.Canceled into it).
+// TestACCEInterrupted interrupts a search. The search must print its best result, say that it was interrupted, and
+// write no file. It returns context.Canceled, which main turns into exit code 130.
 func TestACCEInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	bounds, out := filepath.Join(dir, "bounds.csv"), filepath.Join(dir, "attack.csv")

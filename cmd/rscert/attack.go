@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// attackOptions are the flags of attack beside those of the experiment.
+// attackOptions are the flags of attack, except the flags of the experiment.
 type attackOptions struct {
 	plan        run.AttackPlan
 	methods     []attack.Method
@@ -33,35 +33,40 @@ func newAttack(s streams) *cobra.Command {
 	var settle func() error
 	cmd := &cobra.Command{
 		Use:   "attack --model MODEL --data DATA --norm linf|l2 --eps E",
-		Short: "Attack a classifier: find small perturbations that it gets wrong",
-		Long: `Attack looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong, and
-prints its accuracy under attack. That is an upper bound on robust accuracy: another
-attack may break more. It attacks the model itself or, with --smoothed or --run, the
-smoothed classifier, in the norm l2 and on the lattice of the data (docs/attacks.md).
+		Short: "Find small perturbations that a classifier gets wrong",
+		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong.
+It prints the accuracy of the model under attack. This accuracy is an upper bound on
+the robust accuracy, because another attack may find more such inputs. With --smoothed
+or --run, the command attacks the smoothed classifier instead of the model, in the
+norm l2 and on the lattice of the data (docs/attacks.md).
 
-The perturbation is in the units of the data, before --mean and --std, and every value
-stays in --box. The bound holds exactly for the stored float32 numbers, and the model
-itself confirms every success. Results do not depend on --batch or --threads.
+E is in the units of the data, before --mean and --std, and every value of a perturbed
+input stays in --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly, and the
+model itself confirms every success. Results do not depend on --batch or --threads.
 
 The methods:
 ` + attackList() + `
-All but square need the model's gradients, which rscert writes as an ONNX graph. Where
-an operator has no gradient the error names it; square works on every model. Attacks by
-gradients can fail on a model that hides its gradients. rscert then prints a warning.
+All methods except square and square-conf need the gradients of the model, which
+rscert computes by an ONNX graph that it writes. If rscert has no gradient for an
+operator of the model, the error names the operator. The method square works on every
+model. Attacks by gradients can fail on a model that hides its gradients. In this case
+rscert prints a warning.
 
---attack takes several names: each attack runs on the examples that the earlier ones left.
+--attack takes several names. Each attack runs only on the examples that the earlier
+attacks did not break.
 
-The methods ace, pgd-conf and aa-conf attack the confidence. ace tests calibration, and
-the other two test classifiers that refuse to answer below a confidence. These methods
-also attack the examples that are wrong already. The table shows accuracy and
-calibration before and under the attack. --plot draws the reliability diagrams.
+The method ace and the methods with names in -conf or -conf-t attack the confidence.
+ace tests calibration. The other methods test classifiers that refuse to answer below
+a confidence. Attacks on confidence also attack the examples that the model gets wrong
+without an attack. The table shows accuracy and calibration without attack and under
+attack. --plot draws the reliability diagrams.
 
---out makes a folder: attack.json, with the parameters and the result of each example,
-and adversarial.npz, with the inputs found (x) and their labels (y), in the order of
-attack.json. 'rscert attack --data adversarial.npz' reads it as a dataset. A killed
-attack keeps its finished examples: --resume goes on. --verify replays a finished
-attack: it checks the norm, the box and the class of every stored input, and ends with
-exit code 3 if a result is not confirmed.`,
+--out makes a folder with two files. attack.json holds the parameters and the result
+of each example. adversarial.npz holds the inputs found (x) and their labels (y), in
+the order of attack.json; 'rscert attack --data adversarial.npz' reads it as a
+dataset. If an attack is killed, --resume keeps its finished examples and continues.
+--verify checks a finished attack: the norm of every stored perturbation, the box, and
+the class of every stored input. The exit code is 3 if a result is not confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
@@ -91,52 +96,52 @@ exit code 3 if a result is not confirmed.`,
 	return cmd
 }
 
-// attackList lists the attacks, one a line.
+// attackList lists the attacks, one per line.
 func attackList() string {
 	var list strings.Builder
 	for _, m := range attack.Methods.Values() {
-		fmt.Fprintf(&list, "  %-11s %s\n", m, attack.Methods.What(m))
+		fmt.Fprintf(&list, "  %-11s  %s\n", m, attack.Methods.What(m))
 	}
 	return list.String()
 }
 
-// addAttackFlags adds the flags; the command calls settle once they are parsed.
+// addAttackFlags adds the flags. The command calls settle after it has parsed them.
 func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) {
 	f, p := cmd.Flags(), &o.plan
 	e := &p.Spec
 	f.SortFlags = false
 	f.StringVar(&e.Model, "model", "", "ONNX `file` of the classifier")
-	f.StringVar(&e.Data, "data", "", "`path` of the dataset, as for 'rscert certify'; see docs/my-data.md")
+	f.StringVar(&e.Data, "data", "", "`path` of the dataset, in any format that 'rscert certify' reads; see docs/my-data.md")
 	choiceVar(f, &p.Threat.Norm, "norm", attack.Linf, attack.Norms, "norm of the perturbation: "+attack.Norms.String())
 	f.Float64Var(&p.Threat.Epsilon, "eps", 0, "largest norm `E` of a perturbation, in the units of the data")
-	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` of the data's values; without limits: --box=-inf,inf; default: 0,1")
-	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn: "+attack.Methods.Described())
-	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "what fgsm and pgd make large: "+grad.Losses.Described())
-	integerVar(f, &p.Steps, "steps", 0, "steps of pgd, apgd and fab, or queries of square; 0 = 40 of pgd, 100 of apgd and fab, 1000 queries")
-	f.Float64Var(&p.StepSize, "step-size", 0, "length of a step of pgd; 0 = 2.5·eps/steps")
-	f.Float64Var(&p.Momentum, "momentum", 0, "pgd: share of the earlier gradients that each step keeps, usually 0.9 or 1; 0 = none")
-	f.BoolVar(&p.Targeted, "targeted", false, "pgd: aim at up to nine other classes in turn, the largest score first; any wrong class counts")
-	integerVar(f, &p.Restarts, "restarts", 0, "starts of pgd, apgd, fab and pgd-conf for each target class; every start is random except the first of fab; 0 means the default: 10 for pgd-conf, 1 for the others")
-	f.StringVar(&p.Out, "out", "", "new `folder` for the result and the adversarial inputs")
-	f.BoolVar(&p.Resume, "resume", false, "go on with the attack in the folder; start it if there is none")
-	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder: example, change and adversarial input")
-	f.StringVar(&o.verify, "verify", "", "replay the finished attack in this `folder` instead")
+	f.Float64SliceVar(&o.box, "box", nil, "range `LOW,HIGH` that holds every value of a perturbed input; --box=-inf,inf sets no limits; default: 0,1")
+	choiceListVar(f, &o.methods, "attack", []attack.Method{attack.PGD}, attack.Methods, "`attacks` to run in turn, separated by commas, from the list above: "+attack.Methods.String())
+	choiceVar(f, &p.Loss, "loss", grad.CrossEntropy, grad.Losses, "loss that fgsm and pgd maximise: "+grad.Losses.Described())
+	integerVar(f, &p.Steps, "steps", 0, "number of steps of pgd, apgd and fab, or of queries of square; 0 means the default of each attack, such as 40 for pgd, 100 for apgd and fab, and 1000 for square")
+	f.Float64Var(&p.StepSize, "step-size", 0, "length of each step of pgd, in the units of the data; 0 means 2.5·eps/steps")
+	f.Float64Var(&p.Momentum, "momentum", 0, "weight of the earlier gradients in each step of pgd, usually 0.9 or 1; 0 means no momentum")
+	f.BoolVar(&p.Targeted, "targeted", false, "let pgd aim at up to nine other classes in turn, beginning with the largest score; an input counts as found if it gets any wrong class")
+	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of pgd, apgd, fab and pgd-conf for each target class; every start is random except the first of fab; 0 means the default: 10 for pgd-conf, 1 for the others")
+	f.StringVar(&p.Out, "out", "", "new `folder` to which rscert writes the result and the adversarial inputs")
+	f.BoolVar(&p.Resume, "resume", false, "continue the attack in the folder of --out, or start it if there is none")
+	integerVar(f, &p.Pictures, "pictures", 0, "write this many `pictures` to the folder of --out; each shows an example, the perturbation and the adversarial input")
+	f.StringVar(&o.verify, "verify", "", "check the finished attack in this `folder` instead of running an attack")
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "The attack")
-	integerVar(f, &p.Bins, "bins", run.DefaultAttackBins, "number of bins of the calibration errors")
-	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagrams before and under ace or pgd-conf to this .svg, .png or .pdf `file`")
-	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of --plot in centimetres")
+	integerVar(f, &p.Bins, "bins", run.DefaultAttackBins, "number of bins in the calibration errors")
+	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagrams without attack and under the attack on confidence to this .svg, .png or .pdf `file`")
+	f.TextVar(&o.plotSize, "plot-size", picture.Size{}, "`size` of the figure of --plot in centimetres, such as 15x10")
 	group(cmd, "Attacks on confidence")
 	addSmoothedFlags(cmd, &o.smoothed, e)
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
-	f.Lookup("mean").Usage = "`values` to subtract from the input: one, or one per channel" // there is no noise
-	f.Lookup("std").Usage = "`values` that divide the input: one, or one per channel"
-	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; default: drawn from the system and recorded")
-	integerVar(f, &e.Skip, "skip", 1, "take every `k`-th example of the dataset")
-	integerVar(f, &e.Max, "max", 0, "take at most this many examples; 0 = all")
-	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max takes: first, or spread over all examples; if not given, spread for data that are sorted by class")
+	f.Lookup("mean").Usage = "`values` to subtract from the input before the model: one value, or one per channel" // there is no noise
+	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
+	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
+	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")
+	integerVar(f, &e.Max, "max", 0, "maximum number of examples; 0 means all examples")
+	choiceVar(f, &e.Select, "select", spec.First, spec.Selections, "which examples --max keeps: the first ones (first), or examples spread over the dataset (spread); without this flag, rscert spreads them if the data are sorted by class")
 	e.Shard = spec.Whole
 	group(cmd, "Examples")
 	var tf32 bool
@@ -169,7 +174,7 @@ func runAttack(ctx context.Context, s streams, o attackOptions) error {
 		return err
 	}
 	if len(formats) > 0 && !o.plan.Method.ChangesConfidence() {
-		return badInputf("--plot: is for attacks on confidence, --attack %s or %s", attack.ACE, attack.PGDConf)
+		return badInputf("--plot works only with attacks on confidence, such as --attack %s or %s", attack.ACE, attack.PGDConf)
 	}
 	found, err := run.Attack(ctx, o.plan, s.console(o.quiet))
 	if err != nil {
@@ -240,7 +245,7 @@ func describeAttack(s run.AttackStage) string {
 		how += fmt.Sprintf(", classes aimed at: %d", s.Targets)
 	}
 	starts := "random starts"
-	if s.Attack == attack.FAB || s.Attack == attack.FABT { // the first is the example
+	if s.Attack == attack.FAB || s.Attack == attack.FABT { // the first start is the example itself
 		starts = "starts"
 	}
 	return how + fmt.Sprintf(", %s: %d", starts, s.Restarts)

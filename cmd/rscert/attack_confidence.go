@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// attackTitle names what an attack on confidences maximised.
+// attackTitle returns the heading of an attack on confidences: the parameters η and ω of its objective, if it has them.
 func attackTitle(c run.AttackCalibration) string {
 	if c.Eta == 0 {
 		return "under the attack"
@@ -19,7 +19,7 @@ func attackTitle(c run.AttackCalibration) string {
 	return fmt.Sprintf("η = %s, ω = %s", map[bool]string{true: "+1", false: "−1"}[c.Eta > 0], class)
 }
 
-// tabulateConfidences returns the table of accuracy and calibration before an attack and under it.
+// tabulateConfidences returns the table of accuracy and calibration without an attack and under the attack.
 func tabulateConfidences(c *run.AttackedConfidence) *report.Table {
 	t := &report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Name: "accuracy", Decimals: 4}, {Name: "confidence", Decimals: 4},
@@ -35,7 +35,8 @@ func tabulateConfidences(c *run.AttackedConfidence) *report.Table {
 	return t
 }
 
-// plot writes the reliability diagrams of --plot: one for each attack, with the bins before it and under it.
+// plot writes the reliability diagrams of --plot. Each attack has one diagram, with the bins without the attack and the
+// bins under the attack.
 func (o attackOptions) plot(formats []picture.Format, r *run.Attacked) error {
 	if len(formats) == 0 {
 		return nil

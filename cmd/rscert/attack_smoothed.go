@@ -18,18 +18,18 @@ type smoothedOptions struct {
 	run  string
 }
 
-// addSmoothedFlags adds the flags. The noise belongs to the experiment e.
+// addSmoothedFlags adds the flags of o. The flags of the noise set parameters of the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
-	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by --smoothed=`METHOD` (150 steps, 4 starts, if not given): "+attack.SmoothedMethods.Described())
+	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed=`METHOD` names the method, and without --steps and --restarts it makes 4 starts of 150 steps: "+attack.SmoothedMethods.Described())
 	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
 	f.Float64Var(&e.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &e.Law)
 	choiceVar(f, &e.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
-	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of this run `folder`: its model, data and noise")
-	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "noisy copies of an input for a gradient")
-	integerVar(f, &p.N, "n", 10_000, "fresh samples for each answer of the smoothed classifier")
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability of a wrong answer, and of a wrongly verified perturbation")
+	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of the run in this `folder`, with the model, the data and the noise of the run")
+	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
+	integerVar(f, &p.N, "n", 10_000, "number of fresh samples for each answer of the smoothed classifier")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong, and that a perturbation is verified wrongly")
 	group(cmd, "The smoothed classifier")
 }
 
@@ -38,7 +38,8 @@ func (o *smoothedOptions) chosen(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("smoothed") || o.run != ""
 }
 
-// Flags that have no meaning for the other attack, or that a run determines.
+// modelOnly lists flags that have no meaning for an attack on the smoothed classifier. smoothedOnly lists flags that
+// have no meaning for an attack on the model. ofRun lists flags whose values a run determines.
 var (
 	modelOnly    = []string{"attack", "loss", "step-size"}
 	smoothedOnly = []string{"sigma", "law", "noise", "samples", "n", "alpha"}
@@ -46,7 +47,7 @@ var (
 		"interpolation", "label-column", "first-label", "allow-tf32", "prefer-nhwc", "conv-search"}
 )
 
-// firstGiven returns the first of these flags that the user gave.
+// firstGiven returns the first of the flags that the user gave, or "".
 func firstGiven(cmd *cobra.Command, flags []string) string {
 	for _, name := range flags {
 		if cmd.Flags().Changed(name) {
@@ -56,7 +57,7 @@ func firstGiven(cmd *cobra.Command, flags []string) string {
 	return ""
 }
 
-// settle makes the plan from the plan of an attack on the model.
+// settle makes the plan of the attack on the smoothed classifier from base, the plan of an attack on the model.
 func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error {
 	p := &o.plan
 	if name := firstGiven(cmd, modelOnly); name != "" {
@@ -74,7 +75,7 @@ func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error 
 		return nil
 	}
 	if name := firstGiven(cmd, ofRun); name != "" {
-		return badInputf("--%s: the run determines it", name)
+		return badInputf("--%s does not work with --run, because the run determines it", name)
 	}
 	s, r, err := run.AttackedRun(o.run, base.Spec.Model, base.Spec.Data)
 	if err != nil {
@@ -127,7 +128,7 @@ func writeSmoothedAttack(w io.Writer, r *run.Attacked) error {
 	return nil
 }
 
-// smoothedFlags reports a flag that only --smoothed and --run use.
+// smoothedFlags returns an error if the user gave a flag that has an effect only with --smoothed or --run.
 func smoothedFlags(cmd *cobra.Command) error {
 	if name := firstGiven(cmd, smoothedOnly); name != "" {
 		return badInputf("--%s is for attacks on the smoothed classifier: give --smoothed or --run", name)

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// verifyAttack replays the attack of --verify.
+// verifyAttack checks the finished attack in the folder of --verify.
 func verifyAttack(ctx context.Context, s streams, o attackOptions) error {
 	found, err := run.VerifyAttack(ctx, o.verify, o.plan.Spec, s.console(o.quiet))
 	if err != nil {

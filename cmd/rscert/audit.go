@@ -23,28 +23,33 @@ func newAudit(s streams) *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
 		Use:   "audit RUN",
-		Short: "Attack a run's smoothed classifier: the gap to the certificates, and contradictions",
+		Short: "Attack the smoothed classifier of a run to test its certificates",
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
 with the run's certificates. A certificate is a lower bound on the smallest
-perturbation that changes the answer. A perturbation that changes the answer is an
-upper bound. The command prints both, and the curves of robust accuracy between them.
+perturbation that changes the answer. The size of a perturbation that changes the
+answer is an upper bound. The command prints both bounds. It also prints the bounds on
+the robust accuracy that follow from them, by radius.
 
-The command chooses examples by a hash of the data, not by results. For each example it
-searches for perturbed inputs on the lattice of the run's noise, writes them to the
-audit's folder, and only then draws the seed of the noise that verifies them. With a
-probability of at least 1 − gamma, every verified statement of the audit is true.
+The command chooses examples by a hash of the data, not by their results. For each
+example it searches for perturbed inputs on the lattice of the run's noise and writes
+them to the audit's folder. Only then does it draw the seed of the noise that verifies
+them. With a probability of at least 1 − gamma, every verified statement of the audit
+is true.
 
-A perturbation within the certified radius contradicts the certificate. Right
-certificates fail with probability alpha, so a few contradictions can be chance. The
-command compares their number with the binomial distribution. It also certifies each
-contradicted example again with fresh noise at alpha = 1e-6, and tests this certificate.
-Bounds on the confidence (certify --confidence-radii) are tested in the same way.
+A perturbation within the certified radius contradicts the certificate. A sound
+certificate is wrong with probability at most alpha, so a few contradictions can be
+due to chance. The command compares their number with the binomial distribution. It
+also certifies each contradicted example again with fresh noise at alpha = 1e-6, and
+tests this certificate. Bounds on the confidence (certify --confidence-radii) are
+tested in the same way.
 
-The exit code is 3 if there are more contradictions than chance explains. Then the
-certificates, the run or rscert are wrong; 'rscert verify' may say which.
+The exit code is 3 if there are more contradictions than chance explains. In this case
+the certificates, the run or rscert itself must be wrong. 'rscert verify' may tell
+which.
 
-The folder, RUN/audit by default, holds audit.json and audit.jsonl. An audit that was
-stopped goes on with --resume. 'rscert report RUN' draws the curves.`,
+The folder, RUN/audit by default, holds audit.json and audit.jsonl. --resume continues
+an audit that was stopped. 'rscert report RUN' draws the bounds on the robust accuracy
+as curves.`,
 		Example: `  rscert audit run
   rscert audit run --examples 1000 --out audit-1000
   rscert audit run --resume --json
@@ -64,27 +69,27 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	f, p := cmd.Flags(), &o.plan
 	b, standard := &p.Budget, run.DefaultAuditBudget
 	f.SortFlags = false
-	f.StringVar(&p.Model, "model", "", "ONNX `file` of the classifier; default: as recorded")
-	f.StringVar(&p.Data, "data", "", "`path` of the dataset; default: as recorded")
-	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of the denoiser; default: as recorded")
-	f.StringVar(&p.Labels, "labels", "", "`file` with the labels; default: as recorded")
-	f.StringVar(&p.ClassNames, "class-names", "", "`file` with the class names; default: as recorded")
+	f.StringVar(&p.Model, "model", "", "ONNX `file` of the classifier; default: the path that the run records")
+	f.StringVar(&p.Data, "data", "", "`path` of the dataset; default: the path that the run records")
+	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of the denoiser; default: the path that the run records")
+	f.StringVar(&p.Labels, "labels", "", "`file` with the labels; default: the path that the run records")
+	f.StringVar(&p.ClassNames, "class-names", "", "`file` with the class names; default: the path that the run records")
 	group(cmd, "Model and data")
-	integerVar(f, &p.Examples, "examples", 128, "number of examples, chosen by a hash of the data")
-	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "searches per example, each with other random starts; with several, round k verifies at a level smaller by the factor 6/(π²k²)")
-	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "random starts of a search")
-	integerVar(f, &b.Steps, "steps", standard.Steps, "steps of each start")
-	integerVar(f, &b.Samples, "samples", standard.Samples, "noisy copies in the gradient of a step")
-	integerVar(f, &b.Screen, "screen", standard.Screen, "largest number of samples that judge a candidate before it is verified")
-	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "largest number of fresh samples that verify a candidate, or the answer at an example")
+	integerVar(f, &p.Examples, "examples", 128, "number of examples to attack; a hash of the data chooses them")
+	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts; if there are several, search k verifies at a level smaller by the factor 6/(π²k²)")
+	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "number of random starts in each search")
+	integerVar(f, &b.Steps, "steps", standard.Steps, "number of steps from each start")
+	integerVar(f, &b.Samples, "samples", standard.Samples, "maximum number of noisy copies of the input per gradient")
+	integerVar(f, &b.Screen, "screen", standard.Screen, "maximum number of samples that judge a candidate before it is verified")
+	integerVar(f, &b.Verify, "verify-samples", standard.Verify, "maximum number of fresh samples that verify a candidate, or the answer at an example")
 	f.Float64Var(&p.Gamma, "gamma", .001, "largest probability that any verified statement of the audit is wrong")
 	group(cmd, "Budget")
-	f.StringVar(&p.Out, "out", "", "`folder` of the audit; default: audit in the run's folder")
-	f.BoolVar(&p.Resume, "resume", false, "go on with the audit in the folder")
-	integerVar(f, &p.Threads, "threads", 0, "number of threads; 0 = one per core")
+	f.StringVar(&p.Out, "out", "", "`folder` to which rscert writes the audit; default: the folder audit inside the run's folder")
+	f.BoolVar(&p.Resume, "resume", false, "continue the audit in its folder")
+	integerVar(f, &p.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	libraryFlag(cmd, &p.Library)
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "How it is run")
 }
 
@@ -112,7 +117,7 @@ func runAudit(ctx context.Context, s streams, o auditOptions) error {
 	return err
 }
 
-// writeAudit prints the gap, the curves and the verdict.
+// writeAudit prints the gap between the bounds, the curves of robust accuracy and the verdict.
 func writeAudit(w io.Writer, r *run.Audited) error {
 	var b strings.Builder
 	c, g := r.Contradictions, r.Gap
@@ -154,7 +159,7 @@ func figure(v *float64) string {
 	return fmt.Sprintf("%.3g", *v)
 }
 
-// calibrationTable prints certified and attacked calibration.
+// calibrationTable prints the certified calibration and the calibration under attack.
 func calibrationTable(r *run.Audited) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-10s %-10s %-10s %-14s %-10s %s\n", "radius", "examples", "CBS", "Brier, found", "CCE", "ECE, found")

@@ -38,20 +38,26 @@ func newCalibrate(s streams) *cobra.Command {
 		Use:   "calibrate outputs.npz",
 		Short: "Fit a map from a model's outputs to calibrated probabilities; save it as JSON and ONNX",
 		Long: `This command fits a calibration map on labelled outputs of a model. It reports metrics
-before and after calibration on other data: a random --holdout share of the rows, or
-the --held-out file. With --apply, it uses a saved map instead.
+before and after calibration on data that the fit did not use: a random share of the
+rows (--holdout) or another file (--held-out). With --apply, it applies a saved map
+and fits nothing.
 
-The methods are
+The list shows the map of each method:
+
 ` + calibrator.Help() + `
-Here d is the log-odds of a class, limited to ±30, and s is the probability of this
-class. The last four methods map one probability. For two classes, it is the
-probability of class 1. For more classes, the method maps each class against the rest
-and divides the results by their sum.
+
+Here z is the vector of logits, d is the log-odds of a class, limited to ±30, and s is
+the probability of this class. The other letters are fitted parameters. The last four
+methods map a single probability. For two classes, this is the probability of class 1.
+For more classes, the method maps the probability of each class separately and divides
+the results by their sum.
 
 The file (npz, Parquet, CSV or JSON lines) holds the labels in 'label'. It also holds
-one of these: 'logits' [N, m]; 'logit', the log-odds of class 1 of two classes; the
-probabilities p0, p1, …; or 'score'. --out writes the calibrated probabilities of
-every row as CSV with the columns p0, p1, …, label and fitted.
+the outputs of the model in one of these forms: 'logits' [N, m] for N rows and m
+classes; 'logit', the log-odds of class 1 of two classes; the probabilities p0, p1, …;
+or 'score', the probability of class 1 of two classes. --out writes the calibrated
+probabilities of every row as CSV with the columns p0, p1, …, label and fitted (1 if
+the map was fitted on the row).
 
 --save writes the map as JSON. --onnx writes the map as an ONNX graph (float32,
 operator set 13). The input "outputs" of the graph takes the outputs of the model.
@@ -70,23 +76,23 @@ Append the graph to the model with onnx.compose.merge_models in Python.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	maps := calibrator.Choices()
-	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "`method` of the map: "+maps.String())
-	f.Float64Var(&o.fit.L2, "l2", 1e-3, "vector, matrix: penalty on the squared distance from the identity")
-	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "histogram: number of bins")
+	choiceVar(f, &o.method, "method", calibrator.Methods[0], maps, "`method` that fits the map: "+maps.String())
+	f.Float64Var(&o.fit.L2, "l2", 1e-3, "for the methods vector and matrix, weight of the penalty on the squared distance from the identity map")
+	integerVar(f, &o.fit.Bins, "histogram-bins", 15, "for the method histogram, number of bins")
 	group(cmd, "The map")
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
-	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on every row of the input")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics")
+	f.StringVar(&o.heldOut, "held-out", "", "compute the metrics on this `file`, and fit the map on all rows of the input")
 	group(cmd, "Test data")
-	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file`, and fit nothing")
+	f.StringVar(&o.apply, "apply", "", "apply the map in this JSON `file` instead of fitting a map")
 	f.StringVar(&o.save, "save", "", "write the map to this JSON `file`")
 	f.StringVar(&o.onnx, "onnx", "", "write the map to this ONNX `file`")
-	f.StringVar(&o.out, "out", "", "write the probabilities to this CSV `file`")
+	f.StringVar(&o.out, "out", "", "write the calibrated probabilities of every row to this CSV `file`")
 	group(cmd, "Files")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the split, of the bootstrap and of the betting interval")
-	integerVar(f, &o.Bins, "bins", 15, "number of bins of ECE and AdaECE")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random split, the bootstrap and the betting interval")
+	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 
@@ -286,8 +292,8 @@ func (c *calibrationTask) measure(m measurement, plain, mapped func(values []flo
 	return before, after, nil
 }
 
-// predictionsOf makes predictions from probabilities. The predictions are of class 1 if the outputs have one column,
-// and otherwise of the top label.
+// predictionsOf makes predictions from probabilities. The predictions are about class 1 if the outputs have one column,
+// and about the top label otherwise.
 func predictionsOf(probability []float64, d calibrator.Data) (*calib.Predictions, error) {
 	p, err := calib.TopLabel(probability, d.Classes, d.Label)
 	if err == nil && d.Columns == 1 {

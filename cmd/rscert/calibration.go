@@ -51,7 +51,7 @@ func (e *estimate) interval() report.Cell {
 
 // calibration holds the metrics of one set of predictions as printed.
 type calibration struct {
-	Quantity       calib.Quantity       `json:"quantity"` // for the calibration errors, Brier score and areas
+	Quantity       calib.Quantity       `json:"quantity"` // of the calibration errors, the Brier score and the areas
 	Accuracy       *estimate            `json:"accuracy"`
 	Prevalence     *estimate            `json:"prevalence,omitempty"` // share of class 1
 	MeanConfidence float64              `json:"mean_confidence"`
@@ -64,8 +64,8 @@ type calibration struct {
 	BrierParts     calib.Decomposition  `json:"brier_decomposition"`
 	Multiclass     *estimate            `json:"multiclass_brier,omitempty"`
 	ClassParts     *calib.Decomposition `json:"multiclass_brier_decomposition,omitempty"`
-	NLL            *estimate            `json:"nll,omitempty"`           // from probability vectors
-	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"` // without probability vectors
+	NLL            *estimate            `json:"nll,omitempty"`           // only with the probabilities of all classes
+	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"` // only without the probabilities of all classes
 	ClasswiseECE   *estimate            `json:"classwise_ece,omitempty"`
 	AUROC          *estimate            `json:"auroc,omitempty"`
 	AUPRC          *estimate            `json:"auprc,omitempty"`

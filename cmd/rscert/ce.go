@@ -43,27 +43,30 @@ error from above without one of these assumptions:
                   them here. This assumes nothing about P(y=1|s), but the bounds apply to
                   the perturbed scores: use the classifier with perturbed scores
 
-No test can verify the first two assumptions. For the third, the command refuses
-scores that cannot be perturbed scores.
+No test can verify the first two assumptions. For the third assumption, the command
+refuses scores that the perturbation cannot have produced. The next list names the
+assumption of each method: 'variation' stands for --monotone or --variation, and
+'perturbed' stands for perturbed scores.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes the binned bound for each given assumption. It
-also prints an estimate without a guarantee, and a bound on the error of this data
-set: the mean of |s − P(y=1|s)| over its scores.
+also prints an estimate, which has no guarantee. Finally it bounds the error on this
+dataset, which is the mean of |s − P(y=1|s)| over the scores in the file.
 
 Each bound alone holds with probability 1 − delta. With --joint, the command divides
 delta among all bounds, including the lower bound and the curve, so that all of them
 hold together. Choose the method, the bandwidth, the variation and the seed before you
 look at the bounds.
 
---curve FILE writes the calibration curve as CSV. A row of the curve is a bin of
-neighbouring scores with the mean label and limits on the mean of P(y=1|s) over the
-bin. The limits hold in all bins together with probability 1 − delta, for any
-P(y=1|s).
+--curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
+scores. It holds the mean label in the bin, and a lower and an upper limit for the
+mean of P(y=1|s) over the bin. The limits hold in all bins together with probability 1
+− delta, for any P(y=1|s).
 
 The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with
 more than two classes it has the columns confidence and correct instead. The format is
-CSV, JSON lines or npz, or one of these as .gz. With -, the command reads stdin.`,
+CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the command
+reads stdin.`,
 		Example: `  rscert ce scores.csv --monotone
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert ce perturbed.csv
@@ -77,18 +80,18 @@ CSV, JSON lines or npz, or one of these as .gz. With -, the command reads stdin.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "`methods` for the upper bounds")
-	f.Float64Var(&o.Delta, "delta", 0.05, "allowed failure probability of a bound")
+	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "`methods` of the upper bounds, separated by commas: "+calib.BoundChoices().String())
+	f.Float64Var(&o.Delta, "delta", 0.05, "largest probability that a bound is wrong")
 	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only increases or only decreases; this implies --variation 1")
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
-	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the perturbed scores, if the file does not record it")
-	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with --bandwidth, as 'rscert perturb' does")
-	integerVar(f, &o.Folds, "folds", 5, "number of folds of the cross-fitting in the methods 'tv' and 'nw'")
-	integerVar(f, &o.Seed, "seed", 1, "seed for the order in the lower bound, for the folds and for --perturb")
+	f.Float64Var(&o.Bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel that perturbed the scores, or that --perturb uses, if the file does not record it")
+	f.BoolVar(&o.perturb, "perturb", false, "first perturb the scores with the bandwidth of --bandwidth, as 'rscert perturb' does")
+	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv' and 'nw'")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds and of --perturb")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 
@@ -201,7 +204,7 @@ func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ce
 	return sample, nil
 }
 
-// checkSample refuses an empty file, and scores that cannot have been perturbed.
+// checkSample refuses an empty file, and scores that the perturbation cannot have produced.
 func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod, path string, o ceOptions) error {
 	if sample.N() == 0 {
 		return badInputf("%s: no rows", displayPath(path))

@@ -41,10 +41,10 @@ prediction of the smoothed model. Each radius is right with probability at least
 alpha (Cohen et al. 2019). σ and every radius are in the units of the input data.
 Images have values in [0,1]; --mean and --std apply after the noise.
 
-With --confidence-radii, the votes certify the class. The same samples bound the
-confidence, which is the mean score of the class, at these radii (see 'rscert acce').
-If you also give --scores, or a --method for scores, the scores certify the class
-instead of the votes.
+With --confidence-radii, the votes certify the class, and the same samples bound the
+confidence under attack at these radii. The confidence is the mean score of the class
+(see 'rscert acce'). If you also give --scores, or a --method for scores, the scores
+certify the class instead of the votes.
 
 The run folder holds run.json, votes.jsonl and certificates.jsonl (see
 docs/results.md), and on request bounds.csv or scores.npz. The results are the same,
@@ -79,24 +79,24 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 	}
 	f := cmd.Flags()
 	settle = addExperimentFlags(cmd, &o.Spec, func() {
-		f.StringVar(&o.Out, "out", "", "run `folder` to write")
+		f.StringVar(&o.Out, "out", "", "`folder` to which rscert writes the run")
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
-	f.BoolVar(&o.Resume, "resume", false, "continue the run in the run folder; start it if there is none")
-	f.BoolVar(&o.check, "check", false, "check the model and the data without sampling: shapes, ranges, accuracy on 200 examples, time")
-	f.StringVar(&o.checkImage, "check-image", "", "with --check: write a noisy example to this PNG `file`")
-	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate the time of the whole run")
-	f.DurationVar(&o.deadline, "deadline", 0, "with --plan: compute how many parallel shards the run needs to finish within this time, such as 2h")
+	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out, or start it if there is none")
+	f.BoolVar(&o.check, "check", false, "without sampling, check the shapes and ranges of the data, the accuracy of the model on 200 examples and its speed")
+	f.StringVar(&o.checkImage, "check-image", "", "with --check, write a noisy example to this PNG `file`")
+	f.BoolVar(&o.plan, "plan", false, "sample for some seconds and estimate how long the whole run takes")
+	f.DurationVar(&o.deadline, "deadline", 0, "with --plan, compute how many parallel shards the run needs to finish within this time, such as 2h")
 	o.sign.add(f)
 	group(cmd, "How it is run")
 	gateFlags(cmd, &o.gate)
 	group(cmd, "Requirements")
-	f.Float64SliceVar(&o.Radii, "radii", nil, "`radii` of the table; default: round ones")
+	f.Float64SliceVar(&o.Radii, "radii", nil, "`radii` for which the table shows the certified accuracy; default: round numbers")
 	normsFlag(f, &o.Norms)
-	f.BoolVar(&o.PerClass, "per-class", false, "also show a table by class")
+	f.BoolVar(&o.PerClass, "per-class", false, "also print a table with one row per class")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "Output")
 	return cmd
 }
@@ -104,23 +104,23 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 // addSamplingFlags adds the flags for sampling and certificates.
 func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	f := cmd.Flags()
-	integerVar(f, &p.N, "n", 100000, "estimation samples per example; with --stop, the maximum number")
-	integerVar(f, &p.N0, "n0", 100, "selection samples per example")
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed failure probability of a certificate")
-	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("for votes: %s (default margin); for scores: %s (default with --scores: betting)",
+	integerVar(f, &p.N, "n", 100000, "number of samples per example that estimate the votes or scores; with --stop, the maximum number")
+	integerVar(f, &p.N0, "n0", 100, "number of separate samples per example that select the class to certify")
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that a certificate is wrong")
+	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; for votes: %s (default margin); for scores: %s (default with --scores: betting)",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+names(certify.Classes()))
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "known Lipschitz constant L for --margin first; 0 = none: use only the constant of the smoothed classifier")
-	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "`rule` to stop early: radius>=R or precision=F")
-	f.BoolVar(&p.Scores, "scores", false, "certify by mean scores (softmax), not by votes")
-	f.BoolVar(&p.SaveScores, "save-scores", false, "save all scores in scores.npz, so that you can certify them again; implies --scores unless --confidence-radii is given; the file takes 4·n·m bytes per example for m classes")
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound a margin with --scores: "+names(certify.Combines()))
-	f.Float64Var(&p.Temperature, "temperature", 1, "temperature of the softmax with --scores")
-	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "also bound the confidence under attack at these `radii` by mean scores, in bounds.csv; these bounds take half of alpha")
-	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method for the bounds on the confidence: "+names(certify.ConfidenceMethods()))
-	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound on the means in the methods 'standard' and 'tangent'")
-	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band for the distribution in the method 'cdf': "+names(certify.Bands()))
+	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, so that only the constant that the noise guarantees counts")
+	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop sampling an example early by this `rule`: radius>=R (once it is known whether the radius is at least R) or precision=F (once the radius is at least 1−F times the largest radius that is still possible)")
+	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
+	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz, so that you can certify them again; this implies --scores unless --confidence-radii is given; for m classes, the file takes 4·n·m bytes per example")
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bounds the margin between two mean scores: "+names(certify.Combines()))
+	f.Float64Var(&p.Temperature, "temperature", 1, "with --scores, temperature of the softmax")
+	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "also bound the mean score under attack at these `radii` and write the bounds to bounds.csv; these bounds take half of alpha")
+	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound on the mean in the confidence methods 'standard' and 'tangent': "+names(certify.MeanBounds()))
+	choiceVar(f, &p.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the confidence method 'cdf': "+names(certify.Bands()))
 	group(cmd, "Samples and certificates")
 }
 
@@ -207,7 +207,7 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	return nil
 }
 
-// next suggests a command to learn more about a run. Calibration needs labels.
+// next suggests a command that shows more about a run. It suggests metrics of calibration only if the data have labels.
 func (o certifyOptions) next(found run.Outcome) string {
 	out := quote.Shell(found.Out)
 	switch {

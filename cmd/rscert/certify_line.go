@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// certifyLine returns the shell command that made the run, for the folder in which the run began.
+// certifyLine returns the shell command that made the run. The command works in the folder in which the run began.
 func certifyLine(run runfolder.Run, out string) string {
 	values := flagValues(run.Parameters)
 	maps.Copy(values, flagValues(run.Data.Options))
@@ -34,7 +34,7 @@ func certifyLine(run runfolder.Run, out string) string {
 	return strings.Join(words, " ")
 }
 
-// flagValues returns the members of a document of run.json as flag values, by name.
+// flagValues returns the members of a document in run.json as the values of flags, by name.
 func flagValues(document any) map[string]string {
 	text, err := json.Marshal(document)
 	var fields map[string]json.RawMessage

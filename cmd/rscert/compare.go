@@ -29,16 +29,16 @@ func newCompare(s streams) *cobra.Command {
 		Short: "Count the votes that differ between two runs of one experiment",
 		Long: `This command counts the votes that differ between two runs. The runs have the same
 model, data, σ, seed and parameters, and so the same noisy inputs. Only the device,
-the precision or the library differs. Such runs vote differently where the scores of
-two classes differ by no more than rounding. Both runs are valid.
+the precision or the library differs. Such runs vote differently where rounding
+changes which of two nearly equal scores is larger. Both runs are valid.
 
 From the vote counts the command computes the least number of votes that differ. The
-true number can be much larger, because opposite changes cancel. If both runs have
---save-scores, the command compares the votes sample by sample.
+true number can be much larger, because opposite changes cancel. If both runs were
+made with --save-scores, the command compares the votes sample by sample.
 
 The command compares the examples that both runs contain, so either run can be a shard
 or unfinished. It refuses runs of different experiments; 'rscert report --baseline'
-compares models. The exit code is 0 for any number of differences.`,
+compares models. The exit code is 0 even if votes differ.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cpu --out on-cpu
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 18 --device cuda --out on-gpu
   rscert compare on-cpu on-gpu
@@ -56,7 +56,7 @@ compares models. The exit code is 0 for any number of differences.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVar(&o.json, "json", false, "print the comparison as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

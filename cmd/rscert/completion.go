@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// choicesKey annotates flags that take one of several values, or a list of them.
+// choicesKey is the annotation of flags that take one value from a list or several of these values.
 const choicesKey = "rscert_choices"
 
 // choices records the values that a flag takes, for shell completion and for hints on mistyped values. A description
@@ -22,7 +22,7 @@ func choices(f *pflag.FlagSet, flag string, values ...string) {
 	}
 }
 
-// choicesOf returns the names of the values that a flag takes; nil if the flag has no choices.
+// choicesOf returns the names of the values that a flag takes, or nil if the flag has no choices.
 func choicesOf(f *pflag.Flag) []string {
 	var known []string
 	for _, value := range f.Annotations[choicesKey] {
@@ -80,7 +80,7 @@ func valueCompletion(f *pflag.Flag) cobra.CompletionFunc {
 	return cobra.FixedCompletions(nil, directive)
 }
 
-// completeList completes the last name in a comma-separated list. It offers the values that the list does not contain
+// completeList completes the last name in a comma-separated list. It offers only values that the list does not contain
 // yet.
 func completeList(values []string, typed string) []string {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]

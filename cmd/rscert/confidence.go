@@ -29,7 +29,7 @@ type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"
 
-// classMethods returns the scores and the methods for votes.
+// classMethods lists the methods that can certify the class: the scores, and the methods for votes.
 func classMethods() choice.List[classMethod] {
 	all := []classMethod{{}}
 	what := map[classMethod]string{{}: "the largest mean score"}
@@ -51,17 +51,18 @@ func newConfidence(s streams) *cobra.Command {
 	var o confidenceOptions
 	cmd := &cobra.Command{
 		Use:   "confidence RUN | scores.npz --radii R,…",
-		Short: "Bound the confidence under attack",
+		Short: "Bound the confidence of the smoothed classifier under attack",
 		Long: `This command bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
-every perturbation with ‖δ‖ ≤ R (L2). For each example the bounds hold with
-probability at least 1 − alpha. Half of alpha goes to the class and half to the
-interval. The same samples certify the class. With --class-method scores, this is the
-class with the largest mean score; with 'margin' or another method for votes, it is
-the class with the most votes. If the class is not certified at R, the row has
-certified = 0 and bounds the mean score of the label. No other class then has a mean
-score above 1 − lower.
+every perturbation δ with ‖δ‖ ≤ R (L2). Here f_A is the model's score of the class and
+ε is the noise. For each example the bounds hold with probability at least 1 − alpha.
+The same samples certify the class: half of alpha goes to the class and half to the
+interval. With --class-method scores, this is the class with the largest mean score;
+with 'margin' or another method for votes, it is the class with the most votes. If the
+class is not certified at R, the row has certified = 0, and its bounds are on the mean
+score of the label. In this case no other class has a mean score above 1 − lower.
 
-Choose --method from these:
+Choose --method from these. Here z̲ and z̄ are bounds on the mean score without
+attack:
 
   standard  Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
   cdf       applies 'standard' to every threshold on the score, with a band for the
@@ -90,18 +91,18 @@ Choose --method from these:
 	f := cmd.Flags()
 	f.SortFlags = false
 	p := &o.scores.Params
-	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "L2 radii of the attack, in the units of the data")
-	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method for the bounds: "+names(certify.ConfidenceMethods()))
-	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on means: "+names(certify.MeanBounds()))
-	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "band for the distribution in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")
-	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores, or one of the methods for votes: "+names(certify.VoteMethods())+";\ndefault: as in the run; without a run: scores")
-	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how to certify the class by scores: directed, projected or bonferroni")
+	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "L2 `radii` of the attack, in the units of the data")
+	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
+	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on the mean of a score: "+names(certify.MeanBounds()))
+	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")
+	choiceVar(f, &o.class, "class-method", classMethod{}, classMethods(), "method that certifies the class: scores (the largest mean score), or one of the methods for votes: "+names(certify.VoteMethods())+";\ndefault: the method of the run, or scores without a run")
+	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how the class method 'scores' certifies the class: directed, projected or bonferroni")
 	targetFlags(cmd, &p.Target)
-	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples for selection, if the file has no selection samples")
-	f.Float64Var(&o.scores.Temperature, "temperature", 1, "temperature to apply to the saved probabilities, in addition to the temperature at saving")
+	integerVar(f, &o.scores.N0, "n0", 0, "use the first `k` samples to select the class, if the file has no separate selection samples")
+	f.Float64Var(&o.scores.Temperature, "temperature", 1, "additional temperature for the saved probabilities, which already contain the temperature of the run")
 	f.StringVar(&o.out, "out", "", "write the bounds to this CSV `file`")
 	f.BoolVar(&o.json, "json", false, "print the bounds as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -8,17 +8,17 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// addDeviceFlags adds the flags for the device and for its computations.
+// addDeviceFlags adds the flags that select the device and say how it computes.
 func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
 	f := cmd.Flags()
-	f.TextVar(&p.Device, "device", onnx.Device{}, "device to run the model on: "+onnx.Devices()+"; cuda: all working GPUs, where each example runs on one GPU")
-	choiceVar(f, &p.NoiseOn, "noise-on", spec.NoiseOnAuto, spec.NoiseOns, "where to make noise and count votes: host, device (in the model's graph) or auto (device on a GPU); this does not change the votes, and scores differ at most in the last bits")
-	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "number format of the model's arithmetic: f32, bf16 or f16 (openvino), tf32 (cuda); the certificates are for this format")
-	f.BoolVar(tf32, "allow-tf32", false, "CUDA: let the GPU round factors to TF32; the same as --precision tf32")
-	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "CUDA: use the memory layout with the channels last for convolutions")
-	choiceVar(f, &p.ConvSearch, "conv-search", onnx.HeuristicSearch, onnx.ConvSearches, "CUDA: how to choose the convolution algorithms of cuDNN: heuristic, exhaustive (by timing; not repeatable) or default")
-	integerVar(f, &p.Batch, "batch", 0, "samples per call of the model; 0 = automatic")
-	integerVar(f, &p.Threads, "threads", 0, "number of threads; 0 = one per core")
+	f.TextVar(&p.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; cuda uses all working GPUs, and each example runs on one of them")
+	choiceVar(f, &p.NoiseOn, "noise-on", spec.NoiseOnAuto, spec.NoiseOns, "where rscert makes the noise and counts the votes: host, device (in the model's graph) or auto (device on a GPU, host elsewhere); the votes are the same everywhere, and scores differ at most in their last bits")
+	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "number format of the model's arithmetic: f32, bf16 or f16 (both only with openvino) or tf32 (only with cuda); the certificates hold for the model in this format")
+	f.BoolVar(tf32, "allow-tf32", false, "let NVIDIA GPUs round the factors of products to TF32; the same as --precision tf32")
+	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "on NVIDIA GPUs, compute convolutions in the memory layout with the channels last")
+	choiceVar(f, &p.ConvSearch, "conv-search", onnx.HeuristicSearch, onnx.ConvSearches, "how cuDNN chooses convolution algorithms on NVIDIA GPUs: heuristic, exhaustive (times all of them, so the choice can change between runs) or default")
+	integerVar(f, &p.Batch, "batch", 0, "number of samples per call of the model; 0 means that rscert chooses it")
+	integerVar(f, &p.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Library)
 }

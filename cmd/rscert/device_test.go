@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The command line of a run on GPUs repeats the run's flags.
+// TestCertifyLineOnGPUs checks that the command line of a run on GPUs repeats the flags of the run.
 func TestCertifyLineOnGPUs(t *testing.T) {
 	var r runfolder.Run
 	r.Parameters.Precision, r.Parameters.PreferNHWC, r.Parameters.ConvSearch = onnx.TF32, true, onnx.DefaultSearch

@@ -27,7 +27,7 @@ const (
 )
 
 var curveKinds = choice.Of("curve", kernelCurve, isotonicCurve, noCurve).Describe(func(c curveKind) string {
-	return map[curveKind]string{kernelCurve: "with the width of the smooth ECE"}[c]
+	return map[curveKind]string{kernelCurve: "a kernel smoother whose width is the smooth ECE"}[c]
 })
 
 func (c curveKind) String() string { return string(c) }
@@ -45,7 +45,7 @@ func (c curveKind) line(m calib.Metrics) *reliability.Curve {
 	return nil
 }
 
-// pictureFormats checks the files of --plot.
+// pictureFormats checks the files of --plot and returns their formats.
 func pictureFormats(plots []string, inputs ...string) ([]picture.Format, error) {
 	formats := make([]picture.Format, len(plots))
 	for k, plot := range plots {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// A block of code in a page. A mark before it says how it is tested:
+// docBlock is a block of code in a page. A mark before the block says how it is tested:
 //
 //	<!-- not run: REASON -->       one of the reasons below
 //	<!-- run by: make TARGET -->   a target of the Makefile runs it
@@ -36,10 +36,10 @@ var reasons = []string{
 	"data of the reader", "other shells", "jq", "JSON",
 }
 
-// runElsewhere lists pages whose blocks another program runs, or that cannot run here.
+// runElsewhere lists the pages whose blocks do not run here, with the program that runs them or what they need.
 var runElsewhere = map[string]string{
-	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs each block, in order
-	"docs/install.md":     "make newcomers", // its three ways; python blocks have a mark
+	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs every block in order
+	"docs/install.md":     "make newcomers", // it tests the three ways to install; python blocks have a mark
 	"docs/gpu.md":         "a GPU",
 }
 
@@ -237,8 +237,8 @@ func bash(folder, script string) (string, error) {
 	return string(said), err
 }
 
-// shortened replaces rscert on the reader's PATH. It draws few samples, even if the page asks for more. '…' stands for
-// the flags that all runs share. It accepts a run folder that an earlier block made.
+// shortened is a script that takes the place of rscert on the reader's PATH. It draws few samples, even if the page
+// asks for more. It replaces '…' by the flags that all runs share. It accepts a run folder that an earlier block made.
 const shortened = `#!/bin/bash
 args=() out= resume= look=
 for a in "$@"; do
@@ -256,7 +256,7 @@ fi
 exec "$RSCERT_PROGRAM" "${args[@]}"
 `
 
-// readersFolder makes a folder with the models, data, runs and tables of the pages, under the pages' names.
+// readersFolder makes a folder with the models, data, runs and tables that the pages use, under the names in the pages.
 func readersFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()

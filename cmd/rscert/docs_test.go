@@ -93,7 +93,7 @@ func TestDocsLinks(t *testing.T) {
 
 var continued = regexp.MustCompile(`\s*\\\n\s*`)
 
-// commandLines returns the rscert commands in a page: lines of blocks, and code within lines.
+// commandLines returns the rscert commands in a page. They are lines in blocks of code, or code within a line of text.
 func commandLines(page string) (all []string) {
 	page = continued.ReplaceAllString(page, " ")
 	inFence := false
@@ -141,8 +141,8 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
-// Commands of the pages on models and data fail only because the model is missing: their flags parse, and their values
-// are valid together.
+// TestDocsValues runs the commands of the pages on models and data without a model. Each command must fail only because
+// the model is missing, so its flags parse and their values are valid together.
 func TestDocsValues(t *testing.T) {
 	all := pages(t)
 	t.Chdir(t.TempDir())
@@ -171,7 +171,8 @@ func TestDocsValues(t *testing.T) {
 // words matches a shell's words, in single or double quotes or unquoted.
 var words = regexp.MustCompile(`(?:[^\s'"]|'[^']*'|"[^"]*")+`)
 
-// withoutModel runs a command of a page in the working directory, without its files, and returns its error output.
+// withoutModel runs a command of a page in the working directory, which lacks the files of the page, and returns the
+// error output.
 func withoutModel(line string) string {
 	line = strings.Replace(line, "…", "MODEL --data my-data", 1)
 	line = strings.Replace(line, "MODEL", "--model my.onnx --sigma 0.25 --out run", 1)
@@ -190,7 +191,7 @@ func withoutModel(line string) string {
 	return said.String()
 }
 
-// shellEnd matches the end of a command in a line: a pipe, a comment, or the text next to it in a list.
+// shellEnd matches what ends a command in a line: a pipe, a comment, or the text beside the command in a list.
 var shellEnd = regexp.MustCompile(`\s[|>&;#]|\s\(|  +\S`)
 
 // wrongCommand returns the fault of a command line, or "".
@@ -227,7 +228,7 @@ func wrongCommand(line string) string {
 		name, isFlag := strings.CutPrefix(word, "--")
 		name, _, _ = strings.Cut(name, "=")
 		name = strings.TrimRight(name, ",.:;|])'\"")
-		foreign := cmd.DisableFlagParsing // may be another program's
+		foreign := cmd.DisableFlagParsing // the flags may belong to another program
 		if isFlag && name != "" && !foreign && cmd.Flags().Lookup(name) == nil && cmd.PersistentFlags().Lookup(name) == nil {
 			return "no flag --" + name
 		}
@@ -330,7 +331,7 @@ func outsideMarks(page string) string {
 	}
 }
 
-// Where a page names a paper, a link leads to the paper's row.
+// TestPapersAreLinked checks that each name of a paper in a page is a link to the row of this paper.
 func TestPapersAreLinked(t *testing.T) {
 	all := pages(t)
 	rows := papers(t, all["docs/references.md"])
@@ -363,7 +364,7 @@ func TestPapersAreLinked(t *testing.T) {
 	}
 }
 
-// namesPaper reports whether a row of the table describes the paper, that is, contains its year and all its surnames.
+// namesPaper reports whether a row of the table describes the paper: it must contain the year and all surnames.
 func namesPaper(row, paper, year string) bool {
 	key, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
 	if !strings.HasSuffix(key, year) {
@@ -443,7 +444,7 @@ func TestMethodsTopic(t *testing.T) {
 		t.Fatalf("exit code %d", code)
 	}
 	for _, want := range []string{
-		`margin +sound +exact.*\[moutaouakil2024, buehler1957\]$`, `moutaouakil +not sound`, `star +sound`, `taylor +not sound`,
+		`margin +sound +searches.*\[moutaouakil2024, buehler1957\]$`, `moutaouakil +not sound`, `star +sound`, `taylor +not sound`,
 		`tangent +sound`, `ciosek-nw +not sound`, `binned-tv +sound`, `isotonic +– `,
 	} {
 		if !regexp.MustCompile(`(?m)^ +` + want).MatchString(out.String()) {

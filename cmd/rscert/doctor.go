@@ -28,14 +28,14 @@ func newDoctor(s streams) *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show the ONNX Runtime library, its providers and version, and the GPU",
-		Long: `This command shows the ONNX Runtime library and where rscert found it, the version and
-execution providers of the library, the GPU, cores and memory. It times a small
-convolutional net in each precision on the CPU, on every NVIDIA GPU, and with OpenVINO
-if the OpenVINO library is present. Compare these times before you use --device cuda
---allow-tf32 or --device openvino --precision bf16. If a GPU does not work, the
-command names the missing library and the remedy. If no library works, it lists the
-places that it searched, and the exit code is 1.
+		Short: "Show the ONNX Runtime library, its version and providers, and the GPU",
+		Long: `This command shows the ONNX Runtime library, where rscert found it, and the library's
+version and execution providers. It also shows the GPU, the number of cores and the
+memory. It times a small convolutional net in each precision on the CPU, on every
+NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. Compare these times
+before you use --device cuda --allow-tf32 or --device openvino --precision bf16. If a
+GPU does not work, the command names the missing library and the remedy. If no library
+works, it lists the places that it searched, and the exit code is 1.
 
 rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `, else from
 the user's cache (where 'rscert setup' puts it), else from a system folder.`,
@@ -48,13 +48,13 @@ the user's cache (where 'rscert setup' puts it), else from a system folder.`,
 		},
 	}
 	libraryFlag(cmd, &o.library)
-	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	return cmd
 }
 
 // libraryFlag adds --onnxruntime, for every command that loads a model.
 func libraryFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library (default: $"+ortlib.Env+", the cache, system folders)")
+	cmd.Flags().StringVar(path, "onnxruntime", "", "`path` of the ONNX Runtime library; default: $"+ortlib.Env+", or else the library in the cache or in a system folder")
 }
 
 // examination is the JSON document of doctor.

@@ -47,7 +47,7 @@ func endlessModel(t *testing.T, constants *graph.Builder, nodes ...*onnxpb.NodeP
 	return path
 }
 
-// neverOpens is a model whose session takes minutes to open, because ONNX Runtime first multiplies large constant
+// neverOpens returns a model whose session takes minutes to open, because ONNX Runtime first multiplies large constant
 // matrices.
 func neverOpens(t *testing.T) string {
 	b := graph.NewInitializing(graph.Numbered("c"))
@@ -60,8 +60,8 @@ func neverOpens(t *testing.T) string {
 	return endlessModel(t, b, graph.Node("ReduceMean", []string{c}, "m", graph.IntAttribute("keepdims", 0)), graph.Node("Add", []string{"s", "m"}, "y"))
 }
 
-// neverReturns is a model with a loop of 2^62 rounds whose body has no nodes. The loop runs for inputs with a score
-// above 1,000.
+// neverReturns returns a model with a loop of 2^62 rounds whose body has no nodes. The loop runs for inputs with a
+// score above 1,000.
 func neverReturns(t *testing.T) string {
 	b := graph.NewInitializing(graph.Numbered("c"))
 	flag := func(name string) *onnxpb.ValueInfoProto {
@@ -125,7 +125,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, ready func() bool) (time.Duration, s
 	return time.Since(start), stderr.String()
 }
 
-// after becomes true some time after its creation.
+// after returns a function that is true once the time d has passed since the call of after.
 func after(d time.Duration) func() bool {
 	from := time.Now()
 	return func() bool { return time.Since(from) > d }

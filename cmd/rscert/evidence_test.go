@@ -38,7 +38,7 @@ func writeFile(t *testing.T, path string, data []byte) string {
 	return path
 }
 
-// unpackDigits returns the bundled data: images of 28×28 bytes and a label for each.
+// unpackDigits returns the bundled data: images of 28×28 bytes, and a label for each image.
 func unpackDigits(t *testing.T) (pixels, labels []byte) {
 	t.Helper()
 	unpack := func(name string, header int) []byte {
@@ -117,7 +117,7 @@ func TestChangesDuringRun(t *testing.T) {
 	overwriteEnd := func(path string) error {
 		data, err := os.ReadFile(path)
 		if err == nil {
-			for i := len(data) / 4; i < len(data)-1000; i++ { // the directory of the archive stays
+			for i := len(data) / 4; i < len(data)-1000; i++ { // the last bytes are the directory of the archive, which stays
 				data[i] ^= 1
 			}
 			f, openErr := os.OpenFile(path, os.O_WRONLY, 0)
@@ -265,7 +265,7 @@ func testFlips(t *testing.T, flips int) {
 	}
 }
 
-// gzipBomb returns a gzip file of a header and n MiB of zeros. It compresses one piece of 8 MiB and repeats it.
+// gzipBomb returns a gzip file of a header and n MiB of zeros. It compresses one piece of 8 MiB and repeats the result.
 func gzipBomb(t *testing.T, header []byte, n int) []byte {
 	t.Helper()
 	piece := func(data []byte) []byte {

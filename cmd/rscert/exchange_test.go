@@ -38,7 +38,8 @@ func exchangeRun() runfolder.Run {
 	}
 }
 
-// writeExchangeRun makes up scores that depend on the run's name, and writes the results that follow from these scores.
+// writeExchangeRun invents scores that depend on the name of the run. It writes the results that follow from the
+// scores.
 func writeExchangeRun(t *testing.T, dir, name string, run runfolder.Run) {
 	t.Helper()
 	run.TangentSamples = run.Parameters.TangentSamples()
@@ -137,9 +138,9 @@ var exchangeVariants = map[string]func(*runfolder.Run){
 	"confidence": func(r *runfolder.Run) { r.Parameters.Confidence = certify.ConfidenceCDF },
 }
 
-// A run must never accept a file of another run. The test replaces each file, one at a time, by the same file of a run
-// that differs in one condition. Every command that reads the file must report an error. runfolder.Resume stands for
-// certify --resume here.
+// TestExchangedFiles checks that a run never accepts a file of another run. It replaces one file at a time by the file
+// of the same name from a run that differs in one condition. Every command that reads the file must report an error. In
+// this test, runfolder.Resume takes the place of certify --resume.
 func TestExchangedFiles(t *testing.T) {
 	root := t.TempDir()
 	base, twin := filepath.Join(root, "base"), filepath.Join(root, "twin")
@@ -250,8 +251,9 @@ func readers(twin string) map[string]func(dir string) []string {
 	}
 }
 
-// Every command that reads votes and certificates must refuse a certificate that the votes do not prove, and a
-// certificate without votes. The error must name the example. The checksums in this test are right, as after a forgery.
+// TestCertificatesAndTheirVotes checks every command that reads votes and certificates. The command must refuse a
+// certificate that the votes do not prove, and a certificate without votes. The error must name the example. The
+// checksums in this test are right, because a forger would correct them.
 func TestCertificatesAndTheirVotes(t *testing.T) {
 	root := t.TempDir()
 	twin := filepath.Join(root, "twin")

@@ -69,7 +69,8 @@ func (v *votesOf) Emit() error {
 	return err
 }
 
-// A command other than certify that has the flags of an experiment draws the same samples as certify.
+// TestExperimentOfAnotherCommand checks that another command with the flags of an experiment draws the same samples as
+// certify.
 func TestExperimentOfAnotherCommand(t *testing.T) {
 	votes := func(args ...string) (string, error) {
 		var out, errs strings.Builder

@@ -90,10 +90,10 @@ func (c choiceValue[T]) String() string {
 	return (*c.value).String()
 }
 
-func (choiceValue[T]) Type() string { return "" } // as for TextVar: --help then shows the name in backquotes in the usage text
+func (choiceValue[T]) Type() string { return "" } // as for TextVar, so that --help shows the name in backquotes in the usage text
 
-// choiceList is a flag's value with several names from a list, comma-separated or by repeating the flag. Each name may
-// occur once.
+// choiceList is a flag's value with several names from a list. The user separates the names by commas or repeats the
+// flag. Each name may occur once.
 type choiceList[T fmt.Stringer] struct {
 	values *[]T
 	list   choice.List[T]

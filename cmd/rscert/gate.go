@@ -40,7 +40,7 @@ const (
 )
 
 var annotationKinds = choice.Of("annotations", annotateGitHub, annotateNone, annotateAuto).Describe(func(a annotations) string {
-	return map[annotations]string{annotateAuto: "github where GITHUB_ACTIONS=true"}[a]
+	return map[annotations]string{annotateAuto: "github if GITHUB_ACTIONS=true, otherwise none"}[a]
 })
 
 func (a annotations) String() string { return string(a) }
@@ -50,7 +50,8 @@ func (a annotations) github() bool {
 	return a == annotateGitHub || a == annotateAuto && os.Getenv("GITHUB_ACTIONS") == "true"
 }
 
-// requirementList is the value of --require: one per flag, because a requirement contains commas.
+// requirementList is the value of --require. Each --require adds a single requirement, because a requirement can
+// contain commas.
 type requirementList struct{ list *[]gate.Requirement }
 
 func (l requirementList) Set(s string) error {
@@ -77,8 +78,8 @@ func (requirementList) Type() string { return "requirement" }
 // gateFlags adds the flags to a command.
 func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
-	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; can be given several times (docs/gate.md)")
-	f.StringVar(&o.junit, "junit", "", "write this JUnit XML `file`, with one test per requirement")
+	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; the flag can be repeated (docs/gate.md)")
+	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each requirement")
 	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "write the result of each requirement to stderr in the format of this CI `system`: "+annotationKinds.Described())
 }
 
@@ -93,7 +94,7 @@ func (o gateOptions) check(inputs ...string) error {
 	return checkOutput("junit", o.junit, inputs...)
 }
 
-// names returns the names of the requirements in a JUnit file.
+// names returns the names that the requirements have in a JUnit file.
 func (o gateOptions) names() []string {
 	var names []string
 	for _, r := range o.required {
@@ -128,8 +129,8 @@ func (o gateOptions) norms() (norms []law.Norm) {
 // errDidNotFinish is the error in the JUnit file until the work is done.
 var errDidNotFinish = errors.New("rscert did not finish")
 
-// decide does the work and returns an error unless all requirements are met. From the start, the JUnit file says that
-// the tests did not run. If the work fails, it still says so.
+// decide does the work and returns an error unless all requirements are met. Before the work, it writes a JUnit file
+// which says that the tests did not run. If the work fails, this file remains.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// groupKey annotates flags with the title of their group in --help.
+// groupKey is the annotation of a flag with the title of its group in --help.
 const groupKey = "rscert_group"
 
 // group puts the command's flags without a group under a title in --help.

@@ -13,9 +13,9 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// TestKilledAttack kills an attack repeatedly, at moments spread over its length. No finished example may be lost, with
-// its perturbed inputs, and no line may be torn. After the last resume, the folder must have the files and bytes of an
-// undisturbed attack.
+// TestKilledAttack kills an attack repeatedly, at moments spread over its length. No finished example and none of its
+// perturbed inputs may be lost, and no line may be torn. After the last resume, the folder must have the files and
+// bytes of an undisturbed attack.
 func TestKilledAttack(t *testing.T) {
 	t.Run("pgd", func(t *testing.T) { testKilledAttack(t, 3, "pgd", "--eps", "0.3", "--max", "96", "--steps", "60") })
 	t.Run("ace", func(t *testing.T) {
@@ -39,7 +39,8 @@ func attackFiles(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// testKilledAttack kills and resumes an attack whose undisturbed run leaves the given number of files beside plan.json.
+// testKilledAttack kills and resumes an attack. If the attack is not disturbed, it leaves plan.json and the given
+// number of other files.
 func testKilledAttack(t *testing.T, files int, method string, more ...string) {
 	args := func(out string) []string {
 		return append([]string{"attack", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--attack", method,

@@ -49,16 +49,16 @@ func results(t *testing.T, dir string) map[string][]byte {
 }
 
 // TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost and no line may be
-// torn. After the last resume, the finished run must have the bytes of an undisturbed run. Votes do not depend on the
-// place that makes the noise, so a run without scores changes the place at each resume. The last bits of scores may
-// depend on the place, and a run with scores keeps it.
+// torn. After the last resume, the finished run must have the bytes of an undisturbed run. The noise is made on the
+// host or on the device. Votes do not depend on this choice, so a run without scores changes it at each resume. The
+// last bits of scores may depend on it, so a run with scores keeps it.
 func TestKilled(t *testing.T) {
 	t.Run("votes", func(t *testing.T) { testKilled(t, 2, nil, "host", "device") })
 	t.Run("scores", func(t *testing.T) { testKilled(t, 4, everything, "host") })
 }
 
-// testKilled kills and resumes a run with the flags more, whose undisturbed run leaves the given number of files. The
-// noise comes from the places in turn.
+// testKilled kills and resumes a run with the flags more. An undisturbed run leaves the given number of files. The
+// places, host or device, make the noise in turn.
 func testKilled(t *testing.T, files int, more []string, places ...string) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()
@@ -83,7 +83,8 @@ func testKilled(t *testing.T, files int, more []string, places ...string) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Some of these moments fall before the run makes progress; the limit on kills ends the test on any machine.
+		// Some of these moments come before the run makes progress. The limit on kills ends the test on slow machines,
+		// too.
 		var timer *time.Timer
 		if kills < 20 {
 			timer = time.AfterFunc(time.Duration(rng.Float64()*float64(length)/2), func() { _ = cmd.Process.Kill() })

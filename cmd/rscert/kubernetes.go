@@ -37,18 +37,18 @@ func newKubernetes(s streams) *cobra.Command {
 	var o kubernetesOptions
 	cmd := &cobra.Command{
 		Use:   "kubernetes --shards K --image IMAGE --claim CLAIM -- certify …",
-		Short: "Print a run as an Indexed Job for Kubernetes",
+		Short: "Print the Kubernetes Job that runs the shards of a run",
 		Long: `This command prints the manifest of an Indexed Job that runs 'rscert certify …' in
 shards, one pod per shard. All shards share one seed, which the manifest records. The
 command sends nothing to a cluster; 'kubectl apply -f' does. With --merge, the command
 prints the Job that merges the finished shards.
 
-All pods mount one volume with the model, the data and the results (ReadWriteMany if
-they run on several nodes). Relative paths in the flags of certify start at the root
-of the volume. A shard that fails starts again and continues where it stopped. A shard
-that ends with exit code 2 (wrong input) does not start again. A pod lost with its
-node does not count as failed. The Job needs Kubernetes 1.29 or later
-(backoffLimitPerIndex).`,
+All pods mount one volume with the model, the data and the results. If the pods run on
+several nodes, the volume must be ReadWriteMany. Relative paths in the flags of
+certify start at the root of the volume. A shard that fails starts again and continues
+where it stopped. A shard that ends with exit code 2 (wrong input) does not start
+again. A pod lost with its node does not count as failed. The Job needs Kubernetes
+1.29 or later (backoffLimitPerIndex).`,
 		Example: `  rscert kubernetes --shards 8 --image me/rscert:1 --claim work -- \
       certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
   kubectl wait --for=condition=complete --timeout=-1s job/rscert
@@ -65,18 +65,18 @@ node does not count as failed. The Job needs Kubernetes 1.29 or later
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.IntVar(&o.Shards, "shards", 0, "number of pods, each with one shard of the run")
+	f.IntVar(&o.Shards, "shards", 0, "number of pods; each runs one shard of the run")
 	f.StringVar(&o.Image, "image", "", "container `image` with rscert on its PATH")
-	f.StringVar(&o.Claim, "claim", "", "PersistentVolumeClaim of the volume with the model, the data and the results")
-	f.StringVar(&o.Mount, "mount", "/work", "`path` of the volume in the pods")
+	f.StringVar(&o.Claim, "claim", "", "name of the PersistentVolumeClaim for the volume with the model, the data and the results")
+	f.StringVar(&o.Mount, "mount", "/work", "`path` at which the pods mount the volume")
 	f.StringVar(&o.Name, "name", "rscert", "name of the Job")
-	f.IntVar(&o.AtOnce, "at-once", 0, "maximum number of pods that run at the same time; 0 = all")
-	f.IntVar(&o.Retries, "retries", 2, "maximum number of restarts of a shard that fails")
-	f.IntVar(&o.CPUs, "cpus", 2, "number of processors per pod; also the number of threads, unless --threads of certify is given")
-	f.StringVar(&o.Memory, "memory", "4Gi", "memory per pod")
-	f.IntVar(&o.GPUs, "gpus", 0, "number of GPUs per pod (nvidia.com/gpu)")
-	f.IntVar(&o.FSGroup, "fs-group", 0, "ID of the group that owns the volume: 65532 for the image in packaging/docker, which does not run as root")
-	f.BoolVar(&o.merge, "merge", false, "print the Job that merges the shards")
+	f.IntVar(&o.AtOnce, "at-once", 0, "maximum number of pods that run at the same time; 0 means all")
+	f.IntVar(&o.Retries, "retries", 2, "maximum number of times that a failed shard starts again")
+	f.IntVar(&o.CPUs, "cpus", 2, "number of processors per pod; also the number of threads, unless certify has the flag --threads")
+	f.StringVar(&o.Memory, "memory", "4Gi", "memory per pod, as a Kubernetes quantity")
+	f.IntVar(&o.GPUs, "gpus", 0, "number of NVIDIA GPUs per pod (the resource nvidia.com/gpu)")
+	f.IntVar(&o.FSGroup, "fs-group", 0, "ID of the group that owns the volume; give 65532 for the image in packaging/docker, which does not run as root")
+	f.BoolVar(&o.merge, "merge", false, "print the manifest of the Job that merges the finished shards")
 	choiceVar(f, &o.format, "format", yamlManifest, manifestFormats, "format of the manifest: "+manifestFormats.String())
 	return cmd
 }
@@ -100,7 +100,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 		}
 		manifest = o.Manifest()
 	}
-	if o.format == jsonManifest { // not --json: its documents have a member schema, which Kubernetes refuses
+	if o.format == jsonManifest { // the documents of --json have a member named schema, which Kubernetes refuses
 		e := json.NewEncoder(s.out)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
@@ -115,7 +115,7 @@ func runKubernetes(s streams, o kubernetesOptions, words []string) error {
 }
 
 var (
-	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // short: with -merge or a pod's index, the name must be a label
+	kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$`) // leaves room for -merge or a pod's index in a label
 	claimName      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 	quantity       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$`)
 )
@@ -131,7 +131,7 @@ func (o kubernetesOptions) validate() error {
 	case o.Claim == "":
 		return hint.Add(badInput(errors.New("--claim is missing")), "name a PersistentVolumeClaim with model and data")
 	case !kubernetesName.MatchString(o.Name):
-		return badInputf("--name %q: want at most 50 of a–z, 0–9 and -", o.Name)
+		return badInputf("--name %q: want at most 50 characters out of a–z, 0–9 and -", o.Name)
 	case !claimName.MatchString(o.Claim):
 		return badInputf("--claim %q: is not a name of a PersistentVolumeClaim", o.Claim)
 	case !path.IsAbs(o.Mount):

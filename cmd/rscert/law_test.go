@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/law/lawtest"
 )
 
-// A law that only this test defines must work in certify, radius, confidence and report. The test checks the law's
-// flag, the noise, the radii in the law's norm, and the words for them in the output.
+// TestLawOfATest checks that a law of the noise that only this test defines works in certify, radius, confidence and
+// report. It checks the flag --law, the noise, the radii in the norm of the law, and the words for them in the output.
 func TestLawOfATest(t *testing.T) {
 	lawtest.Use(t, lawtest.Logistic)
 	run, again := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "certificates.jsonl")

@@ -13,7 +13,7 @@ func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man FOLDER",
 		Short:  "Write the man pages",
-		Long:   "This command writes a man page for every command to a folder. The date in the pages is $SOURCE_DATE_EPOCH or now.",
+		Long:   "This command writes a man page for every command to a folder. The date in the pages is $SOURCE_DATE_EPOCH or, without\nthis variable, the present time.",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE:   func(cmd *cobra.Command, args []string) error { return runMan(cmd.Root(), args[0]) },

@@ -37,9 +37,9 @@ run. Only run.json differs: it lists the hardware of every shard.
 The command refuses incomplete runs, and examples that occur twice. It refuses shards
 that are unfinished or damaged, and prints the command that finishes them. It refuses
 shards that differ in a parameter, the model, the data or the software. With
---allow-gaps, it joins the given shards even if others are missing; run.json then
-lists the joined shards, and the run counts as unfinished. Shards may differ in size:
-0/2, 1/4 and 3/4 form a run, too.
+--allow-gaps, it joins the given shards even if other shards are missing. Then
+run.json lists the joined shards, and the run counts as unfinished. Shards may differ
+in size: the shards 0/2, 1/4 and 3/4 also form a whole run.
 
 --sign signs the merged run. The command neither checks nor copies signatures of
 shards.`,
@@ -58,11 +58,11 @@ shards.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.out, "out", "", "run `folder` to write")
-	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the shards even if others are missing")
+	f.StringVar(&o.out, "out", "", "`folder` to which rscert writes the joined run")
+	f.BoolVar(&o.allowGaps, "allow-gaps", false, "join the given shards even if other shards of the run are missing")
 	o.sign.add(f)
 	f.BoolVar(&o.json, "json", false, "print the shards and counts as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 
@@ -74,7 +74,7 @@ type mergeReport struct {
 	// Missing lists the shards of the whole run that were not given. Absent is the number of examples in these shards.
 	Missing []spec.Shard `json:"missing_shards,omitempty"`
 	Absent  int          `json:"missing_examples,omitempty"`
-	// SignedBy is the id of the key that signed the merged run, "" without one.
+	// SignedBy is the ID of the key that signed the merged run, or "" if no key signed it.
 	SignedBy string `json:"signed_by,omitempty"`
 }
 
@@ -121,7 +121,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })
 	bar.Finish()
 	var damaged *runfolder.ShardError
-	var taken *runfolder.DamageError // the place where Merge works
+	var taken *runfolder.DamageError // damage in the folder where Merge writes
 	switch {
 	case errors.Is(err, runfolder.ErrExists):
 		return hint.Add(badInput(err), "choose another --out")

@@ -15,21 +15,21 @@ import (
 // newMethodsTopic makes 'rscert help methods' from the tables of methods.
 func newMethodsTopic() *cobra.Command {
 	var b strings.Builder
-	b.WriteString(`The methods by name. The result of a sound method is true with the stated probability;
-methods that are not sound only reproduce their papers. Brackets name a method's papers:
-[cohen2019] is docs/references.md#cohen2019. The comments in the code give formulas and
-assumptions.
+	b.WriteString(`This list shows every method under its name. The result of a sound method is true
+with the stated probability. Methods that are not sound only reproduce their papers. The
+words in brackets lead to the papers: [cohen2019] is docs/references.md#cohen2019. The
+comments in the code give the formulas and the assumptions.
 `)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	tabulateRows(t, "Certificates from votes: certify and radius --method", certify.VoteMethods())
-	tabulateRows(t, "Bounds on mean scores: certify --scores --method, radius --method, confidence --bound", certify.MeanBounds())
-	tabulateRows(t, "Margins from mean scores: --combine", certify.Combines())
-	tabulateRows(t, "Confidence under attack: confidence --method, certify --confidence", certify.ConfidenceMethods())
-	fmt.Fprintln(t, "\nUpper bounds on the calibration error: ce --method")
+	tabulateRows(t, "Certificates from votes (--method of certify and radius):", certify.VoteMethods())
+	tabulateRows(t, "Bounds on mean scores (--method of certify --scores and of radius, --bound of confidence):", certify.MeanBounds())
+	tabulateRows(t, "Bounds on the margin between mean scores (--combine):", certify.Combines())
+	tabulateRows(t, "Bounds on the confidence under attack (--method of confidence, --confidence of certify):", certify.ConfidenceMethods())
+	fmt.Fprintln(t, "\nUpper bounds on the calibration error (--method of ce):")
 	for _, m := range calib.BoundMethods {
 		tabulateMethod(t, m.Name, m.Sound, m.What, m.Papers)
 	}
-	fmt.Fprintln(t, "\nMaps of scores: calibrate --method (estimates; they bound nothing)")
+	fmt.Fprintln(t, "\nCalibration maps (--method of calibrate); they are estimates and bound nothing:")
 	for _, m := range calibrator.Methods {
 		fmt.Fprintf(t, "  %s\t–\t%s [%s]\n", m.Name, m.What, strings.ReplaceAll(m.Papers, " ", ", "))
 	}

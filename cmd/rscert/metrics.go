@@ -21,8 +21,9 @@ type metricsOptions struct {
 	measurement
 	plots    []string
 	diagram  diagramOptions
-	quantity *calib.Quantity // nil: chosen by the columns
-	// probabilities of a run; nil: mean scores if the run bounds them, else vote shares
+	quantity *calib.Quantity // nil: the columns determine it
+	// probabilities says which numbers of a run to use. nil means the mean scores if the run bounds them, and otherwise
+	// the vote shares.
 	probabilities *probabilities
 	everyExample  bool // for bounds.csv: include examples without a certified class
 	heldOut       string
@@ -44,12 +45,12 @@ func newMetrics(s streams) *cobra.Command {
 		Long: `This command computes calibration metrics of predictions, without an attack, with
 two-sided confidence intervals. It also draws the reliability diagram.
 
-The file (CSV, JSON lines, npz or Parquet; text also as .gz; - for stdin) has one of
-these sets of columns:
-  confidence, correct          the top label's probability; right or not (0/1)
-  p0, p1, …, label             probabilities of all classes; the true class
+The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz, and
+the file name - means stdin. The file has one of these sets of columns:
+  confidence, correct          the top label's probability; whether it is right (0 or 1)
+  p0, p1, …, label             the probabilities of all classes; the true class
   probabilities, labels        the same as arrays [N, m] and [N] of an npz file
-  score, label                 the probability of class 1; the true class (0/1)
+  score, label                 the probability of class 1; the true class (0 or 1)
 The columns weight and index are optional. The input can also be a run folder or
 votes.jsonl, whose vote shares are the probabilities. If the run bounds the confidence
 under attack, the confidence is the mean score of the chosen class without attack, as
@@ -60,17 +61,17 @@ radius if the file has several.
 
 For score and label, the command reports class-1 calibration: how often the label is 1
 given the score s. Otherwise it reports top-label calibration: how often the answer is
-right given its confidence c. For two classes, --quantity selects one of these.
+right given its confidence c. For two classes, --quantity selects one of the two.
 
 ECE uses --bins bins of equal width. AdaECE and the debiased L2 error use the same
 number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE,
 AdaECE, classwise ECE, MCE and Brier score hold for any number of examples. The
 intervals of the calibration errors cover the binned error in which each label is
 replaced by its probability. The plain ECE overestimates this error. The interval of
-the NLL is a BCa bootstrap, which is too short for small or heavy-tailed data. None of
-these intervals bounds the calibration error itself, because errors within a bin
-cancel (see 'rscert ce'). The p-value of the calibration test is valid for any number
-of independent examples.`,
+the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed
+data. None of these intervals bounds the calibration error itself, because errors
+within a bin cancel (see 'rscert ce'). The p-value of the calibration test is valid
+for any number of independent examples.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -87,30 +88,30 @@ of independent examples.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	integerVar(f, &o.Bins, "bins", 15, "number of bins")
-	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` that belongs to a bin: 'upper' for bins (lo,hi], 'lower' for bins [lo,hi)")
+	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
+	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` of a bin that belongs to it: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	integerVar(f, &o.Seed, "seed", 1, "seed for the bootstrap")
-	f.Float64Var(&radius, "radius", 0, "use the rows with this radius")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap")
+	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
-		"`calibration` to report: 'top-label', or for two classes 'class-1' (the default for the columns score and label)")
+		"`calibration` to report: 'top-label' or, for two classes, 'class-1', which is the default for the columns score and label")
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
-		"for a run, which probabilities to use: 'vote-shares', or 'mean-scores' (the default if the run bounds the mean scores)")
+		"for a run, the probabilities to use: 'vote-shares', or 'mean-scores', which is the default if the run bounds the mean scores")
 	group(cmd, "Metrics")
 	f.StringSliceVar(&o.plots, "plot", nil, "write the reliability diagram to this .svg, .png or .pdf `file`")
-	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "the diagram's `size` in centimetres")
-	f.StringVar(&title, "title", "", "the diagram's title (default: the file name, the number of rows and the ECE)")
+	f.TextVar(&o.diagram.size, "plot-size", reliability.DefaultSize, "`size` of the diagram in centimetres, such as 15x10")
+	f.StringVar(&title, "title", "", "title of the diagram; default: the file name, the number of rows and the ECE")
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
-		"the diagram's `curve`: "+curveKinds.Described())
+		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
-	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that set a confidence threshold: report the test error above this threshold;\n"+
-		"with --attack, or columns adversarial_confidence and adversarial_correct, also the robust test error")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold and,\n"+
+		"with --attack or the columns adversarial_confidence and adversarial_correct, also the robust test error")
 	f.StringSliceVar(&o.attacks, "attack", nil,
-		"`file` with predictions on the same rows under an attack; can be given several times, then the worst attack counts")
-	f.Float64Var(&o.tpr, "tpr", 0.99, "share of correct held-out answers at or above the threshold")
+		"`file` with predictions on the same rows under an attack; the flag can be repeated, and then the worst attack counts for each row")
+	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct answers in the held-out file whose confidence is at or above the threshold")
 	group(cmd, "Thresholds under attack")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -141,7 +141,7 @@ func holdsVotes(path string) bool {
 }
 
 // findMeanScores returns the bounds.csv of a run and one of its radii. The rows at any radius have every example's mean
-// score without attack, so one radius is enough. The path is empty if the vote shares should be used.
+// score without attack, so one radius is enough. The file is "" if the vote shares should be used.
 func findMeanScores(ctx context.Context, s streams, path string, o metricsOptions) (file string, radius float64, err error) {
 	wanted := o.probabilities != nil && *o.probabilities == meanScores
 	if !wanted && (o.probabilities != nil || o.quantity != nil && *o.quantity == calib.ClassOneQuantity) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// If stdout is on a full disk, every command must end with exit code 1 and one line of error.
+// TestFullStdout checks that every command ends with exit code 1 and one line of error if stdout is on a full disk.
 func TestFullStdout(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -51,7 +51,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
-// The type output must stop at its first error, so that it writes nothing after a gap.
+// TestOutput checks that an output stops at its first error, so that it writes nothing after a gap.
 func TestOutput(t *testing.T) {
 	w := limitedWriter{left: 3}
 	out := output{w: &w}

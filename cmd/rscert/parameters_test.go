@@ -49,7 +49,7 @@ func stringsIn(t *testing.T, file string, do func(at token.Position, value strin
 	})
 }
 
-// Every parameter that an internal package names is a flag, and asFlag spells it right.
+// TestParametersAreFlags checks that every parameter in package param is a flag, under the name that asFlag returns.
 func TestParametersAreFlags(t *testing.T) {
 	flags, seen := flagNames(), 0
 	stringsIn(t, "../../internal/param/names.go", func(at token.Position, name string) {

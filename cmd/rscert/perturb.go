@@ -42,13 +42,13 @@ They apply to the perturbed classifier, so use the perturbed classifier.
 
 A larger h makes the bounds tighter and the classifier worse. With --auroc, the
 command prints the area under the ROC curve before and after perturbation, for a list
-of values of h. Choose h on other data than the data for the bound. If the same labels
-choose h, the bound does not hold with its stated probability.
+of values of h. Choose h on data that the bound does not use. If you choose h by the
+same labels, the bound does not hold with its stated probability.
 
-The perturbation of a row depends only on its score, its number, h and --seed, so you
-can reproduce a file. Two scores with the same row number and seed get the same random
-number, and the bounds do not hold for such scores. If the dataset has several files
-(shards, batches of requests), give each file a different --first-row or --seed.
+The perturbation of a row depends only on its score, its row number, h and --seed, so
+you can reproduce a file. Two scores with the same row number and seed get the same
+random number, and the bounds do not hold for such scores. If the dataset has several
+files (shards, batches of requests), give each file a different --first-row or --seed.
 
 The output has the columns score and label (or confidence and correct), and the
 columns sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the
@@ -68,13 +68,13 @@ in the file --out.`,
 		}
 		return pflag.NormalizedName(name)
 	})
-	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel (also --h)")
-	f.Float64SliceVar(&o.auroc, "auroc", nil, "report the AUROC for these `bandwidths` instead of the perturbed scores")
+	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; --h is the same flag")
+	f.Float64SliceVar(&o.auroc, "auroc", nil, "instead of perturbed scores, print the area under the ROC curve for these `bandwidths`")
 	integerVar(f, &o.seed, "seed", 1, "seed of the perturbation")
-	integerVar(f, &o.firstRow, "first-row", 0, "number of the first row, to continue after another file of the same dataset")
+	integerVar(f, &o.firstRow, "first-row", 0, "number that the first row gets, to continue after another file of the same dataset")
 	f.StringVar(&o.out, "out", "", "write the CSV to this `file`")
 	f.BoolVar(&o.json, "json", false, "print the --auroc report as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 
@@ -136,8 +136,8 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	return durable.WriteFile(o.out, b.Bytes())
 }
 
-// writeScores writes the perturbed scores and the parameters of each row. If the input has labels, it writes these,
-// too.
+// writeScores writes the perturbed scores and the parameters of each row. If the input has labels, it also writes the
+// labels.
 func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
 	if !labelled {

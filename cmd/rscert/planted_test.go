@@ -16,11 +16,11 @@ import (
 // helpers lists the programs that rscert starts.
 var helpers = []string{"nvidia-smi", "python3", "python", "pip3", "pip", "npm", "sbatch", "squeue", "sacct"}
 
-// interpreters lists programs that helpers may start, and other programs that rscert does not use.
+// interpreters lists programs that the helpers may start, and programs that rscert must not use.
 var interpreters = []string{"node", "sh", "bash", "env", "tar", "unzip", "git", "ldd", "ldconfig", "lspci", "uname", "which"}
 
-// TestProgramsAreStartedInOnePlace checks that only package programs starts programs. So TestNothingPlantedRuns covers
-// them all.
+// TestProgramsAreStartedInOnePlace checks that only the package programs starts other programs. Therefore
+// TestNothingPlantedRuns covers every start of a program.
 func TestProgramsAreStartedInOnePlace(t *testing.T) {
 	for _, root := range []string{".", "../../internal"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -98,8 +98,8 @@ func absolutePython(t *testing.T) string {
 	return ""
 }
 
-// TestNothingPlantedRuns runs each command that starts other programs, in a folder full of traps. The search paths
-// contain this folder.
+// TestNothingPlantedRuns runs each command that starts other programs, in a folder full of traps. The search paths for
+// programs and for Python modules contain such folders.
 func TestNothingPlantedRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the traps are shell scripts")

@@ -22,7 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// powercutProgram is the environment variable that names another version of rscert, which the test then uses.
+// powercutProgram is the flag that names another version of rscert for the test to use.
 var powercutProgram = flag.String("powercut.program", "", "`path` of the rscert whose run is cut; default: this one")
 
 // cutRun holds the flags of the interrupted run, which writes every kind of file of a run folder.
@@ -39,10 +39,10 @@ func TestPowerCuts(t *testing.T) {
 	testPowerCuts(t, 1, 60, 1)
 }
 
-// testPowerCuts records the file operations of a real run and simulates power cuts during this run. Several simulated
-// disks choose at random which operations they carried out. The test resumes the run from the different remains, at
-// most from the number most. Each resumed run must end with the bytes of the undisturbed run. Then testPowerCuts cuts
-// the power of resumed runs in the same way.
+// testPowerCuts records the file operations of a real run and simulates power cuts during this run. At each cut,
+// several simulated disks choose at random which operations they have carried out. The test resumes the run from at
+// most most different sets of remaining files. Each resumed run must end with the bytes of the undisturbed run. Then
+// testPowerCuts cuts the power of resumed runs in the same way.
 func testPowerCuts(t *testing.T, random, most, again int) {
 	root := t.TempDir()
 	recording := recordRun(t, root)
@@ -129,7 +129,7 @@ type remain struct {
 	files       powercut.Files
 }
 
-// cutAll returns all different remains after power cuts between two events.
+// cutAll returns the different sets of files that remain after a power cut between any two events.
 func cutAll(recording powercut.Recording, random int, rng *rand.Rand) []remain {
 	first, last := -1, -1
 	for i, e := range recording.Events {

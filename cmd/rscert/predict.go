@@ -37,24 +37,28 @@ func newPredict(s streams) *cobra.Command {
 	var settle func() error
 	cmd := &cobra.Command{
 		Use:   "predict --run RUN --data DATA",
-		Short: "Answer with the smoothed classifier that was certified",
-		Long: `Certificates are about the smoothed classifier G: the class that the model answers most
-often under noise. This command runs G. For each input it draws votes until they decide,
-and answers a class or abstains. An answer other than G's class has probability at most
---alpha for each input.
+		Short: "Answer inputs with the smoothed classifier that was certified",
+		Long: `Certificates are about the smoothed classifier G, which returns the class that the
+model answers most often under noise. This command runs G. For each input it draws
+votes until they decide, and then it answers a class or abstains. For each input, it
+answers a different class from G with probability at most --alpha.
 
-With --run, the classifier is the one of the run: the same model (by SHA-256), law, σ,
-lattice, normalisation, precision and provider. Another model is refused. The noise is
-fresh. Without --run, give --model and --sigma as for 'rscert certify'.
+With --run, the command uses the classifier of the run, with the same noise law, σ,
+lattice, normalisation, precision and provider. It refuses a model whose SHA-256
+differs from the run's. The noise is fresh. Without --run, give --model and --sigma as
+for 'rscert certify'.
 
-For an input that the run certifies, every input within the certified radius gets the
-certified class or an abstention, except with probability alpha of the run + Q·alpha for
-Q queries, even if each query depends on the answers before (docs/predict.md).
+Suppose that the run certifies an input. Then every input on the lattice within the
+certified radius gets the certified class or an abstention. For Q queries, this
+statement is wrong with probability at most α₁ + Q·α₂, where α₁ is the alpha of the
+run and α₂ is --alpha. It holds even if each query depends on the earlier answers
+(docs/predict.md).
 
 The rules:
 ` + ruleList() + `
---out writes the answers as .jsonl, .csv or .parquet. Without it the command prints them
-as a table. Answers do not depend on --batch or --threads; --seed repeats them.`,
+--out writes the answers as .jsonl, .csv or .parquet. Without --out, the command
+prints them as a table. Answers do not depend on --batch or --threads. The same --seed
+repeats the same answers.`,
 		Example: `  rscert predict --run run --data mnist/
   rscert predict --run run --data new.npz --out answers.jsonl
   rscert predict --run run --data mnist/ --alpha 1e-6 --budget 10000 --json
@@ -81,25 +85,25 @@ as a table. Answers do not depend on --batch or --threads; --seed repeats them.`
 		f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
 		f.StringVar(&o.out, "out", "", "write the answers to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
-		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "when to answer: "+predict.Rules.String())
-		f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed probability of a wrong answer, for each input")
-		integerVar(f, &p.Budget, "budget", 100000, "maximum number of votes for an answer of the sequential rule; then it abstains")
-		integerVar(f, &o.n, "n", 1000, "votes of the fixed rule; without --run, also the estimation samples of --certify")
-		f.BoolVar(&o.certify, "certify", false, "also certify each class, as the run did: n0 + n samples for each input")
-		f.Float64Var(&o.certifyRadius, "certify-radius", 0, "like --certify, but stop sampling once it is known whether the radius is at least this `radius`")
-		integerVar(f, &o.n0, "n0", 100, "without --run: selection samples of --certify")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice: refuse, or round (moves them; the answers say how far)")
+		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
+		f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the answer for an input is wrong")
+		integerVar(f, &p.Budget, "budget", 100000, "maximum number of votes per input of the sequential rule, which abstains if they do not decide")
+		integerVar(f, &o.n, "n", 1000, "number of votes per input of the fixed rule; without --run, also the number of samples with which --certify estimates the votes")
+		f.BoolVar(&o.certify, "certify", false, "also certify each answered class as the run did, with n0 + n samples per input")
+		f.Float64Var(&o.certifyRadius, "certify-radius", 0, "like --certify, but stop sampling an input once it is known whether its certified radius is at least this `radius`")
+		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the run's data: refuse them, or round them to it (the answers say how far each input moved)")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&o.replay, "replay", "", "repeat the answers in the audit log of 'rscert serve' (this `file`) whose inputs are in --data, and compare them bit by bit")
+		f.StringVar(&o.replay, "replay", "", "repeat the answers in this `file`, an audit log of 'rscert serve', for the inputs in --data, and compare them bit by bit")
 		group(cmd, "Answers")
 	})
 	f.BoolVar(&o.json, "json", false, "print the answers as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	group(cmd, "Output")
 	return cmd
 }
 
-// ruleList lists the rules, one a line.
+// ruleList lists the rules, one per line.
 func ruleList() string {
 	var list strings.Builder
 	for _, r := range predict.Rules.Values() {
@@ -108,7 +112,7 @@ func ruleList() string {
 	return list.String()
 }
 
-// runDecides are the flags that cannot differ from the run.
+// runDecides lists the flags whose values always come from the run, so that --run refuses them.
 var runDecides = []string{
 	"sigma", "law", "outputs", "scores-output", "layout", "mean", "std", "resize", "crop", "interpolation", "noise", "precision",
 	"allow-tf32", "prefer-nhwc", "conv-search", "denoiser-kind", "denoiser-range", "diffusion-schedule", "n0",

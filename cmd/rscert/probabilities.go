@@ -11,7 +11,7 @@ type probabilities string
 
 const (
 	voteShares probabilities = "vote-shares" // for each class
-	meanScores probabilities = "mean-scores" // for the chosen class only
+	meanScores probabilities = "mean-scores" // only for the chosen class
 )
 
 var probabilityKinds = choice.Of("probabilities", voteShares, meanScores)

@@ -38,14 +38,17 @@ results here: compare the methods on other votes, or divide alpha by the number 
 methods. Values that you do not give come from the run. A file without a run needs
 --sigma.
 
-From votes:
-` + listed(certify.VoteMethods()) + `From scores (scores.npz, or a run with --save-scores), combined by --combine:
+These methods certify votes:
+` + listed(certify.VoteMethods()) + `
+These methods bound mean scores (of scores.npz, or of a run with --save-scores). The
+flag --combine says how the bounds give a margin:
 ` + listed(certify.MeanBounds()) + `
-The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin. The
-first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If --lipschitz
-gives L, a Lipschitz constant of the smoothed probabilities, the radius of the first
-margin is margin/(√2·L) if that is larger. If a run stopped an example early, the
-certificate uses the share of alpha for that number of samples.`,
+Let p_A be the probability of the class, and p_B the largest probability of another
+class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.
+The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If
+--lipschitz gives L, a Lipschitz constant of the smoothed probabilities, the radius of
+the first margin is margin/(√2·L) if that is larger. If a run stopped an example
+early, the certificate uses the share of alpha for that number of samples.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
@@ -61,27 +64,27 @@ certificate uses the share of alpha for that number of samples.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: as in the run; without a run: margin for votes, betting for scores")
+	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run or, without a run, margin for votes and betting for scores")
 	targetFlags(cmd, &o.target)
 	choiceVar(f, &o.target.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant L for --margin first; 0 = none: use only the constant of the smoothed classifier")
-	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound a margin from scores: "+names(certify.Combines()))
-	f.Float64Var(&o.temperature, "temperature", 1, "temperature to apply to saved scores, in addition to the temperature at saving")
-	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores for selection, if the file has no selection samples")
-	f.Float64SliceVar(&o.radii, "radii", nil, "`radii` of the table; default: round ones")
-	f.BoolVar(&o.perClass, "per-class", false, "also show a table by class for each method")
-	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; works only with a single method")
+	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, so that only the constant that the noise guarantees counts")
+	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound the margin between two mean scores: "+names(certify.Combines()))
+	f.Float64Var(&o.temperature, "temperature", 1, "additional temperature for the saved scores, which already contain the temperature of the run")
+	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")
+	f.Float64SliceVar(&o.radii, "radii", nil, "`radii` for which the table shows the certified accuracy; default: round numbers")
+	f.BoolVar(&o.perClass, "per-class", false, "also print a table with one row per class for each method")
+	f.StringVar(&o.out, "out", "", "write the certificates to this JSON lines `file`; allowed only with a single method")
 	f.BoolVar(&o.json, "json", false, "print the summaries as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 
 // targetFlags adds the flags of radius and confidence whose defaults come from a run.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: 'predicted', which needs n0 and counts0, or 'label'; default: as in the run")
-	f.Float64Var(&t.Alpha, "alpha", 0.001, "allowed failure probability per example; default: as in the run")
-	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: as in the run")
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: 'predicted', which needs selection samples, or 'label'; default: the choice of the run")
+	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; default: the value of the run")
+	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: the value of the run")
 	lawFlag(f, &t.Law)
 }
 

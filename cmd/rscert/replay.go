@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// logDecides are the flags of predict that the log of --replay replaces.
+// logDecides lists the flags of predict whose values come from the log with --replay.
 var logDecides = []string{"rule", "alpha", "budget", "n", "certify", "certify-radius", "off-lattice", "seed", "out"}
 
 // settleReplay checks the flags of predict --replay.
@@ -23,7 +23,7 @@ func (o *predictOptions) settleReplay(f *pflag.FlagSet) error {
 	}
 	for _, flag := range append(logDecides, runDecides...) {
 		if f.Changed(flag) {
-			return badInputf("--%s has no place beside --replay: the log and the run say it", flag)
+			return badInputf("--%s does not work with --replay, because the log and the run determine it", flag)
 		}
 	}
 	return nil

@@ -41,10 +41,10 @@ func newReport(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
 		Short: "Print tables of runs, compare runs with a baseline, and test requirements in CI",
-		Long: `This command summarises runs: certified accuracy by radius, clean and smoothed
-accuracy, average certified radius and abstentions. If a run bounds the confidence,
-the summary includes calibration under attack and the certified error of confident
-answers. Several runs appear side by side, with their upper envelope.
+		Long: `This command summarises runs: the certified accuracy at each radius, the clean and the
+smoothed accuracy, the average certified radius and the abstentions. If a run bounds
+the confidence, the summary includes calibration under attack and the certified error
+of confident answers. Several runs appear side by side, with their upper envelope.
 
 A RUN is a run folder, a file certificates.jsonl, or a log with the columns idx,
 label, predict, radius and correct (Cohen et al. 2019).
@@ -56,11 +56,11 @@ pictures of the inputs (--data), the parameters, and the meaning of each number.
 
 Two numbers allow for chance. The interval of an accuracy covers the accuracy in the
 population from which the examples are drawn (Clopper–Pearson, at --level). The column
-"with probability" is a bound for these examples only: it subtracts the number of
-certificates that can be wrong at 1 − delta.
+"with probability" is a bound for these examples only. With probability 1 − delta, at
+most k of the certificates are wrong, and the bound subtracts these k.
 
-With --require, the exit code is 3 if a requirement is not met. There is one
-example for each kind of requirement:
+With --require, the exit code is 3 if a requirement is not met. This list shows an
+example of each kind of requirement:
 
 ` + gate.Help() + `
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
@@ -95,27 +95,27 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.SortFlags = false
 	choiceVar(f, &o.format, "format", tables.Text, tables.Formats, "`format` of the tables: "+tables.Formats.String())
 	f.BoolVar(&o.json, "json", false, "print JSON; the same as --format json")
-	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` of the tables; default: round ones")
+	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` for which the tables show the certified accuracy; default: round numbers")
 	normsFlag(f, &o.summary.Norms)
-	f.StringSliceVar(&o.names, "names", nil, "`names` of the runs, in the order of the runs; default: the names of the folders or files")
-	f.BoolVar(&o.classes, "classes", false, "also print a table by true class")
+	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
+	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
-	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of statements about all examples together")
-	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of equal-width bins of the calibration errors")
-	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds` for the error of confident answers")
-	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of audits, each of one of the runs; default: the folder audit in a run's folder")
+	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
+	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins of equal width in the calibration errors")
+	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds`: for each, the report bounds the error of the answers with at least this confidence")
+	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of audits of the runs; default: the folder audit inside each run's folder")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.Accuracy, curves.Curves, "`name` of the curve: "+curves.Curves.String())
-	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "the curve's `size` in centimetres, such as 15x10")
-	f.StringVar(&title, "title", "", "the curve's title")
-	f.BoolVar(&o.look.Envelope, "envelope", true, "show the upper envelope if there are several runs")
+	f.TextVar(&o.look.Size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10")
+	f.StringVar(&title, "title", "", "title of the figure")
+	f.BoolVar(&o.look.Envelope, "envelope", true, "with several runs, also show their upper envelope: at each radius, the best of the runs")
 	group(cmd, "The curve")
 	pageFlags(cmd, &o.page)
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if certified accuracy is lower than in the baseline by more than this `loss` at some radius, such as 0.01")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is below that of the baseline by more than this `loss`, such as 0.01")
 	group(cmd, "Requirements")
 	return cmd
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// addAudits adds the audits of --audit to the summaries of their runs. Without --audit, it adds the audits in the run
-// folders.
+// addAudits adds the audits of --audit to the summaries of their runs. Without --audit, it adds the audits that it
+// finds in the run folders.
 func (o reportOptions) addAudits(runs []summary.Summary) error {
 	if len(o.audits) > 0 {
 		for _, dir := range o.audits {

@@ -24,11 +24,11 @@ type pageOptions struct {
 
 func pageFlags(cmd *cobra.Command, o *pageOptions) {
 	f := cmd.Flags()
-	f.StringVar(&o.html, "html", "", "write everything to one HTML `file`: curves, a table of the examples, "+
-		"parameters")
-	f.StringVar(&o.data, "data", "", "with --html: `path` of the dataset of the runs, for pictures of the examples")
-	integerVar(f, &o.pictures, "pictures", 1000, "with --data: maximum number of pictures per run; they show the first examples")
-	f.StringVar(&o.classNames, "class-names", "", "with --html: `file` with the class names, in the format of --class-names "+
+	f.StringVar(&o.html, "html", "", "write one HTML `file` with the curves, a table of the examples, "+
+		"and the parameters")
+	f.StringVar(&o.data, "data", "", "with --html, `path` of the dataset of the runs, for pictures of the examples")
+	integerVar(f, &o.pictures, "pictures", 1000, "with --data, maximum number of pictures per run; they show the first examples")
+	f.StringVar(&o.classNames, "class-names", "", "with --html, `file` with the class names, in the format of --class-names "+
 		"of certify")
 }
 

@@ -86,8 +86,14 @@ func newRoot(s streams, started *bool) *cobra.Command {
 		Long: `rscert certifies ONNX classifiers with randomized smoothing. Every certificate is
 true with its stated probability.
 
-Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 a requirement is not
-met, a run is not valid or its certificates are contradicted; 130 interrupted.`,
+The exit code says how a command ended:
+
+  0    it is done
+  1    it failed
+  2    the usage or the input is wrong
+  3    a requirement is not met, a run is not valid, or an audit contradicts
+       its certificates
+  130  it was interrupted`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          unknownCommand,
@@ -166,7 +172,7 @@ func execute(args []string, s streams) int {
 // cannot be interrupted while it opens a session or executes one long operation.
 const signalPatience = 4 * time.Second
 
-// morePatience is the time by which a command extends signalPatience.
+// morePatience is the time that a command has added to signalPatience.
 var morePatience atomic.Int64
 
 // extendPatience gives a command more time from the first signal to its end.

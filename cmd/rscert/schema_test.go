@@ -99,7 +99,7 @@ func forbidOthers(schema any) {
 	}
 }
 
-// Every command that has the flag --json has a schema, and the schema describes each member.
+// TestSchemasAreWhole checks that every command with the flag --json has a schema, which describes each member.
 func TestSchemasAreWhole(t *testing.T) {
 	const folder = "../../docs/schemas"
 	var started bool
@@ -149,7 +149,7 @@ func undescribed(place string, schema map[string]any) (found []string) {
 	return found
 }
 
-// checkDocument notices a missing member, a wrong type and an undescribed member.
+// TestDocumentsAreChecked checks that checkDocument notices a missing member, a wrong type and an undescribed member.
 func TestDocumentsAreChecked(t *testing.T) {
 	const folder = "../../docs/schemas"
 	good := `{

@@ -156,8 +156,8 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// certificates is the script command 'certificates FILE1 FILE2'. The two files must hold the same certificates. It
-// ignores the number of sampled examples, which a run keeps in run.json.
+// certificates is the script command 'certificates FILE1 FILE2'. The two files must hold the same certificates. The
+// command ignores the number of sampled examples, which a run keeps in run.json.
 func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: certificates file1 file2")
@@ -210,7 +210,7 @@ func reseal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), sealed, 0o644))
 }
 
-// sealDocument is the script command 'sealdocument FILE'. It does the same as reseal for a document such as run.json.
+// sealDocument is the script command 'sealdocument FILE'. It corrects the checksum of a document such as run.json.
 func sealDocument(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sealdocument file")

@@ -29,18 +29,19 @@ func newSetup(s streams) *cobra.Command {
 		Use:   "setup",
 		Short: "Fetch ONNX Runtime into the cache",
 		Long: `This command fetches the ONNX Runtime library for a device into the user's cache,
-where rscert finds it, and prints its path. The SHA-256 of the library must match one
-that is built into rscert. The command fetches nothing if the library is already
+where rscert finds it, and prints its path. The SHA-256 of the library must equal a
+value that is built into rscert. The command fetches nothing if the library is already
 there.
 
-It tries these sources in turn: pip, the release on GitHub (or the npm or pip registry
-configured here), npm. --url or $RSCERT_ONNXRUNTIME_URL names a copy instead: a wheel,
-an npm package, a release archive or the library itself.
+It tries three sources in turn: pip, a direct download and npm. The direct download
+takes the release on GitHub or, if this fails, a package of the npm or pip registry
+that is configured on this machine. --url or $RSCERT_ONNXRUNTIME_URL names a copy
+instead: a wheel, an npm package, a release archive or the library itself.
 
 --device cuda also needs NVIDIA's CUDA 13 and cuDNN 9. --with-cuda fetches the
 necessary libraries from NVIDIA's packages on PyPI (Linux x86-64; 1.1 GB to download,
 1.8 GB on disk). Omit --with-cuda if CUDA 13 and cuDNN 9 are installed (see
-docs/gpu.md). It does not fetch the driver.`,
+docs/gpu.md). --with-cuda does not fetch the driver.`,
 		Example: `  rscert setup
   rscert setup --device openvino
   rscert setup --device cuda --with-cuda
@@ -59,13 +60,13 @@ docs/gpu.md). It does not fetch the driver.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.TextVar(&o.device, "device", onnx.Device{}, "`device` to run models on: "+onnx.Devices())
+	f.TextVar(&o.device, "device", onnx.Device{}, "`device` that will run the models: "+onnx.Devices())
 	choices(f, "device", onnx.DeviceNames()...)
 	f.BoolVar(&o.withCUDA, "with-cuda", false, "also fetch the NVIDIA libraries that --device cuda needs (1.1 GB)")
-	choiceVar(f, &o.From, "from", o.From, setup.Sources, "`source`: "+setup.Sources.String()+" (default: $RSCERT_ONNXRUNTIME_FROM, or all in turn)")
-	f.StringVar(&o.URL, "url", o.URL, "fetch the library from this `address` or path instead")
-	f.BoolVar(&o.json, "json", false, "print one JSON document")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	choiceVar(f, &o.From, "from", o.From, setup.Sources, "`source` of the library: "+setup.Sources.String()+"; default: $RSCERT_ONNXRUNTIME_FROM, or else all sources in turn")
+	f.StringVar(&o.URL, "url", o.URL, "fetch the library from this `address` or path instead of the sources")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -22,29 +22,29 @@ const passwordEnv = "RSCERT_SIGN_PASSWORD"
 // signOptions are the flags for signing a run.
 type signOptions struct {
 	file, passwordFile string
-	flags              *pflag.FlagSet // nil where slurm merges, which does not sign
+	flags              *pflag.FlagSet // nil when slurm merges shards, because slurm does not sign
 }
 
 // add adds the flags.
 func (o *signOptions) add(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVar(&o.file, "sign", "", "sign the finished run with this secret key, a `file` of 'minisign -G'")
-	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign: `file` with the key's password in its first line; default: "+passwordEnv+", or ask at the terminal")
+	f.StringVar(&o.file, "sign", "", "sign the finished run with the secret key in this `file`, which 'minisign -G' makes")
+	f.StringVar(&o.passwordFile, "sign-password-file", "", "with --sign, a `file` whose first line is the password of the key; by default rscert takes the password from $"+passwordEnv+" or asks at the terminal")
 }
 
 func (o signOptions) given() bool {
 	return o.flags != nil && (o.flags.Changed("sign") || o.flags.Changed("sign-password-file"))
 }
 
-// key reads the key before the work that it signs: a wrong password should not show after hours of sampling. It is nil
-// without --sign.
+// key reads the secret key before the work starts, because a wrong password should not show only after hours of
+// sampling. It returns nil without --sign.
 func (o signOptions) key(ctx context.Context, s streams) (*signature.SecretKey, error) {
 	switch {
 	case !o.given():
 		return nil, nil
 	case !o.flags.Changed("sign"):
 		return nil, badInputf("--sign-password-file is of no use without --sign")
-	case o.file == "": // as from an unset variable of a script, which wants a signature
+	case o.file == "": // such as an unset variable in a script that wants a signature
 		return nil, badInputf("--sign is empty: name a key file")
 	}
 	if signature.Exposed(o.file) {
@@ -80,8 +80,8 @@ func (o signOptions) password(ctx context.Context, prompt io.Writer) (string, er
 	return password, err
 }
 
-// askPassword reads a line from a terminal without showing it. The terminal shows what is typed again when the context
-// is done first.
+// askPassword reads a line from a terminal without showing it. If the context is done first, askPassword restores the
+// terminal, which then shows typed text again.
 func askPassword(ctx context.Context, terminal int) (string, error) {
 	before, err := term.GetState(terminal)
 	if err != nil {
@@ -120,8 +120,8 @@ func readPassword(path string) (string, error) {
 	return strings.TrimSuffix(line, "\r"), nil
 }
 
-// publicKey reads the key of --key; nil without it. An empty name, as from an unset variable of a script, must not pass
-// for no key: the run would count as VALID without a signature.
+// publicKey reads the key of --key. It returns nil without --key. It refuses an empty file name, which can come from an
+// unset variable in a script: without a key, a run would count as VALID even if it has no signature.
 func publicKey(path *string) (*signature.PublicKey, error) {
 	if path == nil {
 		return nil, nil

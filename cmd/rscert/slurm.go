@@ -31,32 +31,33 @@ type slurmOptions struct {
 
 func (o *slurmOptions) add(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.IntVar(&o.shards, "shards", 0, "number of tasks, each with one shard of the run")
-	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 = only the limit of Slurm")
+	f.IntVar(&o.shards, "shards", 0, "number of tasks; each runs one shard of the run")
+	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 means that only Slurm limits it")
 	f.BoolVar(&o.wait, "wait", false, "wait for all shards, resubmit failed shards, and merge all shards")
-	f.IntVar(&o.retries, "retries", 2, "with --wait: maximum number of resubmissions of a shard that fails")
-	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait: time between two checks of Slurm and the shards")
-	f.BoolVar(&o.dryRun, "dry-run", false, "write the script, print its path and submit nothing")
-	f.BoolVar(&o.json, "json", false, "print the submission, or the merged run, as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.IntVar(&o.retries, "retries", 2, "with --wait, maximum number of times that a failed shard is submitted again")
+	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait, time between two checks of Slurm and the shards")
+	f.BoolVar(&o.dryRun, "dry-run", false, "write the script and print its path, but submit nothing")
+	f.BoolVar(&o.json, "json", false, "print the submission or, with --wait, the merged run as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	f.BoolVarP(&o.help, "help", "h", false, "help for slurm")
 }
 
 func newSlurm(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slurm --shards K [sbatch options] -- certify …",
-		Short: "Spread a run over a Slurm cluster",
+		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which is recorded. Before the --, options that are not flags of this
-command go to sbatch. Run the command on a machine that can submit jobs. The model,
-the data, rscert and the run folder RUN must have the same paths on all machines.
+share one seed, which the runs record. Options before the -- that are not flags of
+this command go to sbatch. Run the command on a machine that can submit jobs. The
+model, the data, rscert and the run folder RUN must have the same paths on all
+machines.
 
-The folder RUN.shards holds the script, and the run folders and logs of the shards.
+The folder RUN.shards holds the script, and the run folder and the log of each shard.
 With --wait, the command shows the progress of all shards. It resubmits failed shards,
-which continue where they stopped. It merges all shards into RUN, with the bytes of an
-unsplit run. It does not resubmit a shard that ends with exit code 2 (wrong input).
-Without --wait, or after an interruption, add --resume to the flags of certify to
-continue. Queued tasks then stay in the queue, finished tasks do not run again, and
+which continue where they stopped. At the end it merges all shards into RUN, as
+'rscert merge' does. It does not resubmit a shard that ends with exit code 2 (wrong
+input). Without --wait, or after an interruption, add --resume to the flags of certify
+to continue. Queued tasks then stay in the queue, finished tasks do not run again, and
 the command submits the rest.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume

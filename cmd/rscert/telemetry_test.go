@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// A run writes only its run folder into the user's home. ONNX Runtime would store an identifier of the machine and a
-// queue of reports there.
+// TestNoTelemetry checks that a run writes nothing except its run folder into the user's home. With its telemetry, ONNX
+// Runtime would store an identifier of the machine and a queue of reports there.
 func TestNoTelemetry(t *testing.T) {
 	library, err := ortlib.FindFor(ortlib.Build{}, "")
 	if err != nil {

@@ -28,19 +28,20 @@ func newTemperature(s streams) *cobra.Command {
 	var o temperatureOptions
 	cmd := &cobra.Command{
 		Use:   "temperature logits.npz",
-		Short: "Fit the softmax temperature, and report metrics before and after",
+		Short: "Fit the softmax temperature, and report metrics before and after the fit",
 		Long: `This command finds the temperature T > 0 that minimises the negative log-likelihood of
 softmax(logits/T) (Guo et al. 2017). It reports calibration metrics before (T = 1) and
-after on other data: a random --holdout share of the rows, or the --test file. The
-search widens until it brackets T. If the fitted rows are separable, the likelihood
-grows as T falls to 0; the command then reports T = 0.001 and says that T is at its
-limit. If uniform probabilities fit better than the logits, the likelihood grows with
-T, and the command reports T = 1000.
+after the fit, on data that the fit did not use: a random share of the rows
+(--holdout) or another file (--test). The search widens its interval until the
+interval contains T. If the fitted rows are separable, the likelihood grows as T falls
+to 0; the command then reports T = 0.001 and says that T is at its limit. If uniform
+probabilities fit better than the logits, the likelihood grows with T, and the command
+reports T = 1000.
 
-The npz or Parquet file holds logits [N, m] and labels [N]. The array logits [N], or a
-column logit, holds the log-odds of class 1 of two classes. A logit of -Inf rules a
-class out. --out writes the probabilities of every row at T as CSV with the columns
-p0, p1, …, label and fitted (1 if T was fitted on the row).`,
+The npz or Parquet file holds logits [N, m] and labels [N]. For two classes, it can
+instead hold the log-odds of class 1 as an array logits [N] or a column logit. A logit
+of -Inf rules a class out. --out writes the probabilities of every row at T as CSV
+with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
@@ -52,14 +53,14 @@ p0, p1, …, label and fitted (1 if T was fitted on the row).`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows held out for the metrics")
-	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file`, and fit T on every row of the input")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the split and of the bootstrap")
-	integerVar(f, &o.Bins, "bins", 15, "number of bins of ECE and AdaECE")
+	f.Float64Var(&o.holdout, "holdout", 0.5, "share of the rows, between 0 and 1, that are held out to compute the metrics")
+	f.StringVar(&o.test, "test", "", "compute the metrics on this npz `file`, and fit T on all rows of the input")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the random split and the bootstrap")
+	integerVar(f, &o.Bins, "bins", 15, "number of bins in ECE and AdaECE")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	f.StringVar(&o.out, "out", "", "write the probabilities to this CSV `file`")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.StringVar(&o.out, "out", "", "write the calibrated probabilities of every row to this CSV `file`")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// warnUnbound warns that the lines of a run name no run. The run may be nil, for a file from elsewhere.
+// warnUnbound warns if the lines of a run do not say to which run they belong. The run is nil for a file that belongs
+// to no run.
 func warnUnbound(s streams, path string, run *runfolder.Run) {
 	if run != nil && !run.Bound() {
 		fmt.Fprintf(s.err, "warning: %s: lines of format %d name no run, so lines of another run may pass\n",
@@ -15,7 +16,7 @@ func warnUnbound(s streams, path string, run *runfolder.Run) {
 	}
 }
 
-// warnUnboundFile is warnUnbound for a run or a file that may belong to one.
+// warnUnboundFile does the same as warnUnbound for a path, which leads to a run or to a file that may belong to a run.
 func warnUnboundFile(s streams, path string) {
 	if !holdsVotes(path) && !runfolder.Owns(path) {
 		return

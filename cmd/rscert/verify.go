@@ -31,21 +31,22 @@ func newVerify(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify RUN",
 		Short: "Check a run as a third party, with or without the model",
-		Long: `This command checks a run by its folder alone: the format and checksum of every line,
-the examples (missing, extra, duplicate), run.json for contradictions and against the
-noise table, every certificate against its votes, and the bounds on the confidence
-against the scores, if these are saved. It reports whether the certificates are exact
-and sound. It also reports whether the run repeated samples in other batches to
-compare them.
+		Long: `This command checks a run from its folder alone. It checks the format and the checksum
+of every line, and it looks for missing, extra and duplicate examples. It checks that
+run.json contradicts neither itself nor the noise table. It compares every certificate
+with its votes and, if the scores are saved, the bounds on the confidence with the
+scores. It reports whether the certificates are exact and sound, and whether the run
+repeated samples in other batches to compare them.
 
 With --model and --data, the command also samples a few random examples again, as the
 run did. It compares their votes and saved scores bit for bit. This comparison exposes
-invented votes. It also exposes runs of old versions of rscert, which did not notice
-that the answers of a model depend on the batch.
+invented votes. It also exposes runs of old versions of rscert on models whose answers
+depend on the batch, which these versions did not notice.
 
 With --key, the run must have a signature by this key ('certify --sign'), and every
-file must be as it was signed. Checksums detect accidents; only a signature stops
-anyone who recomputes the checksums. 'minisign -G' makes keys; see docs/verify.md.
+file must be as it was when it was signed. Checksums detect accidental changes. Only a
+signature detects a change by somebody who also recomputes the checksums. You can make
+keys with 'minisign -G' (docs/verify.md).
 
 The last line of the output is VALID or INVALID. The exit code is 3 for an invalid
 run, and 2 if there is no run to check.`,
@@ -64,18 +65,18 @@ run, and 2 if there is no run to check.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.again.Model, "model", "", "sample examples again with this ONNX `file` of the classifier")
-	f.StringVar(&o.again.Data, "data", "", "with --model: `path` of the dataset")
-	f.StringVar(&o.again.Denoiser, "denoiser", "", "with --model: ONNX `file` of the denoiser; default: as recorded")
-	f.StringVar(&o.again.Labels, "labels", "", "with --model: `file` with the labels; default: as recorded")
-	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model: `file` with the class names; default: as recorded")
-	integerVar(f, &o.again.Examples, "examples", 8, "with --model: number of examples to sample again")
-	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model: seed that chooses the examples; by default the system draws a seed, and the command prints it")
-	integerVar(f, &o.again.Threads, "threads", 0, "with --model: number of threads; 0 = one per core")
+	f.StringVar(&o.again.Data, "data", "", "with --model, `path` of the dataset")
+	f.StringVar(&o.again.Denoiser, "denoiser", "", "with --model, ONNX `file` of the denoiser; default: the path that the run records")
+	f.StringVar(&o.again.Labels, "labels", "", "with --model, `file` with the labels; default: the path that the run records")
+	f.StringVar(&o.again.ClassNames, "class-names", "", "with --model, `file` with the class names; default: the path that the run records")
+	integerVar(f, &o.again.Examples, "examples", 8, "with --model, number of examples to sample again")
+	integerVar(f, &o.again.ChoiceSeed, "choice-seed", 0, "with --model, seed that chooses the examples; by default the operating system draws a seed, and the command prints it")
+	integerVar(f, &o.again.Threads, "threads", 0, "with --model, number of threads; 0 means one thread per core")
 	libraryFlag(cmd, &o.again.Library)
-	f.StringVar(&o.keyFile, "key", "", "require a signature by this public key, a `file` of minisign")
-	f.StringVar(&o.junit, "junit", "", "write this JUnit XML `file`, with one test per check")
+	f.StringVar(&o.keyFile, "key", "", "require a signature that fits the public key in this minisign `file`")
+	f.StringVar(&o.junit, "junit", "", "write a JUnit XML `file` with one test for each check")
 	f.BoolVar(&o.json, "json", false, "print the verdict as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

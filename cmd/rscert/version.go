@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// builtVersion and builtCommit are set by 'make build' with -ldflags '-X main.builtVersion=v1.2.3': Go does not know
-// them outside the repository (make build VERSION=v1.2.3) or with -buildvcs=false.
+// 'make build' sets builtVersion and builtCommit with -ldflags '-X main.builtVersion=v1.2.3', because Go does not know
+// version and commit outside the repository (make build VERSION=v1.2.3) or with -buildvcs=false.
 var builtVersion, builtCommit string
 
 // version returns the version set by the build, or else the module's version or commit.

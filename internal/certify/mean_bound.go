@@ -23,12 +23,12 @@ const (
 type newLowerMean func(n int64, alpha float64) func() lowerMean
 
 var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newLowerMean]{
-	{Betting, true, "hedged capital (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", bettingBy(stakeHedged)},
-	{Hoeffding, true, "Hoeffding 1963", "hoeffding1963", startHoeffding},
-	{Bernstein, true, "empirical Bernstein (Maurer & Pontil 2009)", "maurer2009", startBernstein},
-	{PrPlEB, true, "predictable plug-in empirical Bernstein (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", startPrPlEB},
-	{Chernoff, true, "betting with a stake fixed beforehand; at least as tight as Hoeffding's Theorem 1", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
-	{STaR, true, "betting with the stake recalculated for the remaining target (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
+	{Betting, true, "hedged capital bound (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", bettingBy(stakeHedged)},
+	{Hoeffding, true, "Hoeffding's bound (Hoeffding 1963)", "hoeffding1963", startHoeffding},
+	{Bernstein, true, "empirical Bernstein bound (Maurer & Pontil 2009)", "maurer2009", startBernstein},
+	{PrPlEB, true, "predictable plug-in empirical Bernstein bound (Waudby-Smith & Ramdas 2024)", "waudbysmith2024", startPrPlEB},
+	{Chernoff, true, "betting bound with a stake that is fixed beforehand; at least as tight as Hoeffding's Theorem 1", "hoeffding1963 waudbysmith2024", bettingBy(stakeFixed)},
+	{STaR, true, "betting bound whose stake is recalculated for the remaining target (Voráček & Orabona 2025)", "voracek2025 waudbysmith2024", bettingBy(stakeLeft)},
 }}
 
 // MeanBounds describes all bounds on a mean, the default first.

@@ -124,7 +124,7 @@ type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidenc
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
 	{ConfidenceTangent, true, "replaces the sum in 'cdf' by its tangent at the distribution of the selection samples; needs no band", "kumar2020", startTangent},
 	{ConfidenceStandard, true, "Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)", "kumar2020 salman2019", startStandard},
-	{ConfidenceCDF, true, "applies 'standard' to every threshold on the score, with a band for the distribution (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
+	{ConfidenceCDF, true, "applies 'standard' to every threshold on the score, with a confidence band for the distribution of the score (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 
 // ConfidenceMethods describes all methods for the confidence, the default first.
@@ -150,8 +150,8 @@ const (
 )
 
 var bands = table[Band, boundSurvival]{"band", []entry[Band, boundSurvival]{
-	{BandBinomial, true, "the exact binomial bound at each of 127 thresholds; tight in the tails", "clopper1934", (*survivalBand).binomialPoints},
-	{BandDKW, true, "the same width everywhere (Dvoretzky, Kiefer & Wolfowitz), as in the papers", "massart1990 dvoretzky1956", (*survivalBand).dkwPoints},
+	{BandBinomial, true, "takes the exact binomial bound at each of 127 thresholds; it is tight in the tails", "clopper1934", (*survivalBand).binomialPoints},
+	{BandDKW, true, "has the same width everywhere (Dvoretzky, Kiefer & Wolfowitz), as in the papers", "massart1990 dvoretzky1956", (*survivalBand).dkwPoints},
 }}
 
 // Bands describes all confidence bands, the default first.

@@ -19,10 +19,10 @@ const (
 type boundVotes func(*VoteCertifier, observation) marginBound
 
 var voteMethods = table[VoteMethod, boundVotes]{"method", []entry[VoteMethod, boundVotes]{
-	{ExactMargin, true, "exact margin search: Buehler's bound, with outcomes ordered by their bonferroni margin", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
-	{Bonferroni, true, "Clopper–Pearson bounds for the class and the runner-up, each at alpha/2", "clopper1934 cohen2019", (*VoteCertifier).bonferroni},
-	{ClopperPearson, true, "Cohen et al. 2019: bounds only the class, and abstains if the bound is below ½", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
-	{Moutaouakil, false, "the bound as printed in Moutaouakil 2024; not sound, kept to reproduce the tables there", "moutaouakil2024", (*VoteCertifier).moutaouakil},
+	{ExactMargin, true, "searches for the exact lower bound on the margin (Buehler's bound, with outcomes ordered by their bonferroni margin)", "moutaouakil2024 buehler1957", (*VoteCertifier).exactMargin},
+	{Bonferroni, true, "takes Clopper–Pearson bounds for the class and for the runner-up, each at level alpha/2", "clopper1934 cohen2019", (*VoteCertifier).bonferroni},
+	{ClopperPearson, true, "bounds only the class, and abstains if the bound is below ½ (Cohen et al. 2019)", "cohen2019 clopper1934", (*VoteCertifier).clopperPearson},
+	{Moutaouakil, false, "takes the bound as printed in Moutaouakil 2024; not sound, and kept only to reproduce the tables of that paper", "moutaouakil2024", (*VoteCertifier).moutaouakil},
 }}
 
 // VoteMethods describes all methods for votes, the default first.

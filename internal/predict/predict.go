@@ -30,8 +30,8 @@ const (
 // Rules lists all rules.
 var Rules = choice.Of("rule", BySequence, ByFixed).Describe(func(r Rule) string {
 	return map[Rule]string{
-		BySequence: "stops when the votes decide, or after the largest number of votes",
-		ByFixed:    "one test after a fixed number of votes (Cohen et al. 2019, PREDICT)",
+		BySequence: "stops when the votes decide, or after the maximum number of votes",
+		ByFixed:    "makes a single test after a fixed number of votes (Cohen et al. 2019, PREDICT)",
 	}[r]
 })
 

@@ -19,7 +19,7 @@ const (
 
 // NoiseKinds lists all kinds. Run folders of format 1 do not record the kind.
 var NoiseKinds = choice.Of("noise", Lattice, Float).Optional().Describe(func(k NoiseKind) string {
-	return map[NoiseKind]string{Lattice: "certifies the numbers that the model receives", Float: "idealised, for comparison"}[k]
+	return map[NoiseKind]string{Lattice: "the certificates hold for the exact numbers that the model receives", Float: "the certificates ignore rounding; for comparison"}[k]
 })
 
 func (k NoiseKind) String() string { return string(k) }

@@ -33,27 +33,27 @@ type value struct {
 
 // metrics lists all metrics.
 var metrics = []metric{
-	{name: "certified-accuracy", example: "certified-accuracy@0.5>=0.60", what: "share that is certified right within the radius",
+	{name: "certified-accuracy", example: "certified-accuracy@0.5>=0.60", what: "share of the examples that are right and certified at this radius",
 		radius: true, share: true, certifiable: true, value: certifiedAccuracy},
 	{name: "clean-accuracy", example: "clean-accuracy>=0.95", what: "accuracy of the model without noise",
 		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Clean) }},
-	{name: "smoothed-accuracy", example: "smoothed-accuracy>=0.90", what: "accuracy of the class with the most votes",
+	{name: "smoothed-accuracy", example: "smoothed-accuracy>=0.90", what: "accuracy of the smoothed model, which answers the class with the most votes",
 		share: true, value: func(s summary.Summary, _ Requirement) (value, error) { return shareOf(s.Smoothed) }},
 	{name: "acr", example: "acr>=0.45", what: "average certified radius", length: true, certifiable: true, value: averageRadius},
-	{name: "abstain-rate", example: "abstain-rate<=0.05", what: "share without a certificate",
+	{name: "abstain-rate", example: "abstain-rate<=0.05", what: "share of the examples without a certificate",
 		share: true, upper: true, value: func(s summary.Summary, _ Requirement) (value, error) {
 			if s.Examples == 0 {
 				return value{}, errNoCertificates
 			}
 			return shareOf(&s.Abstained)
 		}},
-	{name: "cbs", example: "cbs@0.25<=0.05", what: "certified Brier score", radius: true, share: true, upper: true, certifiable: true,
+	{name: "cbs", example: "cbs@0.25<=0.05", what: "certified Brier score at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
 			func(c summary.Calibration) float64 { return c.CBS }, func(c summary.CertifiedCalibration) float64 { return c.CBS })},
-	{name: "cce", example: "cce@0.25<=0.10", what: "certified calibration error", radius: true, share: true, upper: true, certifiable: true,
+	{name: "cce", example: "cce@0.25<=0.10", what: "certified calibration error at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
 			func(c summary.Calibration) float64 { return c.CCE }, func(c summary.CertifiedCalibration) float64 { return c.CCE })},
-	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified error among answers with confidence ≥ TAU",
+	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified error of the answers with at least this confidence (0.9)",
 		radius: true, tau: true, share: true, upper: true, certifiable: true, ofBounds: true, value: thresholdedError},
 }
 
