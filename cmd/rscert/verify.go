@@ -165,7 +165,7 @@ func writeVerdict(w io.Writer, v run.Verdict) error {
 	}
 	if v.Format > 0 {
 		line("run", "%s: format %d, by rscert %s", v.Run, v.Format, v.Version)
-		line("claims", "%d of %d examples, by %s at alpha %v, σ = %v", v.Examples, v.Selected, v.Method, v.Alpha, v.Sigma)
+		line("claims", "%d of %d examples, by %s at alpha %v, %s = %v", v.Examples, v.Selected, v.Method, v.Alpha, v.Law.Law().Words().Symbol, v.Sigma)
 		line("sound", "%s", yesOrNo(v.Sound))
 		line("arithmetic", "%s%s", v.Arithmetic, inPrecision(v.Precision))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -163,6 +164,10 @@ func (a *auditor) readRun() error {
 	a.evidence, a.run = h.Evidence, *h.Evidence.Run
 	if a.run.Parameters.Noise != spec.Lattice {
 		return hint.Add(spec.BadInputf("%s: its noise is in floats: its certificates are about no lattice", a.plan.Run), "audit a run with %s lattice", param.Noise)
+	}
+	if a.run.Parameters.Law.Law().Norm() != law.L2 {
+		return spec.BadInputf("%s: %s %s certifies in %s, and an audit searches in %s", a.plan.Run, param.Law, a.run.Parameters.Law,
+			a.run.Parameters.Law.Law().Norm().Title(), law.L2.Title())
 	}
 	if len(h.Records) == 0 {
 		return spec.BadInputf("%s: the run has no example", a.plan.Run)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -35,6 +36,7 @@ type Verdict struct {
 	Arithmetic certify.Arithmetic `json:"arithmetic,omitempty"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      float64            `json:"alpha,omitempty"`
+	Law        law.Name           `json:"law,omitempty"` // of the noise
 	Sigma      float64            `json:"sigma,omitempty"`
 	Examples   int                `json:"examples"` // examples with votes and a certificate
 	Selected   int                `json:"selected"` // examples of the complete run
@@ -168,7 +170,7 @@ func (v *verifier) describe() {
 	run := v.Evidence.Run
 	p := run.Parameters
 	target := run.Target(p.Alpha)
-	v.Version, v.Selected, v.Alpha, v.Sigma = run.Version, run.Data.Selected, p.Alpha, p.Sigma
+	v.Version, v.Selected, v.Alpha, v.Law, v.Sigma = run.Version, run.Data.Selected, p.Alpha, p.Law, p.Sigma
 	v.Format, _ = run.Format()
 	v.Bound = run.Bound()
 	v.Arithmetic, v.Precision = target.Arithmetic, target.Precision

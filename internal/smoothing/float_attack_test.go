@@ -78,9 +78,16 @@ func TestFloatAttack(t *testing.T) {
 	if floats[0] != n || floats[1] > n/20 {
 		t.Errorf("float noise: class 0 has %d votes of %d at x and %d at 0, so the attack fails", floats, n, n)
 	}
-	for _, den := range []int64{256, 512, 4096} {
+	for _, c := range []struct {
+		law law.Law
+		den int64
+	}{
+		{law.Gaussian, 256}, {law.Gaussian, 512}, {law.Gaussian, 4096},
+		{law.Laplace, 256}, {law.Laplace, 1024}, {law.Uniform, 256}, {law.Uniform, 4096},
+	} {
+		den := c.den
 		l := Lattice{Step: big.NewRat(1, den), Low: 0, High: int(den / 256)}
-		noise := latticeNoise(t, l, sigma, []float64{0}, []float64{1})
+		noise := lawNoise(t, c.law, l, sigma, []float64{0}, []float64{1})
 		var inputs [2]LatticeInput
 		for point, x := range points {
 			integers := make([]int32, len(x))
@@ -92,7 +99,7 @@ func TestFloatAttack(t *testing.T) {
 		lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
 		// All points of these lattices are multiples of 2⁻³². The model always returns the same class on them.
 		if lattice != [2]int{n, n} {
-			t.Errorf("noise on steps of 1/%d: class 0 has %d votes of %d", den, lattice, n)
+			t.Errorf("%s noise on steps of 1/%d: class 0 has %d votes of %d", c.law.Name(), den, lattice, n)
 		}
 	}
 	// A quantiser with the step σ/3640 accepts points that lie on no lattice. On its lattice most values have low bits,

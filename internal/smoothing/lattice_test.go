@@ -19,7 +19,13 @@ var one = big.NewRat(1, 1)
 
 func latticeNoise(t testing.TB, l Lattice, sigma float64, mean, std []float64) *LatticeNoise {
 	t.Helper()
-	table, err := NewLawTable(law.Gaussian, sigma, l.Step)
+	return lawNoise(t, law.Gaussian, l, sigma, mean, std)
+}
+
+// lawNoise does the work of latticeNoise for any law.
+func lawNoise(t testing.TB, of law.Law, l Lattice, scale float64, mean, std []float64) *LatticeNoise {
+	t.Helper()
+	table, err := NewLawTable(of, scale, l.Step)
 	if err != nil {
 		t.Fatal(err)
 	}
