@@ -161,7 +161,9 @@ func TestCheckCalibration(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, out, err)
 		}
 	}
-	for _, text := range []string{"cbs@0.5<=1", "thresholded-error@0.25,0.8<=1"} {
+	// Nobody answers with the confidence 0.95, so no requirement on the error of such answers can be met.
+	s.Calibration[0].Thresholded = append(s.Calibration[0].Thresholded, summary.Thresholded{Tau: 0.95, Certified: &certified})
+	for _, text := range []string{"cbs@0.5<=1", "thresholded-error@0.25,0.8<=1", "thresholded-error@0.25,0.95<=1", "certified:thresholded-error@0.25,0.95<=1"} {
 		if _, err := Check([]Requirement{parse(t, text)}, s); err == nil {
 			t.Errorf("%s: no error", text)
 		}

@@ -79,6 +79,7 @@ var (
 	errNoCertificates = errors.New("there are no certificates")
 	errNoLabels       = errors.New("the examples have no labels")
 	errNotKnown       = errors.New("the evidence does not say: it has no votes with the model's class without noise, or no labels")
+	errNoAnswers      = errors.New("no answer has this confidence, so there is no error among such answers")
 	errNoBounds       = errors.New("there are no bounds on the confidence at this radius")
 )
 
@@ -161,6 +162,9 @@ func thresholdedError(s summary.Summary, r Requirement) (value, error) {
 	for _, t := range c.Thresholded {
 		if decimal.Of(t.Tau).Cmp(r.tau) != 0 {
 			continue
+		}
+		if t.Answered() == 0 {
+			return value{}, errNoAnswers
 		}
 		v := value{t.Rat(0), fmt.Sprintf("%d of %d", t.Wrong, t.Wrong+t.Right)}
 		if r.certified {

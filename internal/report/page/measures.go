@@ -257,6 +257,9 @@ func thresholdCell(c *summary.Calibration, tau float64) cell {
 		if t.Tau != tau {
 			continue
 		}
+		if t.Answered() == 0 {
+			return none
+		}
 		out := cell{Value: percent(t.Error, report.Up)}
 		if t.Certified != nil {
 			out.Note = "≤\u00a0" + percent(*t.Certified, report.Up)

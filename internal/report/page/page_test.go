@@ -49,7 +49,7 @@ func TestParts(t *testing.T) {
 	p.Runs[1].Conditions.Model = &file
 	p.Runs[1].Calibration = []summary.Calibration{{Radius: new(float64), N: 7, Bins: 15, CBS: 0.0123, CCE: 0.0456,
 		Certified:   &summary.CertifiedCalibration{Statement: summary.Statement{Delta: 0.05}, CBS: 0.1234, CCE: 0.2345},
-		Thresholded: []summary.Thresholded{{Tau: 0.8, Error: 0.4321}}}}
+		Thresholded: []summary.Thresholded{{Tau: 0.8, Wrong: 1, Right: 1, Error: 0.4321}}}}
 	var page bytes.Buffer
 	if err := p.Write(t.Context(), &page); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
@@ -81,6 +82,8 @@ func csvField(x any) string {
 	switch v := x.(type) {
 	case nil:
 		return ""
+	case report.Number:
+		return csvField(float64(v))
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	case *float64:
@@ -137,7 +140,7 @@ func tidy(s summary.Summary) []csvRow {
 			csvRow{run: s.Name, quantity: "cce", radius: c.Radius, of: c.N, value: c.CCE, certified: cce})
 		for _, t := range c.Thresholded {
 			rows = append(rows, csvRow{run: s.Name, quantity: "thresholded-error", radius: c.Radius, tau: t.Tau,
-				count: t.Wrong, of: t.Wrong + t.Right, value: t.Error, certified: t.Certified})
+				count: t.Wrong, of: t.Answered(), value: errorCell(t), certified: t.Certified})
 		}
 	}
 	return rows

@@ -326,7 +326,7 @@ func (r Report) calibration(s summary.Summary) section {
 			row = append(row, report.Number(c.Certified.CBS), report.Number(c.Certified.CCE))
 		}
 		for _, t := range c.Thresholded {
-			row = append(row, report.Number(t.Error))
+			row = append(row, errorCell(t))
 		}
 		out.table.AddRow(row...)
 	}
@@ -336,6 +336,14 @@ func (r Report) calibration(s summary.Summary) section {
 			1-d.Delta, d.Examples, d.Alpha))
 	}
 	return out
+}
+
+// errorCell returns an error as a cell, and a missing one if there are no answers.
+func errorCell(t summary.Thresholded) report.Cell {
+	if t.Answered() == 0 {
+		return nil
+	}
+	return report.Number(t.Error)
 }
 
 // Comparison returns a table that compares a run with its baseline, with one row per radius.

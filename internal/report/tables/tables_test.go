@@ -116,7 +116,7 @@ func TestRounding(t *testing.T) {
 	s := sum(t, source("run", nil))
 	s.Calibration = []summary.Calibration{{Radius: &radius, N: 4, Bins: 15, CBS: 0.05001, CCE: 0.06001,
 		Certified:   &summary.CertifiedCalibration{Statement: summary.Statement{Delta: 0.05, Alpha: 0.01, Examples: 4}, CBS: 0.08001, CCE: 0.09001},
-		Thresholded: []summary.Thresholded{{Tau: 0.9, Error: 0.10001, Certified: &certified}}}}
+		Thresholded: []summary.Thresholded{{Tau: 0.9, Wrong: 1, Right: 9, Error: 0.10001, Certified: &certified}}}}
 	base := sum(t, source("base", func(_ int, c *certify.Certificate) { c.Radius /= 2 }))
 	c, err := gate.Compare(base, s)
 	if err != nil {
