@@ -1,10 +1,10 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"time"
@@ -138,6 +138,9 @@ func (s *Server) grpcError(method string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return status.Error(codes.Canceled, "the client has gone, or the server is closing")
 	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
 	st := statusOf(err)
 	if st == http.StatusInternalServerError {
 		err = s.hide(method, err)
@@ -164,7 +167,7 @@ func codeOf(status int) codes.Code {
 		return codes.ResourceExhausted
 	case http.StatusServiceUnavailable:
 		return codes.Unavailable
-	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
+	case http.StatusGatewayTimeout:
 		return codes.DeadlineExceeded
 	}
 	return codes.Internal
@@ -185,13 +188,25 @@ func (c *clock) stop() {
 	c.end(nil)
 }
 
-var errSlow = errors.New("the request took too long to arrive")
+// errSlow is the cause of the end of a context by its clock.
+var errSlow = errors.New("the client took too long")
+
+// timedContext is a context with a clock. Its error is DeadlineExceeded if the clock has ended it.
+type timedContext struct{ context.Context }
+
+// Err returns the reason of the end.
+func (c timedContext) Err() error {
+	if errors.Is(context.Cause(c.Context), errSlow) {
+		return context.DeadlineExceeded
+	}
+	return c.Context.Err()
+}
 
 // limitTime starts the clock of a call.
 func (s *Server) limitTime(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(s.config.ReadTimeout, func() { end(errSlow) })
-	return context.WithValue(ctx, clockKey{}, &clock{timer, end}), nil
+	return context.WithValue(timedContext{ctx}, clockKey{}, &clock{timer, end}), nil
 }
 
 // receive reads the message of a call. Only a few messages arrive at once, because the length of a message is not known
@@ -203,26 +218,10 @@ func (s *Server) receive(stream grpc.ServerStream, c *claim) (data []byte, err e
 	}
 	defer s.arriving.Release(1)
 	if err := stream.RecvMsg(&data); err != nil {
-		return nil, receiveError(ctx, err)
+		return nil, cmp.Or(ctx.Err(), err) // gRPC has answered err, such as a message that is too long
 	}
 	clockOf(ctx).timer.Reset(s.config.Timeout + headerTimeout)
 	return data, c.take(int64(len(data)))
-}
-
-// receiveError says why a message did not arrive.
-func receiveError(ctx context.Context, err error) error {
-	code := status.Code(err)
-	switch {
-	case errors.Is(context.Cause(ctx), errSlow):
-		return problem{http.StatusRequestTimeout, errSlow}
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case code == codes.ResourceExhausted:
-		return problem{http.StatusRequestEntityTooLarge, errors.New(status.Convert(err).Message())}
-	case errors.Is(err, io.EOF), code == codes.Internal, code == codes.Unimplemented:
-		return badf("the message is incomplete, or compressed: %v", err)
-	}
-	return err
 }
 
 // codec leaves the messages of clients as bytes, and encodes answers.
