@@ -238,7 +238,7 @@ func (a *Answerer) Samples(q Question) (int64, error) {
 	return each * int64(len(q.Inputs)), nil
 }
 
-// Ask answers a question. The errors of wrong inputs are InputErrors. If ctx ends, Ask returns at once. The sampler then
+// Ask answers a question. The errors of wrong inputs are InputErrors. If ctx ends, Ask returns at once, and the sampler
 // drops the question after the batches that are running.
 func (a *Answerer) Ask(ctx context.Context, q Question) (Answered, error) {
 	return a.ask(ctx, a.plan, q)

@@ -46,7 +46,8 @@ func (q *asked) Key() (seed uint64, n0 int64) {
 
 // Restart asks again.
 func (q *asked) Restart() (smoothing.Experiment, error) {
-	return &asked{question: q.answering.start(q.example), ctx: q.ctx, seed: q.seed, finished: q.finished, stay: q.stay}, nil
+	again := q.answering.start(q.example)
+	return &asked{question: again, ctx: q.ctx, seed: q.seed, finished: q.finished, stay: q.stay}, nil
 }
 
 // Abandoned reports whether the request has ended, because its client has gone or its time is over.

@@ -46,7 +46,9 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.ConnectionTimeout(headerTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingAfter, Timeout: pingTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: idleTimeout, Time: pingAfter, Timeout: pingTimeout,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.InTapHandle(s.limitTime),
 	}
@@ -61,8 +63,9 @@ func (s *Server) newGRPC() *grpc.Server {
 // service describes the calls. They are declared as streams, although each has one message: so the server checks the
 // token and the limits before it reads the message.
 func (s *Server) service() *grpc.ServiceDesc {
-	d := &grpc.ServiceDesc{ServiceName: oip.GRPCInferenceService_ServiceDesc.ServiceName, Metadata: oip.GRPCInferenceService_ServiceDesc.Metadata}
-	add := func(method string, answer func(stream grpc.ServerStream) (proto.Message, error)) {
+	generated := oip.GRPCInferenceService_ServiceDesc
+	d := &grpc.ServiceDesc{ServiceName: generated.ServiceName, Metadata: generated.Metadata}
+	add := func(method string, answer callHandler) {
 		d.Streams = append(d.Streams, grpc.StreamDesc{StreamName: method, ServerStreams: true, Handler: s.call(answer)})
 	}
 	// The messages of the first two calls are empty. The server does not wait for them.
@@ -77,11 +80,14 @@ func (s *Server) service() *grpc.ServiceDesc {
 	return d
 }
 
+// callHandler answers a call.
+type callHandler = func(stream grpc.ServerStream) (proto.Message, error)
+
 // authorised returns the handler of a call that needs the token. The function enter claims its share of the limits.
 func authorised[M any, P interface {
 	*M
 	proto.Message
-}](s *Server, enter func() (*claim, error), answer func(ctx context.Context, c *claim, r P) (proto.Message, error)) func(grpc.ServerStream) (proto.Message, error) {
+}](s *Server, enter func() (*claim, error), answer func(context.Context, *claim, P) (proto.Message, error)) callHandler {
 	return func(stream grpc.ServerStream) (proto.Message, error) {
 		headers, _ := metadata.FromIncomingContext(stream.Context())
 		header := append(headers.Get("authorization"), "")[0]
@@ -106,7 +112,7 @@ func authorised[M any, P interface {
 }
 
 // call wraps the handler of a call. It logs and counts calls, and turns errors and panics into gRPC's.
-func (s *Server) call(answer func(grpc.ServerStream) (proto.Message, error)) grpc.StreamHandler {
+func (s *Server) call(answer callHandler) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) (err error) {
 		began, ctx := time.Now(), stream.Context()
 		method, _ := grpc.MethodFromServerStream(stream)

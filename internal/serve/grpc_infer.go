@@ -80,13 +80,16 @@ func (s *Server) grpcModelMetadata(_ context.Context, _ *claim, r *oip.ModelMeta
 	}
 	doc := s.metadata()
 	return &oip.ModelMetadataResponse{
-		Name: doc.Name, Versions: doc.Versions, Platform: doc.Platform, Inputs: tensorMetadata(doc.Inputs), Outputs: tensorMetadata(doc.Outputs),
+		Name: doc.Name, Versions: doc.Versions, Platform: doc.Platform,
+		Inputs: tensorMetadata(doc.Inputs), Outputs: tensorMetadata(doc.Outputs),
 	}, nil
 }
 
 func tensorMetadata(tensors []tensorDocument) (all []*oip.ModelMetadataResponse_TensorMetadata) {
 	for _, t := range tensors {
-		all = append(all, &oip.ModelMetadataResponse_TensorMetadata{Name: t.Name, Datatype: string(t.Datatype), Shape: toInt64(t.Shape)})
+		all = append(all, &oip.ModelMetadataResponse_TensorMetadata{
+			Name: t.Name, Datatype: string(t.Datatype), Shape: toInt64(t.Shape),
+		})
 	}
 	return all
 }
@@ -99,7 +102,7 @@ func toInt64(shape []int) []int64 {
 	return sizes
 }
 
-// grpcInfer answers the inputs of a call. Its answer has raw contents if the call has.
+// grpcInfer answers the inputs of a call. The response has raw contents if the call has raw contents.
 func (s *Server) grpcInfer(ctx context.Context, c *claim, r *oip.ModelInferRequest) (proto.Message, error) {
 	if err := s.checkModel(r.ModelName, r.ModelVersion); err != nil {
 		return nil, err
@@ -184,7 +187,9 @@ func (s *Server) encodeMessage(q query, raw bool, r run.Answered) (*oip.ModelInf
 	if err != nil {
 		return nil, err
 	}
-	m := &oip.ModelInferResponse{ModelName: s.config.Name, ModelVersion: modelVersion, Id: q.id, Parameters: map[string]*oip.InferParameter{}}
+	m := &oip.ModelInferResponse{
+		ModelName: s.config.Name, ModelVersion: modelVersion, Id: q.id, Parameters: map[string]*oip.InferParameter{},
+	}
 	for name, value := range s.conditions(r) {
 		m.Parameters[name] = newParameter(value)
 	}

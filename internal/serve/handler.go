@@ -119,8 +119,11 @@ func (s *Server) observe(next http.Handler) http.Handler {
 	})
 }
 
+// httpHandler answers a request, or returns an error.
+type httpHandler = func(w http.ResponseWriter, r *http.Request) error
+
 // handle turns the error of a handler into a response.
-func (s *Server) handle(h func(w http.ResponseWriter, r *http.Request) error) http.Handler {
+func (s *Server) handle(h httpHandler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := h(w, r)
 		if err == nil {
@@ -154,7 +157,7 @@ func writeJSON(w http.ResponseWriter, v any) error {
 }
 
 // whenReady answers 503 until the model has passed its checks.
-func (s *Server) whenReady(h func(w http.ResponseWriter, r *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (s *Server) whenReady(h httpHandler) httpHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.checkReady(); err != nil {
 			return err
@@ -164,7 +167,7 @@ func (s *Server) whenReady(h func(w http.ResponseWriter, r *http.Request) error)
 }
 
 // ofModel answers 404 for other models.
-func (s *Server) ofModel(h func(w http.ResponseWriter, r *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (s *Server) ofModel(h httpHandler) httpHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.checkModel(r.PathValue("name"), r.PathValue("version")); err != nil {
 			return err
@@ -174,7 +177,9 @@ func (s *Server) ofModel(h func(w http.ResponseWriter, r *http.Request) error) f
 }
 
 func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, map[string]any{"name": platform, "version": s.config.Version, "extensions": []string{"binary_tensor_data"}})
+	return writeJSON(w, map[string]any{
+		"name": platform, "version": s.config.Version, "extensions": []string{"binary_tensor_data"},
+	})
 }
 
 func (s *Server) modelMetadata(w http.ResponseWriter, _ *http.Request) error {
@@ -182,7 +187,7 @@ func (s *Server) modelMetadata(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // claimed runs a handler of requests that need the sampler, within the limits of the server.
-func (s *Server) claimed(h func(w http.ResponseWriter, r *http.Request, c *claim) error) func(http.ResponseWriter, *http.Request) error {
+func (s *Server) claimed(h func(w http.ResponseWriter, r *http.Request, c *claim) error) httpHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := s.enter()
 		if err != nil {
@@ -199,7 +204,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, c *claim) ([]byte,
 		return nil, problem{http.StatusUnsupportedMediaType, fmt.Errorf("content encoding %.20q: want none", encoding)}
 	}
 	if r.ContentLength > s.config.MaxBody {
-		return nil, problem{http.StatusRequestEntityTooLarge, fmt.Errorf("%d bytes; at most %d are read", r.ContentLength, s.config.MaxBody)}
+		err := fmt.Errorf("%d bytes; at most %d are read", r.ContentLength, s.config.MaxBody)
+		return nil, problem{http.StatusRequestEntityTooLarge, err}
 	}
 	weight := r.ContentLength
 	if weight < 0 { // unknown

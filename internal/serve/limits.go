@@ -65,12 +65,14 @@ func (s *Server) ask(ctx context.Context, c *claim, q query) (run.Answered, erro
 		return run.Answered{}, err
 	}
 	if samples > s.config.Samples {
-		return run.Answered{}, badf("the request may need %d samples; at most %d are drawn for a request: send fewer inputs", samples, s.config.Samples)
+		return run.Answered{}, badf("the request may need %d samples; at most %d are drawn for a request: send fewer inputs",
+			samples, s.config.Samples)
 	}
 	n := int64(len(q.question.Inputs))
 	if s.waiting.Add(n) > int64(s.config.Queue) {
 		s.waiting.Add(-n)
-		return run.Answered{}, problem{http.StatusTooManyRequests, fmt.Errorf("more than %d inputs wait for answers", s.config.Queue)}
+		err := fmt.Errorf("more than %d inputs wait for answers", s.config.Queue)
+		return run.Answered{}, problem{http.StatusTooManyRequests, err}
 	}
 	c.hold()
 	q.question.Left = func() {

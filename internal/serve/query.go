@@ -40,8 +40,8 @@ type tensor struct {
 	values func(want int) ([]float32, error)
 }
 
-// newQuery checks a request and decodes its values. The argument certify is the value of the parameter: nil, a bool or a
-// float64.
+// newQuery checks a request and decodes its values. The argument certify is the value of the parameter, as encoding/json
+// decodes it.
 func (s *Server) newQuery(id string, certify any, inputs []tensor, outputs []string) (query, error) {
 	q := query{id: id, outputs: outputs}
 	if err := checkID(id); err != nil {
@@ -189,7 +189,8 @@ func certificateOutputs(answers []predict.Answer) ([]output, error) {
 		}
 		lines[i] = string(line)
 	}
-	return []output{{"certified_class", int64s, []int{n}, class}, {"radius", fp64, []int{n}, radius}, {"certificate", text, []int{n}, lines}}, nil
+	shape := []int{n}
+	return []output{{"certified_class", int64s, shape, class}, {"radius", fp64, shape, radius}, {"certificate", text, shape, lines}}, nil
 }
 
 // conditions returns the parameters of a response: the conditions of its answers.
@@ -259,7 +260,8 @@ func (s *Server) checkModel(name, version string) error {
 		return err
 	}
 	if name != s.config.Name || version != "" && version != modelVersion {
-		return problem{http.StatusNotFound, fmt.Errorf("unknown model: this server has %q, version %s", s.config.Name, modelVersion)}
+		err := fmt.Errorf("unknown model: this server has %q, version %s", s.config.Name, modelVersion)
+		return problem{http.StatusNotFound, err}
 	}
 	return nil
 }

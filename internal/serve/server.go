@@ -41,7 +41,7 @@ type Config struct {
 	MaxBody     int64         // bytes of a request
 	Queue       int           // maximum number of inputs that wait for answers
 	Samples     int64         // maximum number of samples that a request may need
-	Connections int           // maximum number of requests that run at once, and of connections but for a few spare ones
+	Connections int           // maximum number of running requests; spareConnections more connections may be open
 	Timeout     time.Duration // of the answer to a request
 	ReadTimeout time.Duration // of a request's arrival
 	Drain       time.Duration // of the requests that are running when the server stops
@@ -110,10 +110,14 @@ const allBodies = 64 << 20
 func newServer(c Config) *Server {
 	bodies := max(allBodies, 2*c.MaxBody) // decoding takes a multiple of this memory
 	return &Server{
-		config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token), connections: newConnections(c.Connections + spareConnections),
-		bodies: semaphore.NewWeighted(bodies), arriving: semaphore.NewWeighted(bodies / c.MaxBody),
+		config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token),
+		connections: newConnections(c.Connections + spareConnections),
+		bodies:      semaphore.NewWeighted(bodies), arriving: semaphore.NewWeighted(bodies / c.MaxBody),
 	}
 }
+
+// opener opens the classifier.
+type opener = func(context.Context) (*run.Answerer, error)
 
 // fronts are the servers of the two protocols.
 type fronts struct {
@@ -175,7 +179,7 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
 // finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
 // Serve closes the classifier. The function listening, if not nil, receives the addresses; that of gRPC may be nil.
-func Serve(ctx context.Context, c Config, open func(context.Context) (*run.Answerer, error), listening func(forHTTP, forGRPC net.Addr)) error {
+func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ func (s *Server) secure(l net.Listener) net.Listener {
 }
 
 // work opens the classifier and runs its sampler until ctx ends and the requests have drained.
-func (s *Server) work(ctx context.Context, f fronts, open func(context.Context) (*run.Answerer, error)) error {
+func (s *Server) work(ctx context.Context, f fronts, open opener) error {
 	a, err := open(ctx)
 	if err != nil {
 		return err
