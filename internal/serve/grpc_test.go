@@ -440,6 +440,11 @@ func TestGRPCTimes(t *testing.T) {
 	for s.running.Load() != 0 || s.waiting.Load() != 0 { // the handler hears of the end a little later
 		time.Sleep(time.Millisecond)
 	}
+	// An answer may take longer than the arrival.
+	time.AfterFunc(2*s.config.ReadTimeout, func() { close(f.hold) })
+	if _, err := client.ModelInfer(t.Context(), floats(1, 0)); err != nil {
+		t.Errorf("an answer after the time of the arrival: %v", err)
+	}
 	// A call without its message, on a stream that stays open.
 	conn, err := grpc.NewClient(listenGRPC(t, s), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
