@@ -137,8 +137,15 @@ $(CACHE)/triton/ok: scripts/requirements-triton.txt
 	$(venv)
 
 .PHONY: serve-client
-serve-client: onnxruntime tools $(CACHE)/triton/ok ## ask 'rscert serve' with NVIDIA's tritonclient, from PyPI
+serve-client: onnxruntime tools $(CACHE)/triton/ok ## ask 'rscert serve' with NVIDIA's tritonclient, from PyPI, over HTTP and gRPC
 	RSCERT_TRITON_PYTHON=$(CACHE)/triton/bin/python $(GO) test -count 1 -v -run 'TestTritonClient$$' ./cmd/rscert
+
+# protoc is Debian's package protobuf-compiler. The version of protoc-gen-go is that of go.mod.
+.PHONY: protocol
+protocol: tools ## generate the Go code of the server's gRPC protocol from its .proto file, with protoc
+	GOBIN=$(CACHE)/protoc $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go
+	GOBIN=$(CACHE)/protoc $(GO) install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+	PATH="$(CACHE)/protoc:$$PATH" $(GO) generate ./internal/serve/oip
 
 .PHONY: slurm
 slurm: onnxruntime tools ## run a job array on a real Slurm, installing it if need be (as root, on Debian)

@@ -38,12 +38,12 @@ func newServe(s streams) *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve --run RUN",
-		Short: "Serve the smoothed classifier of a run over HTTP",
+		Short: "Serve the smoothed classifier of a run over HTTP and gRPC",
 		Long: `This command answers requests with the smoothed classifier G of a run, as 'rscert
 predict' does: for each input it draws votes until they decide, and answers a class or
-abstains. It speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton, with
-JSON and with binary tensors. So NVIDIA's tritonclient is a client. A second path takes
-PNG and JPEG images.
+abstains. It speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton, over
+HTTP with JSON or binary tensors, and with --grpc-listen also over gRPC. NVIDIA's
+tritonclient is a client of either. A second path of HTTP takes PNG and JPEG images.
 
   GET  /v2/health/live, /v2/health/ready    (also /livez and /readyz)
   GET  /v2/models/NAME                      metadata and conditions of the answers
@@ -52,6 +52,9 @@ PNG and JPEG images.
   POST /v2/models/NAME/image?certify=true   an image
   GET  /metrics                             figures for Prometheus
 
+The calls of gRPC are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata
+and ModelInfer of the service inference.GRPCInferenceService.
+
 Each request gets fresh noise, from a key that the system draws after the input has
 arrived. --log writes three things for each request: the key, the answer, and a hash of
 the input. 'rscert predict --replay' repeats the answers in such a log. At SIGTERM the
@@ -59,6 +62,7 @@ server finishes the requests that are running (docs/serve.md).`,
 		Example: `  rscert serve --run run
   curl --data-binary @digit.png 'http://127.0.0.1:8000/v2/models/mnist-cnn/image?certify=true'
   rscert serve --run run --listen 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --token-file token
+  rscert serve --run run --grpc-listen 127.0.0.1:8001
   rscert serve --run run --alpha 1e-6 --log answers.jsonl
   rscert predict --run run --data mnist/ --replay answers.jsonl`,
 		Args:              noArguments,
@@ -90,7 +94,8 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice: refuse, or round (moves them; the answers say how far)")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` to listen on; port 0: any free port")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` to listen on for HTTP; port 0: any free port")
+	f.StringVar(&c.GRPCListen, "grpc-listen", "", "`address` to listen on for gRPC, such as 127.0.0.1:8001; default: no gRPC")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the certificate chain, in PEM; with --tls-key")
 	f.StringVar(&o.tlsKey, "tls-key", "", "`file` with the private key, in PEM")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the bearer token that clients must send")
@@ -98,8 +103,8 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	group(cmd, "Network and log")
 	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes of a request")
 	integerVar(f, &c.Samples, "max-samples", 2_000_000, "maximum number of samples that a request may need, for all its inputs")
-	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; then the server answers 429")
-	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections; further ones wait")
+	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; then the server answers 429 (gRPC: RESOURCE_EXHAUSTED)")
+	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections, and of requests that run at once; then the server answers 503 (gRPC: UNAVAILABLE)")
 	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time of an answer")
 	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time in which a request must arrive")
 	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time for the running requests after SIGTERM")
@@ -177,8 +182,10 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 	c := o.config
 	c.Slog = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
 	console := s.console(o.quiet)
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !isLoopback(host) && (c.Token == nil || c.TLS == nil) {
-		console.Warnf("%s is open to the network: --tls-cert, --tls-key and --token-file keep strangers out", c.Listen)
+	for _, listen := range []string{c.Listen, c.GRPCListen} {
+		if host, _, err := net.SplitHostPort(listen); err == nil && !isLoopback(host) && (c.Token == nil || c.TLS == nil) {
+			console.Warnf("%s is open to the network: --tls-cert, --tls-key and --token-file keep strangers out", listen)
+		}
 	}
 	if c.Name == "" {
 		name, err := modelName(o.plan)
@@ -188,14 +195,17 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 		c.Name = name
 	}
 	extendPatience(c.Drain)
-	scheme := "http"
+	secure := ""
 	if c.TLS != nil {
-		scheme = "https"
+		secure = "s"
 	}
 	return serve.Serve(ctx, c, func(ctx context.Context) (*run.Answerer, error) {
 		return run.OpenAnswerer(ctx, o.plan, console)
-	}, func(address net.Addr) {
-		fmt.Fprintf(s.out, "%s://%s/v2/models/%s\n", scheme, address, c.Name)
+	}, func(forHTTP, forGRPC net.Addr) {
+		fmt.Fprintf(s.out, "http%s://%s/v2/models/%s\n", secure, forHTTP, c.Name)
+		if forGRPC != nil {
+			fmt.Fprintf(s.out, "grpc%s://%s\n", secure, forGRPC)
+		}
 	})
 }
 

@@ -31,6 +31,7 @@ import (
 type served struct {
 	cmd    *exec.Cmd
 	model  string // URL of the model
+	grpc   string // address of gRPC; empty without it
 	stderr *bytes.Buffer
 }
 
@@ -62,12 +63,17 @@ func startServer(t *testing.T, args ...string) *served {
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
+	s.model = strings.TrimSpace(line)
+	if err == nil && slices.Contains(args, "--grpc-listen") {
+		line, err = lines.ReadString('\n')
+		s.grpc = strings.TrimPrefix(strings.TrimSpace(line), "grpc://")
+	}
 	if err != nil {
 		_ = s.cmd.Wait()
 		t.Fatalf("%v\n%s", err, s.stderr)
 	}
-	s.model = strings.TrimSpace(line)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get(s.root() + "/readyz")
 		if err == nil {
@@ -438,15 +444,15 @@ func TestTritonClient(t *testing.T) {
 	if python == "" {
 		t.Skip("RSCERT_TRITON_PYTHON names no Python with tritonclient; 'make serve-client' does")
 	}
-	s := startServer(t, "--run", servedRun(t), "--alpha", "1e-9")
-	out, err := exec.CommandContext(t.Context(), python, "../../scripts/serve_client.py", strings.TrimPrefix(s.root(), "http://"),
+	s := startServer(t, "--run", servedRun(t), "--alpha", "1e-9", "--grpc-listen", "127.0.0.1:0")
+	out, err := exec.CommandContext(t.Context(), python, "../../scripts/serve_client.py", strings.TrimPrefix(s.root(), "http://"), s.grpc,
 		"mnist-cnn", "../../testdata/mnist/t10k-images-idx3-ubyte.gz").Output()
 	var r struct {
 		Classes, Votes [][]int
 		Radii          []float64
 	}
-	if err != nil || json.Unmarshal(out, &r) != nil || len(r.Classes) != 4 || len(r.Radii) != 2 {
-		t.Fatalf("%v\n%s", err, out)
+	if err != nil || json.Unmarshal(out, &r) != nil || len(r.Classes) != 6 || len(r.Radii) != 4 {
+		t.Fatalf("%v\n%s%s", err, out, stderrOf(err))
 	}
 	images, _ := digits(t, 8)
 	_, want, err := s.infer(http.DefaultClient, images...)
@@ -460,9 +466,17 @@ func TestTritonClient(t *testing.T) {
 			}
 		}
 	}
-	if r.Radii[0] < .1 || r.Votes[0][0] < 13 {
+	if slices.Min(r.Radii) < .1 || r.Votes[0][0] < 13 || r.Votes[5][0] < 13 {
 		t.Errorf("radii %v, votes %v", r.Radii, r.Votes)
 	}
+}
+
+// stderrOf returns what a program that failed wrote to standard error.
+func stderrOf(err error) []byte {
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.Stderr
+	}
+	return nil
 }
 
 // TestSlowClients opens connections that send nothing, or a header byte by byte. The server closes them.

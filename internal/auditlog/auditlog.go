@@ -1,9 +1,10 @@
 // Package auditlog keeps the log of a server's answers: a file of JSON lines, each with a line number and a checksum.
 //
-// The file is only ever appended to, and each request is one write. After a kill, the file holds every line whose
-// answer was sent, and the next start removes an incomplete last line. A server writes a session line when it starts;
-// this line says how the server makes its answers. An answer line holds everything else that repeats the answer, except
-// the input: it holds the hash of the input.
+// A server only appends to the file. It writes the lines of each request at once, before it sends the answer. So the
+// file holds every line whose answer was sent, even after a kill of the server. The next start removes an incomplete
+// last line. A server writes a session line when it starts; this line says how the server makes its answers. An answer
+// line holds the answer, the key of its noise, and a hash of the input. With the session line and the input itself, this
+// suffices to repeat the answer.
 package auditlog
 
 import (
@@ -49,8 +50,8 @@ type Session struct {
 type Answer struct {
 	Request string `json:"request,omitempty"` // id that the client gave
 	Input   string `json:"input"`             // SHA-256 of the values as little-endian float32, in hex
-	// Key is the seed of the noise, in hex. The server drew it for this request, after the input had arrived. With
-	// predict.Answer.Index, the place of the input in the request, it determines the noise.
+	// Key is the seed of the noise, in hex. The server drew the key for this request, after the input had arrived. The
+	// key and predict.Answer.Index, the number of the input within the request, determine the noise.
 	Key     string  `json:"key"`
 	Certify bool    `json:"certify,omitempty"`
 	Radius  float64 `json:"certify_radius,omitempty"`
@@ -71,8 +72,8 @@ type Log struct {
 	synced sync.WaitGroup
 }
 
-// syncEvery is the maximum time after which lines are on the disk. A power cut may lose the lines since; a kill loses
-// none.
+// syncEvery is the time between two writes to the disk. A power cut may lose the lines since the last one. A kill of the
+// process loses no line.
 const syncEvery = time.Second
 
 // Open opens or creates the log of a run's answers. It checks all lines and removes an incomplete last line. It returns
@@ -238,7 +239,7 @@ func decode(text []byte, seed checksum.Seed) (line Line, err error) {
 	switch state {
 	case checksum.Good:
 	case checksum.Foreign:
-		return line, errors.New("belongs to another run: its checksum fits that one")
+		return line, errors.New("belongs to another run, as its checksum shows")
 	default:
 		return line, errors.New("has changed since it was written: its checksum does not match")
 	}

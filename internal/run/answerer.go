@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -197,6 +198,9 @@ type Question struct {
 	// If Key is nil, the operating system draws a key after the inputs have arrived.
 	Key   *uint64
 	First int
+	// Left, if not nil, is called once, when the sampler holds none of the inputs any more. If the request ends early,
+	// this is after Ask has returned. If the sampler fails, Left may never be called.
+	Left func()
 }
 
 // Answered holds the answers to a Question.
@@ -235,13 +239,16 @@ func (a *Answerer) Samples(q Question) (int64, error) {
 }
 
 // Ask answers a question. The errors of wrong inputs are InputErrors. If ctx ends, Ask returns at once, and the sampler
-// soon drops the question.
+// drops the question after the batches that are running.
 func (a *Answerer) Ask(ctx context.Context, q Question) (Answered, error) {
 	return a.ask(ctx, a.plan, q)
 }
 
 // ask answers a question by a plan.
 func (a *Answerer) ask(ctx context.Context, p PredictPlan, q Question) (Answered, error) {
+	s := &stay{left: q.Left}
+	s.enter()
+	defer s.leave()
 	how := a.plain
 	if q.Certify || p.Alpha != a.plan.Alpha || p.Rule != a.plan.Rule || p.votes() != a.plan.votes() {
 		p, err := a.planFor(p, q)
@@ -265,13 +272,15 @@ func (a *Answerer) ask(ctx context.Context, p PredictPlan, q Question) (Answered
 	}
 	finished := make(chan *asked, len(examples))
 	for _, example := range examples {
+		s.enter()
 		select {
-		case a.arrivals <- &asked{question: how.start(example), ctx: ctx, seed: r.Key, finished: finished}:
+		case a.arrivals <- &asked{question: how.start(example), ctx: ctx, seed: r.Key, finished: finished, stay: s}:
+			continue
 		case <-ctx.Done():
-			return r, ctx.Err()
 		case <-a.ended:
-			return r, ErrClosed
 		}
+		s.leave()
+		return r, cmp.Or(ctx.Err(), ErrClosed)
 	}
 	return r, a.collect(ctx, &r, finished, q.First, len(examples))
 }

@@ -1,26 +1,40 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// asked is an input of a request. It implements smoothing.Keyed and smoothing.Observer. An error, a panic or the end
-// of its request ends only this question, never the sampler.
+// asked is an input of a request. It implements smoothing.Keyed, smoothing.Observer and smoothing.Abandonable. An error,
+// a panic or the end of its request ends only this question, never the sampler.
 type asked struct {
 	*question
 	ctx      context.Context
 	seed     uint64
-	target   int64 // number of samples that the question wants
+	decided  bool
 	err      error
 	finished chan<- *asked // has room, so sending never blocks
+	stay     *stay
 }
 
-// askedStep is the maximum number of samples between two checks of the request's context.
-const askedStep = 1024
+// stay counts the inputs of a request that the sampler holds. Ask itself counts as one more holder.
+type stay struct {
+	holders atomic.Int64
+	left    func() // the last holder that leaves calls it once; may be nil
+}
+
+func (s *stay) enter() { s.holders.Add(1) }
+
+func (s *stay) leave() {
+	if s.holders.Add(-1) == 0 && s.left != nil {
+		s.left()
+	}
+}
 
 // Key returns the seed of the request and the number of selection samples.
 func (q *asked) Key() (seed uint64, n0 int64) {
@@ -32,8 +46,12 @@ func (q *asked) Key() (seed uint64, n0 int64) {
 
 // Restart asks the question again.
 func (q *asked) Restart() (smoothing.Experiment, error) {
-	return &asked{question: q.answering.start(q.example), ctx: q.ctx, seed: q.seed, finished: q.finished}, nil
+	again := q.answering.start(q.example)
+	return &asked{question: again, ctx: q.ctx, seed: q.seed, finished: q.finished, stay: q.stay}, nil
 }
+
+// Abandoned reports whether the request has ended, because its client has gone or its time is over.
+func (q *asked) Abandoned() bool { return q.ctx.Err() != nil }
 
 // Goal returns the next number of samples.
 func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
@@ -49,12 +67,8 @@ func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
 	if q.err != nil {
 		return 0, nil
 	}
-	if v.N >= q.target {
-		if q.target, q.err = q.question.Goal(v); q.err != nil {
-			return 0, nil
-		}
-	}
-	return max(min(q.target, v.N+askedStep), v.N), nil
+	goal, q.err = q.question.Goal(v)
+	return goal, nil
 }
 
 // rescue turns a panic into the error of the question.
@@ -79,11 +93,16 @@ func (q *asked) Finish(v smoothing.Votes) error {
 	if q.err == nil {
 		q.err = q.question.Finish(v)
 	}
+	q.decided = true
 	return nil
 }
 
-// Emit hands over the answer.
+// Emit hands over the answer, or the error. A question that was abandoned has no answer.
 func (q *asked) Emit() error {
+	if !q.decided && q.err == nil {
+		q.err = cmp.Or(q.ctx.Err(), context.Canceled)
+	}
+	q.stay.leave()
 	q.finished <- q
 	return nil
 }

@@ -5,16 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
-	"github.com/rscert/rscert/internal/predict"
 	"github.com/rscert/rscert/internal/run"
-	"github.com/rscert/rscert/internal/spec"
 )
-
-// inputName is the name of the only input.
-const inputName = "input"
 
 // inferRequest is the JSON part of a request of the protocol.
 type inferRequest struct {
@@ -33,97 +26,52 @@ type inferRequest struct {
 	} `json:"outputs"`
 }
 
-// query is a decoded request.
-type query struct {
-	id       string
-	question run.Question
-	outputs  []string        // names of the requested outputs; empty for all
-	binary   map[string]bool // outputs in binary form; the key "" stands for all that outputs does not name
+// binaryOutputs says which outputs a response holds in binary form. The key "" stands for the outputs that the request
+// does not name.
+type binaryOutputs map[string]bool
+
+func (b binaryOutputs) has(name string) bool {
+	if binary, said := b[name]; said {
+		return binary
+	}
+	return b[""]
 }
 
 // maxObjects limits the objects of a request, because each takes far more memory than its text.
 const maxObjects = 64
 
-// maxID limits the id of a request.
-const maxID = 256
-
-func badf(format string, args ...any) error { return spec.BadInputf(format, args...) }
-
-// decodeInfer decodes a request: the JSON part and the binary part after it.
-func (s *Server) decodeInfer(header, binary []byte) (query, error) {
+// decodeInfer decodes a request: the JSON part and the binary part after it. Parameters of the request other than
+// certify and binary_data_output are Triton's, and have no effect.
+func (s *Server) decodeInfer(header, binary []byte) (query, binaryOutputs, error) {
 	if bytes.Count(header, []byte("{")) > maxObjects {
-		return query{}, badf("the request has more than %d JSON objects", maxObjects)
+		return query{}, nil, badf("the request has more than %d JSON objects", maxObjects)
 	}
 	var r inferRequest
 	if err := json.Unmarshal(header, &r); err != nil {
-		return query{}, badf("the request is no JSON of the protocol: %v", err)
+		return query{}, nil, badf("the request is no JSON of the protocol: %v", err)
 	}
-	if len(r.ID) > maxID {
-		return query{}, badf("id: has more than %d bytes", maxID)
+	inputs := make([]tensor, len(r.Inputs))
+	for i, in := range r.Inputs {
+		inputs[i] = tensor{in.Name, in.Datatype, in.Shape, func(want int) ([]float32, error) {
+			return in.Datatype.decodeJSONOrBinary(want, in.Data, in.Parameters["binary_data_size"], binary)
+		}}
 	}
-	q := query{id: r.ID, binary: map[string]bool{}}
-	if len(r.Inputs) != 1 || r.Inputs[0].Name != inputName {
-		return q, badf("inputs: want one, %q", inputName)
+	asBinary, outputs := binaryOutputs{}, make([]string, len(r.Outputs))
+	if all, ok := r.Parameters["binary_data_output"].(bool); ok {
+		asBinary[""] = all
 	}
-	in := r.Inputs[0]
-	n, err := s.count(in.Shape)
-	if err != nil {
-		return q, err
-	}
-	values, err := s.values(in.Datatype, n, in.Data, in.Parameters["binary_data_size"], binary)
-	if err != nil {
-		return q, badf("input %q: %v", inputName, err)
-	}
-	each := s.inputLen()
-	for i := range n {
-		q.question.Inputs = append(q.question.Inputs, values[i*each:(i+1)*each])
-	}
-	if err := q.setParameters(r.Parameters); err != nil {
-		return q, err
-	}
-	return q, q.chooseOutputs(r)
-}
-
-// inputLen returns the number of values of an input.
-func (s *Server) inputLen() int {
-	n := 1
-	for _, d := range s.answerer().About().Shape {
-		n *= d
-	}
-	return n
-}
-
-// maxInputs limits the inputs of a request, so that products of sizes cannot overflow.
-const maxInputs = 1 << 20
-
-// count returns the number of inputs in a tensor of a shape.
-func (s *Server) count(shape []int64) (int, error) {
-	want := s.answerer().About().Shape
-	if len(shape) != len(want)+1 || shape[0] < 1 || shape[0] > maxInputs {
-		return 0, badf("shape %v: want %s", shape, describeShape(want))
-	}
-	for i, n := range want {
-		if shape[i+1] != int64(n) {
-			return 0, badf("shape %v: want %s", shape, describeShape(want))
+	for i, o := range r.Outputs {
+		outputs[i] = o.Name
+		if binary, ok := o.Parameters["binary_data"].(bool); ok {
+			asBinary[o.Name] = binary
 		}
 	}
-	return int(shape[0]), nil
+	q, err := s.newQuery(r.ID, r.Parameters["certify"], inputs, outputs)
+	return q, asBinary, err
 }
 
-func describeShape(shape []int) string {
-	text := "[n"
-	for _, d := range shape {
-		text += fmt.Sprintf(",%d", d)
-	}
-	return text + "]"
-}
-
-// values decodes the values of n inputs.
-func (s *Server) values(t datatype, n int, data json.RawMessage, size any, binary []byte) ([]float32, error) {
-	if t.width() == 0 || t == uint8s && !s.answerer().About().Bytes {
-		return nil, fmt.Errorf("datatype %.20q: want %s", t, s.inputType())
-	}
-	want := n * s.inputLen()
+// decodeJSONOrBinary decodes values from JSON, or from the binary part if the request states a size.
+func (t datatype) decodeJSONOrBinary(want int, data json.RawMessage, size any, binary []byte) ([]float32, error) {
 	if size == nil {
 		if len(binary) > 0 {
 			return nil, errors.New("binary data, but no binary_data_size")
@@ -141,105 +89,6 @@ func (s *Server) values(t datatype, n int, data json.RawMessage, size any, binar
 		return nil, fmt.Errorf("%d bytes of binary data, and binary_data_size %v: want %d", len(binary), size, want*t.width())
 	}
 	return t.decodeBinary(binary), nil
-}
-
-// inputType returns the datatypes of the input, for messages.
-func (s *Server) inputType() string {
-	if s.answerer().About().Bytes {
-		return "FP32 (k/255) or UINT8 (k)"
-	}
-	return "FP32"
-}
-
-// setParameters reads the parameters of a request. Others than certify and binary_data_output are Triton's, and have no
-// meaning here.
-func (q *query) setParameters(p map[string]any) error {
-	if all, ok := p["binary_data_output"].(bool); ok {
-		q.binary[""] = all
-	}
-	return q.setCertify(p["certify"])
-}
-
-// setCertify reads the value of certify: true, or a radius.
-func (q *query) setCertify(value any) error {
-	switch v := value.(type) {
-	case nil:
-	case bool:
-		q.question.Certify = v
-	case float64:
-		if !(v > 0) {
-			return badf("certify %v: want true, or a radius above 0", v)
-		}
-		q.question.Certify, q.question.Radius = true, v
-	default:
-		return badf("certify %v: want true, or a radius above 0", v)
-	}
-	return nil
-}
-
-// chooseOutputs reads the requested outputs.
-func (q *query) chooseOutputs(r inferRequest) error {
-	known := outputNames(q.question.Certify)
-	for _, o := range r.Outputs {
-		if !slices.Contains(known, o.Name) {
-			return badf("output %.40q: want one of %v", o.Name, known)
-		}
-		q.outputs = append(q.outputs, o.Name)
-		if binary, ok := o.Parameters["binary_data"].(bool); ok {
-			q.binary[o.Name] = binary
-		}
-	}
-	return nil
-}
-
-// outputNames lists the outputs.
-func outputNames(certify bool) []string {
-	names := []string{"class", "votes", "none", "samples", "moved"}
-	if certify {
-		names = append(names, "certified_class", "radius", "certificate")
-	}
-	return names
-}
-
-// outputs returns the tensors of answers.
-func (s *Server) outputs(q query, answers []predict.Answer) ([]output, error) {
-	n, m := len(answers), s.answerer().About().Classes
-	class, none, samples := make([]int64, n), make([]int64, n), make([]int64, n)
-	moved, votes := make([]float64, n), make([]int64, 0, n*m)
-	for i, a := range answers {
-		class[i], none[i], samples[i], moved[i] = int64(a.Class), a.None, a.Samples, a.Moved
-		votes = append(votes, a.Votes...)
-	}
-	all := []output{
-		{"class", int64s, []int{n}, class}, {"votes", int64s, []int{n, m}, votes}, {"none", int64s, []int{n}, none},
-		{"samples", int64s, []int{n}, samples}, {"moved", fp64, []int{n}, moved},
-	}
-	if q.question.Certify {
-		more, err := certificateOutputs(answers)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, more...)
-	}
-	if len(q.outputs) > 0 {
-		all = slices.DeleteFunc(all, func(o output) bool { return !slices.Contains(q.outputs, o.name) })
-	}
-	return all, nil
-}
-
-// certificateOutputs returns the tensors of certificates.
-func certificateOutputs(answers []predict.Answer) ([]output, error) {
-	n := len(answers)
-	class, radius, lines := make([]int64, n), make([]float64, n), make([]string, n)
-	for i, a := range answers {
-		class[i], radius[i] = int64(a.Certificate.Prediction), a.Certificate.Radius
-		line, err := json.Marshal(a.Certificate)
-		if err != nil {
-			return nil, err
-		}
-		lines[i] = string(line)
-	}
-	return []output{{"certified_class", int64s, []int{n}, class}, {"radius", fp64, []int{n}, radius}, {"certificate", text, []int{n}, lines}}, nil
 }
 
 // outputDocument describes a tensor in the JSON part of a response.
@@ -261,7 +110,7 @@ type inferResponse struct {
 }
 
 // encodeInfer returns the JSON part and the binary part of a response.
-func (s *Server) encodeInfer(q query, r run.Answered) (header, binary []byte, err error) {
+func (s *Server) encodeInfer(q query, asBinary binaryOutputs, r run.Answered) (header, binary []byte, err error) {
 	outputs, err := s.outputs(q, r.Answers)
 	if err != nil {
 		return nil, nil, err
@@ -269,11 +118,7 @@ func (s *Server) encodeInfer(q query, r run.Answered) (header, binary []byte, er
 	doc := inferResponse{ModelName: s.config.Name, ModelVersion: modelVersion, ID: q.id, Parameters: s.conditions(r)}
 	for _, o := range outputs {
 		d := outputDocument{Name: o.name, Datatype: o.typ, Shape: o.shape}
-		asBinary, said := q.binary[o.name]
-		if !said {
-			asBinary = q.binary[""]
-		}
-		if asBinary {
+		if asBinary.has(o.name) {
 			data := o.encodeBinary()
 			d.Parameters = map[string]any{"binary_data_size": len(data)}
 			binary = append(binary, data...)
@@ -285,17 +130,3 @@ func (s *Server) encodeInfer(q query, r run.Answered) (header, binary []byte, er
 	header, err = json.Marshal(doc)
 	return header, binary, err
 }
-
-// conditions returns the parameters of a response: the conditions of its answers.
-func (s *Server) conditions(r run.Answered) map[string]any {
-	about := s.answerer().About()
-	c := map[string]any{
-		"run_id": about.RunID, "law": about.Law, "sigma": about.Sigma, "alpha": about.Alpha, "rule": about.Rule.String(),
-		"budget": about.Budget, "arithmetic": about.Arithmetic, "key": formatKey(r.Key),
-	}
-	maps.DeleteFunc(c, func(_ string, v any) bool { return v == "" })
-	return c
-}
-
-// formatKey returns the key of a request in hex.
-func formatKey(key uint64) string { return fmt.Sprintf("%016x", key) }

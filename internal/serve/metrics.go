@@ -1,14 +1,12 @@
 package serve
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predict"
 	"github.com/rscert/rscert/internal/run"
 )
@@ -25,9 +23,9 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rscert_requests_total", Help: "Requests by path and status."}, []string{"path", "status"}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rscert_requests_total", Help: "Requests by path or method, and by status or gRPC code."}, []string{"path", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "rscert_request_seconds", Help: "Time from the header of a request to the end of its response.",
+			Name: "rscert_request_seconds", Help: "Seconds from the header of a request to the end of its response.",
 			Buckets: prometheus.ExponentialBuckets(.001, 2, 16),
 		}, []string{"path"}),
 		answered: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rscert_answers_total", Help: "Answers: a class, or abstained."}, []string{"answer"}),
@@ -50,9 +48,10 @@ func (m *metrics) watch(a *run.Answerer, waiting *atomic.Int64) {
 	)
 }
 
-// request counts a request. The path is the pattern that matched, so that clients cannot make up new ones.
-func (m *metrics) request(pattern string, status int, took time.Duration) {
-	m.requests.WithLabelValues(pattern, strconv.Itoa(status)).Inc()
+// request counts a request. The pattern is that of the HTTP path, or the gRPC method, so that clients cannot make up
+// labels.
+func (m *metrics) request(pattern string, status string, took time.Duration) {
+	m.requests.WithLabelValues(pattern, status).Inc()
 	m.seconds.WithLabelValues(pattern).Observe(took.Seconds())
 }
 
@@ -67,6 +66,3 @@ func (m *metrics) answers(answers []predict.Answer) {
 		}
 	}
 }
-
-// spellPlain returns the text of an error for a client.
-func spellPlain(err error) string { return param.Spell(err, param.Plain) }

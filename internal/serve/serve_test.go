@@ -40,6 +40,7 @@ func (f *fake) Samples(q run.Question) (int64, error) {
 
 func (f *fake) Ask(ctx context.Context, q run.Question) (run.Answered, error) {
 	f.asked.Store(&q)
+	defer q.Left()
 	r := run.Answered{Key: 0xabc}
 	for i, values := range q.Inputs {
 		k := int(math.Round(255 * float64(values[0])))
@@ -71,7 +72,7 @@ func (f *fake) Ask(ctx context.Context, q run.Question) (run.Answered, error) {
 
 func newTest(t *testing.T, f *fake, change func(*Config)) (*Server, *httptest.Server) {
 	t.Helper()
-	c := Config{Name: "m", MaxBody: 1000, Queue: 4, Samples: 1000, Timeout: time.Minute, Slog: slog.New(slog.DiscardHandler)}
+	c := Config{Name: "m", MaxBody: 1000, Queue: 4, Samples: 1000, Connections: 8, Timeout: time.Minute, ReadTimeout: time.Minute, Slog: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&c)
 	}

@@ -1,5 +1,8 @@
-// Package serve answers over HTTP with the smoothed classifier of a run, by the Open Inference Protocol v2 (KServe,
-// NVIDIA Triton).
+// Package serve answers over HTTP and gRPC with the smoothed classifier of a run, by the Open Inference Protocol v2
+// (KServe, NVIDIA Triton).
+//
+// The two protocols differ only in how a request is decoded into a query and how its answers are encoded. Limits,
+// checks, answers, audit log and metrics are common.
 //
 // All requests share one sampler (run.Answerer). Each request has noise of its own, from a key that the system draws
 // after the input has arrived. So earlier answers say nothing about the noise of a later one.
@@ -17,8 +20,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc"
 
 	"github.com/rscert/rscert/internal/auditlog"
 	"github.com/rscert/rscert/internal/dataset"
@@ -28,15 +32,16 @@ import (
 
 // Config holds the settings of a server.
 type Config struct {
-	Listen string // address
-	Name   string // name of the model in the protocol
+	Listen     string // address of HTTP
+	GRPCListen string // address of gRPC; empty: no gRPC
+	Name       string // name of the model in the protocol
 	// Version is the version of rscert.
 	Version string
 
 	MaxBody     int64         // bytes of a request
 	Queue       int           // maximum number of inputs that wait for answers
 	Samples     int64         // maximum number of samples that a request may need
-	Connections int           // maximum number of connections
+	Connections int           // maximum number of running requests; spareConnections more connections may be open
 	Timeout     time.Duration // of the answer to a request
 	ReadTimeout time.Duration // of a request's arrival
 	Drain       time.Duration // of the requests that are running when the server stops
@@ -67,11 +72,15 @@ func (c Config) Validate() error {
 type Server struct {
 	config  Config
 	ready   atomic.Pointer[opened] // nil until the model has passed its checks
-	tokens  [sha256.Size]byte
+	tokens  [sha256.Size]byte      // hash of the bearer token
 	log     *auditlog.Log
 	metrics *metrics
-	waiting atomic.Int64        // inputs that wait for answers
-	bodies  *semaphore.Weighted // bytes of the bodies of running requests
+
+	connections *connections
+	running     atomic.Int64        // requests that use the sampler
+	waiting     atomic.Int64        // inputs that wait for answers
+	bodies      *semaphore.Weighted // bytes of the bodies of running requests
+	arriving    *semaphore.Weighted // gRPC messages that are arriving
 }
 
 // classifier answers questions. It is a run.Answerer.
@@ -99,52 +108,124 @@ const (
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
-	// Decoding takes a multiple of a body's memory.
-	return &Server{config: c, bodies: semaphore.NewWeighted(max(allBodies, 2*c.MaxBody)), metrics: newMetrics(), tokens: sha256.Sum256(c.Token)}
+	bodies := max(allBodies, 2*c.MaxBody) // decoding takes a multiple of this memory
+	return &Server{
+		config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token),
+		connections: newConnections(c.Connections + spareConnections),
+		bodies:      semaphore.NewWeighted(bodies), arriving: semaphore.NewWeighted(bodies / c.MaxBody),
+	}
+}
+
+// opener opens the classifier.
+type opener = func(context.Context) (*run.Answerer, error)
+
+// fronts are the servers of the two protocols.
+type fronts struct {
+	http *http.Server
+	grpc *grpc.Server // nil: no gRPC
+}
+
+// shutdown accepts no more connections, and waits for the running requests until ctx ends.
+func (f fronts) shutdown(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if f.grpc != nil {
+			f.grpc.GracefulStop()
+		}
+	}()
+	err := f.http.Shutdown(ctx)
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return err
+}
+
+// close cuts off the running requests.
+func (f fronts) close() {
+	_ = f.http.Close()
+	if f.grpc != nil {
+		f.grpc.Stop()
+	}
+}
+
+// fronts returns the servers. None of them listens yet.
+func (s *Server) fronts() fronts {
+	c := s.config
+	f := fronts{http: &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: c.ReadTimeout, IdleTimeout: idleTimeout,
+		WriteTimeout: c.ReadTimeout + c.Timeout + headerTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(c.Slog.Handler(), slog.LevelDebug),
+	}}
+	if c.GRPCListen != "" {
+		f.grpc = s.newGRPC()
+	}
+	return f
+}
+
+// listen opens the addresses. The second listener is nil without gRPC.
+func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
+	if forHTTP, err = net.Listen("tcp", c.Listen); err != nil || c.GRPCListen == "" {
+		return forHTTP, nil, spec.BadInput(err)
+	}
+	if forGRPC, err = net.Listen("tcp", c.GRPCListen); err != nil {
+		return nil, nil, spec.BadInput(errors.Join(err, forHTTP.Close()))
+	}
+	return forHTTP, forGRPC, nil
 }
 
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
 // finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
-// Serve closes the classifier. The function listening, if not nil, receives the address.
-func Serve(ctx context.Context, c Config, open func(context.Context) (*run.Answerer, error), listening func(net.Addr)) error {
+// Serve closes the classifier. The function listening, if not nil, receives the addresses; that of gRPC may be nil.
+func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
 	s := newServer(c)
-	listener, err := net.Listen("tcp", c.Listen)
+	forHTTP, forGRPC, err := c.listen()
 	if err != nil {
-		return spec.BadInput(err)
+		return err
 	}
-	if listening != nil {
-		listening(listener.Addr())
-	}
-	listener = netutil.LimitListener(listener, c.Connections)
-	if c.TLS != nil {
-		listener = tls.NewListener(listener, c.TLS)
-	}
-	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: c.ReadTimeout, IdleTimeout: idleTimeout,
-		WriteTimeout: c.ReadTimeout + c.Timeout + headerTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(c.Slog.Handler(), slog.LevelDebug),
-	}
+	f := s.fronts()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	served := make(chan error, 1)
-	go func() {
-		err := server.Serve(listener)
-		fail(err)
-		served <- err
-	}()
-	err = s.work(ctx, server, open)
-	_ = server.Close()
-	if stopped := <-served; !errors.Is(stopped, http.ErrServerClosed) {
+	var serving errgroup.Group
+	start := func(serve func() error) {
+		serving.Go(func() error {
+			err := serve()
+			fail(err)
+			return err
+		})
+	}
+	var address net.Addr
+	if forGRPC != nil {
+		address = forGRPC.Addr()
+		start(func() error { return f.grpc.Serve(limitedListener{forGRPC, s.connections}) })
+	}
+	if listening != nil {
+		listening(forHTTP.Addr(), address)
+	}
+	start(func() error { return f.http.Serve(s.secure(limitedListener{forHTTP, s.connections})) })
+	err = s.work(ctx, f, open)
+	f.close()
+	if stopped := serving.Wait(); !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, grpc.ErrServerStopped) {
 		err = errors.Join(err, stopped)
 	}
 	return err
 }
 
+// secure adds TLS to the listener of HTTP.
+func (s *Server) secure(l net.Listener) net.Listener {
+	if s.config.TLS == nil {
+		return l
+	}
+	return tls.NewListener(l, s.config.TLS)
+}
+
 // work opens the classifier and runs its sampler until ctx ends and the requests have drained.
-func (s *Server) work(ctx context.Context, server *http.Server, open func(context.Context) (*run.Answerer, error)) error {
+func (s *Server) work(ctx context.Context, f fronts, open opener) error {
 	a, err := open(ctx)
 	if err != nil {
 		return err
@@ -170,9 +251,9 @@ func (s *Server) work(ctx context.Context, server *http.Server, open func(contex
 	}
 	drain, cancel := context.WithTimeout(context.Background(), s.config.Drain)
 	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
+	if err := f.shutdown(drain); err != nil {
 		s.config.Slog.Warn("requests were cut off", "waiting", s.waiting.Load())
-		_ = server.Close()
+		f.close()
 		stopSampler()
 	}
 	a.Stop()

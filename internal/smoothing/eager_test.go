@@ -97,3 +97,69 @@ func TestEagerOvertakes(t *testing.T) {
 		t.Error(fmt.Errorf("after cancellation: %w", err))
 	}
 }
+
+// abandonable is a keyed experiment that its owner can abandon.
+type abandonable struct {
+	*keyed
+	gone atomic.Bool
+}
+
+func (a *abandonable) Abandoned() bool { return a.gone.Load() }
+
+// TestAbandoned abandons an example in its selection phase, in its estimation phase, and before it is sampled. Sampling
+// stops within the batches that are running, the example is emitted once without a decision, and later examples finish.
+func TestAbandoned(t *testing.T) {
+	const batch = 16
+	for _, c := range []struct {
+		name    string
+		n0      int64
+		after   int64 // samples before the end
+		workers int
+	}{{"selection", 1 << 30, 1000, 1}, {"estimation", 0, 1000, 1}, {"at once", 0, 0, 1}, {"several workers", 500, 1000, 3}} {
+		t.Run(c.name, func(t *testing.T) {
+			arrive, done := make(chan Experiment, 4), make(chan int, 4)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var drawn atomic.Int64
+			long := &abandonable{keyed: newKeyed(0, 1, c.n0, done, 1<<40)}
+			long.gone.Store(c.after == 0)
+			s := Sampler{Classifier: &linear{batch: batch}, Workers: c.workers, Eager: true, Progress: func(n int64) {
+				if drawn.Add(n) >= c.after {
+					long.gone.Store(true)
+				}
+			}}
+			arrive <- long
+			ended := make(chan error, 1)
+			go func() {
+				ended <- s.Run(ctx, func() (Experiment, error) {
+					select {
+					case e := <-arrive:
+						return e, nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				})
+			}()
+			if first := <-done; first != 0 {
+				t.Fatalf("example %d ended first", first)
+			}
+			if n := drawn.Load(); n < c.after || n > c.after+int64(batch*(c.workers+1)) {
+				t.Errorf("%d samples were drawn, want about %d", n, c.after)
+			}
+			if long.final != nil {
+				t.Errorf("the abandoned example was decided: %+v", long.final)
+			}
+			arrive <- newKeyed(1, 2, 3, done, 15, 40)
+			if next := <-done; next != 1 {
+				t.Errorf("example %d was emitted again", next)
+			}
+			if n := drawn.Load() - c.after; n < 43 {
+				t.Errorf("%d samples after the end, want 43 of the next example", n)
+			}
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -79,7 +79,7 @@ func (c *scheduler) workers() (n int) {
 }
 
 // takes reports whether the lane may draw samples of the example.
-func (l *lane) takes(a *active) bool { return a.lane == nil || a.lane == l }
+func (l *lane) takes(a *active) bool { return !a.dropped && (a.lane == nil || a.lane == l) }
 
 // complete reports whether all samples up to the goal are done. The experiment can then decide how to go on.
 func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
@@ -95,6 +95,7 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.changed.Broadcast()
+	c.release(t)
 	if l.err != nil && errors.Is(err, context.Canceled) {
 		return nil // stopped because of an earlier failure
 	}
@@ -153,7 +154,7 @@ func (c *scheduler) redo(l *lane) error {
 	}
 	defer c.changed.Broadcast()
 	for i, a := range c.active {
-		if a.lane != l || a.complete() {
+		if a.lane != l || a.dropped || a.complete() {
 			continue
 		}
 		fresh, err := c.restart(a)

@@ -66,6 +66,15 @@ type Keyed interface {
 	Key() (seed uint64, n0 int64)
 }
 
+// Abandonable is an Experiment that may lose its purpose before it decides, as when the client of a request has gone. An
+// Eager sampler then draws no more samples for it, and calls Emit without Finish.
+type Abandonable interface {
+	Experiment
+	// Abandoned reports whether the samples are no longer needed. Once true, it stays true. It may be called at any time
+	// and by several goroutines.
+	Abandoned() bool
+}
+
 // Observer is an Experiment that also receives the model's outputs, in the order of the samples. The whole selection
 // phase comes first.
 type Observer interface {

@@ -27,6 +27,8 @@ type active struct {
 	drawn    [phases]int64 // number of samples given to workers
 	clean    bool          // the clean input has been given to a worker
 	counted  int64         // number of finished samples of both phases, plus the clean input
+	tasks    int           // number of workers' tasks that have samples of the example, or decide it
+	dropped  bool          // the experiment was abandoned
 	finished bool
 
 	mu       sync.Mutex
@@ -127,6 +129,9 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 		if err := c.arriveEarly(); err != nil {
 			return nil, err
 		}
+		if err := c.dropAbandoned(); err != nil {
+			return nil, err
+		}
 		if t := c.compose(l); t != nil {
 			return t, nil
 		}
@@ -150,6 +155,30 @@ func (c *scheduler) arriveEarly() error {
 		}
 	}
 	return nil
+}
+
+// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits those of which no worker
+// has samples.
+func (c *scheduler) dropAbandoned() error {
+	if !c.sampler.Eager {
+		return nil
+	}
+	ended := false
+	for _, a := range c.active {
+		if e, ok := a.Experiment.(Abandonable); !ok || !a.dropped && !e.Abandoned() {
+			continue
+		}
+		a.dropped = true
+		if a.tasks == 0 {
+			a.finished, ended = true, true
+		}
+	}
+	if !ended {
+		return nil
+	}
+	defer c.changed.Broadcast()
+	c.undecided = slices.DeleteFunc(c.undecided, func(a *active) bool { return a.finished })
+	return c.emit()
 }
 
 // arrive accepts loaded examples if there is room, and reports whether it changed anything.
@@ -201,6 +230,7 @@ func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
 		c.undecided = c.undecided[1:]
+		a.tasks++
 		return &task{decide: a}
 	}
 	available := c.available(l)
@@ -233,10 +263,26 @@ func (c *scheduler) compose(l *lane) *task {
 			break
 		}
 	}
+	for _, a := range t.examples() {
+		a.tasks++
+	}
 	if c.sampler.Eager {
 		c.takeTurns(t.batch)
 	}
 	return t
+}
+
+// examples returns the examples of a task.
+func (t task) examples() (all []*active) {
+	if t.decide != nil {
+		return []*active{t.decide}
+	}
+	for _, g := range t.batch {
+		if len(all) == 0 || all[len(all)-1] != g.active { // the segments of an example are adjacent
+			all = append(all, g.active)
+		}
+	}
+	return all
 }
 
 // takeTurns moves the examples of a batch behind all other examples. So a long example delays a short example by at
@@ -288,6 +334,7 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	c.release(o.task)
 	if a := o.decide; a != nil {
 		a.finished = o.goal <= a.goal
 		a.goal = max(a.goal, o.goal)
@@ -302,6 +349,13 @@ func (c *scheduler) account(ctx context.Context, o outcome) error {
 		}
 	}
 	return c.emit()
+}
+
+// release records that a worker has ended a task.
+func (c *scheduler) release(t task) {
+	for _, a := range t.examples() {
+		a.tasks--
+	}
 }
 
 // emit emits finished experiments. Unless the sampler is eager, an experiment waits for all experiments before it.

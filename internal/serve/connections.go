@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// spareConnections are accepted beyond Config.Connections, so that health is answered while every other connection has
+// a running request.
+const spareConnections = 16
+
+// connections limits the number of open connections. If there is no room, a new connection replaces the one that has
+// been without a request for the longest time. So neither idle clients nor clients that send nothing keep others out.
+type connections struct {
+	limit int
+	mu    sync.Mutex
+	open  map[string]*connection // by route
+}
+
+// connection is an open connection. The lock of all guards the fields after it.
+type connection struct {
+	net.Conn
+	route string
+	all   *connections
+
+	requests int       // running
+	since    time.Time // end of the last request; before the first one, the start of the connection
+}
+
+func newConnections(limit int) *connections {
+	return &connections{limit: limit, open: map[string]*connection{}}
+}
+
+// routeOf identifies a connection by its two addresses.
+func routeOf(local, remote net.Addr) string { return local.String() + " " + remote.String() }
+
+// limitedListener accepts connections within a limit.
+type limitedListener struct {
+	net.Listener
+	all *connections
+}
+
+// Accept accepts the next connection for which there is room.
+func (l limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c := l.all.admit(conn); c != nil {
+			return c, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// admit makes room for a connection. It returns nil if all connections have running requests.
+func (c *connections) admit(conn net.Conn) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) >= c.limit {
+		var oldest *connection
+		for _, o := range c.open {
+			if o.requests == 0 && (oldest == nil || o.since.Before(oldest.since)) {
+				oldest = o
+			}
+		}
+		if oldest == nil {
+			return nil
+		}
+		delete(c.open, oldest.route)
+		_ = oldest.Conn.Close()
+	}
+	n := &connection{Conn: conn, route: routeOf(conn.LocalAddr(), conn.RemoteAddr()), all: c, since: time.Now()}
+	c.open[n.route] = n
+	return n
+}
+
+// Close closes the connection.
+func (n *connection) Close() error {
+	n.all.mu.Lock()
+	if n.all.open[n.route] == n {
+		delete(n.all.open, n.route)
+	}
+	n.all.mu.Unlock()
+	return n.Conn.Close()
+}
+
+// begin records that a request of a connection is running, until the returned function is called.
+func (c *connections) begin(route string) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.open[route]
+	if n == nil { // replaced just now
+		return func() {}
+	}
+	n.requests++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n.requests--
+		n.since = time.Now()
+	}
+}
