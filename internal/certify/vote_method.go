@@ -53,7 +53,9 @@ func (p *VoteParams) complete() error {
 		return err
 	}
 	if p.Method == Moutaouakil {
-		return p.needGaussian("method", p.Method)
+		if err := p.needGaussian("method", p.Method); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.Claim.check(p.Method, p.Margin)
 }
