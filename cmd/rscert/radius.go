@@ -56,6 +56,7 @@ certificate uses the share of alpha for that number of samples.`,
 				Alpha: given(cmd, "alpha", &o.target.Alpha), Sigma: given(cmd, "sigma", &o.target.Sigma),
 				Lipschitz: given(cmd, "lipschitz", &o.target.Lipschitz), Class: given(cmd, "class", &o.target.Class),
 				Margin: given(cmd, "margin", &o.target.Margin), Law: given(cmd, "law", &o.target.Law),
+				TopK: given(cmd, "top-k", &o.target.TopK), None: given(cmd, "none", &o.target.None),
 			}, given(cmd, "combine", &o.combine))
 		},
 	}
@@ -65,6 +66,7 @@ certificate uses the share of alpha for that number of samples.`,
 	targetFlags(cmd, &o.target)
 	choiceVar(f, &o.target.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "known Lipschitz constant L for --margin first; 0 = none: use only the constant of the smoothed classifier")
+	claimFlags(f, &o.target.TopK, &o.target.None)
 	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound a margin from scores: "+names(certify.Combines()))
 	f.Float64Var(&o.temperature, "temperature", 1, "temperature to apply to saved scores, in addition to the temperature at saving")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores for selection, if the file has no selection samples")

@@ -157,7 +157,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 		return nil, badInput(err)
 	}
 	r := tables.Report{Runs: runs, Classes: o.classes}
-	o.look.Envelope = o.look.Envelope && summary.OneNorm(runs)
+	o.look.Envelope = o.look.Envelope && summary.Comparable(runs)
 	if len(runs) > 1 && o.look.Envelope {
 		r.Envelope = summary.Envelope(runs)
 	}

@@ -82,6 +82,33 @@ func (c Claim) Says() string {
 	return says
 }
 
+// Accuracy names the share of the examples whose certified class is the label, for the captions of tables.
+func (c Claim) Accuracy() string {
+	switch {
+	case c.None == NoneSafe:
+		return "certified share right or silent"
+	case c.Ranked() && c.None == NoneIgnore:
+		return fmt.Sprintf("certified top-%d accuracy, silence ignored,", c.TopK)
+	case c.Ranked():
+		return fmt.Sprintf("certified top-%d accuracy", c.TopK)
+	case c.None == NoneIgnore:
+		return "certified accuracy, silence ignored,"
+	}
+	return "certified accuracy"
+}
+
+// Short names the claim in a word or two, as in "top 3".
+func (c Claim) Short() string {
+	short := "top " + fmt.Sprint(max(1, c.TopK))
+	switch c.None {
+	case NoneSafe:
+		return "right or silent"
+	case NoneIgnore:
+		return short + ", silence ignored"
+	}
+	return short
+}
+
 // complete checks the claim and replaces a TopK of 1 by 0.
 func (c *Claim) complete() error {
 	_, err := NoneModes.Parse(string(c.None))

@@ -91,6 +91,9 @@ type Sampler struct {
 	// turns batch by batch, and Emit follows Finish in any order of the examples. A server needs this, because its next
 	// example may never come.
 	Eager bool
+	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device that counts votes counts by Vote, so
+	// its outputs come to the host.
+	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. The number is negative for discarded samples.
 	Progress func(n int64)
 	// Lost, if not nil, reports a failed device and the number of examples that the other devices redraw.

@@ -157,6 +157,7 @@ func checkCertificate(first, c certify.Certificate) error {
 	}{
 		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
 		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
+		{"top_k", first.TopK, c.TopK}, {"none_mode", first.None, c.None}, {"reject_below", first.RejectBelow, c.RejectBelow},
 		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
 	} {
 		if d.one != d.this {
@@ -171,7 +172,7 @@ func checkCertificate(first, c certify.Certificate) error {
 func (s Source) conditions(g *gathered) Conditions {
 	first := g.first
 	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision,
-		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop}
+		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop, Claim: first.Claim}
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
 		c.Sound, c.Arithmetic, c.Lipschitz = &first.Sound, first.Arithmetic, first.Lipschitz

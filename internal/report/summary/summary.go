@@ -106,6 +106,7 @@ type Conditions struct {
 	Provider string              `json:"provider,omitempty"`
 	Device   string              `json:"device,omitempty"`
 	Version  string              `json:"rscert,omitempty"`
+	certify.Claim
 }
 
 // Norms lists the norms of the radii of the runs, for example "L2".
