@@ -22,17 +22,18 @@ import (
 // reportOptions are the flags of report.
 type reportOptions struct {
 	gateOptions
-	page     pageOptions
-	summary  summary.Options
-	names    []string
-	format   tables.Format
-	json     bool
-	classes  bool
-	baseline string
-	audits   []string
-	plots    []string
-	curve    curves.Curve
-	look     curves.Options
+	page      pageOptions
+	summary   summary.Options
+	names     []string
+	format    tables.Format
+	json      bool
+	selective bool
+	classes   bool
+	baseline  string
+	audits    []string
+	plots     []string
+	curve     curves.Curve
+	look      curves.Options
 }
 
 func newReport(s streams) *cobra.Command {
@@ -103,6 +104,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "allowed failure probability of statements about all examples together")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of equal-width bins of the calibration errors")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds` for the error of confident answers")
+	f.BoolVar(&o.selective, "selective", false, "also print the error among the inputs that are answered, where samples may vote for no class (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of audits, each of one of the runs; default: the folder audit in a run's folder")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
@@ -226,6 +228,14 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 		most, err := source.Largest()
 		if err != nil {
 			return nil, nil, err
+		}
+		if err := o.addSelection(ctx, &source); err != nil {
+			return nil, nil, err
+		}
+		if o.selective && source.Selection == nil {
+			if source.Selection, err = summary.ReadSelection(ctx, path); err != nil {
+				return nil, nil, err
+			}
 		}
 		sources, largest = append(sources, source), max(largest, most)
 	}

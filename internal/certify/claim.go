@@ -99,7 +99,10 @@ func (c Claim) Accuracy() string {
 
 // Short names the claim in a word or two, as in "top 3".
 func (c Claim) Short() string {
-	short := "top " + fmt.Sprint(max(1, c.TopK))
+	short := "answer"
+	if c.Ranked() {
+		short = fmt.Sprintf("top %d", c.TopK)
+	}
 	switch c.None {
 	case NoneSafe:
 		return "right or silent"
@@ -133,7 +136,7 @@ func (c Claim) check(m VoteMethod, kind MarginKind) error {
 	if !c.Ranked() && c.None == NoneAnswer {
 		return nil
 	}
-	if m != ExactMargin && m != Bonferroni {
+	if !m.Ranks() {
 		return fmt.Errorf("method %s certifies only the answer itself; use %s or %s", m, ExactMargin, Bonferroni)
 	}
 	if kind != SecondMargin && (c.Ranked() || c.None == NoneSafe) {

@@ -11,10 +11,11 @@ import (
 type question struct {
 	*answering
 	example experiment.Example
-	leader  *predict.Leader // state of the sequential rule
-	fixed   []int64         // the first votes of the fixed rule [classes + 1]
-	seen    int64           // samples of the estimation phase that the rule has used
-	silent  int64           // samples among them that vote for no class, where they are no outcome
+	voter   func([]float32) int // nil stands for smoothing.Vote
+	leader  *predict.Leader     // state of the sequential rule
+	fixed   []int64             // the first votes of the fixed rule [classes + 1]
+	seen    int64               // samples of the estimation phase that the rule has used
+	silent  int64               // samples among them that vote for no class, where they are no outcome
 
 	votes     certify.Votes // for the certificate
 	certified bool          // votes are complete
@@ -27,7 +28,7 @@ func (a *answering) start(example experiment.Example) *question {
 	if !a.ignores() {
 		outcomes++ // the last one is a vote for no class
 	}
-	q := &question{answering: a, example: example, certified: a.plan.Certify == nil}
+	q := &question{answering: a, example: example, certified: a.plan.Certify == nil, voter: a.plan.voter(a.experiment)}
 	if a.plan.Rule == predict.ByFixed {
 		q.fixed = make([]int64, outcomes)
 	} else {
@@ -42,9 +43,9 @@ func (a *answering) start(example experiment.Example) *question {
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
 // vote returns the vote of an output.
-func (a *answering) vote(outputs []float32) int {
-	if rule := a.plan.voter(a.experiment); rule != nil {
-		return rule(outputs)
+func (q *question) vote(outputs []float32) int {
+	if q.voter != nil {
+		return q.voter(outputs)
 	}
 	return smoothing.Vote(outputs)
 }

@@ -130,7 +130,7 @@ func (r *Requirement) parseClaim(text string) (bool, error) {
 	default:
 		return false, nil
 	}
-	if r.metric.ofBounds {
+	if r.metric.ofBounds || r.metric.anyClaim {
 		return true, fmt.Errorf("%s is about the answer: it has no claim %s", r.metric.name, text)
 	}
 	return true, nil
@@ -150,7 +150,7 @@ func qualifiers(c certify.Claim) string {
 
 // checkClaim returns an error unless the run's certificates claim what the requirement names.
 func (r Requirement) checkClaim(c certify.Claim) error {
-	if c.RejectBelow = 0; r.metric.ofBounds || !r.metric.radius && !r.metric.length || c == r.claim {
+	if c.RejectBelow = 0; r.metric.ofBounds || r.metric.anyClaim || !r.metric.radius && !r.metric.length || c == r.claim {
 		return nil
 	}
 	return fmt.Errorf("a certificate of this run claims that %s: such a requirement begins with %s%s", c.Says(), r.metric.name, qualifiers(c))
@@ -234,6 +234,9 @@ func floatOf(x *big.Rat) (float64, bool) {
 	f, _ := x.Float64()
 	return f, true
 }
+
+// Selective reports whether the requirement is on the error among answers, which needs a summary.Selection.
+func (r Requirement) Selective() bool { return r.metric.name == "selective-error" }
 
 // OfBounds reports whether the requirement concerns the confidence under attack, which needs bounds at its radius.
 func (r Requirement) OfBounds() bool { return r.metric.ofBounds }

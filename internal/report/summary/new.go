@@ -32,6 +32,9 @@ type Source struct {
 	Certificates []certify.Certificate
 	Votes        []certify.Votes
 	gathered     *gathered
+
+	// Selection asks for the error among the answered inputs (ReadSelection). It is nil otherwise.
+	Selection *Selection
 }
 
 // Bounds is a table of bounds (acce.Columns) with the conditions of its run.
@@ -130,6 +133,13 @@ func New(s Source, o Options) (Summary, error) {
 		radii = o.Round
 	}
 	out.describe(radii, out.largestRadius())
+	if s.Selection != nil {
+		if out.Labelled < out.Examples || len(s.Selection.safe) != out.Examples {
+			return Summary{}, fmt.Errorf("%s: the error among answers needs a label and votes of every example", s.Path)
+		}
+		out.selection = s.Selection
+		out.Selective = out.selectives()
+	}
 	for _, norm := range o.Norms {
 		if norm == out.Conditions.Norm {
 			continue

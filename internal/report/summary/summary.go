@@ -54,6 +54,9 @@ type Summary struct {
 	// Norms holds the certified accuracy in further norms (Options.Norms).
 	Norms []InNorm `json:"norms,omitempty"`
 
+	// Selective is the error among the answered inputs, if requested (Source.Selection).
+	Selective []Selective `json:"selective_error,omitempty"`
+
 	// Audit is set if the run was audited.
 	Audit *Audit `json:"audit,omitempty"`
 
@@ -61,6 +64,8 @@ type Summary struct {
 	Rows []Row `json:"-"`
 	// Run is the content of run.json; nil for a file from elsewhere.
 	Run *runfolder.Run `json:"-"`
+
+	selection *Selection
 }
 
 // Kind is the source of the evidence.

@@ -116,6 +116,9 @@ func (r Report) sections() []section {
 	sections := append([]section{r.accuracy()}, r.norms()...)
 	for _, s := range r.Runs {
 		sections = append(sections, r.intervals(s))
+		if len(s.Selective) > 0 {
+			sections = append(sections, r.selective(s))
+		}
 		if r.Classes && len(s.Classes) > 0 {
 			sections = append(sections, r.classes(s))
 		}
