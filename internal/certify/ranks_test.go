@@ -366,15 +366,15 @@ func TestSafeReferenceValues(t *testing.T) {
 
 // The number and the names of the classes left out of a rank contest come from the selection samples alone.
 func TestRankContest(t *testing.T) {
-	v := Votes{N0: 100, Counts0: []int64{50, 25, 25, 0, 0}, N: 1000, Counts: []int64{500, 100, 300, 60, 40}}
+	v := Votes{N0: 100, Counts0: []int64{50, 25, 25, 0, 0}, N: 1000, Counts: []int64{500, 20, 300, 140, 40}}
 	claim := Claim{TopK: 3}
 	got, err := claim.contest(v, 0)
 	// The favourites 1 and 2 are left out, whatever their estimation votes are. Class 3 is the largest of the rest.
-	if want := (contest{500, 60, 1, "t=1"}); err != nil || got != want {
+	if want := (contest{500, 140, 1, "t=1"}); err != nil || got != want {
 		t.Errorf("%+v (%v), want %+v", got, err, want)
 	}
 	v.Counts0, v.N0 = nil, 0
-	if got, err = claim.contest(v, 0); err != nil || got != (contest{500, 460, 3, "t=3"}) {
+	if got, err = claim.contest(v, 0); err != nil || got != (contest{500, 480, 3, "t=3"}) {
 		t.Errorf("without selection samples: %+v (%v)", got, err)
 	}
 	v.Counts, v.None = []int64{500, 100, 100, 60, 40}, 200
