@@ -126,6 +126,14 @@ func (o gateOptions) norms() (norms []law.Norm) {
 	return norms
 }
 
+// addSelection certifies the votes of a run for the error among answers, if a requirement is on this error.
+func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (err error) {
+	if slices.ContainsFunc(o.required, gate.Requirement.Selective) {
+		source.Selection, err = summary.ReadSelection(ctx, source.Path)
+	}
+	return badInput(err)
+}
+
 // errDidNotFinish is the error in the JUnit file until the work is done.
 var errDidNotFinish = errors.New("rscert did not finish")
 
@@ -189,6 +197,9 @@ func (o gateOptions) checkPath(ctx context.Context, path string) ([]gate.Outcome
 	}
 	source, err := summary.Read(ctx, path)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.addSelection(ctx, &source); err != nil {
 		return nil, err
 	}
 	options := summary.Default()

@@ -59,6 +59,7 @@ early, the certificate uses the share of alpha for that number of samples.`,
 				Alpha: given(cmd, "alpha", &o.target.Alpha), Sigma: given(cmd, "sigma", &o.target.Sigma),
 				Lipschitz: given(cmd, "lipschitz", &o.target.Lipschitz), Class: given(cmd, "class", &o.target.Class),
 				Margin: given(cmd, "margin", &o.target.Margin), Law: given(cmd, "law", &o.target.Law),
+				TopK: given(cmd, "top-k", &o.target.TopK), None: given(cmd, "none", &o.target.None),
 			}, given(cmd, "combine", &o.combine))
 		},
 	}
@@ -68,6 +69,7 @@ early, the certificate uses the share of alpha for that number of samples.`,
 	targetFlags(cmd, &o.target)
 	choiceVar(f, &o.target.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, so that only the constant that the noise guarantees counts")
+	claimFlags(f, &o.target.TopK, &o.target.None)
 	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound the margin between two mean scores: "+names(certify.Combines()))
 	f.Float64Var(&o.temperature, "temperature", 1, "additional temperature for the saved scores, which already contain the temperature of the run")
 	integerVar(f, &o.n0, "n0", 0, "use the first `k` scores to select the class, if the file has no separate selection samples")

@@ -22,17 +22,18 @@ import (
 // reportOptions are the flags of report.
 type reportOptions struct {
 	gateOptions
-	page     pageOptions
-	summary  summary.Options
-	names    []string
-	format   tables.Format
-	json     bool
-	classes  bool
-	baseline string
-	audits   []string
-	plots    []string
-	curve    curves.Curve
-	look     curves.Options
+	page      pageOptions
+	summary   summary.Options
+	names     []string
+	format    tables.Format
+	json      bool
+	selective bool
+	classes   bool
+	baseline  string
+	audits    []string
+	plots     []string
+	curve     curves.Curve
+	look      curves.Options
 }
 
 func newReport(s streams) *cobra.Command {
@@ -103,6 +104,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")
 	integerVar(f, &o.summary.Bins, "bins", summary.DefaultBins, "number of bins of equal width in the calibration errors")
 	f.Float64SliceVar(&o.summary.Taus, "tau", o.summary.Taus, "confidence `thresholds`: for each, the report bounds the error of the answers with at least this confidence")
+	f.BoolVar(&o.selective, "selective", false, "also print the error among the inputs that are answered, where samples may vote for no class (docs/reject.md)")
 	f.StringSliceVar(&o.audits, "audit", nil, "`folders` of audits of the runs; default: the folder audit inside each run's folder")
 	group(cmd, "The tables")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve to this .svg, .png or .pdf `file`")
@@ -157,7 +159,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 		return nil, badInput(err)
 	}
 	r := tables.Report{Runs: runs, Classes: o.classes}
-	o.look.Envelope = o.look.Envelope && summary.OneNorm(runs)
+	o.look.Envelope = o.look.Envelope && summary.Comparable(runs)
 	if len(runs) > 1 && o.look.Envelope {
 		r.Envelope = summary.Envelope(runs)
 	}
@@ -226,6 +228,14 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 		most, err := source.Largest()
 		if err != nil {
 			return nil, nil, err
+		}
+		if err := o.addSelection(ctx, &source); err != nil {
+			return nil, nil, err
+		}
+		if o.selective && source.Selection == nil {
+			if source.Selection, err = summary.ReadSelection(ctx, path); err != nil {
+				return nil, nil, err
+			}
 		}
 		sources, largest = append(sources, source), max(largest, most)
 	}

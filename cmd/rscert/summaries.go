@@ -14,8 +14,8 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		return nil
 	}
 	first := summaries[0]
-	fmt.Fprintf(w, "certified accuracy in %%, by %s radius (%d examples, %s = %g, α = %g)\n\n",
-		first.Norm.Title(), first.Examples, first.Law.Law().Words().Symbol, first.Sigma, first.Alpha)
+	fmt.Fprintf(w, "%s in %%, by %s radius (%d examples, %s = %g, α = %g)\n\n",
+		first.Accuracy(), first.Norm.Title(), first.Examples, first.Law.Law().Words().Symbol, first.Sigma, first.Alpha)
 	t := report.Table{Columns: summaryColumns(first.Certified, report.Column{Name: "method", Align: report.Right})}
 	for _, s := range summaries {
 		name := report.Text(nameMethod(s.Method, s.Sound))
@@ -40,13 +40,16 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	if len(summaries) > 1 {
 		fmt.Fprint(w, "\n"+certify.ChooseFirst+"\n")
 	}
+	if !first.Usual() {
+		fmt.Fprintf(w, "what a certificate claims: %s\n", first.Says())
+	}
 	return conditions{first.Arithmetic, first.Precision, first.Quantisation}.write(w)
 }
 
 // writeNorms prints a table for each further norm.
 func writeNorms(w io.Writer, s certify.Summary) error {
 	for _, n := range s.Norms {
-		fmt.Fprintf(w, "\ncertified accuracy in %%, by the %s radius that follows from the %s radius\n\n", n.Norm.Title(), s.Norm.Title())
+		fmt.Fprintf(w, "\n%s in %%, by the %s radius that follows from the %s radius\n\n", s.Accuracy(), n.Norm.Title(), s.Norm.Title())
 		t := report.Table{Columns: summaryColumns(n.Certified, report.Column{Name: "method", Align: report.Right})}
 		t.AddRow(summaryCells(n.Certified, n.AverageRadius, s.Abstained, report.Text(nameMethod(s.Method, s.Sound)))...)
 		if err := t.WriteText(w); err != nil {

@@ -6,6 +6,8 @@ type Accuracy struct {
 	Labelled int // examples with a label
 	Asked    int // labelled examples whose prediction without noise is recorded
 	Clean    int // examples that the model answers correctly without noise
+	// None is the mode of the smoothed classifier. With NoneIgnore it answers even if most samples vote for no class.
+	None     NoneMode
 	Smoothed int // examples whose label has the most estimation votes; of tied classes only the lowest counts
 }
 
@@ -20,6 +22,9 @@ func (a *Accuracy) Add(v Votes) {
 		if *v.Clean == v.Label {
 			a.Clean++
 		}
+	}
+	if a.None == NoneIgnore {
+		v.None = 0
 	}
 	if v.Right() {
 		a.Smoothed++

@@ -13,14 +13,15 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	if err != nil {
 		return Certificate{}, err
 	}
-	o := c.observe(v, a)
+	o, test, err := c.observe(v, a)
+	if err != nil {
+		return Certificate{}, err
+	}
 	b, found := c.proved(o, margin)
 	if !found {
 		b = c.bound(o)
 	}
-	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, v.Quantisation, b)
-	cert.Stop = v.Stop
-	return cert, nil
+	return c.certificate(v, a, test, b), nil
 }
 
 // claim is the statement that an observation proves a margin. The margin is above the bonferroni margin of the
@@ -34,7 +35,7 @@ type claim struct {
 // bonferroni margin if that is large enough. Otherwise it is the given margin, slightly increased because margins in
 // files are rounded down. The exact margin search proves the margins that it finds in the same way.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
-	if c.params.Method != ExactMargin || o.two || o.a <= o.b || o.n-o.a > mostOthers || math.IsNaN(margin) {
+	if c.params.Method != ExactMargin || o.two || o.beaten() || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false
 	}
 	const rounding = 1 + 0x1p-27 // covers the rounding of numbers with nine digits
@@ -42,16 +43,15 @@ func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, fo
 	if b.margin >= margin*rounding || !(margin > 0) {
 		return b, true
 	}
-	if b.margin = margin * rounding; !(b.margin > leastMargin && b.margin < c.scale.widest()) {
+	if b.margin = margin * rounding; !(b.margin > leastMargin && b.margin < c.scaleOf(o).widest()) {
 		return b, false
 	}
 	c.mu.Lock()
 	holds, known := c.claims[claim{o, margin}]
 	c.mu.Unlock()
 	if !known {
-		order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(c.scale, o.n, o.alpha) })
-		s := newSearch(newEvent(order, o.a, o.b), c.scale, o.alpha)
-		holds = s.prove(frontier{c.scale, b.margin}) < 0
+		s := c.newSearch(o)
+		holds = s.prove(frontier{s.scale, b.margin}) < 0
 		c.mu.Lock()
 		c.claims[claim{o, margin}] = holds
 		c.mu.Unlock()

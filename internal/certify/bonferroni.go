@@ -11,7 +11,7 @@ func (c *VoteCertifier) bonferroni(o observation) marginBound {
 	a := binomial.LowerBound(o.a, o.n, o.alpha/2)
 	b := binomial.LowerBound(o.n-o.b, o.n, o.alpha/2) // a lower bound on 1−p_B
 	return marginBound{
-		margin: c.scale.margin(a, b),
+		margin: c.scaleOf(o).margin(a, b),
 		bounds: map[string]float64{"p_a": RoundDown(a), "p_b": RoundUp(binomial.UpperBound(o.b, o.n, o.alpha/2))},
 	}
 }

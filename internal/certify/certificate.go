@@ -48,8 +48,8 @@ type Votes struct {
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
 	// None0 and None count the samples without an answer (NaN or infinite output), which vote for no class. The
-	// certificate treats None as one more class. This class is never certified, but it may be the runner-up. N0 and N
-	// include these samples.
+	// certificate treats None as one more class, unless its Claim says otherwise. This class is never certified, but it
+	// may be the runner-up. N0 and N include these samples.
 	None0 int64 `json:"none0,omitempty"`
 	None  int64 `json:"none,omitempty"`
 	// Stop is the rule that ended sampling at N. It is empty if N was fixed beforehand. AlphaShare is the share of α
@@ -105,4 +105,8 @@ type Certificate struct {
 	Sampled int `json:"sampled,omitempty"`
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
+	Claim
+	// Contest names the comparison that proves the claim, if several can: t=1, t=2, … for ranks, and class, silence or
+	// group for "A or silence". Bounds are bounds on the two sides of this comparison.
+	Contest string `json:"contest,omitempty"`
 }

@@ -29,16 +29,15 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 		return c.clopperPearson(o)
 	}
 	b := c.bonferroni(o)
-	if o.a <= o.b {
-		// At q1 = q2 = ½ the event is likely, so no margin above 0 can be certified.
+	if o.beaten() {
+		// On the frontier of the margin 0 (at q1 = q2 = ½ for t = 1) the event is likely, so no margin above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
 	if o.n-o.a > mostOthers {
 		return b
 	}
-	order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(c.scale, o.n, o.alpha) })
-	s := newSearch(newEvent(order, o.a, o.b), c.scale, o.alpha)
+	s := c.newSearch(o)
 	b.margin = math.Max(b.margin, s.margin(b.margin))
 	return b
 }

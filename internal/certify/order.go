@@ -64,8 +64,9 @@ func bonferroniOrder(q scale, n int64, alpha float64) *order {
 // step function.
 type event struct {
 	order  *order
-	level  float64 // T of the observed outcome
-	strict bool    // exclude outcomes at this level
+	level  float64                 // T of the observed outcome
+	strict bool                    // exclude outcomes at this level
+	member func(x1, x2 int64) bool // if not nil, tells whether an outcome is in the event
 
 	known map[int64]*eventPage
 }
@@ -79,6 +80,9 @@ func newEvent(o *order, a, b int64) *event {
 
 // holds reports whether the outcome (x1, x2) is in the event.
 func (e *event) holds(x1, x2 int64) bool {
+	if e.member != nil {
+		return e.member(x1, x2)
+	}
 	s1, s2 := e.order.enclose(x1), e.order.enclose(e.order.n-x2)
 	if e.strict {
 		// The scores need no error bounds here, because scores that are equal up to rounding count as equal.

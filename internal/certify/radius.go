@@ -45,11 +45,15 @@ func (t Target) shift(radius float64) float64 {
 // samples. After n successes in n samples, no sound lower bound on the success probability is above α^{1/n}. Otherwise
 // some p would lie between α^{1/n} and the bound. For this p the bound would fail with probability P(n of n) = pⁿ > α.
 // For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n} − 1. With
-// more classes, a bound must hold for more distributions, so it cannot be larger. The radius is rounded up.
+// more classes, a bound must hold for more distributions, so it cannot be larger. For ranks, the same holds of the contest
+// against all other classes together. The radius is rounded up.
 func (t Target) LargestRadius(n int64) float64 {
 	tail := -math.Expm1(math.Log(t.Alpha) / float64(n)) // 1 − α^{1/n}
 	margin := 1 - 2*tail
-	if t.Margin != FirstMargin {
+	switch {
+	case t.clearest() > 1:
+		margin = (&ranks{quantiles: quantiles{t.Law.Law()}, t: t.clearest()}).margin(1-tail, 1-tail)
+	case t.Margin != FirstMargin:
 		margin = -2 * t.Law.Law().Quantile(tail)
 	}
 	return t.about(margin) * (1 + 1e-9)

@@ -29,6 +29,9 @@ func (p *ScoreParams) complete() error {
 	if err := errors.Join(meanBounds.complete(&p.Bound), combines.complete(&p.Combine)); err != nil {
 		return err
 	}
+	if !p.Claim.Usual() {
+		return errors.New("scores certify only the answer itself: ranks, samples without an answer and rejection are for votes")
+	}
 	if p.ClassByVotes && len(p.Confidence.Radii) == 0 {
 		return errors.New("of a class that votes certify, scores bound only the confidence: no radii are given")
 	}

@@ -1,6 +1,9 @@
 package certify
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Softmax turns each row of logits [k·m] into probabilities of the same shape, p_j = exp(z_j/T) / Σ_i exp(z_i/T), for a
 // temperature T > 0. It subtracts the largest logit first, so that nothing overflows. A class with the logit −∞ gets
@@ -33,6 +36,20 @@ func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64)
 			probs[j] = F(v / sum)
 		}
 	}
+}
+
+// Confidence returns the largest probability of a row of logits at temperature T, or 0 for a row without an answer. It
+// is the largest entry of the Softmax of the row, in float64.
+func Confidence(logits []float32, temperature float64) float64 {
+	if IsNone(logits) {
+		return 0
+	}
+	most := float64(slices.Max(logits))
+	var sum float64
+	for _, z := range logits {
+		sum += expNegative((float64(z) - most) / temperature)
+	}
+	return 1 / sum
 }
 
 // IsNone reports whether a row of logits or of probabilities is no answer: it contains NaN or +∞, or only −∞. Such a

@@ -180,7 +180,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
 	enough := func(n int64) bool {
 		p := s.certifier.params
-		return p.Radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level()}).margin) >= s.rule.value
+		return p.Radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level(), t: p.clearest()}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
 		share = 1 - scoutShare // share of a single checkpoint, after the scouts
@@ -226,7 +226,11 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.enough(cert, s.certifier.observe(v, class)) {
+	o, _, err := s.certifier.observe(v, class)
+	if err != nil {
+		return 0, err
+	}
+	if s.enough(cert, o) {
 		return v.N, nil
 	}
 	return s.checkpoints[i+1].N, nil
@@ -280,6 +284,9 @@ func (s *Stopping) largest(o observation) float64 {
 			return 2*a - 1
 		case p.Method == ClopperPearson:
 			return 2 * q.near(a)
+		}
+		if o.t != 0 {
+			return s.certifier.ranksOf(o).margin(a, 1-b)
 		}
 		return q.near(a) - q.near(b)
 	}

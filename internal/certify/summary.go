@@ -47,6 +47,7 @@ type Summary struct {
 	Norms []NormSummary `json:"norms,omitempty"`
 	// Classes is the result of SummarizeClasses, if requested.
 	Classes []ClassSummary `json:"classes,omitempty"`
+	Claim
 }
 
 // NormSummary is the certified accuracy by the radii that the certificates imply in another norm.

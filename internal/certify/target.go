@@ -29,12 +29,13 @@ type Target struct {
 	// Precision names the number format in which the model was computed, which is part of the model; empty if
 	// unknown.
 	Precision string
+	Claim
 }
 
 // complete fills in defaults and checks the fields that are given.
 func (t *Target) complete() error {
 	_, err := law.Choices().Parse(string(t.Law))
-	if err := errors.Join(err, marginKinds.complete(&t.Margin), classes.complete(&t.Class)); err != nil {
+	if err := errors.Join(err, marginKinds.complete(&t.Margin), classes.complete(&t.Class), t.Claim.complete()); err != nil {
 		return err
 	}
 	switch {
@@ -92,6 +93,7 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 		Index: index, Label: label, Prediction: Abstained, Law: t.Law, Norm: t.Law.Law().Norm(),
 		Method: m.name, Sound: m.sound, MarginKind: t.Margin, Lipschitz: t.Lipschitz,
 		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, Precision: t.Precision, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
+		Claim: t.Claim,
 	}
 	if !(b.margin > 0) {
 		return cert

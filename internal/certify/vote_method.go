@@ -33,6 +33,9 @@ func (m VoteMethod) String() string { return string(m) }
 // Sound reports whether the failure probability of m is at most α for every classifier.
 func (m VoteMethod) Sound() bool { return voteMethods.sound(m) }
 
+// Ranks reports whether m can certify ranks, and what samples without an answer mean.
+func (m VoteMethod) Ranks() bool { return m == ExactMargin || m == Bonferroni }
+
 // MarshalText returns the name, or empty text if no name is set.
 func (m VoteMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 
@@ -53,7 +56,9 @@ func (p *VoteParams) complete() error {
 		return err
 	}
 	if p.Method == Moutaouakil {
-		return p.needGaussian("method", p.Method)
+		if err := p.needGaussian("method", p.Method); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.Claim.check(p.Method, p.Margin)
 }

@@ -127,17 +127,6 @@ func argMax(counts []int64) int {
 	return best
 }
 
-// runnerUp returns the largest count of a class other than a, including None.
-func runnerUp(v Votes, a int) int64 {
-	most := v.None
-	for class, c := range v.Counts {
-		if class != a && c > most {
-			most = c
-		}
-	}
-	return most
-}
-
 // A VoteCertifier turns votes into certificates. It may be used from several goroutines and caches the bounds of
 // equal counts.
 type VoteCertifier struct {
@@ -157,6 +146,7 @@ type observation struct {
 	n, a, b int64 // samples, votes for the class, votes for the runner-up
 	two     bool  // the model has two classes
 	alpha   float64
+	t       float64 // factor of the contest; 0 and 1: the usual margin
 }
 
 // ranking holds the inputs of an order except the method and the kind of margin.
@@ -192,18 +182,66 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, err
 	}
-	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, v.Quantisation, c.bound(c.observe(v, a)))
-	cert.Stop = v.Stop
-	return cert, nil
+	o, test, err := c.observe(v, a)
+	if err != nil {
+		return Certificate{}, err
+	}
+	return c.certificate(v, a, test, c.bound(o)), nil
 }
 
-// observe returns the observation for class a.
-func (c *VoteCertifier) observe(v Votes, a int) observation {
-	o := observation{n: v.N, a: v.Counts[a], b: runnerUp(v, a), two: len(v.Counts) == 2, alpha: c.params.level()}
+// certificate returns the certificate of class a with the bound b from v.
+func (c *VoteCertifier) certificate(v Votes, a int, test string, b marginBound) Certificate {
+	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, v.Quantisation, b)
+	cert.Stop, cert.Contest = v.Stop, test
+	return cert
+}
+
+// observe returns the observation for class a, and the name of its contest.
+func (c *VoteCertifier) observe(v Votes, a int) (observation, string, error) {
+	x, err := c.params.contest(v, a)
+	if err != nil {
+		return observation{}, "", err
+	}
+	usual := c.params.None == NoneAnswer && !c.params.Ranked()
+	o := observation{n: v.N, a: x.winner, b: x.rival, two: usual && len(v.Counts) == 2, alpha: c.params.level()}
+	if x.t != 1 {
+		o.t = x.t
+	}
 	if v.Stop != (StopRule{}) {
 		o.alpha *= v.AlphaShare
 	}
-	return o
+	return o, x.test, nil
+}
+
+// scaleOf returns the scale of the observation's contest.
+func (c *VoteCertifier) scaleOf(o observation) scale {
+	if o.t == 0 || o.t == 1 {
+		return c.scale
+	}
+	return c.ranksOf(o)
+}
+
+// ranksOf returns the scale of a contest with a factor. It serves one search, because it remembers ends of frontiers.
+func (c *VoteCertifier) ranksOf(o observation) *ranks {
+	return &ranks{quantiles: quantiles{c.params.Law.Law()}, t: o.t, ends: make(map[float64][2]float64)}
+}
+
+// beaten reports whether the observed counts of the contest do not favour the winner.
+func (o observation) beaten() bool {
+	if o.t == 0 || o.t == 1 {
+		return o.a <= o.b
+	}
+	return o.t*float64(o.a) <= float64(o.b)
+}
+
+// newSearch returns the search for the margin of an observation.
+func (c *VoteCertifier) newSearch(o observation) search {
+	order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(c.scale, o.n, o.alpha) })
+	if o.t == 0 || o.t == 1 {
+		return newSearch(newEvent(order, o.a, o.b), c.scale, o.alpha)
+	}
+	s := c.ranksOf(o)
+	return newSearch(rankEvent(s, order, o.a, o.b), s, o.alpha)
 }
 
 func (c *VoteCertifier) bound(o observation) marginBound {

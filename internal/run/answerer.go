@@ -169,6 +169,7 @@ func (a *Answerer) Run(ctx context.Context) error {
 	defer close(a.ended)
 	s := a.experiment.Sampler()
 	s.Eager, s.Compare, s.N0 = true, nil, 0
+	s.Voter = a.plan.voter(a.experiment)
 	s.Progress = func(n int64) { a.drawn.Add(n) }
 	return s.Run(ctx, func() (smoothing.Experiment, error) {
 		select {

@@ -223,6 +223,9 @@ func checkRun(then *runfolder.Run, now runfolder.Run) error {
 	if then == nil {
 		return nil
 	}
+	if err := needAnswers("the run", *then); err != nil {
+		return err
+	}
 	for _, c := range []struct{ what, then, now string }{
 		{"model", then.Model.SHA256, now.Model.SHA256}, {"data", then.Data.SHA256, now.Data.SHA256}, {"noise", then.Noise.Table, now.Noise.Table},
 	} {

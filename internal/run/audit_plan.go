@@ -169,6 +169,10 @@ func (a *auditor) readRun() error {
 		return spec.BadInputf("%s: %s %s certifies in %s, and an audit searches in %s", a.plan.Run, param.Law, a.run.Parameters.Law,
 			a.run.Parameters.Law.Law().Norm().Title(), law.L2.Title())
 	}
+	}
+	if err := needAnswers(a.plan.Run, a.run); err != nil {
+		return err
+	}
 	if len(h.Records) == 0 {
 		return spec.BadInputf("%s: the run has no example", a.plan.Run)
 	}

@@ -82,7 +82,11 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	}
 	p.Spec = e.Spec
 	r := &running{plan: p, console: console, experiment: e, positions: e.Positions()}
-	if p.Scores && e.Model().Outputs() == graph.Probabilities && p.Temperature != 1 {
+	if classes := e.Model().Classes(); p.TopK >= classes {
+		r.close()
+		return nil, spec.BadInputf("%s %d: %s has %d classes, and each of them is among the first %d", param.TopK, p.TopK, p.Model, classes, p.TopK)
+	}
+	if p.KeepOutputs && e.Model().Outputs() == graph.Probabilities && p.Temperature != 1 {
 		r.close()
 		return nil, spec.BadInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.Model)
 	}
@@ -137,7 +141,7 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	if r.Certifiers, err = description.Parameters.Certifiers(description.Target(r.plan.Alpha)); err != nil {
 		return spec.BadInput(err)
 	}
-	r.space = description.Space()
+	r.space, r.accuracy.None = description.Space(), r.plan.None
 	for _, norm := range r.plan.Norms { // before sampling
 		if _, err := r.space.RadiusIn(norm, description.Parameters.Law.Law().Norm(), 0); err != nil {
 			return spec.BadInputf("%s %s: %w", param.Norms, norm, err)
@@ -173,7 +177,9 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	drawn := r.drawn.Load()
-	if r.none > 0 {
+	if r.none > 0 && r.plan.RejectBelow > 0 {
+		r.console.Notef("%d of %d samples vote for no class: %s %v, or outputs that are NaN or infinite", r.none, r.samples, param.RejectBelow, r.plan.RejectBelow)
+	} else if r.none > 0 {
 		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
 	}
 	all, err := r.summary()

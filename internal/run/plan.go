@@ -50,7 +50,10 @@ func (p *Plan) Settle() (idle []spec.Idle) {
 		p.Combine = ""
 		idle = append(idle, spec.Idle{Flag: "combine", Without: "scores"})
 	}
-	if !p.Scores {
+	if p.TopK == 1 {
+		p.TopK = 0
+	}
+	if !p.Scores && p.RejectBelow == 0 {
 		p.Temperature = 0
 		idle = append(idle, spec.Idle{Flag: "temperature", Without: "scores"})
 	}
@@ -60,7 +63,7 @@ func (p *Plan) Settle() (idle []spec.Idle) {
 			idle = append(idle, spec.Idle{Flag: flag, Without: "confidence-radii"})
 		}
 	}
-	p.KeepOutputs = p.Scores
+	p.KeepOutputs = p.Scores || p.RejectBelow > 0
 	return append(idle, p.Spec.Settle()...)
 }
 
@@ -97,8 +100,32 @@ func (p Plan) validateSamples() error {
 	case p.N >= smoothing.MaxSamples || p.N0 >= smoothing.MaxSamples:
 		return spec.BadInputf("%s %d, %s %d: want at most %d", param.N, p.N, param.N0, p.N0, smoothing.MaxSamples)
 	}
+	if err := p.validateClaim(); err != nil {
+		return err
+	}
 	if err := certify.CheckRadii(p.Radii); err != nil {
 		return spec.BadInputf("%s %w", param.Radii, err)
+	}
+	return nil
+}
+
+// validateClaim checks the parameters that change what certificates claim.
+func (p Plan) validateClaim() error {
+	switch {
+	case p.TopK < 0:
+		return spec.BadInputf("%s %d: want at least 1", param.TopK, p.TopK)
+	case !(p.RejectBelow >= 0 && p.RejectBelow <= 1):
+		return spec.BadInputf("%s %v: want a confidence from 0 to 1", param.RejectBelow, p.RejectBelow)
+	case p.RejectBelow > 0 && !(p.Temperature > 0 && !math.IsInf(p.Temperature, 0)):
+		return spec.BadInputf("%s %v: want a number above 0", param.Temperature, p.Temperature)
+	case !p.Scores:
+		return nil
+	case p.TopK > 1:
+		return spec.BadInputf("%s %d is for votes, not for %s", param.TopK, p.TopK, param.Scores)
+	case p.None != certify.NoneAnswer:
+		return spec.BadInputf("%s %s is for votes, not for %s", param.None, p.None, param.Scores)
+	case p.RejectBelow > 0:
+		return spec.BadInputf("%s %v is for votes, not for %s", param.RejectBelow, p.RejectBelow, param.Scores)
 	}
 	return nil
 }

@@ -33,6 +33,8 @@ type PredictPlan struct {
 
 	Certify *runfolder.Certification // certify each answer's class; nil: not
 	Version string
+
+	voting runfolder.Certification // of the run: what a sample votes for, and what no vote means
 }
 
 // Predicted is the result of Predict.
@@ -127,6 +129,10 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 		return nil, hint.Add(spec.BadInputf("%s: its certificates are about the class with the largest mean score, and this command answers the class with the most votes", p.Run),
 			"certify by votes, or leave out %s", param.Run)
 	}
+	if err := needOneClass(p.Run, recorded); err != nil {
+		return nil, err
+	}
+	p.voting = recorded.Parameters.Certification
 	given := p.Spec
 	if p.Spec, err = specOf(recorded); err != nil {
 		return nil, err
@@ -170,6 +176,11 @@ func (p *PredictPlan) certifyAs(recorded runfolder.Run) error {
 	}
 	p.Certify = &c
 	return nil
+}
+
+// voter returns the rule by which samples vote; nil stands for smoothing.Vote.
+func (p PredictPlan) voter(e *experiment.Experiment) func([]float32) int {
+	return voter(p.voting, e.Model().Outputs())
 }
 
 // votes is the maximum number of votes for an answer.
@@ -247,6 +258,7 @@ func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Co
 		bar.Add(1, fmt.Sprintf("%d answered, %d abstained", r.Answered, r.Abstained))
 	}
 	s := a.experiment.Sampler()
+	s.Voter = a.plan.voter(a.experiment)
 	if a.plan.Certify != nil {
 		s.N0 = a.plan.Certify.N0
 	}

@@ -11,9 +11,11 @@ import (
 type question struct {
 	*answering
 	example experiment.Example
-	leader  *predict.Leader // state of the sequential rule
-	fixed   []int64         // the first votes of the fixed rule [classes + 1]
-	seen    int64           // votes of the estimation phase
+	voter   func([]float32) int // nil stands for smoothing.Vote
+	leader  *predict.Leader     // state of the sequential rule
+	fixed   []int64             // the first votes of the fixed rule [classes + 1]
+	seen    int64               // samples of the estimation phase that the rule has used
+	silent  int64               // samples among them that vote for no class, where they are no outcome
 
 	votes     certify.Votes // for the certificate
 	certified bool          // votes are complete
@@ -22,8 +24,11 @@ type question struct {
 
 // start returns the question of an example.
 func (a *answering) start(example experiment.Example) *question {
-	outcomes := a.experiment.Model().Classes() + 1 // the last one is a vote for no class
-	q := &question{answering: a, example: example, certified: a.plan.Certify == nil}
+	outcomes := a.experiment.Model().Classes()
+	if !a.ignores() {
+		outcomes++ // the last one is a vote for no class
+	}
+	q := &question{answering: a, example: example, certified: a.plan.Certify == nil, voter: a.plan.voter(a.experiment)}
 	if a.plan.Rule == predict.ByFixed {
 		q.fixed = make([]int64, outcomes)
 	} else {
@@ -31,6 +36,18 @@ func (a *answering) start(example experiment.Example) *question {
 	}
 	q.votes.Index, q.votes.Label, q.votes.Quantisation = example.Index, example.Label, example.Quantisation
 	return q
+}
+
+// ignores reports whether the classifier answers a class even if most samples vote for none. Votes for no class then
+// say nothing about the answer: given that a sample votes, the most probable class is the same.
+func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
+
+// vote returns the vote of an output.
+func (q *question) vote(outputs []float32) int {
+	if q.voter != nil {
+		return q.voter(outputs)
+	}
+	return smoothing.Vote(outputs)
 }
 
 // Input returns the example's index and input.
@@ -46,11 +63,15 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	}
 	m := q.experiment.Model().Classes()
 	for ; len(outputs) >= m; outputs = outputs[m:] {
-		if q.seen == q.plan.votes() {
+		if q.seen == q.plan.votes() || q.leader != nil && q.leader.Decided() {
 			return nil
 		}
 		q.seen++
-		outcome := smoothing.Vote(outputs[:m])
+		outcome := q.vote(outputs[:m])
+		if outcome < 0 && q.ignores() {
+			q.silent++
+			continue
+		}
 		if outcome < 0 {
 			outcome = m
 		}
@@ -111,9 +132,17 @@ func (q *question) Finish(v smoothing.Votes) error {
 		a.Label = &q.example.Label
 	}
 	if q.leader != nil {
-		a.Class, a.Samples, a.Votes, a.None = q.leader.Answer(), q.leader.Votes(), q.leader.Counts()[:m], q.leader.Counts()[m]
+		a.Class, a.Samples, a.Votes = q.leader.Answer(), q.leader.Votes()+q.silent, q.leader.Counts()[:m]
 	} else {
-		a.Class, a.Samples, a.Votes, a.None = predict.Fixed(q.fixed, q.level), q.seen, q.fixed[:m], q.fixed[m]
+		a.Class, a.Samples, a.Votes = predict.Fixed(q.fixed, q.level), q.seen, q.fixed[:m]
+	}
+	switch {
+	case q.ignores():
+		a.None = q.silent
+	case q.leader != nil:
+		a.None = q.leader.Counts()[m]
+	default:
+		a.None = q.fixed[m]
 	}
 	if a.Class == m { // most samples voted for no class
 		a.Class = predict.Abstained

@@ -170,6 +170,7 @@ func (r *running) take(rec runfolder.Record) {
 func (r *running) sampler() smoothing.Sampler {
 	s := r.experiment.Sampler()
 	s.N0, s.Lost = r.plan.N0, r.lost
+	s.Voter = voter(r.plan.Certification, r.experiment.Model().Outputs())
 	s.Progress = func(n int64) {
 		r.drawn.Add(n)
 		r.bar.Add(n, "")

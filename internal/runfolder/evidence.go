@@ -478,6 +478,8 @@ type Given struct {
 	Law                     *law.Name
 	Class                   *certify.Class
 	Margin                  *certify.MarginKind
+	TopK                    *int
+	None                    *certify.NoneMode
 }
 
 // defaultAlpha is the alpha that commands assume for a file from elsewhere.
@@ -494,6 +496,8 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 		t = e.Run.Target(alpha)
 	}
 	set(&t.Class, g.Class)
+	set(&t.TopK, g.TopK)
+	set(&t.None, g.None)
 	if g.Margin != nil && *g.Margin != t.Margin {
 		t.Margin, t.Lipschitz = *g.Margin, 0 // Lipschitz belongs to the other margin
 	}

@@ -53,6 +53,7 @@ func (p Parameters) Target(alpha float64) certify.Target {
 	return certify.Target{
 		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz,
 		Arithmetic: certify.Idealised, Precision: p.Precision.String(),
+		Claim: p.Claim(),
 	}
 }
 

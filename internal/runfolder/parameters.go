@@ -34,6 +34,14 @@ type Certification struct {
 	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the means in those bounds
 	Band            certify.Band             `json:"band"`             // band for the distribution in those bounds
 	Temperature     float64                  `json:"temperature"`
+	TopK            int                      `json:"top-k,omitempty"`        // rank that is certified; 0 = the first
+	None            certify.NoneMode         `json:"none,omitempty"`         // meaning of samples that vote for no class
+	RejectBelow     float64                  `json:"reject-below,omitempty"` // least confidence of a vote
+}
+
+// Claim returns what the run's certificates claim.
+func (c Certification) Claim() certify.Claim {
+	return certify.Claim{TopK: c.TopK, None: c.None, RejectBelow: c.RejectBelow}
 }
 
 // TangentSamples is the number of samples, among the N samples of an example, that determine the tangent of the bounds

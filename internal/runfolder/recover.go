@@ -73,6 +73,8 @@ func (r Run) openCertificates(path string) (*valueReader[certify.Certificate], e
 				return fmt.Errorf("it is of %s noise in the %s norm, the run of %s noise in the %s norm", c.Law, c.Norm, noise, noise.Law().Norm())
 			case r.sealed() && c.Sigma != r.Parameters.Sigma:
 				return fmt.Errorf("sigma is %v, the run's %v", c.Sigma, r.Parameters.Sigma)
+			case c.Claim != r.Parameters.Claim():
+				return fmt.Errorf("it claims that %s; the run claims that %s", c.Claim.Says(), r.Parameters.Claim().Says())
 			}
 			return nil
 		},

@@ -253,6 +253,9 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 	w.rows.Reset()
 	row := 0
 	var outputs []float32
+	if w.Voter != nil {
+		outputs = w.out
+	}
 	for _, g := range batch {
 		if _, observed := g.Experiment.(Observer); observed {
 			outputs = w.out
@@ -270,12 +273,24 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 		}
 	}
 	w.scored = outputs != nil
-	return maker.RunNoisy(ctx, w.rows, w.votes, outputs)
+	if err := maker.RunNoisy(ctx, w.rows, w.votes, outputs); err != nil || w.Voter == nil {
+		return err
+	}
+	w.count(row)
+	return nil
+}
+
+// count sets the votes of the first rows of a batch from their outputs.
+func (w *worker) count(rows int) {
+	m := w.Classifier.Classes()
+	for i := range rows {
+		w.votes[i] = int32(w.vote(w.out[i*m : (i+1)*m]))
+	}
 }
 
 // runHere makes the noise of a batch on the host, runs the model on it and counts its votes.
 func (w *worker) runHere(ctx context.Context, batch []segment) error {
-	d, m := w.Classifier.InputLen(), w.Classifier.Classes()
+	d := w.Classifier.InputLen()
 	if w.in == nil {
 		w.in = make([]float32, w.Classifier.Batch()*d)
 	}
@@ -298,8 +313,6 @@ func (w *worker) runHere(ctx context.Context, batch []segment) error {
 	if err := w.Classifier.Run(ctx, w.in, w.out); err != nil {
 		return err
 	}
-	for i := range rows {
-		w.votes[i] = int32(Vote(w.out[i*m : (i+1)*m]))
-	}
+	w.count(rows)
 	return nil
 }

@@ -173,7 +173,7 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 	if w.scored {
 		return differs(what, w.out[row*m:(row+1)*m], alone)
 	}
-	if was, is := int(w.votes[row]), Vote(alone); was != is {
+	if was, is := int(w.votes[row]), w.vote(alone); was != is {
 		return &DependenceError{g.index, g.phase, sample, what, "vote", fmt.Sprintf("class %d, then %d", was, is)}
 	}
 	return nil

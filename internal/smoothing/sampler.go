@@ -101,6 +101,9 @@ type Sampler struct {
 	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs this,
 	// because its next example may never come.
 	Eager bool
+	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device counts votes by Vote. So with a
+	// Voter the device returns the outputs, and the host counts.
+	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When samples are discarded, it receives their
 	// negative number.
 	Progress func(n int64)

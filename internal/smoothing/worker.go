@@ -136,6 +136,14 @@ func (a *active) due(g segment) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == a.n0)
 }
 
+// vote returns the vote of an output.
+func (s Sampler) vote(outputs []float32) int {
+	if s.Voter != nil {
+		return s.Voter(outputs)
+	}
+	return Vote(outputs)
+}
+
 // none is the vote for an output without an answer.
 const none = -1
 

@@ -125,9 +125,9 @@ func grid(s summary.Summary, until float64) []float64 {
 	return radii
 }
 
-// accuracyLine returns a run's certified accuracy with its intervals, as a step function.
-func accuracyLine(s summary.Summary, style int) picture.Line {
-	l := picture.Line{Name: quote.Line(s.Name), Style: style}
+// accuracyLine returns a run's certified accuracy with its intervals, as a step function, under a name.
+func accuracyLine(s summary.Summary, name string, style int) picture.Line {
+	l := picture.Line{Name: quote.Line(name), Style: style}
 	add := func(r float64, a summary.Share) {
 		l.X, l.Y = append(l.X, r), append(l.Y, a.Value)
 		l.Low, l.High = append(l.Low, a.Low), append(l.High, a.High)
@@ -189,7 +189,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 		if s.Labelled == 0 {
 			return nil, fmt.Errorf("%s: the examples have no labels", s.Path)
 		}
-		lines = append(lines, accuracyLine(s, k))
+		lines = append(lines, accuracyLine(s, s.RunName(runs), k))
 		if s.Audit != nil && s.Audit.Examples > 0 {
 			attacked = append(attacked, auditLine(s, k))
 		}
@@ -201,7 +201,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 	if o.Envelope && len(runs) > 1 {
 		drawn = append([]picture.Line{envelopeLine(lines, runs)}, drawn...)
 	}
-	axis := "certified accuracy"
+	axis := summary.Accuracy(runs)
 	if len(attacked) > 0 {
 		axis = "accuracy: certified, under attack"
 	}
@@ -209,7 +209,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 	p.Add(picture.Grid())
 	picture.AddLines(p, drawn...)
 	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
-	return drawPlot(format, p, o, "Certified accuracy against the "+summary.Norms(runs)+" radius, with intervals: "+names(runs)+".")
+	return drawPlot(format, p, o, upper(summary.Accuracy(runs))+" against the "+summary.Norms(runs)+" radius, with intervals: "+names(runs)+".")
 }
 
 // drawNorms draws the certified accuracy of the runs by radius, with one panel per norm.
@@ -222,17 +222,20 @@ func drawNorms(format picture.Format, runs []summary.Summary, o Options) ([]byte
 			if k >= 0 {
 				in[i] = s.Norms[k].Whole()
 			}
-			lines = append(lines, accuracyLine(in[i], i))
+			lines = append(lines, accuracyLine(in[i], s.RunName(runs), i))
 		}
-		p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(in), 100*in[0].Level)), summary.Norms(in)+" radius", "certified accuracy")
+		p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(in), 100*in[0].Level)), summary.Norms(in)+" radius", summary.Accuracy(in))
 		p.Add(picture.Grid())
 		picture.AddLines(p, lines...)
 		p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
 		rows = append(rows, []*plot.Plot{p})
 	}
-	return picture.Draw(format, o.Size, "Certified accuracy against the radius in several norms: "+names(runs)+".",
+	return picture.Draw(format, o.Size, upper(summary.Accuracy(runs))+" against the radius in several norms: "+names(runs)+".",
 		func(c draw.Canvas) { picture.Panels(c, rows) })
 }
+
+// upper turns the first letter into a capital.
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // drawPlot renders one plot.
 func drawPlot(format picture.Format, p *plot.Plot, o Options, alt string) ([]byte, error) {

@@ -36,7 +36,7 @@ func run(t *testing.T, name string, wrong int, radii ...float64) summary.Summary
 
 // At each radius, the line falls from the accuracy at this radius to the accuracy just above this radius.
 func TestAccuracyLine(t *testing.T) {
-	l := accuracyLine(run(t, "a", 1, 0.25, 0.5, 0.5), 0)
+	l := accuracyLine(run(t, "a", 1, 0.25, 0.5, 0.5), "run", 0)
 	var points [][2]float64
 	for k := range l.X {
 		if p := [2]float64{l.X[k], l.Y[k]}; k == 0 || p != points[len(points)-1] {
@@ -50,10 +50,10 @@ func TestAccuracyLine(t *testing.T) {
 	if !slices.Equal(points, want) {
 		t.Errorf("got %v, want %v", points, want)
 	}
-	if l := accuracyLine(run(t, "none", 2), 0); len(l.X) == 0 || l.Y[0] != 0 {
+	if l := accuracyLine(run(t, "none", 2), "run", 0); len(l.X) == 0 || l.Y[0] != 0 {
 		t.Errorf("nothing is right: %v", l)
 	}
-	zero := accuracyLine(run(t, "zero", 1, 0), 0) // one correct example, with radius 0
+	zero := accuracyLine(run(t, "zero", 1, 0), "run", 0) // one correct example, with radius 0
 	if zero.Y[0] != 0.5 || zero.Y[len(zero.Y)-1] != 0 {
 		t.Errorf("right at 0 alone: %v", zero)
 	}
@@ -70,7 +70,7 @@ func TestGridOfManySteps(t *testing.T) {
 	if len(g) != maxSteps+1 || g[0] != 0 || g[maxSteps] != 1.999 {
 		t.Errorf("%d radii from %v to %v", len(g), g[0], g[len(g)-1])
 	}
-	if l := accuracyLine(s, 0); l.Y[0] != 1 || l.Y[len(l.Y)-1] != 0 {
+	if l := accuracyLine(s, "run", 0); l.Y[0] != 1 || l.Y[len(l.Y)-1] != 0 {
 		t.Errorf("from %v to %v", l.Y[0], l.Y[len(l.Y)-1])
 	}
 }
@@ -78,7 +78,7 @@ func TestGridOfManySteps(t *testing.T) {
 // At the points of each line, the envelope is not below the line, and it equals one of the lines.
 func TestEnvelopeLine(t *testing.T) {
 	runs := []summary.Summary{run(t, "a", 2, 0.1, 0.2, 0.9), run(t, "b", 1, 0.3, 0.3, 0.3, 0.35)}
-	e := envelopeLine([]picture.Line{accuracyLine(runs[0], 0), accuracyLine(runs[1], 1)}, runs)
+	e := envelopeLine([]picture.Line{accuracyLine(runs[0], "run", 0), accuracyLine(runs[1], "run", 1)}, runs)
 	for k, r := range e.X {
 		best := max(runs[0].At(r).Accuracy.Value, runs[1].At(r).Accuracy.Value)
 		if k%2 == 0 && e.Y[k] != best {

@@ -88,6 +88,9 @@ func (*UnfinishedError) SpellHint(s param.Spelling) string {
 
 func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	o := Outcome{Requirement: r.text, Run: s.Name}
+	if err := r.checkClaim(s.Conditions.Claim); err != nil {
+		return o, err
+	}
 	if norm, given := r.Norm(); given {
 		in, ok := s.InNorm(norm)
 		if !ok {

@@ -22,6 +22,7 @@ type metric struct {
 	// certifiable tells whether a statement with probability 1 − δ exists.
 	certifiable bool
 	ofBounds    bool
+	anyClaim    bool // the value does not depend on what the run's certificates claim
 	value       func(s summary.Summary, r Requirement) (value, error)
 }
 
@@ -47,6 +48,8 @@ var metrics = []metric{
 			}
 			return shareOf(&s.Abstained)
 		}},
+	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified error among the inputs that are answered", radius: true, share: true,
+		upper: true, certifiable: true, anyClaim: true, value: selectiveError},
 	{name: "cbs", example: "cbs@0.25<=0.05", what: "certified Brier score at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
 			func(c summary.Calibration) float64 { return c.CBS }, func(c summary.CertifiedCalibration) float64 { return c.CBS })},
@@ -152,6 +155,19 @@ func calibrationValue(point func(summary.Calibration) float64, certified func(su
 		}
 		return v, nil
 	}
+}
+
+func selectiveError(s summary.Summary, r Requirement) (value, error) {
+	radius, _ := r.Radius()
+	x, ok := s.SelectiveAt(radius)
+	if !ok {
+		return value{}, errors.New("the error among answers is not known in this norm")
+	}
+	v := value{x.Rat(0), fmt.Sprintf("%d unsafe, %d answered", x.Unsafe, x.Answered)}
+	if r.certified {
+		v = value{x.Rat(s.Dataset.Failures), v.detail + mayBeWrong(s.Dataset.Failures)}
+	}
+	return v, nil
 }
 
 func thresholdedError(s summary.Summary, r Requirement) (value, error) {

@@ -7,12 +7,15 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/decimal"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/quote"
@@ -22,8 +25,9 @@ import (
 type Requirement struct {
 	text      string // as the user wrote it
 	metric    *metric
-	certified bool      // applies to the bound with probability 1 − δ, not to the point value
-	norm      *law.Norm // norm of the radius; nil: the norm of the run's noise
+	certified bool          // applies to the bound with probability 1 − δ, not to the point value
+	norm      *law.Norm     // norm of the radius; nil: the norm of the run's noise
+	claim     certify.Claim // claim of the certificates, without RejectBelow
 	radius    *big.Rat
 	tau       *big.Rat
 	atMost    bool // the comparison is <=, otherwise >=
@@ -31,7 +35,7 @@ type Requirement struct {
 }
 
 // Syntax is the syntax of a requirement.
-const Syntax = "[certified:]NAME[.NORM][@RADIUS[,TAU]]>=VALUE or <=VALUE"
+const Syntax = "[certified:]NAME[.NORM][.CLAIM][@RADIUS[,TAU]]>=VALUE or <=VALUE"
 
 // number is a decimal without a sign or an exponent, short enough to compare quickly.
 var number = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,40})?$`)
@@ -64,13 +68,13 @@ func Parse(text string) (Requirement, error) {
 	r.text = what + map[bool]string{true: "<=", false: ">="}[r.atMost] + bound
 	what, r.certified = strings.CutPrefix(what, "certified:")
 	name, where, at := strings.Cut(what, "@")
-	name, norm, given := strings.Cut(name, ".")
+	name, qualifiers, given := strings.Cut(name, ".")
 	k := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
 	if k < 0 {
 		return r, fmt.Errorf("%s: unknown name %s (one of %s)", quote.Field(text), quote.Field(name), strings.Join(Names(), ", "))
 	}
 	r.metric = &metrics[k]
-	if err := r.parseNorm(norm, given); err != nil {
+	if err := r.qualify(qualifiers, given); err != nil {
 		return r, fmt.Errorf("%s: %w", quote.Field(text), err)
 	}
 	var err error
@@ -86,17 +90,70 @@ func Parse(text string) (Requirement, error) {
 	return r, nil
 }
 
-// parseNorm reads the norm behind the name.
-func (r *Requirement) parseNorm(text string, given bool) error {
+// qualify reads the norm and the claim behind the name.
+func (r *Requirement) qualify(text string, given bool) error {
 	if !given {
 		return nil
 	}
 	if !r.metric.radius && !r.metric.length {
-		return fmt.Errorf("%s has no radius, so no norm", r.metric.name)
+		return fmt.Errorf("%s has no radius, so no norm and no claim", r.metric.name)
 	}
-	norm, err := law.Norms.Parse(text)
-	r.norm = &norm
-	return err
+	for part := range strings.SplitSeq(text, ".") {
+		if isClaim, err := r.parseClaim(part); err != nil {
+			return err
+		} else if isClaim {
+			continue
+		}
+		norm, err := law.Norms.Parse(part)
+		if err == nil && r.norm != nil {
+			err = errors.New("two norms")
+		}
+		if err != nil {
+			return err
+		}
+		r.norm = &norm
+	}
+	return nil
+}
+
+// parseClaim reads safe, ignore, or top3 for the first three classes. It returns false if the text is none of these.
+func (r *Requirement) parseClaim(text string) (bool, error) {
+	switch k, ranked := strings.CutPrefix(text, "top"); {
+	case text == certify.NoneSafe.String(), text == certify.NoneIgnore.String():
+		r.claim.None = certify.NoneMode(text)
+	case ranked:
+		n, err := strconv.Atoi(k)
+		if err != nil || n < 2 {
+			return true, fmt.Errorf("%s: want a rank from 2, as in top3", quote.Field(text))
+		}
+		r.claim.TopK = n
+	default:
+		return false, nil
+	}
+	if r.metric.ofBounds || r.metric.anyClaim {
+		return true, fmt.Errorf("%s is about the answer: it has no claim %s", r.metric.name, text)
+	}
+	return true, nil
+}
+
+// qualifiers returns the text of a claim behind a name, such as .top3.
+func qualifiers(c certify.Claim) string {
+	text := ""
+	if c.None != certify.NoneAnswer {
+		text += "." + c.None.String()
+	}
+	if c.Ranked() {
+		text += fmt.Sprintf(".top%d", c.TopK)
+	}
+	return text
+}
+
+// checkClaim returns an error unless the run's certificates claim what the requirement names.
+func (r Requirement) checkClaim(c certify.Claim) error {
+	if c.RejectBelow = 0; r.metric.ofBounds || r.metric.anyClaim || !r.metric.radius && !r.metric.length || c == r.claim {
+		return nil
+	}
+	return fmt.Errorf("a certificate of this run claims that %s: such a requirement begins with %s%s", c.Says(), r.metric.name, qualifiers(c))
 }
 
 // Norm returns the norm of the requirement's radius, and false if it is the norm of the run's noise.
@@ -177,6 +234,9 @@ func floatOf(x *big.Rat) (float64, bool) {
 	f, _ := x.Float64()
 	return f, true
 }
+
+// Selective reports whether the requirement is on the error among answers, which needs a summary.Selection.
+func (r Requirement) Selective() bool { return r.metric.name == "selective-error" }
 
 // OfBounds reports whether the requirement concerns the confidence under attack, which needs bounds at its radius.
 func (r Requirement) OfBounds() bool { return r.metric.ofBounds }

@@ -113,14 +113,15 @@ func countAt(s summary.Summary) func(radius float64) int {
 }
 
 func (p Page) accuracyChart() chart {
-	c := chart{Title: "Certified accuracy by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "certified accuracy", Percent: true, X: p.grid(gridSteps),
+	what := summary.Accuracy(p.summaries())
+	c := chart{Title: upper(what) + " by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: what, Percent: true, X: p.grid(gridSteps),
 		Meaning: "The share of the examples that are certified to be classified correctly under every perturbation " +
 			"up to the radius. The band ends below at what holds for these examples, all radii at once, with the " +
-			"stated probability over the noise."}
+			"stated probability over the noise." + p.claims()}
 	best := series{Name: "best of the runs", Color: -1, Dash: 2, Shape: "step", Values: make([]number, len(c.X))}
 	for k, r := range p.Runs {
 		count := countAt(r.Summary)
-		line := series{Name: r.Name, Color: k, Shape: "step"}
+		line := series{Name: r.RunName(p.summaries()), Color: k, Shape: "step"}
 		for i, x := range c.X {
 			n := count(float64(x))
 			value := number(float64(n) / float64(r.Examples))
@@ -145,7 +146,7 @@ func (p Page) accuracyChart() chart {
 		c.Meaning += " The line under attack is the share of the audited examples for which 'rscert audit' found no change of the " +
 			"answer within the radius: an upper bound, so the truth lies between the two lines."
 	}
-	if len(p.Runs) > 1 && summary.OneNorm(p.summaries()) {
+	if len(p.Runs) > 1 && summary.Comparable(p.summaries()) {
 		for _, value := range best.Values {
 			best.Text = append(best.Text, percent(float64(value), report.Down))
 		}

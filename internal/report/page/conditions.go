@@ -55,6 +55,12 @@ func (p Page) parameters() []measure {
 	add("Margin", "Which margin between the classes is bounded.", func(c summary.Conditions) string { return c.MarginKind })
 	add("Certified class", "predicted: the class of most selection samples; label: the true "+
 		"one.", func(c summary.Conditions) string { return c.Class })
+	add("Claim", "What a certificate claims of its class within the radius.", func(c summary.Conditions) string {
+		if c.Usual() {
+			return ""
+		}
+		return c.Says()
+	})
 	add("n", "Noisy samples of each example from which its certificate is computed; the most of them with a "+
 		"stopping rule.", func(c summary.Conditions) string { return whole(c.N) })
 	add("n₀", "Separate samples of each example from which its class is "+
@@ -170,7 +176,7 @@ func (p Page) assumptions() []assumption {
 			"the noise, not the model by itself. A deployment has to sample the same noise." + p.pairs()},
 		{"What does a radius say?", "With probability at least 1 − α over the noise drawn, no perturbation of the " +
 			"input of an " + summary.Norms(p.summaries()) + " norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
-			"down." + p.exceptions()},
+			"down." + p.claims() + p.exceptions()},
 		{"What may be wrong?", p.failures()},
 		{"What is “population”?", "Where the examples are a random sample of the inputs to come, the interval " +
 			"contains the accuracy on those with the stated confidence, each interval for itself (Clopper & " +
@@ -204,6 +210,20 @@ func (p Page) pairs() string {
 	}
 	return text
 }
+
+// claims describes the certificates of the runs that claim something else than the answer.
+func (p Page) claims() string {
+	text := ""
+	for _, r := range p.Runs {
+		if c := r.Conditions; !c.Usual() {
+			text += fmt.Sprintf(" Of %s a certificate claims that %s.", r.Name, c.Says())
+		}
+	}
+	return text
+}
+
+// upper turns the first letter into a capital.
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // exceptions lists the runs whose radii are not exact certificates of a sound method.
 func (p Page) exceptions() string {

@@ -104,6 +104,9 @@ func (g *gathered) addVotes(r *Row, v certify.Votes) {
 		r.Clean = *v.Clean
 	}
 	class, none := certify.Abstained, v.None
+	if g.first.None == certify.NoneIgnore {
+		none = 0
+	}
 	for k, n := range v.Counts { // in a tie, the lowest class wins
 		if n > none && (class < 0 || n > v.Counts[class]) {
 			class = k

@@ -15,6 +15,7 @@ func (s Summary) largestRadius() *float64 {
 	}
 	target := certify.Target{
 		Law: c.Law, Margin: certify.MarginKind(c.MarginKind), Alpha: *c.Alpha, Sigma: *c.Sigma, Lipschitz: c.Lipschitz,
+		Claim: c.Claim,
 	}
 	most := target.LargestRadius(c.N)
 	if !(most > 0) || math.IsInf(most, 1) {

@@ -32,6 +32,9 @@ type Source struct {
 	Certificates []certify.Certificate
 	Votes        []certify.Votes
 	gathered     *gathered
+
+	// Selection asks for the error among the answered inputs (ReadSelection). It is nil otherwise.
+	Selection *Selection
 }
 
 // Bounds is a table of bounds (acce.Columns) with the conditions of its run.
@@ -130,6 +133,13 @@ func New(s Source, o Options) (Summary, error) {
 		radii = o.Round
 	}
 	out.describe(radii, out.largestRadius())
+	if s.Selection != nil {
+		if out.Labelled < out.Examples || len(s.Selection.safe) != out.Examples {
+			return Summary{}, fmt.Errorf("%s: the error among answers needs a label and votes of every example", s.Path)
+		}
+		out.selection = s.Selection
+		out.Selective = out.selectives()
+	}
 	for _, norm := range o.Norms {
 		if norm == out.Conditions.Norm {
 			continue
@@ -157,6 +167,7 @@ func checkCertificate(first, c certify.Certificate) error {
 	}{
 		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
 		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
+		{"top_k", first.TopK, c.TopK}, {"none_mode", first.None, c.None}, {"reject_below", first.RejectBelow, c.RejectBelow},
 		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
 	} {
 		if d.one != d.this {
@@ -171,7 +182,7 @@ func checkCertificate(first, c certify.Certificate) error {
 func (s Source) conditions(g *gathered) Conditions {
 	first := g.first
 	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision,
-		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop}
+		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop, Claim: first.Claim}
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
 		c.Sound, c.Arithmetic, c.Lipschitz = &first.Sound, first.Arithmetic, first.Lipschitz

@@ -54,6 +54,9 @@ type Summary struct {
 	// Norms holds the certified accuracy in further norms (Options.Norms).
 	Norms []InNorm `json:"norms,omitempty"`
 
+	// Selective is the error among the answered inputs, if requested (Source.Selection).
+	Selective []Selective `json:"selective_error,omitempty"`
+
 	// Audit is set if the run was audited.
 	Audit *Audit `json:"audit,omitempty"`
 
@@ -61,6 +64,8 @@ type Summary struct {
 	Rows []Row `json:"-"`
 	// Run is the content of run.json; nil for a file from elsewhere.
 	Run *runfolder.Run `json:"-"`
+
+	selection *Selection
 }
 
 // Kind is the source of the evidence.
@@ -106,6 +111,7 @@ type Conditions struct {
 	Provider string              `json:"provider,omitempty"`
 	Device   string              `json:"device,omitempty"`
 	Version  string              `json:"rscert,omitempty"`
+	certify.Claim
 }
 
 // Norms lists the norms of the radii of the runs, for example "L2".

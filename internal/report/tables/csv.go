@@ -128,6 +128,10 @@ func tidy(s summary.Summary) []csvRow {
 		share("smoothed-accuracy", c.Smoothed, nil, c.Label, nil)
 		share("abstain-rate", &c.Abstained, nil, c.Label, nil)
 	}
+	for _, x := range s.Selective {
+		rows = append(rows, csvRow{run: s.Name, quantity: "selective-error", radius: x.Radius, count: x.Unsafe, of: x.Unsafe + x.Answered,
+			value: x.Error, high: x.Population, certified: x.Certified})
+	}
 	for _, c := range s.Calibration {
 		var cbs, cce *float64
 		if c.Certified != nil {

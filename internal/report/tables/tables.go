@@ -116,6 +116,9 @@ func (r Report) sections() []section {
 	sections := append([]section{r.accuracy()}, r.norms()...)
 	for _, s := range r.Runs {
 		sections = append(sections, r.intervals(s))
+		if len(s.Selective) > 0 {
+			sections = append(sections, r.selective(s))
+		}
 		if r.Classes && len(s.Classes) > 0 {
 			sections = append(sections, r.classes(s))
 		}
@@ -164,7 +167,7 @@ func shareValue(s *summary.Share) report.Cell {
 
 // accuracy has one row per run: the certified accuracy by radius, and totals.
 func (r Report) accuracy() section {
-	s := section{caption: fmt.Sprintf("certified accuracy in %%, by %s radius (%s)", summary.Norms(r.Runs), examples(r.Runs))}
+	s := section{caption: fmt.Sprintf("%s in %%, by %s radius (%s)", summary.Accuracy(r.Runs), summary.Norms(r.Runs), examples(r.Runs))}
 	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
 	for _, p := range r.Runs[0].Curve {
 		s.table.Columns = append(s.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
@@ -172,7 +175,7 @@ func (r Report) accuracy() section {
 	s.table.Columns = append(s.table.Columns, report.RoundedColumn("average radius", report.Down, 4),
 		percent("clean", report.Nearest), percent("smoothed", report.Nearest), percent("abstained", report.Nearest))
 	for _, run := range r.Runs {
-		row := []report.Cell{report.Text(run.Name)}
+		row := []report.Cell{report.Text(run.RunName(r.Runs))}
 		for _, p := range run.Curve {
 			row = append(row, report.Number(p.Accuracy.Value))
 		}
@@ -205,14 +208,14 @@ func (r Report) norms() (sections []section) {
 				radii = c
 			}
 		}
-		s := section{caption: fmt.Sprintf("certified accuracy in %%, by the %s radius that follows from the certified radius (%s)", first.Norm.Title(), examples(r.Runs))}
+		s := section{caption: fmt.Sprintf("%s in %%, by the %s radius that follows from the certified radius (%s)", summary.Accuracy(r.Runs), first.Norm.Title(), examples(r.Runs))}
 		s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
 		for _, p := range radii {
 			s.table.Columns = append(s.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
 		}
 		s.table.Columns = append(s.table.Columns, report.RoundedColumn("average radius", report.Down, 4))
 		for _, run := range r.Runs {
-			row := []report.Cell{report.Text(run.Name)}
+			row := []report.Cell{report.Text(run.RunName(r.Runs))}
 			for _, p := range radii {
 				row = append(row, report.Number(run.Norms[k].Whole().At(p.Radius).Accuracy.Value))
 			}
@@ -261,7 +264,7 @@ func examples(runs []summary.Summary) string {
 
 // intervals has one row per radius: the interval and the statement of one run.
 func (r Report) intervals(s summary.Summary) section {
-	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, with what it says beyond these examples and these samples", r.runName(s))}
+	out := section{caption: fmt.Sprintf("%s%s in %%, with what it says beyond these examples and these samples", s.Conditions.Accuracy(), r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("examples"), percent("accuracy", report.Down),
 		percent(fmt.Sprintf("%g %% interval", 100*s.Level), report.Nearest)}
 	if s.Dataset != nil {
@@ -291,7 +294,7 @@ func (r Report) intervals(s summary.Summary) section {
 
 // classes has one row per true class.
 func (r Report) classes(s summary.Summary) section {
-	out := section{caption: fmt.Sprintf("certified accuracy%s in %%, by true class and %s radius", r.runName(s), s.Conditions.Norm.Title())}
+	out := section{caption: fmt.Sprintf("%s%s in %%, by true class and %s radius", s.Conditions.Accuracy(), r.runName(s), s.Conditions.Norm.Title())}
 	out.table.Columns = []report.Column{report.ExactColumn("class"), report.ExactColumn("examples")}
 	for _, p := range s.Curve {
 		out.table.Columns = append(out.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
@@ -428,6 +431,9 @@ func caveats(s summary.Summary) (notes []string) {
 	}
 	if c.Precision != "" && c.Precision != onnx.F32.String() {
 		add("the model is computed in %s: what is certified is the model as computed so.", quote.Line(c.Precision))
+	}
+	if !c.Usual() {
+		add("a certificate claims that %s.", c.Says())
 	}
 	if c.Shard != "" {
 		add("it is of shards alone: %s.", c.Shard)

@@ -1,0 +1,146 @@
+package certify
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// A Claim says what a certificate claims of its class A within the radius. The zero value claims that the smoothed
+// classifier answers A. It counts samples without an answer as votes for one more class.
+type Claim struct {
+	// TopK is the rank that is claimed: A stays among the first TopK classes. 0 and 1 both mean the first class alone,
+	// and files omit both.
+	TopK int `json:"top_k,omitempty"`
+	// None says what samples without an answer mean.
+	None NoneMode `json:"none_mode,omitempty"`
+	// RejectBelow is the confidence below which a sample counts as one without an answer. It is part of the classifier,
+	// and 0 means that every sample with finite outputs votes.
+	RejectBelow float64 `json:"reject_below,omitempty"`
+}
+
+// NoneMode says which smoothed classifier is certified, where samples may vote for no class.
+type NoneMode string
+
+const (
+	// NoneAnswer is the classifier that answers the outcome with the most votes. It is silent if most samples have no
+	// answer. The certificate claims that it answers A.
+	NoneAnswer NoneMode = ""
+	// NoneIgnore is the classifier that always answers the class with the most votes. The certificate claims that this
+	// class is A.
+	NoneIgnore NoneMode = "ignore"
+	// NoneSafe is the classifier of NoneAnswer. The certificate claims that it answers A or is silent.
+	NoneSafe NoneMode = "safe"
+)
+
+// NoneModes lists all modes, the default first.
+var NoneModes = choice.Of("none mode", NoneAnswer, NoneIgnore, NoneSafe).Optional().Describe(func(n NoneMode) string {
+	return map[NoneMode]string{
+		NoneAnswer: "the class wins against every other class and against silence",
+		NoneIgnore: "the class wins against every other class; silence does not count",
+		NoneSafe:   "no other class wins: the answer is the class or silence",
+	}[n]
+})
+
+// String returns the mode's name, even for the default.
+func (n NoneMode) String() string {
+	if n == NoneAnswer {
+		return "answer"
+	}
+	return string(n)
+}
+
+// MarshalText returns the name, or empty text for the default.
+func (n NoneMode) MarshalText() ([]byte, error) { return []byte(n), nil }
+
+// UnmarshalText parses the name of a mode. Empty text is the default.
+func (n *NoneMode) UnmarshalText(text []byte) error { return NoneModes.Unmarshal(text, n) }
+
+// Ranked reports whether the claim is about the first two classes or more.
+func (c Claim) Ranked() bool { return c.TopK > 1 }
+
+// Usual reports whether the claim is that the classifier answers A, with every finite sample a vote.
+func (c Claim) Usual() bool { return c == Claim{} }
+
+// Says describes the claim in words, as in "A is the answer".
+func (c Claim) Says() string {
+	says := "the class is the answer"
+	switch {
+	case c.None == NoneSafe:
+		says = "the answer is the class or silence"
+	case c.Ranked() && c.None == NoneIgnore:
+		says = fmt.Sprintf("the class is among the first %d classes; samples that vote for no class do not count", c.TopK)
+	case c.Ranked():
+		says = fmt.Sprintf("the class is among the first %d classes", c.TopK)
+	case c.None == NoneIgnore:
+		says = "the class leads all other classes; samples that vote for no class do not count"
+	}
+	if c.RejectBelow > 0 {
+		says += fmt.Sprintf("; a sample with a confidence below %v votes for no class", c.RejectBelow)
+	}
+	return says
+}
+
+// Accuracy names the share of the examples whose certified class is the label, for the captions of tables.
+func (c Claim) Accuracy() string {
+	switch {
+	case c.None == NoneSafe:
+		return "certified share right or silent"
+	case c.Ranked() && c.None == NoneIgnore:
+		return fmt.Sprintf("certified top-%d accuracy, silence ignored,", c.TopK)
+	case c.Ranked():
+		return fmt.Sprintf("certified top-%d accuracy", c.TopK)
+	case c.None == NoneIgnore:
+		return "certified accuracy, silence ignored,"
+	}
+	return "certified accuracy"
+}
+
+// Short names the claim in a word or two, as in "top 3".
+func (c Claim) Short() string {
+	short := "answer"
+	if c.Ranked() {
+		short = fmt.Sprintf("top %d", c.TopK)
+	}
+	switch c.None {
+	case NoneSafe:
+		return "right or silent"
+	case NoneIgnore:
+		return short + ", silence ignored"
+	}
+	return short
+}
+
+// complete checks the claim and replaces a TopK of 1 by 0.
+func (c *Claim) complete() error {
+	_, err := NoneModes.Parse(string(c.None))
+	switch {
+	case err != nil:
+		return err
+	case c.TopK < 0:
+		return fmt.Errorf("top_k is %d, want at least 1", c.TopK)
+	case !(c.RejectBelow >= 0 && c.RejectBelow <= 1):
+		return fmt.Errorf("reject_below is %v, want a confidence from 0 to 1", c.RejectBelow)
+	case c.Ranked() && c.None == NoneSafe:
+		return errors.New("silence has no rank: a certificate is for the first classes or for the answer or silence, not both")
+	}
+	if c.TopK == 1 {
+		c.TopK = 0
+	}
+	return nil
+}
+
+// check returns an error unless the method and the margin can certify the claim.
+func (c Claim) check(m VoteMethod, kind MarginKind) error {
+	if !c.Ranked() && c.None == NoneAnswer {
+		return nil
+	}
+	if !m.Ranks() {
+		return fmt.Errorf("method %s certifies only the answer itself; use %s or %s", m, ExactMargin, Bonferroni)
+	}
+	if kind != SecondMargin && (c.Ranked() || c.None == NoneSafe) {
+		return errors.New("ranks, and the answer or silence, need the second margin")
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package summary
+
+import (
+	"slices"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// OneClaim reports whether the certificates of all runs claim the same. Only then are their shares comparable.
+func OneClaim(runs []Summary) bool {
+	return !slices.ContainsFunc(runs, func(s Summary) bool { return s.Conditions.Claim != runs[0].Conditions.Claim })
+}
+
+// Comparable reports whether a best run at each radius means anything: all radii are in one norm and all certificates
+// claim the same.
+func Comparable(runs []Summary) bool { return OneNorm(runs) && OneClaim(runs) }
+
+// Accuracy names the share that the curves show, for captions.
+func Accuracy(runs []Summary) string {
+	first := runs[0].Conditions.Claim
+	other := func(same func(certify.Claim) bool) bool {
+		return slices.ContainsFunc(runs, func(s Summary) bool { return !same(s.Conditions.Claim) })
+	}
+	name := first.Accuracy()
+	switch {
+	case !other(func(c certify.Claim) bool { return c.Accuracy() == name }):
+		return name
+	case !other(func(c certify.Claim) bool { return c.None == first.None && first.None == certify.NoneAnswer }):
+		return "certified top-k accuracy"
+	}
+	return "certified share (the claims of the runs differ)"
+}
+
+// RunName returns the name of a run in a table or chart of several runs. If the runs claim different ranks, the name
+// ends with the rank.
+func (s Summary) RunName(runs []Summary) string {
+	if Accuracy(runs) == s.Conditions.Accuracy() {
+		return s.Name
+	}
+	return s.Name + " (" + s.Conditions.Short() + ")"
+}

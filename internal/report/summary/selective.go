@@ -1,0 +1,176 @@
+package summary
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/runfolder"
+)
+
+// Selective is the error of the smoothed classifier among the inputs that it answers, under every attack within the
+// radius. The classifier is silent where most samples vote for no class. The attack may silence any answer that is not
+// certified.
+type Selective struct {
+	Radius float64 `json:"radius"`
+	// Unsafe is the number of examples that may be answered wrongly: neither "the label or silence" nor "the label" is
+	// certified within the radius.
+	Unsafe int `json:"unsafe"`
+	// Answered is the number of examples that are certified to be answered, and rightly.
+	Answered int `json:"answered"`
+	Of       int `json:"of"`
+	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. It is rounded up.
+	Error float64 `json:"error"`
+	// Certified bounds the error for these examples with probability 1 − Dataset.Delta: the failures count as answers
+	// that are wrong. It is nil without Dataset.
+	Certified *float64 `json:"certified,omitempty"`
+	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
+	// Dataset.Delta. It is nil without Dataset, and for an unfinished run.
+	Population *float64 `json:"population,omitempty"`
+}
+
+// Selection holds two radii of each example: within the first, the classifier is certified to answer the label; within
+// the second, to answer the label or nothing. A radius of −1 means that nothing is certified. Both certificates of an
+// example hold together with probability 1 − alpha of its run.
+type Selection struct{ answered, safe []float64 }
+
+// ReadSelection certifies the votes of the run at path twice, each time at half of the run's alpha.
+func ReadSelection(ctx context.Context, path string) (*Selection, error) {
+	e, err := runfolder.Find(path)
+	if err != nil {
+		return nil, err
+	}
+	if e.Run == nil {
+		return nil, fmt.Errorf("%s: the error among answers needs the votes of a run", path)
+	}
+	e = e.Whole()
+	p := e.Run.Parameters
+	method, byVotes := p.Method.Votes()
+	if !byVotes || !method.Ranks() {
+		return nil, hint.Add(fmt.Errorf("%s: the error among answers needs a run by the method %s or %s", path, certify.ExactMargin, certify.Bonferroni),
+			"certify again with 'rscert certify %s %s'", param.Method, certify.ExactMargin)
+	}
+	if p.Margin != certify.SecondMargin {
+		return nil, fmt.Errorf("%s: the error among answers needs a run of the second margin", path)
+	}
+	votes, err := e.Votes(func(v certify.Votes) error { return v.Certifiable(p.Class) })
+	if err != nil {
+		return nil, err
+	}
+	target := e.Run.Target(p.Alpha / 2)
+	if len(p.ConfidenceRadii) > 0 {
+		target = target.ClassOnly()
+	}
+	s := &Selection{}
+	for none, to := range map[certify.NoneMode]*[]float64{certify.NoneAnswer: &s.answered, certify.NoneSafe: &s.safe} {
+		target.Claim = certify.Claim{None: none, RejectBelow: p.RejectBelow}
+		if *to, err = correctOnly(ctx, certify.VoteParams{Target: target, Method: method}, votes); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+		}
+	}
+	return s, nil
+}
+
+// correctOnly certifies votes, on all cores. It returns the radius of each correct certificate, and −1 for the others.
+func correctOnly(ctx context.Context, p certify.VoteParams, votes []certify.Votes) ([]float64, error) {
+	certifier, err := certify.NewVoteCertifier(p)
+	if err != nil {
+		return nil, err
+	}
+	radii := make([]float64, len(votes))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, v := range votes {
+		g.Go(func() error {
+			c, err := certifier.Certify(v)
+			if radii[i] = -1; c.Correct {
+				radii[i] = c.Radius
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			return err
+		})
+	}
+	return radii, g.Wait()
+}
+
+// counts returns the numbers of unsafe and of answered examples at a radius.
+func (s Selection) counts(radius float64) (unsafe, answered int) {
+	for i, a := range s.answered {
+		switch {
+		case a >= radius:
+			answered++
+		case s.safe[i] < radius:
+			unsafe++
+		}
+	}
+	return unsafe, answered
+}
+
+// SelectiveAt returns the error among answers at a radius, and false if the summary has no Selection.
+func (s Summary) SelectiveAt(radius float64) (Selective, bool) {
+	if s.selection == nil {
+		return Selective{}, false
+	}
+	e, c := s.selection.counts(radius)
+	out := Selective{Radius: radius, Unsafe: e, Answered: c, Of: len(s.selection.answered)}
+	out.Error = decimal.Up(out.Rat(0))
+	d := s.Dataset
+	if d == nil {
+		return out, true
+	}
+	certified := decimal.Up(out.Rat(d.Failures))
+	out.Certified = &certified
+	if s.Selected == s.Examples {
+		population := out.inPopulation(d.Alpha, d.Delta)
+		out.Population = &population
+	}
+	return out, true
+}
+
+// Rat returns the largest error if the given number of examples have a wrong certificate, as an exact fraction. At worst
+// each of these examples counted as answered and is answered wrongly: (E + k)/(E + C). Without any answer, nothing is
+// wrong.
+func (s Selective) Rat(failures int64) *big.Rat {
+	wrong, all := int64(s.Unsafe)+failures, int64(s.Unsafe+s.Answered)
+	if wrong >= all {
+		return big.NewRat(min(wrong, 1), 1)
+	}
+	return big.NewRat(wrong, all)
+}
+
+// inPopulation bounds the error over the population. With probability 1−δ the shares of unsafe and of answered examples
+// in the population are at most U and at least L, two Clopper–Pearson bounds at δ/2. An input that can be answered
+// wrongly is unsafe with probability at least 1−α. An input that can be silenced or answered wrongly counts as answered
+// with probability at most α.
+func (s Selective) inPopulation(alpha, delta float64) float64 {
+	n := int64(s.Of)
+	u := binomial.UpperBound(int64(s.Unsafe), n, delta/2) / (1 - alpha)
+	c := (binomial.LowerBound(int64(s.Answered), n, delta/2) - alpha) / (1 - alpha)
+	if !(c > 0) {
+		return 1
+	}
+	return certify.RoundUp(min(1, u/(u+c)*(1+1e-12)))
+}
+
+// selectives returns the errors at the radii of the curve.
+func (s Summary) selectives() []Selective {
+	var all []Selective
+	for _, p := range s.Curve {
+		if x, ok := s.SelectiveAt(p.Radius); ok {
+			all = append(all, x)
+		}
+	}
+	return slices.Clip(all)
+}

@@ -1,0 +1,30 @@
+package run
+
+import (
+	"slices"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// voter returns the rule by which a sample votes, if it rejects samples, and nil otherwise. A sample votes only if its
+// confidence, the largest probability of the softmax at the temperature, is at least c.RejectBelow.
+func voter(c runfolder.Certification, outputs graph.OutputKind) func([]float32) int {
+	least, temperature := c.RejectBelow, c.Temperature
+	if !(least > 0) {
+		return nil
+	}
+	confidence := func(row []float32) float64 { return certify.Confidence(row, temperature) }
+	if outputs != graph.Logits {
+		confidence = func(row []float32) float64 { return float64(slices.Max(row)) }
+	}
+	return func(row []float32) int {
+		vote := smoothing.Vote(row)
+		if vote >= 0 && !(confidence(row) >= least) {
+			return -1
+		}
+		return vote
+	}
+}
