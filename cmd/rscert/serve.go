@@ -39,26 +39,33 @@ func newServe(s streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve --run RUN",
 		Short: "Serve the smoothed classifier of a run over HTTP and gRPC",
-		Long: `This command answers requests with the smoothed classifier G of a run, as 'rscert
-predict' does: for each input it draws votes until they decide, and answers a class or
-abstains. It speaks the Open Inference Protocol v2 of KServe and NVIDIA Triton, over
-HTTP with JSON or binary tensors, and with --grpc-listen also over gRPC. NVIDIA's
-tritonclient is a client of either. A second path of HTTP takes PNG and JPEG images.
+		Long: `This command starts a server that answers requests with the smoothed classifier G of
+a run, as 'rscert predict' does for a dataset. For each input the server draws votes
+(the model's answers to noisy copies of the input) until they decide. Then it answers
+a class or abstains. The server speaks the Open Inference Protocol v2 of KServe and
+NVIDIA Triton over HTTP, with JSON or binary tensors. With --grpc-listen it also speaks
+the protocol over gRPC. NVIDIA's tritonclient works over HTTP and over gRPC. Over HTTP,
+the path .../image takes PNG and JPEG images.
 
   GET  /v2/health/live, /v2/health/ready    (also /livez and /readyz)
-  GET  /v2/models/NAME                      metadata and conditions of the answers
-  POST /v2/models/NAME/infer                tensors; parameters: {"certify": true} or
-                                            {"certify": 0.5} ask for certificates
-  POST /v2/models/NAME/image?certify=true   an image
-  GET  /metrics                             figures for Prometheus
+  GET  /v2/models/NAME                      metadata of the model, and the conditions under
+                                            which the answers hold
+  POST /v2/models/NAME/infer                answers to tensors
+  POST /v2/models/NAME/image                the answer to an image
+  GET  /metrics                             metrics of the server for Prometheus
 
-The calls of gRPC are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata
-and ModelInfer of the service inference.GRPCInferenceService.
+The parameter {"certify": true} of a request for tensors asks for a certificate for each
+input. {"certify": 0.5} only asks whether the certified radius is at least 0.5, which can
+take fewer samples. For an image, append ?certify=true or ?certify=0.5 to the path.
 
-Each request gets fresh noise, from a key that the system draws after the input has
-arrived. --log writes three things for each request: the key, the answer, and a hash of
-the input. 'rscert predict --replay' repeats the answers in such a log. At SIGTERM the
-server finishes the requests that are running (docs/serve.md).`,
+The gRPC calls are ServerLive, ServerReady, ModelReady, ServerMetadata, ModelMetadata and
+ModelInfer of the service inference.GRPCInferenceService.
+
+Each request gets fresh noise. The operating system draws the key of this noise after the
+input has arrived. --log writes one line for each answer, with the key, the answer and a
+hash of the input. 'rscert predict --replay' computes the answers in such a log again and
+compares them. At SIGTERM the server finishes the requests that are running
+(docs/serve.md).`,
 		Example: `  rscert serve --run run
   curl --data-binary @digit.png 'http://127.0.0.1:8000/v2/models/mnist-cnn/image?certify=true'
   rscert serve --run run --listen 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --token-file token
@@ -82,39 +89,39 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f, p, c := cmd.Flags(), &o.plan, &o.config
 	f.SortFlags = false
 	f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
-	f.StringVar(&p.Spec.Model, "model", "", "ONNX `file` of the classifier, if it is not where the run found it")
-	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if it is not where the run found it")
-	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record them")
-	f.StringVar(&c.Name, "name", "", "name of the model in the protocol; default: the name of its file")
+	f.StringVar(&p.Spec.Model, "model", "", "ONNX `file` of the classifier, if the file is not where the run found it")
+	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if the file is not where the run found it")
+	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record this shape and range")
+	f.StringVar(&c.Name, "name", "", "name of the model in requests; default: the name of the model's file, without suffix")
 	group(cmd, "Classifier")
-	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "when to answer: "+predict.Rules.String())
-	f.Float64Var(&p.Alpha, "alpha", 0.001, "allowed probability of a wrong answer, for each input")
-	integerVar(f, &p.Budget, "budget", 10000, "maximum number of votes for an answer of the sequential rule; then it abstains")
-	integerVar(f, &o.n, "n", 1000, "votes of the fixed rule")
-	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the run's lattice: refuse, or round (moves them; the answers say how far)")
+	choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
+	f.Float64Var(&p.Alpha, "alpha", 0.001, "maximum probability that the answer to an input is wrong (an abstention is not wrong)")
+	integerVar(f, &p.Budget, "budget", 10000, "maximum number of votes for an answer by the sequential rule; the rule abstains if this number does not decide")
+	integerVar(f, &o.n, "n", 1000, "number of votes for an answer by the fixed rule")
+	f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; each answer says how far)")
 	choices(f, "off-lattice", "refuse", "round")
 	group(cmd, "Answers")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` to listen on for HTTP; port 0: any free port")
 	f.StringVar(&c.GRPCListen, "grpc-listen", "", "`address` to listen on for gRPC, such as 127.0.0.1:8001; default: no gRPC")
-	f.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the certificate chain, in PEM; with --tls-key")
-	f.StringVar(&o.tlsKey, "tls-key", "", "`file` with the private key, in PEM")
+	f.StringVar(&o.tlsCert, "tls-cert", "", "`file` with the server's TLS certificate chain, in PEM; needs --tls-key")
+	f.StringVar(&o.tlsKey, "tls-key", "", "`file` with the private key of the TLS certificate, in PEM; needs --tls-cert")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the bearer token that clients must send")
-	f.StringVar(&c.Log, "log", "", "append an audit log of all answers to this `file`")
+	f.StringVar(&c.Log, "log", "", "`file` to which the server appends a line for every answer (audit log)")
 	group(cmd, "Network and log")
-	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes of a request")
-	integerVar(f, &c.Samples, "max-samples", 2_000_000, "maximum number of samples that a request may need, for all its inputs")
-	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; then the server answers 429 (gRPC: RESOURCE_EXHAUSTED)")
-	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections, and of requests that run at once; then the server answers 503 (gRPC: UNAVAILABLE)")
-	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time of an answer")
-	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time in which a request must arrive")
-	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time for the running requests after SIGTERM")
+	integerVar(f, &o.maxBody, "max-body", 8<<20, "maximum number of bytes in the body of a request")
+	integerVar(f, &c.Samples, "max-samples", 2_000_000, "maximum number of samples that all inputs of a request together may need in the worst case")
+	integerVar(f, &o.maxQueue, "queue", 1024, "maximum number of inputs that wait for answers; beyond this number, the server answers 429 (gRPC: RESOURCE_EXHAUSTED)")
+	f.IntVar(&c.Connections, "connections", 256, "maximum number of connections, and of requests that run at once; beyond this number of requests, the server answers 503 (gRPC: UNAVAILABLE)")
+	f.DurationVar(&c.Timeout, "timeout", 30*time.Second, "maximum time from the arrival of a request to its answer")
+	f.DurationVar(&c.ReadTimeout, "read-timeout", 10*time.Second, "maximum time for the arrival of a request")
+	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time after SIGTERM in which the server finishes running requests")
 	group(cmd, "Limits")
 	f.TextVar(&p.Spec.Device, "device", onnx.Device{}, "device to run the model on: "+onnx.Devices()+"; default: the device of the run")
 	integerVar(f, &p.Spec.Batch, "batch", 16, "samples per call of the model; larger batches suit GPUs, and delay single requests")
 	integerVar(f, &p.Spec.Threads, "threads", 0, "number of threads; 0 = one per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Spec.Library)
-	f.BoolVar(&o.quiet, "quiet", false, "do not report each request")
+	f.BoolVar(&o.quiet, "quiet", false, "do not report each request on standard error")
 	group(cmd, "How it is run")
 }
 

@@ -169,7 +169,6 @@ func (a *auditor) readRun() error {
 		return spec.BadInputf("%s: %s %s certifies in %s, and an audit searches in %s", a.plan.Run, param.Law, a.run.Parameters.Law,
 			a.run.Parameters.Law.Law().Norm().Title(), law.L2.Title())
 	}
-	}
 	if err := needAnswers(a.plan.Run, a.run); err != nil {
 		return err
 	}

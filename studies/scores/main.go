@@ -126,13 +126,14 @@ func run(args []string) error {
 // introduction is the text above the tables.
 const introduction = "# Certificates from scores: tables\n" +
 	"\n" +
-	"`go run ./studies/scores RUN docs` makes these tables, where RUN is the run `scores` of `scripts/studies.sh`. The first\n" +
-	"table is explained in [scores.md](scores.md#bounds-on-a-mean---method). A table for the first or the second margin gives\n" +
-	"the certified accuracy in % at each radius R, and the average radius; its row `betting+directed` is for\n" +
-	"`--method betting --combine directed`. A table of widths gives the mean width of the intervals for the confidence under\n" +
-	"attack ([confidence.md](confidence.md)), over the examples that are certified at the radius R of the attack. Its last\n" +
-	"row gives the number of these examples. Its column k, if there is one, gives the number of samples that `tangent` uses\n" +
-	"for its guess.\n" +
+	"`go run ./studies/scores RUN docs` makes these tables, where RUN is the run `scores` of `scripts/studies.sh`.\n" +
+	"[scores.md](scores.md#bounds-on-a-mean---method) explains the first table. A table for the first or the second margin\n" +
+	"gives the certified accuracy in % at each radius R, and the average radius. Its rows name the methods: for example,\n" +
+	"`betting+directed` means `--method betting --combine directed`. A table of widths gives the mean width of the intervals\n" +
+	"for the confidence under attack ([confidence.md](confidence.md)). The mean is over the examples whose class is certified\n" +
+	"at the radius R of the attack. The last row of such a table gives the number of these examples. If the table has a\n" +
+	"column k, this column gives the number of samples that the method `tangent` uses for its guess of the distribution of\n" +
+	"the score.\n" +
 	"\n"
 
 // study holds the input and the output of the tables.

@@ -218,7 +218,7 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			fmt.Fprintf(w, " | %d |\n", count)
 		}
 	}
-	fmt.Fprintln(w, "\nThe number in brackets is the average radius of margin minus the average radius of bonferroni on the same votes, ± 2\nstandard errors. The column 'repeats' gives the number of random subsamples of each image's votes.")
+	fmt.Fprintln(w, "\nEach column for a radius r gives the certified accuracy at r. The number in brackets is the average radius of margin\nminus the average radius of bonferroni on the same votes, ± 2 standard errors. The column 'repeats' gives the number of\nrandom subsamples of each image's votes.")
 	return nil
 }
 
@@ -278,7 +278,7 @@ func table1(w io.Writer, images []image, repeats int) error {
 // stopping compares early stopping with a fixed n.
 func stopping(w io.Writer, images []image, streams int) error {
 	fmt.Fprintf(w, "\n## Early stopping, budget n = %d, α = %g\n\n", budget, alpha)
-	fmt.Fprintf(w, "Each stream takes the votes of one image in a random order; there are %d streams per image. For a rule radius>=R, the\ncolumn 'certified' gives the share of streams (in %%) that certify the radius R when the rule stops, and 'at fixed n' the\nshare with all n = %d samples. For a rule precision=F, both columns give the average certified radius instead. The\ncolumn 'samples' gives the mean number of samples per stream, and 'part' gives this number as a share of n. The column\n'at the budget' gives the share of streams that the rule does not stop before the budget.\n\n", streams, budget)
+	fmt.Fprintf(w, "Each stream takes the votes of one image in a random order; there are %d streams per image. For a rule radius>=R, the\ncolumn 'certified' gives the share of streams (in %%) that certify the radius R when the rule stops. The column 'at fixed\nn' gives the share of streams (in %%) that certify R with all n = %d samples. For a rule precision=F, 'certified' and\n'at fixed n' give the average certified radius instead. The column 'samples' gives the mean number of samples per\nstream, and 'part' gives this number as a share of n. The column 'at the budget' gives the share of streams that the\nrule does not stop before the budget.\n\n", streams, budget)
 	fmt.Fprint(w, "| rule | method | certified | at fixed n | samples | part | at the budget |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, rule := range []string{"radius>=0.1", "radius>=0.25", "radius>=0.5", "radius>=0.75", "precision=0.5", "precision=0.2", "precision=0.1"} {
 		for _, m := range []certify.VoteMethod{certify.ClopperPearson, certify.ExactMargin} {
@@ -287,7 +287,7 @@ func stopping(w io.Writer, images []image, streams int) error {
 			}
 		}
 	}
-	fmt.Fprint(w, "\nFor comparison, this table uses the mixture martingale of Krichevsky–Trofimov for Cohen's bound, at the same streams and\nradii. The martingale is compared with the threshold 1/α whenever the number of samples has grown by 1 %. The rule stops\nwithout a certificate when the martingale rejects a radius of at least R:\n\n")
+	fmt.Fprint(w, "\nFor comparison, this table uses Cohen's bound with the mixture martingale of Krichevsky–Trofimov, on the same streams\nand for the same radii R. The martingale is compared with the threshold 1/α whenever the number of samples has grown by\n1 %. The rule stops without a certificate when the martingale rejects the hypothesis that the radius is at least R:\n\n")
 	fmt.Fprint(w, "| rule | certified | samples | part |\n| --- | ---: | ---: | ---: |\n")
 	for _, radius := range []float64{0.1, 0.25, 0.5, 0.75} {
 		martingale(w, images, streams, radius)
@@ -416,7 +416,7 @@ func runs(w io.Writer, dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\nThe first row is the run without early stopping. The column 'certified at R' counts the examples that a run certifies\nwith the right class and at least the radius R of its rule (R = 0 if the rule has no radius), and 'with all samples' the\nexamples that the first run certifies in this way. 'samples' is the mean number of samples per example, and 'part' is\nthis number as a share of the first row's.\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	fmt.Fprint(w, "\n## Early stopping on the bundled model\n\nThe first row is the run without early stopping. The column 'certified at R' counts the examples that the run of the row\ncertifies with the right class and at least the radius R of its rule (R = 0 if the rule has no radius). The column 'with\nall samples' counts the examples that the run of the first row certifies with the right class and at least this radius\nR. 'samples' is the mean number of samples per example, and 'part' is this number as a share of the number in the first\nrow.\n\n| rule | examples | certified at R | with all samples | average radius | samples | part |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	full, err := readCertificates(dirs[0])
 	if err != nil {
 		return err
