@@ -152,6 +152,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 			o.summary.Norms = append(o.summary.Norms, norm)
 		}
 	}
+	o.summary.PA = o.curve == curves.PA
 	runs, baseline, err := o.read(ctx, paths)
 	if err != nil {
 		return nil, badInput(err)

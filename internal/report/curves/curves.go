@@ -1,5 +1,5 @@
 // Package curves draws summaries of runs as charts: certified accuracy and calibration against the radius, histograms
-// of radii, and reliability diagrams.
+// of radii, bounds on the probability of the class, and reliability diagrams.
 package curves
 
 import (
@@ -31,10 +31,11 @@ const (
 	Calibration Curve = "calibration"
 	Reliability Curve = "reliability"
 	Radii       Curve = "radii"
+	PA          Curve = "pa"
 )
 
 // Curves lists the names of all charts.
-var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii)
+var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA)
 
 func (c Curve) String() string { return string(c) }
 
@@ -83,6 +84,8 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 		return drawReliability(format, runs, o)
 	case Radii:
 		return drawRadii(format, runs, o)
+	case PA:
+		return drawPA(format, runs, o)
 	}
 	return drawAccuracy(format, runs, o)
 }

@@ -47,6 +47,7 @@ type Options struct {
 	Round []float64 // radii of the curve without Radii, for runs side by side; empty: round ones for each run
 	// Norms adds the certified accuracy in these norms. Without Radii, its radii are round ones.
 	Norms []law.Norm
+	PA    bool      // adds the distribution of the bounds on p_A
 	Level float64   // confidence level of the intervals
 	Delta float64   // allowed failure probability of a statement about the dataset
 	Bins  int       // bins of the calibration error
@@ -130,6 +131,11 @@ func New(s Source, o Options) (Summary, error) {
 		radii = o.Round
 	}
 	out.describe(radii, out.largestRadius())
+	if o.PA {
+		if out.PA, err = out.describePA(); err != nil {
+			return Summary{}, err
+		}
+	}
 	for _, norm := range o.Norms {
 		if norm == out.Conditions.Norm {
 			continue

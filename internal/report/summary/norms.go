@@ -29,7 +29,7 @@ func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 	}
 	from, space := s.Conditions.Norm, s.Run.Space()
 	convert := func(radius float64) (float64, error) { return space.RadiusIn(norm, from, radius) }
-	s.Calibration, s.Audit, s.Norms = nil, nil, nil
+	s.Calibration, s.Audit, s.Norms, s.PA = nil, nil, nil, nil
 	s.Conditions.Norm = norm
 	rows := slices.Clone(s.Rows)
 	for i, r := range rows {

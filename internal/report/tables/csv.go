@@ -140,5 +140,5 @@ func tidy(s summary.Summary) []csvRow {
 				count: t.Wrong, of: t.Wrong + t.Right, value: t.Error, certified: t.Certified})
 		}
 	}
-	return rows
+	return append(rows, tidyPA(s)...)
 }

@@ -113,7 +113,7 @@ func (s section) write(out *bufio.Writer, f Format) error {
 
 // sections returns the tables in print order.
 func (r Report) sections() []section {
-	sections := append([]section{r.accuracy()}, r.norms()...)
+	sections := slices.Concat([]section{r.accuracy()}, r.norms(), r.pa())
 	for _, s := range r.Runs {
 		sections = append(sections, r.intervals(s))
 		if r.Classes && len(s.Classes) > 0 {
