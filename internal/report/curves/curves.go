@@ -47,7 +47,7 @@ func (c Curve) DefaultSize(runs []summary.Summary) picture.Size {
 	case Radii:
 		return stacked(len(runs))
 	case Accuracy:
-		if norms := runs[0].Norms; len(norms) > 0 {
+		if norms := summary.FurtherNorms(runs); len(norms) > 0 {
 			return stacked(1 + len(norms))
 		}
 	}
@@ -197,7 +197,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 			attacked = append(attacked, auditLine(s, k))
 		}
 	}
-	if len(runs[0].Norms) > 0 {
+	if len(summary.FurtherNorms(runs)) > 0 {
 		return drawNorms(format, runs, o)
 	}
 	drawn := slices.Concat(lines, attacked)
@@ -217,15 +217,15 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 
 // drawNorms draws the certified accuracy of the runs by radius, with one panel per norm.
 func drawNorms(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	panels := [][]summary.Summary{runs} // the norms of the noise
+	for _, norm := range summary.FurtherNorms(runs) {
+		panels = append(panels, summary.AllIn(norm, runs))
+	}
 	var rows [][]*plot.Plot
-	for k := -1; k < len(runs[0].Norms); k++ { // −1: the norm of the noise
-		in := slices.Clone(runs)
+	for _, in := range panels {
 		var lines []picture.Line
-		for i, s := range runs {
-			if k >= 0 {
-				in[i] = s.Norms[k].Whole()
-			}
-			lines = append(lines, accuracyLine(in[i], i))
+		for i, s := range in {
+			lines = append(lines, accuracyLine(s, i))
 		}
 		p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(in), 100*in[0].Level)), summary.Norms(in)+" radius", "certified accuracy")
 		p.Add(picture.Grid())

@@ -53,6 +53,29 @@ func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 	return InNorm{norm, s.Curve, s.AverageRadius, s}, nil
 }
 
+// FurtherNorms lists the norms that were requested for the runs. A run whose noise has such a norm has radii in it
+// anyway, so the lists of the runs can differ.
+func FurtherNorms(runs []Summary) (norms []law.Norm) {
+	for _, s := range runs {
+		for _, n := range s.Norms {
+			if !slices.Contains(norms, n.Norm) {
+				norms = append(norms, n.Norm)
+			}
+		}
+	}
+	return norms
+}
+
+// AllIn returns the summaries of the runs with radii in one of their FurtherNorms. The runs were summarised with the
+// same Options.Norms.
+func AllIn(norm law.Norm, runs []Summary) []Summary {
+	in := make([]Summary, len(runs))
+	for k, s := range runs {
+		in[k], _ = s.InNorm(norm)
+	}
+	return in
+}
+
 // InNorm returns the summary with radii in a norm: s itself, or one of its Norms. It returns false if there is none.
 func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	if s.Conditions.Norm == norm {
