@@ -131,20 +131,13 @@ func New(s Source, o Options) (Summary, error) {
 		radii = o.Round
 	}
 	out.describe(radii, out.largestRadius())
+	if err := out.describeNorms(o); err != nil {
+		return Summary{}, err
+	}
 	if o.PA {
 		if out.PA, err = out.describePA(); err != nil {
 			return Summary{}, err
 		}
-	}
-	for _, norm := range o.Norms {
-		if norm == out.Conditions.Norm {
-			continue
-		}
-		in, err := out.In(norm, o)
-		if err != nil {
-			return Summary{}, err
-		}
-		out.Norms = append(out.Norms, in)
 	}
 	return out, nil
 }

@@ -53,6 +53,21 @@ func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 	return InNorm{norm, s.Curve, s.AverageRadius, s}, nil
 }
 
+// describeNorms adds the certified accuracy in the requested norms.
+func (s *Summary) describeNorms(o Options) error {
+	for _, norm := range o.Norms {
+		if norm == s.Conditions.Norm {
+			continue
+		}
+		in, err := s.In(norm, o)
+		if err != nil {
+			return err
+		}
+		s.Norms = append(s.Norms, in)
+	}
+	return nil
+}
+
 // FurtherNorms lists the norms that were requested for the runs. A run whose noise has such a norm has radii in it
 // anyway, so the lists of the runs can differ.
 func FurtherNorms(runs []Summary) (norms []law.Norm) {
