@@ -81,10 +81,10 @@ func measure(path string) ([]report.Cell, error) {
 
 // describe returns the scale in words, and the standard deviation of the noise.
 func describe(l law.Law, scale float64) (words string, deviation float64) {
-	switch l {
-	case law.Uniform:
+	switch l.Name() {
+	case "uniform", "splitting":
 		return fmt.Sprintf("W = %.6g, λ = %.4g", 510*scale, scale), scale / math.Sqrt(3)
-	case law.Laplace:
+	case "laplace":
 		return fmt.Sprintf("b = %g", scale), scale * math.Sqrt2
 	}
 	return fmt.Sprintf("%s = %g", l.Words().Symbol, scale), scale

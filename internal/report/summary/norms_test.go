@@ -58,6 +58,10 @@ func TestNorms(t *testing.T) {
 		if a.Low == nil || !(*a.Low <= a.Value && a.Value <= *a.High) {
 			t.Errorf("%s: interval of the average radius %+v", in.Norm, a)
 		}
+		// n votes of n give the largest radius, here 2.6 in L2: 2.6 in L1, 1.3 in L∞ and all four values in L0.
+		if most, limit := *s.AverageRadius.Largest, []float64{1, 0.5, 0}[k]; *a.Largest < most*limit-1e-8 || k == 2 && *a.Largest != 4 {
+			t.Errorf("%s: largest radius %v from %v in L2", in.Norm, *a.Largest, most)
+		}
 		whole := in.Whole()
 		if whole.Conditions.Norm != want.norm || whole.Norms != nil || whole.Abstained != s.Abstained || len(whole.Classes) != 2 {
 			t.Errorf("%s: the whole summary is %+v", in.Norm, whole)
