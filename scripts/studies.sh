@@ -34,6 +34,23 @@ sample acce-1 --sigma 1 --n 2000 --method betting --confidence-radii 0.1,0.25,0.
 
 sample full --sigma 0.5 --max 100
 
+# docs/other-threats.md: runs under several laws of noise. The first argument is the run, the second the model.
+sample_law() {
+	out=$runs/$1 model=$2
+	shift 2
+	"$rscert" certify --model "testdata/$model.onnx" --data testdata/mnist --n 1000 --seed 1 --resume --out "$out" "$@" >"$out.txt"
+}
+for sigma in 0.25 0.5 1; do
+	sample_law "l1-gaussian-$sigma" mnist-cnn --sigma "$sigma"
+	sample_law "l1-tuned-$sigma" mnist-cnn-gaussian --sigma "$sigma"
+done
+for b in 0.2 0.4 0.8; do
+	sample_law "l1-laplace-$b" mnist-cnn-laplace --law laplace --sigma "$b"
+done
+sample_law l1-uniform-256 mnist-cnn-uniform --law uniform --sigma 0.5019607843137255
+sample_law l1-uniform-512 mnist-cnn-uniform --law uniform --sigma 1.003921568627451
+sample_law l1-uniform-1024 mnist-cnn-uniform --law uniform --sigma 2.007843137254902
+
 go run ./studies/noise "$runs/bundled" "$runs/bundled-float" >"$runs/noise.txt"
 go run ./studies/scores "$runs/scores" docs >"$runs/confidence.txt"
 go run ./studies/page docs/confidence.md <"$runs/confidence.txt"
@@ -54,6 +71,18 @@ if [ -n "${LONG:-}" ]; then
 	go run ./studies/acce random >"$runs/random.txt"
 	go run ./studies/page docs/calibration-under-attack.md <"$runs/random.txt"
 fi
+
+go run ./studies/l1 "$runs"/l1-gaussian-0.25 "$runs"/l1-gaussian-0.5 "$runs"/l1-gaussian-1 \
+	"$runs"/l1-tuned-0.25 "$runs"/l1-tuned-0.5 "$runs"/l1-tuned-1 "$runs"/l1-laplace-0.2 "$runs"/l1-laplace-0.4 "$runs"/l1-laplace-0.8 \
+	"$runs"/l1-uniform-256 "$runs"/l1-uniform-512 "$runs"/l1-uniform-1024 >"$runs/l1.txt"
+go run ./studies/page docs/other-threats.md <"$runs/l1.txt"
+(
+	printf '%s\n' '<!-- made: pa -->' '' '```'
+	"$rscert" report "$runs"/l1-gaussian-0.25 "$runs"/l1-gaussian-0.5 "$runs"/l1-gaussian-1 --names 'σ = 0.25,σ = 0.5,σ = 1' \
+		--curve pa --plot docs/img/pa.svg --title '' | sed -n '/lower bound on p_A/,/^ *σ = 1 /p'
+	printf '%s\n' '```' '' '<!-- end: pa -->'
+) >"$runs/pa.txt"
+go run ./studies/page docs/report.md <"$runs/pa.txt"
 
 # docs/metrics.md
 go run ./studies/metrics "$rscert" >"$runs/metrics.txt"

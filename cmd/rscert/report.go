@@ -148,12 +148,7 @@ func runReport(ctx context.Context, s streams, paths []string, o reportOptions) 
 
 // report reads the runs, checks the requirements and prints the tables.
 func (o reportOptions) report(ctx context.Context, s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
-	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
-	for _, norm := range o.norms() {
-		if !slices.Contains(o.summary.Norms, norm) {
-			o.summary.Norms = append(o.summary.Norms, norm)
-		}
-	}
+	o.addToSummary()
 	runs, baseline, err := o.read(ctx, paths)
 	if err != nil {
 		return nil, badInput(err)
@@ -194,6 +189,17 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 		return nil, err
 	}
 	return r.Requirements, r.Write(s.out, o.format)
+}
+
+// addToSummary adds to the summary what the requirements and the curve need.
+func (o *reportOptions) addToSummary() {
+	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
+	for _, norm := range o.norms() {
+		if !slices.Contains(o.summary.Norms, norm) {
+			o.summary.Norms = append(o.summary.Norms, norm)
+		}
+	}
+	o.summary.PA = o.curve == curves.PA
 }
 
 // draw writes the files of --plot.

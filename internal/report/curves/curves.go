@@ -1,5 +1,5 @@
 // Package curves draws summaries of runs as charts: certified accuracy and calibration against the radius, histograms
-// of radii, and reliability diagrams.
+// of radii, bounds on the probability of the class, and reliability diagrams.
 package curves
 
 import (
@@ -31,10 +31,11 @@ const (
 	Calibration Curve = "calibration"
 	Reliability Curve = "reliability"
 	Radii       Curve = "radii"
+	PA          Curve = "pa"
 )
 
 // Curves lists the names of all charts.
-var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii)
+var Curves = choice.Of("curve", Accuracy, Calibration, Reliability, Radii, PA)
 
 func (c Curve) String() string { return string(c) }
 
@@ -46,7 +47,7 @@ func (c Curve) DefaultSize(runs []summary.Summary) picture.Size {
 	case Radii:
 		return stacked(len(runs))
 	case Accuracy:
-		if norms := runs[0].Norms; len(norms) > 0 {
+		if norms := summary.FurtherNorms(runs); len(norms) > 0 {
 			return stacked(1 + len(norms))
 		}
 	}
@@ -83,6 +84,8 @@ func (c Curve) Draw(format picture.Format, runs []summary.Summary, o Options) ([
 		return drawReliability(format, runs, o)
 	case Radii:
 		return drawRadii(format, runs, o)
+	case PA:
+		return drawPA(format, runs, o)
 	}
 	return drawAccuracy(format, runs, o)
 }
@@ -194,7 +197,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 			attacked = append(attacked, auditLine(s, k))
 		}
 	}
-	if len(runs[0].Norms) > 0 {
+	if len(summary.FurtherNorms(runs)) > 0 {
 		return drawNorms(format, runs, o)
 	}
 	drawn := slices.Concat(lines, attacked)
@@ -214,15 +217,15 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 
 // drawNorms draws the certified accuracy of the runs by radius, with one panel per norm.
 func drawNorms(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
+	panels := [][]summary.Summary{runs} // the norms of the noise
+	for _, norm := range summary.FurtherNorms(runs) {
+		panels = append(panels, summary.AllIn(norm, runs))
+	}
 	var rows [][]*plot.Plot
-	for k := -1; k < len(runs[0].Norms); k++ { // −1: the norm of the noise
-		in := slices.Clone(runs)
+	for _, in := range panels {
 		var lines []picture.Line
-		for i, s := range runs {
-			if k >= 0 {
-				in[i] = s.Norms[k].Whole()
-			}
-			lines = append(lines, accuracyLine(in[i], s.RunName(runs), i))
+		for i, s := range in {
+			lines = append(lines, accuracyLine(s, s.RunName(runs), i))
 		}
 		p := picture.NewPlot(o.title(fmt.Sprintf("%s%g %% intervals", examples(in), 100*in[0].Level)), summary.Norms(in)+" radius", summary.Accuracy(in))
 		p.Add(picture.Grid())

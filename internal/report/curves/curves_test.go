@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report/summary"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // run returns a summary with correct examples of these radii. The argument wrong is the number of wrong examples.
@@ -119,5 +121,69 @@ func TestDrawEveryCurve(t *testing.T) {
 	}
 	if _, err := Reliability.Draw(picture.SVG, []summary.Summary{one, two}, Options{Size: size}); err == nil {
 		t.Error("a reliability diagram of two runs")
+	}
+}
+
+// The bounds on p_A give a step function that falls just above each bound. The chart begins at ½, or at the smallest
+// bound if it is lower.
+func TestDrawPA(t *testing.T) {
+	s := summary.Source{Path: "bounds", Kind: summary.CertificatesKind}
+	for i, p := range []float64{0.9, 0.4, 0.99, 0.99} {
+		s.Certificates = append(s.Certificates, certify.Certificate{Index: i, Label: 1, Prediction: 1, Correct: true, Radius: 0.1, Method: "margin",
+			MarginKind: certify.SecondMargin, Alpha: 0.01, Sigma: 0.5, N: 1000, Sound: true, Arithmetic: certify.Exact, Bounds: map[string]float64{"p_a": p}})
+	}
+	o := summary.Default()
+	o.PA = true
+	sum, err := summary.New(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := paLine(sum, 0, 0.4)
+	if !slices.Equal(l.X, []float64{0.4, 0.4, 0.4, 0.9, 0.9, 0.99, 0.99}) || !slices.Equal(l.Y, []float64{1, 1, 0.75, 0.75, 0.5, 0.5, 0}) {
+		t.Errorf("%v %v", l.X, l.Y)
+	}
+	size := picture.Size{Width: 12, Height: 8}
+	svg, err := PA.Draw(picture.SVG, []summary.Summary{sum}, Options{Size: size})
+	// Both axes have the tick 0.4, because the smallest bound is 0.4.
+	if err != nil || !strings.Contains(string(svg), "lower bound on the probability of the class") || strings.Contains(string(svg), "NaN") ||
+		strings.Count(string(svg), "\n0.4\n") != 2 {
+		t.Errorf("%v, %.300s", err, svg)
+	}
+	if _, err := PA.Draw(picture.SVG, []summary.Summary{run(t, "none", 0, 1)}, Options{Size: size}); err == nil {
+		t.Error("bounds that are not there: no error")
+	}
+}
+
+// Each further norm has a panel below the panel of the noise's norm, and its own line.
+func TestDrawNorms(t *testing.T) {
+	s := summary.Source{Path: "bytes", Kind: summary.RunKind, Run: &runfolder.Run{
+		Data: runfolder.Data{Shape: []int{4}, Selected: 2}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}}
+	for i := range 2 {
+		s.Certificates = append(s.Certificates, certify.Certificate{Index: i, Label: 1, Prediction: 1, Correct: true, Radius: 0.5 + float64(i), Method: "margin",
+			MarginKind: certify.SecondMargin, Alpha: 0.01, Sigma: 1, N: 1000, Sound: true, Arithmetic: certify.Exact})
+		s.Votes = append(s.Votes, certify.Votes{Index: i, Label: 1, N: 10, Counts: []int64{0, 10}})
+	}
+	draw := func(norms ...law.Norm) string {
+		o := summary.Default()
+		o.Norms = norms
+		sum, err := summary.New(s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := []summary.Summary{sum}
+		svg, err := Accuracy.Draw(picture.SVG, runs, Options{Size: Accuracy.DefaultSize(runs)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(svg)
+	}
+	both := draw(law.L1, law.LInf)
+	for _, want := range []string{"L2 radius", "L1 radius", "L∞ radius", "in several norms"} {
+		if !strings.Contains(both, want) {
+			t.Errorf("no %q in %.600s", want, both)
+		}
+	}
+	if one := draw(); strings.Contains(one, "L1 radius") || strings.Contains(one, "several") {
+		t.Errorf("without norms: %.600s", one)
 	}
 }

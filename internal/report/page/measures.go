@@ -38,7 +38,7 @@ type cell struct{ Value, Note string }
 var none = cell{Value: "–"}
 
 func (p Page) measures() []group {
-	groups := []group{{Caption: "Accuracy", Rows: p.accuracies()}}
+	groups := append([]group{{Caption: "Accuracy", Rows: p.accuracies()}}, p.norms()...)
 	if rows := p.calibrations(); len(rows) > 0 {
 		groups = append(groups, group{Caption: "Confidence and calibration under attack", Rows: rows})
 	}

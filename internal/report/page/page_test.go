@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // TestHostile looks for markup in names; the browser test checks its effect.
@@ -244,5 +246,40 @@ func TestCautions(t *testing.T) {
 		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("cautions %q, want %q", got, tt.want)
 		}
+	}
+}
+
+// A further norm has a group with its own radii. A run whose noise has this norm shows its radii there, too.
+func TestNorms(t *testing.T) {
+	var p Page
+	for k, norm := range []law.Norm{law.L2, law.L1} {
+		s := summary.Source{Path: norm.String(), Kind: summary.RunKind, Run: &runfolder.Run{
+			Data: runfolder.Data{Shape: []int{4}, Selected: 1}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}}
+		s.Certificates = []certify.Certificate{{Label: 1, Prediction: 1, Correct: true, Radius: 0.3125 + 0.25*float64(k), Norm: norm, Method: "margin",
+			MarginKind: certify.SecondMargin, Alpha: 0.01, Sigma: 1, N: 1000, Sound: true, Arithmetic: certify.Exact}}
+		if norm == law.L1 {
+			s.Certificates[0].Law = law.Of(law.Uniform)
+		}
+		s.Votes = []certify.Votes{{Label: 1, N: 10, Counts: []int64{0, 10}}}
+		o := summary.Default()
+		o.Norms, o.Radii = []law.Norm{law.L1}, []float64{0, 0.5}
+		sum, err := summary.New(s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Runs = append(p.Runs, Run{Summary: sum})
+	}
+	groups := p.measures()
+	if len(groups) != 2 || groups[1].Caption != "Certified accuracy by the L1 radius that follows from the certified radius" {
+		t.Fatalf("%+v", groups)
+	}
+	at, average := groups[1].Rows[0].Lines[1], groups[1].Rows[1].Lines[0]
+	if at.Name != "L1 radius 0.5" || at.Cells[0].Value != "0.0\u00a0%" || at.Cells[1].Value != "100.0\u00a0%" ||
+		!strings.HasPrefix(average.Cells[0].Value, "0.312") || !strings.HasPrefix(average.Cells[1].Value, "0.562") {
+		t.Errorf("%+v, %+v", at, average)
+	}
+	var page bytes.Buffer
+	if err := p.Write(t.Context(), &page); err != nil || !strings.Contains(page.String(), "L1 radius 0.5") {
+		t.Errorf("the page lacks the L1 radius: %v", err)
 	}
 }

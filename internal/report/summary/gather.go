@@ -3,6 +3,7 @@ package summary
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
@@ -71,7 +72,10 @@ func (g *gathered) add(c certify.Certificate, v *certify.Votes) error {
 		g.stop = c.Stop.String()
 	}
 	r := Row{Index: c.Index, Label: c.Label, Prediction: c.Prediction, Correct: c.Correct,
-		Radius: c.Radius, Unbounded: c.Unbounded, N: c.N, Clean: Unknown, Smoothed: Unknown}
+		Radius: c.Radius, Unbounded: c.Unbounded, N: c.N, PA: math.NaN(), Clean: Unknown, Smoothed: Unknown}
+	if p, ok := c.Bounds["p_a"]; ok {
+		r.PA = p
+	}
 	g.answers = g.answers && v != nil
 	if v != nil {
 		g.addVotes(&r, *v)

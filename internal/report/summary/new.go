@@ -50,6 +50,7 @@ type Options struct {
 	Round []float64 // radii of the curve without Radii, for runs side by side; empty: round ones for each run
 	// Norms adds the certified accuracy in these norms. Without Radii, its radii are round ones.
 	Norms []law.Norm
+	PA    bool      // adds the distribution of the bounds on p_A
 	Level float64   // confidence level of the intervals
 	Delta float64   // allowed failure probability of a statement about the dataset
 	Bins  int       // bins of the calibration error
@@ -140,15 +141,13 @@ func New(s Source, o Options) (Summary, error) {
 		out.selection = s.Selection
 		out.Selective = out.selectives()
 	}
-	for _, norm := range o.Norms {
-		if norm == out.Conditions.Norm {
-			continue
-		}
-		in, err := out.In(norm, o)
-		if err != nil {
+	if err := out.describeNorms(o); err != nil {
+		return Summary{}, err
+	}
+	if o.PA {
+		if out.PA, err = out.describePA(); err != nil {
 			return Summary{}, err
 		}
-		out.Norms = append(out.Norms, in)
 	}
 	return out, nil
 }

@@ -29,7 +29,7 @@ func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 	}
 	from, space := s.Conditions.Norm, s.Run.Space()
 	convert := func(radius float64) (float64, error) { return space.RadiusIn(norm, from, radius) }
-	s.Calibration, s.Audit, s.Norms, s.Selective, s.selection = nil, nil, nil, nil, nil
+	s.Calibration, s.Audit, s.Norms, s.PA, s.Selective, s.selection = nil, nil, nil, nil, nil, nil
 	s.Conditions.Norm = norm
 	rows := slices.Clone(s.Rows)
 	for i, r := range rows {
@@ -51,6 +51,44 @@ func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 	}
 	s.describe(o.Radii, most)
 	return InNorm{norm, s.Curve, s.AverageRadius, s}, nil
+}
+
+// describeNorms adds the certified accuracy in the requested norms.
+func (s *Summary) describeNorms(o Options) error {
+	for _, norm := range o.Norms {
+		if norm == s.Conditions.Norm {
+			continue
+		}
+		in, err := s.In(norm, o)
+		if err != nil {
+			return err
+		}
+		s.Norms = append(s.Norms, in)
+	}
+	return nil
+}
+
+// FurtherNorms lists the norms that were requested for the runs. A run whose noise has such a norm has radii in it
+// anyway, so the lists of the runs can differ.
+func FurtherNorms(runs []Summary) (norms []law.Norm) {
+	for _, s := range runs {
+		for _, n := range s.Norms {
+			if !slices.Contains(norms, n.Norm) {
+				norms = append(norms, n.Norm)
+			}
+		}
+	}
+	return norms
+}
+
+// AllIn returns the summaries of the runs with radii in one of their FurtherNorms. The runs were summarised with the
+// same Options.Norms.
+func AllIn(norm law.Norm, runs []Summary) []Summary {
+	in := make([]Summary, len(runs))
+	for k, s := range runs {
+		in[k], _ = s.InNorm(norm)
+	}
+	return in
 }
 
 // InNorm returns the summary with radii in a norm: s itself, or one of its Norms. It returns false if there is none.

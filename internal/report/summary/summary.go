@@ -57,6 +57,9 @@ type Summary struct {
 	// Selective is the error among the answered inputs, if requested (Source.Selection).
 	Selective []Selective `json:"selective_error,omitempty"`
 
+	// PA is the distribution of the bounds on p_A (Options.PA).
+	PA *PA `json:"p_a,omitempty"`
+
 	// Audit is set if the run was audited.
 	Audit *Audit `json:"audit,omitempty"`
 
@@ -267,6 +270,7 @@ type Row struct {
 	Unbounded  bool    // Radius stands for +∞
 	Radius     float64 // certified radius; 0 for an abstention
 	N          int64   // number of estimation samples
+	PA         float64 // certified lower bound on the probability of the certified class; NaN if unknown
 	// Clean is the model's class without noise, or −1 for no answer. Smoothed is the class with the most votes.
 	// Without votes, both are Unknown.
 	Clean, Smoothed int

@@ -147,5 +147,5 @@ func tidy(s summary.Summary) []csvRow {
 				count: t.Wrong, of: t.Answered(), value: errorCell(t), certified: t.Certified})
 		}
 	}
-	return rows
+	return append(rows, tidyPA(s)...)
 }

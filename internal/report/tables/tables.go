@@ -113,7 +113,7 @@ func (s section) write(out *bufio.Writer, f Format) error {
 
 // sections returns the tables in print order.
 func (r Report) sections() []section {
-	sections := append([]section{r.accuracy()}, r.norms()...)
+	sections := slices.Concat([]section{r.accuracy()}, r.norms(), r.pa())
 	for _, s := range r.Runs {
 		sections = append(sections, r.intervals(s))
 		if len(s.Selective) > 0 {
@@ -201,25 +201,26 @@ func (r Report) accuracy() section {
 
 // norms returns a table of the certified accuracy for each further norm, with one row per run.
 func (r Report) norms() (sections []section) {
-	for k, first := range r.Runs[0].Norms {
-		radii := first.Curve
-		for _, run := range r.Runs { // the run with the largest radius chooses the columns
-			if c := run.Norms[k].Curve; c[len(c)-1].Radius > radii[len(radii)-1].Radius {
+	for _, norm := range summary.FurtherNorms(r.Runs) {
+		runs := summary.AllIn(norm, r.Runs)
+		radii := runs[0].Curve
+		for _, run := range runs { // the run with the largest radius chooses the columns
+			if c := run.Curve; c[len(c)-1].Radius > radii[len(radii)-1].Radius {
 				radii = c
 			}
 		}
-		s := section{caption: fmt.Sprintf("%s in %%, by the %s radius that follows from the certified radius (%s)", summary.Accuracy(r.Runs), first.Norm.Title(), examples(r.Runs))}
+		s := section{caption: fmt.Sprintf("%s in %%, by the %s radius that follows from the certified radius (%s)", summary.Accuracy(runs), norm.Title(), examples(runs))}
 		s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
 		for _, p := range radii {
 			s.table.Columns = append(s.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
 		}
 		s.table.Columns = append(s.table.Columns, report.RoundedColumn("average radius", report.Down, 4))
-		for _, run := range r.Runs {
+		for _, run := range runs {
 			row := []report.Cell{report.Text(run.RunName(r.Runs))}
 			for _, p := range radii {
-				row = append(row, report.Number(run.Norms[k].Whole().At(p.Radius).Accuracy.Value))
+				row = append(row, report.Number(run.At(p.Radius).Accuracy.Value))
 			}
-			s.table.AddRow(append(row, finite(run.Norms[k].AverageRadius.Value))...)
+			s.table.AddRow(append(row, finite(run.AverageRadius.Value))...)
 		}
 		sections = append(sections, s)
 	}

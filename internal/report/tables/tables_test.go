@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -100,11 +101,11 @@ func TestConditionsInEveryFormat(t *testing.T) {
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(write(t, Report{Runs: []summary.Summary{s}}, CSV)), "\n")
-	if !strings.HasSuffix(lines[0], ",sound,arithmetic,precision,denoiser") {
+	if !strings.HasSuffix(lines[0], ",sound,arithmetic,precision,denoiser,norm") {
 		t.Error(lines[0])
 	}
 	for _, line := range lines[1:] {
-		if !strings.HasSuffix(line, ",true,exact,bf16,denoiser.onnx") {
+		if !strings.HasSuffix(line, ",true,exact,bf16,denoiser.onnx,l2") {
 			t.Error(line)
 		}
 	}
@@ -139,5 +140,38 @@ func TestFormatText(t *testing.T) {
 	}
 	if _, err := Formats.Parse("html"); err == nil {
 		t.Error("html was taken")
+	}
+}
+
+// Radii in further norms have a table of their own in text, Markdown and LaTeX, rows with their norm in CSV, and the
+// member norms in JSON. For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
+func TestNormsInEveryFormat(t *testing.T) {
+	src := source("run", func(_ int, c *certify.Certificate) { c.Bounds = map[string]float64{"p_a": 0.75} })
+	src.Kind, src.Run = summary.RunKind, &runfolder.Run{Data: runfolder.Data{Shape: []int{4}, Selected: 4}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}
+	o := summary.Default()
+	o.Norms, o.Radii, o.PA = []law.Norm{law.LInf}, []float64{0, 0.25}, true
+	s, err := summary.New(src, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Report{Runs: []summary.Summary{s}}
+	for f, want := range map[Format][]string{
+		Text:     {"by the L∞ radius that follows from the certified radius (4 examples)", "by the lower bound on p_A", "≥ 0.8"},
+		Markdown: {"by the L∞ radius that follows", "by the lower bound on p\\_A"},
+		LaTeX:    {"% certified accuracy in %, by the L∞ radius that follows", "% examples in %, by the lower bound on p_A"},
+		JSON:     {`"norm": "linf"`, `"p_a": {`, `"at_least": 0.7`},
+		CSV: {"run,certified-accuracy,0.25,,,3,4,0.75,", ",0.75,true,exact,,,l2\n", "run,certified-accuracy,0.25,,,1,4,0.25,", ",0.25,true,exact,,,linf\n",
+			"run,pa,,0.7,,4,4,1,", "run,pa,,0.8,,0,4,0,"},
+	} {
+		text := write(t, r, f)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s has no %q:\n%s", f, w, text)
+			}
+		}
+	}
+	plain := write(t, Report{Runs: []summary.Summary{sum(t, source("run", nil))}}, Text)
+	if strings.Contains(plain, "p_A") || strings.Contains(plain, "L∞") {
+		t.Error(plain)
 	}
 }

@@ -1,0 +1,46 @@
+package tables
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/report/summary"
+)
+
+// pa returns the table of the bounds on p_A, with one row per run. It is empty unless the summaries have them.
+func (r Report) pa() []section {
+	if r.Runs[0].PA == nil {
+		return nil
+	}
+	s := section{caption: fmt.Sprintf("examples in %%, by the lower bound on p_A, the probability of the certified class (%s)", examples(r.Runs))}
+	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
+	for _, p := range r.Runs[0].PA.Shares {
+		s.table.Columns = append(s.table.Columns, percent(fmt.Sprintf("≥ %g", p.AtLeast), report.Down))
+	}
+	s.table.Columns = append(s.table.Columns, report.RoundedColumn("median", report.Down, 4), report.RoundedColumn("largest", report.Down, 4),
+		report.ExactColumn("n"), report.RoundedColumn("average radius", report.Down, 4))
+	for _, run := range r.Runs {
+		row := []report.Cell{report.Text(run.Name)}
+		for _, p := range run.PA.Shares {
+			row = append(row, report.Number(p.Share.Value))
+		}
+		s.table.AddRow(append(row, report.Number(run.PA.Median), report.Number(run.PA.Largest), report.Count(run.Conditions.N),
+			finite(run.AverageRadius.Value))...)
+	}
+	s.notes = []string{"Only examples with the right class count; for the median, the others have the bound 0. n samples limit the bound, " +
+		"so the average radius grows with n. Easy examples have the largest radii and dominate it."}
+	return []section{s}
+}
+
+// tidyPA returns the shares of a run by the bound on p_A as rows of a CSV table. The column tau holds the bound.
+func tidyPA(s summary.Summary) (rows []csvRow) {
+	if s.PA == nil {
+		return nil
+	}
+	for _, p := range s.PA.Shares {
+		row := shareRow(s.Name, "pa", &p.Share, nil, nil, nil)
+		row.tau = p.AtLeast
+		rows = append(rows, row)
+	}
+	return rows
+}
