@@ -112,6 +112,18 @@ func (c Claim) Short() string {
 	return short
 }
 
+// Qualifiers returns the text of the claim behind the name of a quantity, such as .top3. It is empty for the usual claim.
+func (c Claim) Qualifiers() string {
+	text := ""
+	if c.None != NoneAnswer {
+		text += "." + c.None.String()
+	}
+	if c.Ranked() {
+		text += fmt.Sprintf(".top%d", c.TopK)
+	}
+	return text
+}
+
 // complete checks the claim and replaces a TopK of 1 by 0.
 func (c *Claim) complete() error {
 	_, err := NoneModes.Parse(string(c.None))

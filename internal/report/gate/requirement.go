@@ -136,24 +136,12 @@ func (r *Requirement) parseClaim(text string) (bool, error) {
 	return true, nil
 }
 
-// qualifiers returns the text of a claim behind a name, such as .top3.
-func qualifiers(c certify.Claim) string {
-	text := ""
-	if c.None != certify.NoneAnswer {
-		text += "." + c.None.String()
-	}
-	if c.Ranked() {
-		text += fmt.Sprintf(".top%d", c.TopK)
-	}
-	return text
-}
-
 // checkClaim returns an error unless the run's certificates claim what the requirement names.
 func (r Requirement) checkClaim(c certify.Claim) error {
 	if c.RejectBelow = 0; r.metric.ofBounds || r.metric.anyClaim || !r.metric.radius && !r.metric.length || c == r.claim {
 		return nil
 	}
-	return fmt.Errorf("a certificate of this run claims that %s: such a requirement begins with %s%s", c.Says(), r.metric.name, qualifiers(c))
+	return fmt.Errorf("a certificate of this run claims that %s: such a requirement begins with %s%s", c.Says(), r.metric.name, c.Qualifiers())
 }
 
 // Norm returns the norm of the requirement's radius, and false if it is the norm of the run's noise.

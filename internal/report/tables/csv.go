@@ -102,10 +102,10 @@ func shareRow(run, quantity string, s *summary.Share, radius, class any, certifi
 // tidyRadii returns the numbers of a run that are in a norm as rows.
 func tidyRadii(s summary.Summary) (rows []csvRow) {
 	for _, p := range s.Curve {
-		rows = append(rows, shareRow(s.Name, "certified-accuracy", &p.Accuracy, p.Radius, nil, p.Certified))
+		rows = append(rows, shareRow(s.Name, "certified-accuracy"+s.Conditions.Qualifiers(), &p.Accuracy, p.Radius, nil, p.Certified))
 	}
 	a := s.AverageRadius
-	return append(rows, csvRow{run: s.Name, quantity: "acr", of: s.Examples, value: a.Value, low: a.Low, high: a.High, certified: a.Certified})
+	return append(rows, csvRow{run: s.Name, quantity: "acr" + s.Conditions.Qualifiers(), of: s.Examples, value: a.Value, low: a.Low, high: a.High, certified: a.Certified})
 }
 
 // tidy returns the numbers of a run as rows.
@@ -121,9 +121,9 @@ func tidy(s summary.Summary) []csvRow {
 	share("abstain-rate", &s.Abstained, nil, nil, nil)
 	for _, c := range s.Classes {
 		for k, x := range c.Certified {
-			share("certified-accuracy", &x, s.Curve[k].Radius, c.Label, nil)
+			share("certified-accuracy"+s.Conditions.Qualifiers(), &x, s.Curve[k].Radius, c.Label, nil)
 		}
-		rows = append(rows, csvRow{run: s.Name, quantity: "acr", class: c.Label, of: c.Examples, value: c.AverageRadius})
+		rows = append(rows, csvRow{run: s.Name, quantity: "acr" + s.Conditions.Qualifiers(), class: c.Label, of: c.Examples, value: c.AverageRadius})
 		share("clean-accuracy", c.Clean, nil, c.Label, nil)
 		share("smoothed-accuracy", c.Smoothed, nil, c.Label, nil)
 		share("abstain-rate", &c.Abstained, nil, c.Label, nil)
