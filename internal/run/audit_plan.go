@@ -164,6 +164,9 @@ func (a *auditor) readRun() error {
 	if a.run.Parameters.Noise != spec.Lattice {
 		return hint.Add(spec.BadInputf("%s: its noise is in floats: its certificates are about no lattice", a.plan.Run), "audit a run with %s lattice", param.Noise)
 	}
+	if err := refuseScaled(a.run, a.plan.Run, "audits"); err != nil {
+		return err
+	}
 	if len(h.Records) == 0 {
 		return spec.BadInputf("%s: the run has no example", a.plan.Run)
 	}

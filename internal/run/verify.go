@@ -36,6 +36,7 @@ type Verdict struct {
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      float64            `json:"alpha,omitempty"`
 	Sigma      float64            `json:"sigma,omitempty"`
+	Scaled     bool               `json:"scaled,omitempty"` // radii are in units of the scales of the columns
 	Examples   int                `json:"examples"` // examples with votes and a certificate
 	Selected   int                `json:"selected"` // examples of the complete run
 	// Compared counts the samples that the run repeated in other batches and compared.
@@ -169,6 +170,7 @@ func (v *verifier) describe() {
 	p := run.Parameters
 	target := run.Target(p.Alpha)
 	v.Version, v.Selected, v.Alpha, v.Sigma = run.Version, run.Data.Selected, p.Alpha, p.Sigma
+	v.Scaled = p.Scaled()
 	v.Format, _ = run.Format()
 	v.Bound = run.Bound()
 	v.Arithmetic, v.Precision = target.Arithmetic, target.Precision
@@ -208,6 +210,9 @@ func (v *verifier) judgeParameters() {
 
 // checkNoiseTable recomputes the noise table. Certificates are exact only for this table.
 func checkNoiseTable(run runfolder.Run) error {
+	if run.Parameters.Scaled() {
+		return checkColumnTables(run)
+	}
 	step, ok := new(big.Rat).SetString(run.Noise.Step)
 	if !ok || step.Sign() <= 0 {
 		return fmt.Errorf("the step of the noise is %q", run.Noise.Step)

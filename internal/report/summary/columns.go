@@ -1,0 +1,89 @@
+package summary
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/certify"
+)
+
+// NormTitle names the norm of the radii, for example "L2" or "scaled L2".
+func (c Conditions) NormTitle() string {
+	if c.Scaled {
+		return "scaled " + c.Norm.Title()
+	}
+	return c.Norm.Title()
+}
+
+// Columns says what a radius r in units of the columns' scales means. A perturbation δ that is 0 in the frozen columns
+// is within r if the norm of δ_d/scale_d over the other columns is.
+type Columns struct {
+	// Radius is the radius r of this table: that of the options, or the median certified radius.
+	Radius    float64    `json:"radius"`
+	SemiAxes  []SemiAxis `json:"semi_axes"`
+	Inscribed float64    `json:"inscribed_ball"` // radius of the largest ball in the noisy columns: r·min scale_d, rounded down
+	// Proxy is r·(Π scale_d)^{1/|P|} over the |P| noisy columns: the radius of the ball with the volume of the
+	// certified set. It certifies nothing.
+	Proxy  float64  `json:"proxy_radius"`
+	Frozen []string `json:"frozen,omitempty"` // columns without noise
+}
+
+// SemiAxis is how far a column may change if no other column does.
+type SemiAxis struct {
+	Column string  `json:"column"`
+	Scale  float64 `json:"scale"`  // of the noise, in the units of the column
+	Length float64 `json:"length"` // r·scale, rounded down, in the units of the column
+}
+
+// columns returns the table of the summary's columns. It returns nil for noise with one scale, and if the run is
+// unknown.
+func (s Summary) columns() *Columns {
+	if s.Run == nil || !s.Run.Parameters.Scaled() {
+		return nil
+	}
+	c := NewColumns(s.medianRadius())
+	for _, column := range s.Run.Parameters.SigmaColumns {
+		c.Add(column.Name, column.Sigma)
+	}
+	return c
+}
+
+// NewColumns returns an empty table for the radius r.
+func NewColumns(r float64) *Columns { return &Columns{Radius: r, SemiAxes: []SemiAxis{}} }
+
+// Add adds a column with noise of the given scale. A scale of 0 freezes it.
+func (c *Columns) Add(name string, scale float64) {
+	if scale == 0 {
+		c.Frozen = append(c.Frozen, name)
+		return
+	}
+	down := func(x float64) float64 { return certify.RoundDown(x * (1 - 0x1p-50)) }
+	axis := SemiAxis{name, scale, down(c.Radius * scale)}
+	c.SemiAxes = append(c.SemiAxes, axis)
+	smallest, logs := math.Inf(1), 0.
+	for _, a := range c.SemiAxes {
+		smallest, logs = min(smallest, a.Scale), logs+math.Log(a.Scale)
+	}
+	c.Inscribed, c.Proxy = down(c.Radius*smallest), c.Radius*math.Exp(logs/float64(len(c.SemiAxes)))
+}
+
+// medianRadius returns the median radius of the correct examples, or 0 if there are none.
+func (s Summary) medianRadius() float64 {
+	radii := correctRadii(s.all())
+	if len(radii) == 0 {
+		return 0
+	}
+	slices.Sort(radii)
+	return radii[(len(radii)-1)/2]
+}
+
+// sameScales reports whether radii of two runs are in the same units.
+func sameScales(a, b Summary) bool {
+	if a.Conditions.Scaled != b.Conditions.Scaled {
+		return false
+	}
+	if !a.Conditions.Scaled || a.Run == nil && b.Run == nil && a.Path == b.Path {
+		return true
+	}
+	return a.Run != nil && b.Run != nil && slices.Equal(a.Run.Parameters.SigmaColumns, b.Run.Parameters.SigmaColumns)
+}
