@@ -37,8 +37,8 @@ type Verdict struct {
 	Alpha      float64            `json:"alpha,omitempty"`
 	Sigma      float64            `json:"sigma,omitempty"`
 	Scaled     bool               `json:"scaled,omitempty"` // radii are in units of the scales of the columns
-	Examples   int                `json:"examples"` // examples with votes and a certificate
-	Selected   int                `json:"selected"` // examples of the complete run
+	Examples   int                `json:"examples"`         // examples with votes and a certificate
+	Selected   int                `json:"selected"`         // examples of the complete run
 	// Compared counts the samples that the run repeated in other batches and compared.
 	Compared int64        `json:"compared"`
 	Checks   []Finding    `json:"checks"`

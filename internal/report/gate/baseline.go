@@ -215,6 +215,7 @@ func differences(baseline, this summary.Summary) (d []param.Text) {
 	differ("margin", a.MarginKind, b.MarginKind)
 	differ("law", a.Law, b.Law)
 	differ("norm", a.Norm, b.Norm)
+	differ("scaled", a.Scaled, b.Scaled)
 	differ("sigma", a.Sigma, b.Sigma)
 	differ("alpha", a.Alpha, b.Alpha)
 	differ("sound", a.Sound, b.Sound)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // NormTitle names the norm of the radii, for example "L2" or "scaled L2".
@@ -35,36 +36,33 @@ type SemiAxis struct {
 	Length float64 `json:"length"` // r·scale, rounded down, in the units of the column
 }
 
-// columns returns the table of the summary's columns. It returns nil for noise with one scale, and if the run is
-// unknown.
-func (s Summary) columns() *Columns {
+// columns returns the table of the summary's columns at a radius; 0 means the median radius of the correct examples. It
+// returns nil for noise with one scale, and if the run is unknown.
+func (s Summary) columns(radius float64) *Columns {
 	if s.Run == nil || !s.Run.Parameters.Scaled() {
 		return nil
 	}
-	c := NewColumns(s.medianRadius())
-	for _, column := range s.Run.Parameters.SigmaColumns {
-		c.Add(column.Name, column.Sigma)
+	if radius == 0 {
+		radius = s.medianRadius()
 	}
-	return c
+	return NewColumns(radius, s.Run.Parameters.SigmaColumns)
 }
 
-// NewColumns returns an empty table for the radius r.
-func NewColumns(r float64) *Columns { return &Columns{Radius: r, SemiAxes: []SemiAxis{}} }
-
-// Add adds a column with noise of the given scale. A scale of 0 freezes it.
-func (c *Columns) Add(name string, scale float64) {
-	if scale == 0 {
-		c.Frozen = append(c.Frozen, name)
-		return
-	}
+// NewColumns returns the table of columns at the radius r.
+func NewColumns(r float64, columns []spec.SigmaColumn) *Columns {
+	c := &Columns{Radius: r, SemiAxes: []SemiAxis{}}
 	down := func(x float64) float64 { return certify.RoundDown(x * (1 - 0x1p-50)) }
-	axis := SemiAxis{name, scale, down(c.Radius * scale)}
-	c.SemiAxes = append(c.SemiAxes, axis)
 	smallest, logs := math.Inf(1), 0.
-	for _, a := range c.SemiAxes {
-		smallest, logs = min(smallest, a.Scale), logs+math.Log(a.Scale)
+	for _, column := range columns {
+		if column.Sigma == 0 {
+			c.Frozen = append(c.Frozen, column.Name)
+			continue
+		}
+		c.SemiAxes = append(c.SemiAxes, SemiAxis{column.Name, column.Sigma, down(r * column.Sigma)})
+		smallest, logs = min(smallest, column.Sigma), logs+math.Log(column.Sigma)
 	}
-	c.Inscribed, c.Proxy = down(c.Radius*smallest), c.Radius*math.Exp(logs/float64(len(c.SemiAxes)))
+	c.Inscribed, c.Proxy = down(r*smallest), r*math.Exp(logs/float64(len(c.SemiAxes)))
+	return c
 }
 
 // medianRadius returns the median radius of the correct examples, or 0 if there are none.

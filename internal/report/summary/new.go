@@ -47,10 +47,12 @@ type Options struct {
 	Round []float64 // radii of the curve without Radii, for runs side by side; empty: round ones for each run
 	// Norms adds the certified accuracy in these norms. Without Radii, its radii are round ones.
 	Norms []law.Norm
-	Level float64   // confidence level of the intervals
-	Delta float64   // allowed failure probability of a statement about the dataset
-	Bins  int       // bins of the calibration error
-	Taus  []float64 // thresholds of the confidence-thresholded error
+	// AxesRadius is the radius of Summary.Columns; 0: the median of the correct radii.
+	AxesRadius float64
+	Level      float64   // confidence level of the intervals
+	Delta      float64   // allowed failure probability of a statement about the dataset
+	Bins       int       // bins of the calibration error
+	Taus       []float64 // thresholds of the confidence-thresholded error
 }
 
 // These are the defaults of Options.
@@ -130,8 +132,9 @@ func New(s Source, o Options) (Summary, error) {
 		radii = o.Round
 	}
 	out.describe(radii, out.largestRadius())
+	out.Columns = out.columns(o.AxesRadius)
 	for _, norm := range o.Norms {
-		if norm == out.Conditions.Norm {
+		if norm == out.Conditions.Norm && !out.Conditions.Scaled {
 			continue
 		}
 		in, err := out.In(norm, o)
@@ -156,7 +159,7 @@ func checkCertificate(first, c certify.Certificate) error {
 		one, this any
 	}{
 		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
-		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
+		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"scaled", first.Scaled, c.Scaled}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
 		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
 	} {
 		if d.one != d.this {
@@ -170,7 +173,7 @@ func checkCertificate(first, c certify.Certificate) error {
 // conditions returns the conditions of the certificates, and of the run if there is one.
 func (s Source) conditions(g *gathered) Conditions {
 	first := g.first
-	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision,
+	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Scaled: first.Scaled, Precision: first.Precision,
 		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop}
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
