@@ -386,7 +386,11 @@ func (r Report) conditions() section {
 		if c.Seed != nil {
 			seed = report.Text(fmt.Sprint(*c.Seed))
 		}
-		out.table.AddRow(report.Text(s.Name), words(c.Method), sound, arithmetic, report.OptionalNumber(c.Sigma), report.OptionalNumber(c.Alpha),
+		sigma := report.OptionalNumber(c.Sigma)
+		if c.Scaled {
+			sigma = report.Text("per column")
+		}
+		out.table.AddRow(report.Text(s.Name), words(c.Method), sound, arithmetic, sigma, report.OptionalNumber(c.Alpha),
 			n, words(c.Precision), words(c.Noise), seed, report.Count(s.Examples))
 		out.notes = append(out.notes, caveats(s)...)
 	}
