@@ -178,6 +178,9 @@ func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err 
 		return hint.Add(err, "%s NAME,… gives columns of whole numbers noise", param.NoisyColumns)
 	}
 	e.noteReasons(stats, noisy)
+	if data.SHA256() == e.data.SHA256() {
+		e.console.Warnf("%s %s: these are the data to certify; take the training data, so that the scales do not depend on the results' examples", param.ScaleData, s.Data)
+	}
 	return nil
 }
 
