@@ -79,6 +79,7 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 	}
 	f := cmd.Flags()
 	settle = addExperimentFlags(cmd, &o.Spec, func() {
+		scaleFlags(f, &o.Scales)
 		f.StringVar(&o.Out, "out", "", "`folder` to which rscert writes the run")
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)

@@ -99,6 +99,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	f.Float64SliceVar(&o.summary.Radii, "radii", nil, "`radii` for which the tables show the certified accuracy; default: round numbers")
 	normsFlag(f, &o.summary.Norms)
 	f.StringSliceVar(&o.names, "names", nil, "`names` for the runs, in the order of the arguments; default: the names of the folders or files")
+	f.Float64Var(&o.summary.AxesRadius, "axes-radius", 0, "with a σ for each column: the `radius` whose semi-axes are printed; default: the median of the correct radii")
 	f.BoolVar(&o.classes, "classes", false, "also print a table with one row per true class")
 	f.Float64Var(&o.summary.Level, "level", summary.DefaultLevel, "confidence level of the intervals")
 	f.Float64Var(&o.summary.Delta, "delta", summary.DefaultDelta, "largest probability that a statement about all examples together is wrong")

@@ -14,8 +14,13 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		return nil
 	}
 	first := summaries[0]
-	fmt.Fprintf(w, "%s in %%, by %s radius (%d examples, %s = %g, α = %g)\n\n",
-		first.Accuracy(), first.Norm.Title(), first.Examples, first.Law.Law().Words().Symbol, first.Sigma, first.Alpha)
+	if symbol := first.Law.Law().Words().Symbol; first.Scaled {
+		fmt.Fprintf(w, "%s in %%, by scaled %s radius (units of %s, %d examples, α = %g)\n\n",
+			first.Accuracy(), first.Norm.Title(), symbol, first.Examples, first.Alpha)
+	} else {
+		fmt.Fprintf(w, "%s in %%, by %s radius (%d examples, %s = %g, α = %g)\n\n",
+			first.Accuracy(), first.Norm.Title(), first.Examples, symbol, first.Sigma, first.Alpha)
+	}
 	t := report.Table{Columns: summaryColumns(first.Certified, report.Column{Name: "method", Align: report.Right})}
 	for _, s := range summaries {
 		name := report.Text(nameMethod(s.Method, s.Sound))

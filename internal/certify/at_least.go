@@ -9,6 +9,9 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
 	}
+	if v.Scaled != c.params.Scaled {
+		return Certificate{}, errScaled(v.Scaled)
+	}
 	a, err := v.Elected(c.params.Class)
 	if err != nil {
 		return Certificate{}, err

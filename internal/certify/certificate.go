@@ -58,6 +58,8 @@ type Votes struct {
 	AlphaShare float64  `json:"alpha_share,omitempty"`
 	// Quantisation is the loss of radius from rounding the input to a lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
+	// Scaled means that each column had noise of its own scale (Target.Scaled).
+	Scaled bool `json:"scaled,omitempty"`
 	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. No certificate depends on
 	// it.
 	Clean *int `json:"clean,omitempty"`
@@ -83,7 +85,9 @@ type Certificate struct {
 	// Law is the law of the noise, and Sigma is its scale.
 	Law   law.Name `json:"law,omitempty"`
 	Sigma float64  `json:"sigma"`
-	N     int64    `json:"n"` // estimation samples used
+	// Scaled means that the radius is in units of the scales of the columns (Target.Scaled).
+	Scaled bool  `json:"scaled,omitempty"`
+	N      int64 `json:"n"` // estimation samples used
 	// Stop is the rule that ended sampling at N. The bound then holds simultaneously for every N at which sampling
 	// could have ended.
 	Stop StopRule `json:"stop,omitzero"`

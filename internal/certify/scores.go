@@ -56,6 +56,8 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 		return fmt.Errorf("its margin is the %s (lipschitz %v), the run's the %s (lipschitz %v)", cert.MarginKind, cert.Lipschitz, t.Margin, t.Lipschitz)
 	case cert.Law != t.Law || cert.Norm != t.Law.Law().Norm():
 		return fmt.Errorf("it is of %s noise in the %s norm, the run of %s noise", cert.Law, cert.Norm, t.Law)
+	case cert.Scaled != t.Scaled:
+		return errScaled(cert.Scaled)
 	case cert.Precision != t.Precision:
 		return fmt.Errorf("its precision is %q, the run's %q", cert.Precision, t.Precision)
 	case cert.Arithmetic != t.Arithmetic:

@@ -22,7 +22,8 @@ type Summary struct {
 	Alpha      float64    `json:"alpha"`
 	Law        law.Name   `json:"law,omitempty"` // law of the noise
 	Sigma      float64    `json:"sigma"`
-	Norm       law.Norm   `json:"norm"` // norm of the radii
+	Norm       law.Norm   `json:"norm"`             // norm of the radii
+	Scaled     bool       `json:"scaled,omitempty"` // radii are in units of the columns' scales
 	Examples   int        `json:"examples"`
 	Abstained  int        `json:"abstained"`
 	// Certified [k] is the certified accuracy at each radius: the share of examples whose certified class is the label

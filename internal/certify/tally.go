@@ -85,7 +85,7 @@ func (t *Tally) Summary(radii []float64) Summary {
 	c := t.first
 	s := Summary{
 		Method: c.Method, Sound: c.Sound, Arithmetic: c.Arithmetic, Precision: c.Precision, Alpha: c.Alpha,
-		Law: c.Law, Sigma: c.Sigma, Norm: c.Norm, Examples: t.all.examples, Abstained: t.all.abstained,
+		Law: c.Law, Sigma: c.Sigma, Norm: c.Norm, Scaled: c.Scaled, Examples: t.all.examples, Abstained: t.all.abstained,
 		Quantisation: t.quantisation, Samples: t.samples, Claim: c.Claim,
 	}
 	if t.idealised {

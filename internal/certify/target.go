@@ -30,6 +30,10 @@ type Target struct {
 	// unknown.
 	Precision string
 	Claim
+	// Scaled means that each column has a scale of its own, and that radii are in units of these scales. Sigma is then
+	// 1. A perturbation δ is within the radius if the norm of δ_d/scale_d is, over the columns with noise, and if δ is 0
+	// on the other columns.
+	Scaled bool
 }
 
 // complete fills in defaults and checks the fields that are given.
@@ -51,10 +55,22 @@ func (t *Target) complete() error {
 		return fmt.Errorf("sigma %v is not a positive number", t.Sigma)
 	case !(t.Lipschitz >= 0) || math.IsInf(t.Lipschitz, 1):
 		return fmt.Errorf("lipschitz constant %v is not a positive number", t.Lipschitz)
+	case t.Scaled && t.Sigma != 1:
+		return fmt.Errorf("sigma %v: with a scale for each column, radii are in units of the scales, and sigma is 1", t.Sigma)
+	case t.Scaled && t.Lipschitz > 0:
+		return errors.New("a lipschitz constant is for noise with one scale")
 	case t.Lipschitz > 0 && t.Margin != FirstMargin:
 		return errors.New("a lipschitz constant needs the first margin")
 	}
 	return nil
+}
+
+// errScaled says that votes or a certificate do not have the target's kind of scale. The argument is their own kind.
+func errScaled(scaled bool) error {
+	if scaled {
+		return errors.New("each column has noise of its own scale here: only the run says what its radii mean; give the run folder")
+	}
+	return errors.New("it is of noise with one scale, and the run has a scale for each column")
 }
 
 // needGaussian rejects other noise for a method whose paper replaces Φ⁻¹ by a polynomial.
@@ -92,7 +108,7 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	cert := Certificate{
 		Index: index, Label: label, Prediction: Abstained, Law: t.Law, Norm: t.Law.Law().Norm(),
 		Method: m.name, Sound: m.sound, MarginKind: t.Margin, Lipschitz: t.Lipschitz,
-		Alpha: t.Alpha, Sigma: t.Sigma, Arithmetic: t.Arithmetic, Precision: t.Precision, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
+		Alpha: t.Alpha, Sigma: t.Sigma, Scaled: t.Scaled, Arithmetic: t.Arithmetic, Precision: t.Precision, N: n, Quantisation: quantisation, Bounds: maps.Clone(b.bounds),
 		Claim: t.Claim,
 	}
 	if !(b.margin > 0) {

@@ -178,6 +178,9 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
 	}
+	if v.Scaled != c.params.Scaled {
+		return Certificate{}, errScaled(v.Scaled)
+	}
 	a, err := v.Elected(c.params.Class)
 	if err != nil {
 		return Certificate{}, err

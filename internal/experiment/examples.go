@@ -115,6 +115,7 @@ func (e *Experiment) Record() runfolder.Run {
 			GPUs: e.GPUs(), NoiseOn: string(e.noiseOn()),
 		},
 	}
+	r.Data.Scale = e.scale
 	r.Data.ClassNames, r.Data.ClassNamesSHA256 = e.data.ClassNames()
 	r.Parameters.Outputs = e.model.Outputs()
 	return r
@@ -125,6 +126,9 @@ func (e *Experiment) DrawNoisy(path string) error {
 	shape := e.data.Shape()
 	if !Drawable(shape) {
 		return spec.BadInputf("%s %s: examples of shape %v are no images of 1 or 3 channels", param.CheckImage, path, shape)
+	}
+	if e.Spec.Scaled() {
+		return spec.BadInputf("%s %s: pictures are drawn of noise with one σ", param.CheckImage, path)
 	}
 	example, err := e.data.Example(e.positions[0])
 	if err != nil {

@@ -47,6 +47,10 @@ type Experiment struct {
 	onHost    error // reason why the host makes noise that a device should make, or nil
 	threads   int
 	positions []int // positions of the examples in the data
+
+	// These fields are for noise with a scale for each column.
+	columns columns
+	scale   *runfolder.ScaleData // the data that the scales come from; nil: none
 }
 
 // Open opens an experiment. It settles and validates the spec, chooses the seed and the examples, loads the model on
@@ -108,6 +112,9 @@ func (e *Experiment) open(ctx context.Context) error {
 	}
 	if err := e.data.CheckLabels(e.model.Classes()); err != nil {
 		return spec.BadInput(err)
+	}
+	if err := e.scaleColumns(ctx, arrangement); err != nil {
+		return err
 	}
 	if e.noise, err = e.newNoise(ctx, arrangement); err != nil {
 		return err

@@ -179,7 +179,7 @@ const (
 
 // warnOfValues sends warnings if the data, σ, mean and std do not fit each other.
 func (e *Experiment) warnOfValues() {
-	if e.Spec.Noise == spec.Float {
+	if e.Spec.Noise == spec.Float || e.Spec.Scaled() {
 		return // the range of the data is unknown
 	}
 	data := e.noise.data

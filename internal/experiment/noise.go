@@ -33,6 +33,10 @@ type noise struct {
 	high     float64
 	rounds   bool // inputs off the lattice move to it
 
+	// These fields are for noise with a scale for each column. lattice is then nil.
+	columns *smoothing.ColumnNoise
+	parts   []runfolder.NoiseColumn
+
 	float normalisation // for noise in floats, and for inputs without noise
 	bytes bool          // set if a model of integers receives bytes, 255·x
 }
@@ -74,10 +78,15 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	} else {
 		mean, std = repeat(mean, a.Channels), repeat(std, a.Channels)
 	}
+	if p.Scaled() {
+		n.law = p.Law.Law()
+		return n, spec.BadInput(e.prepareColumns(ctx, n, mean, std))
+	}
 	if err = e.findLattice(ctx, n); err != nil {
 		return nil, spec.BadInput(err)
 	}
-	return n, spec.BadInput(n.prepare(p.Law.Law(), p.Sigma, mean, std))
+	err = n.prepare(p.Law.Law(), p.Sigma, mean, std)
+	return n, spec.BadInput(e.adviseScales(ctx, err, a))
 }
 
 // prepare makes the lattice, the table and the values.
@@ -109,6 +118,9 @@ func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err erro
 // input returns an example with its noise. It also returns the amount by which rounding reduces every
 // radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
+	if n.columns != nil {
+		return n.columnInput(example)
+	}
 	if n.lattice == nil {
 		return smoothing.FloatInput{Values: n.float.clean(example), Scale: n.float.scale}, 0, nil
 	}
@@ -124,6 +136,8 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 // such distance for any perturbed example. Data on a lattice are known exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
+	case n.columns != nil:
+		return 0 // columnInput takes it into account
 	case n.rounds:
 		return example.Rounding
 	case n.quantise == nil:
@@ -176,6 +190,9 @@ func (n *noise) largest(p spec.Spec) float64 {
 
 // describe returns the noise's entry in run.json.
 func (n *noise) describe() runfolder.Noise {
+	if n.columns != nil {
+		return n.describeColumns()
+	}
 	if n.lattice == nil {
 		return runfolder.Noise{}
 	}
@@ -188,6 +205,8 @@ func (n *noise) describe() runfolder.Noise {
 // String returns the line that certify prints.
 func (n *noise) String() string {
 	switch {
+	case n.columns != nil:
+		return n.columnsText()
 	case n.lattice == nil:
 		return "in float32: certificates are of idealised arithmetic"
 	case n.quantise != nil:

@@ -55,6 +55,9 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 	if p.run.Parameters.Noise == spec.Float {
 		return nil
 	}
+	if p.run.Parameters.Scaled() {
+		return fmt.Errorf("%s: pictures are drawn of noise with one σ, and the run has a σ for each channel", path)
+	}
 	if p.noise.data, err = p.data.Lattice(ctx); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestRequest(t *testing.T) {
 		s.Lattice = &spec.RunLattice{Inputs: "values are bytes k/255"}
 		s.Requests = &spec.Requests{Shape: data.Shape()}
 	}))
-	if a, b := data.Record().Noise, requests.Record().Noise; a != b {
+	if a, b := data.Record().Noise, requests.Record().Noise; !reflect.DeepEqual(a, b) {
 		t.Errorf("noise %+v, of the data %+v", b, a)
 	}
 	perturbed := func(e Example) []float32 {

@@ -80,6 +80,9 @@ func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseScaled(*recorded, p.Run, "answers to requests"); err != nil {
+		return nil, err
+	}
 	if p.Spec.Data == "" {
 		if p.Spec.Requests, err = requestsOf(*recorded); err != nil {
 			return nil, err

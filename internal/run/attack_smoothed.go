@@ -213,6 +213,9 @@ func AttackedRun(dir, model, data string) (spec.Spec, runfolder.Run, error) {
 	if err != nil {
 		return spec.Spec{}, r, spec.BadInput(err)
 	}
+	if err := refuseScaled(r, dir, "attacks"); err != nil {
+		return spec.Spec{}, r, err
+	}
 	plan, err := Again{Model: cmp.Or(model, r.Model.File), Data: cmp.Or(data, r.Data.File)}.plan(r, "")
 	plan.FixedSeed = nil
 	return plan.Spec, r, err

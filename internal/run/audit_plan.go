@@ -172,6 +172,9 @@ func (a *auditor) readRun() error {
 	if err := needAnswers(a.plan.Run, a.run); err != nil {
 		return err
 	}
+	if err := refuseScaled(a.run, a.plan.Run, "audits"); err != nil {
+		return err
+	}
 	if len(h.Records) == 0 {
 		return spec.BadInputf("%s: the run has no example", a.plan.Run)
 	}

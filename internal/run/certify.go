@@ -142,6 +142,9 @@ func (r *running) begin(description runfolder.Run) (err error) {
 		return spec.BadInput(err)
 	}
 	r.space, r.accuracy.None = description.Space(), r.plan.None
+	if len(r.plan.Norms) > 0 && r.plan.Scaled() {
+		return spec.BadInputf("%s: radii in units of each column's σ imply none in other norms", param.Norms)
+	}
 	for _, norm := range r.plan.Norms { // before sampling
 		if _, err := r.space.RadiusIn(norm, description.Parameters.Law.Law().Norm(), 0); err != nil {
 			return spec.BadInputf("%s %s: %w", param.Norms, norm, err)

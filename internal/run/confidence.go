@@ -50,6 +50,9 @@ func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) 
 	if len(p.Confidence.Radii) == 0 {
 		return Confidence{}, spec.BadInputf("%s is missing", param.Radii)
 	}
+	if p.Scaled {
+		return Confidence{}, spec.BadInputf("%s: has a σ for each column (%s), and bounds on the confidence are for runs with one σ", q.Evidence.Path, param.SigmaColumns)
+	}
 	class := string(q.Votes)
 	switch {
 	case q.Votes == "":

@@ -86,7 +86,18 @@ func (p Plan) validate() error {
 			return err
 		}
 	}
-	_, err := p.Parameters().Certifiers(p.Parameters().Target(p.Alpha))
+	parameters := p.Parameters()
+	if p.Scales.Given() { // opening the data sets the scales
+		parameters.Sigma = 1
+	}
+	target := parameters.Target(p.Alpha)
+	target.Scaled = p.Scales.Given() || p.Scaled()
+	if target.Scaled {
+		if err := p.checkScaled(); err != nil {
+			return err
+		}
+	}
+	_, err := parameters.Certifiers(target)
 	return spec.BadInput(err)
 }
 

@@ -45,6 +45,7 @@ type Predicted struct {
 	RunID      string       `json:"run_id,omitempty"` // identifies what the run certified
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
+	Scaled     bool         `json:"scaled,omitempty"` // radii are in units of the scales of the columns
 	Rule       predict.Rule `json:"rule"`
 	Alpha      float64      `json:"alpha"`
 	Budget     int64        `json:"budget"` // maximum number of votes for an answer
@@ -152,6 +153,9 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	if d := recorded.Model.Denoiser; d != nil && s.Denoiser == "" {
 		s.Denoiser = d.File
 	}
+	if recorded.Parameters.Scaled() && p.Round {
+		return nil, hint.Add(spec.BadInputf("%s round: the run has a σ for each column", param.OffLattice), "give inputs on the lattice of the run; columns on no lattice need no rounding")
+	}
 	options := given.DataOptions // labels are read as the plan says, pixels as the run read them
 	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
 	s.DataOptions = options
@@ -201,6 +205,9 @@ func (p PredictPlan) statement(recorded *runfolder.Run, different []string) stri
 		return s + " The certificates of the run are about the software and hardware of the run, which differ here."
 	}
 	a := recorded.Parameters.Alpha
+	if recorded.Parameters.Scaled() {
+		s += " Radii are in units of each column's scale, and hold for inputs with the same values in the frozen columns."
+	}
 	return s + fmt.Sprintf(" Around an input that the run certifies, every lattice input within the radius gets the certified class or "+
 		"an abstention, except with probability %g + Q·%g for Q queries, even if each query depends on the answers before.", a, p.Alpha)
 }
@@ -244,6 +251,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 	if !(a.level > 0) {
 		return spec.BadInputf("%s: too many draws for this noise table: lower the number of votes", param.Alpha)
 	}
+	r.Scaled = p.Spec.Scaled()
 	r.Law, r.Sigma, r.Arithmetic = string(p.Spec.Law.Law().Name()), p.Spec.Sigma, target.Arithmetic.String()
 	return nil
 }

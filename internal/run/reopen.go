@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -36,7 +37,11 @@ func latticeOf(run runfolder.Run) *spec.RunLattice {
 	if n.Distribution == "" {
 		return nil
 	}
-	return &spec.RunLattice{Inputs: n.Inputs, Quantised: n.Quantised, Low: n.Low, High: n.High}
+	l := &spec.RunLattice{Inputs: n.Inputs, Quantised: n.Quantised, Low: n.Low, High: n.High}
+	for _, c := range n.Columns {
+		l.Columns = append(l.Columns, spec.LatticeColumn{Quantised: c.Quantised, Low: c.Low, High: c.High})
+	}
+	return l
 }
 
 // sameClassifier returns an error if now smooths another classifier than the recorded run: another model, denoiser,
@@ -57,7 +62,7 @@ func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	if a, b := then.Runtime.Kinds(), now.Runtime.Kinds(); !slices.Equal(a, b) {
 		different = append(different, fmt.Sprintf("the GPU was %s, now %s", strings.Join(a, ", "), strings.Join(b, ", ")))
 	}
-	if then.Noise != now.Noise { // Differences does not compare the noise if the data differ
+	if !reflect.DeepEqual(then.Noise, now.Noise) { // Differences does not compare the noise if the data differ
 		return nil, spec.BadInputf("this is not the noise of the run: table %.12s… in steps of %s, and %.12s… in steps of %s here",
 			then.Noise.Table, then.Noise.Step, now.Noise.Table, now.Noise.Step)
 	}

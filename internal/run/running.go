@@ -220,6 +220,7 @@ func (r *running) start(turn int, example experiment.Example) (smoothing.Experim
 	e := &exampleByVotes{running: r, turn: turn, input: example.Input}
 	v := &e.record.Votes
 	v.Index, v.Label, v.Quantisation = example.Index, example.Label, example.Quantisation
+	v.Scaled = r.plan.Scaled()
 	if r.Scores == nil {
 		return e, nil
 	}

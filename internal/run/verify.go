@@ -38,8 +38,9 @@ type Verdict struct {
 	Alpha      float64            `json:"alpha,omitempty"`
 	Law        law.Name           `json:"law,omitempty"` // of the noise
 	Sigma      float64            `json:"sigma,omitempty"`
-	Examples   int                `json:"examples"` // examples with votes and a certificate
-	Selected   int                `json:"selected"` // examples of the complete run
+	Scaled     bool               `json:"scaled,omitempty"` // radii are in units of the scales of the columns
+	Examples   int                `json:"examples"`         // examples with votes and a certificate
+	Selected   int                `json:"selected"`         // examples of the complete run
 	// Compared counts the samples that the run repeated in other batches and compared.
 	Compared int64        `json:"compared"`
 	Checks   []Finding    `json:"checks"`
@@ -171,6 +172,7 @@ func (v *verifier) describe() {
 	p := run.Parameters
 	target := run.Target(p.Alpha)
 	v.Version, v.Selected, v.Alpha, v.Law, v.Sigma = run.Version, run.Data.Selected, p.Alpha, p.Law, p.Sigma
+	v.Scaled = p.Scaled()
 	v.Format, _ = run.Format()
 	v.Bound = run.Bound()
 	v.Arithmetic, v.Precision = target.Arithmetic, target.Precision
@@ -210,6 +212,9 @@ func (v *verifier) judgeParameters() {
 
 // checkNoiseTable recomputes the noise table. Certificates are exact only for this table.
 func checkNoiseTable(run runfolder.Run) error {
+	if run.Parameters.Scaled() {
+		return checkColumnTables(run)
+	}
 	step, ok := new(big.Rat).SetString(run.Noise.Step)
 	if !ok || step.Sign() <= 0 {
 		return fmt.Errorf("the step of the noise is %q", run.Noise.Step)

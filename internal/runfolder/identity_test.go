@@ -25,6 +25,7 @@ func TestIdentity(t *testing.T) {
 	parameters := map[string]func(*Run){
 		"law":                p(func(p *Parameters) { p.Law = law.Of(lawtest.Logistic) }),
 		"sigma":              p(func(p *Parameters) { p.Sigma = 0.5 }),
+		"sigma-columns":      p(func(p *Parameters) { p.SigmaColumns = []spec.SigmaColumn{{Name: "age", Sigma: 2}} }),
 		"n":                  p(func(p *Parameters) { p.N = 11 }),
 		"n0":                 p(func(p *Parameters) { p.N0 = 6 }),
 		"alpha":              p(func(p *Parameters) { p.Alpha = 0.01 }),

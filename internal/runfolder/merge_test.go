@@ -414,7 +414,11 @@ func changeValue(t *testing.T, v reflect.Value) {
 	case reflect.String:
 		v.SetString(v.String() + "other")
 	case reflect.Slice:
-		v.Set(reflect.ValueOf([]float64{7}))
+		more := reflect.MakeSlice(v.Type(), 1, 1)
+		if of := more.Index(0); of.CanFloat() {
+			of.SetFloat(7)
+		}
+		v.Set(more)
 	case reflect.Struct:
 		switch v.Interface().(type) {
 		case Method:

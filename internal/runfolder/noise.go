@@ -23,6 +23,9 @@ type Noise struct {
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
+	// Columns describes the lattices of the columns, if each column has a scale of its own. Step is then empty, and
+	// Eta is the largest of the tables.
+	Columns []NoiseColumn `json:"columns,omitempty"`
 }
 
 // arithmetic returns the noise for which the run's certificates hold. Format 1 had only noise in floats.
@@ -34,7 +37,7 @@ func (r Run) arithmetic() certify.Arithmetic {
 }
 
 // draws returns the maximum number of random words that an example of the run takes.
-func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.Inputs() }
+func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
 // Target returns the target of each example at alpha. It subtracts the part of alpha that is spent because random
 // words are finite.
@@ -51,7 +54,7 @@ func (r Run) Target(alpha float64) certify.Target {
 // noise is not known yet.
 func (p Parameters) Target(alpha float64) certify.Target {
 	return certify.Target{
-		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz,
+		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Scaled: p.Scaled(),
 		Arithmetic: certify.Idealised, Precision: p.Precision.String(),
 		Claim: p.Claim(),
 	}

@@ -41,6 +41,9 @@ func (r Run) openVotes(path string) (*valueReader[votesLine], error) {
 // did not record.
 func (r Run) checkVotes(v certify.Votes, turn int, positions []int) error {
 	p := r.Parameters
+	if v.Scaled != p.Scaled() {
+		return fmt.Errorf("scaled is %v, the run's %v", v.Scaled, p.Scaled())
+	}
 	if v.Stop != p.Stop {
 		return fmt.Errorf("stop is %q, the run's %q", v.Stop, p.Stop)
 	}
@@ -71,6 +74,8 @@ func (r Run) openCertificates(path string) (*valueReader[certify.Certificate], e
 			switch {
 			case c.Law != noise || c.Norm != noise.Law().Norm():
 				return fmt.Errorf("it is of %s noise in the %s norm, the run of %s noise in the %s norm", c.Law, c.Norm, noise, noise.Law().Norm())
+			case c.Scaled != r.Parameters.Scaled():
+				return fmt.Errorf("scaled is %v, the run's %v", c.Scaled, r.Parameters.Scaled())
 			case r.sealed() && c.Sigma != r.Parameters.Sigma:
 				return fmt.Errorf("sigma is %v, the run's %v", c.Sigma, r.Parameters.Sigma)
 			case c.Claim != r.Parameters.Claim():

@@ -126,6 +126,7 @@ type Data struct {
 	Note             string          `json:"note,omitempty"`               // choices made while reading
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
 	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of that file
+	Scale            *ScaleData      `json:"scale,omitempty"`              // data that gave the columns their scales
 }
 
 // Reading describes how rscert interpreted the data file, without paths.
@@ -319,6 +320,9 @@ func (r Run) validate() error {
 	// Exact certificates depend on the table, because the table's size and rounding reduce alpha.
 	if r.sealed() && p.Noise == spec.Lattice && (r.Noise.Entries < 1 || r.Noise.Table == "" || !(r.Noise.Eta >= 0)) {
 		return errors.New("it records no table of the lattice noise")
+	}
+	if err := r.validateColumns(); err != nil {
+		return err
 	}
 	if positions := r.positions(); len(r.Data.Shards) > 0 && len(slices.Compact(positions)) != len(positions) {
 		return errors.New("the shards that it is merged of overlap")

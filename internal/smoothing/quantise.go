@@ -1,6 +1,7 @@
 package smoothing
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -27,15 +28,23 @@ const maxSteps = 1 << 23
 // NewQuantiser returns the quantiser with the finest lattice that the law allows (Ratios.Greatest). For the Gaussian
 // law the step is σ/3640.
 func NewQuantiser(l law.Law, scale float64, low, high float32) (*Quantiser, error) {
+	return newQuantiser(l, scale, scale/float64(l.Ratios().Greatest), low, high)
+}
+
+// newQuantiser returns the quantiser with the given step.
+func newQuantiser(l law.Law, scale, step float64, low, high float32) (*Quantiser, error) {
 	finest := l.Ratios().Greatest
-	q := &Quantiser{norm: l.Norm(), step: scale / float64(finest), low: low, high: high}
+	q := &Quantiser{norm: l.Norm(), step: step, low: low, high: high}
 	span := max(math.Abs(float64(low)), math.Abs(float64(high)))
 	if !(q.step > 0x1p-1000) || !(low <= high) || !(span < maxSteps*q.step) {
-		return nil, fmt.Errorf("values from %v to %v are more than %d times the noise's %s: a lattice cannot hold both",
-			low, high, maxSteps/finest, l.Words().Symbol)
+		return nil, fmt.Errorf("values from %v to %v are more than %d times the noise's %s: %w",
+			low, high, maxSteps/finest, l.Words().Symbol, ErrTooWide)
 	}
 	return q, nil
 }
+
+// ErrTooWide means that data reach too far for a lattice as fine as the noise needs.
+var ErrTooWide = errors.New("a lattice cannot hold both")
 
 // Lattice returns the lattice of the quantised data.
 func (q *Quantiser) Lattice() Lattice {
@@ -56,17 +65,29 @@ func (q *Quantiser) round(x float32) float64 {
 // computed. Because of the quotient's error, q may round a value to the second nearest multiple of g. This multiple is
 // farther away by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
-	half := q.step * (.5 + 0x1p-27)
 	sum := 0.
 	for d, v := range x {
-		k := q.round(v)
-		dst[d] = int32(k)
-		clamped := float64(min(max(v, q.low), q.high))
-		// The conversions to float64 prevent fused products and sums. The total rounding error is at most 2⁻⁵²·(|x_c| +
-		// g).
-		moved := math.Abs(clamped-float64(k*q.step)) + float64(math.Abs(clamped)+q.step)*0x1p-51 + half
+		k, moved := q.point(v)
+		dst[d] = k
 		sum = q.norm.Add(sum, moved)
 	}
 	// The n sums, the n products and the root have a total relative error below (n+2)·2⁻⁵².
 	return q.norm.Length(sum) * (1 + float64(len(x)+4)*0x1p-51)
+}
+
+// point returns the integer of q(v)/step, and |v_c − q(v)| + g/2, rounded up.
+func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
+	k := q.round(v)
+	clamped := float64(min(max(v, q.low), q.high))
+	// The conversions to float64 keep products and sums unfused. Their total error is at most 2⁻⁵² of |x_c| + g.
+	moved = math.Abs(clamped-float64(k*q.step)) + float64(math.Abs(clamped)+q.step)*0x1p-51 + float64(q.step*(.5+0x1p-27))
+	return int32(k), moved
+}
+
+// reading returns an upper bound on |x − v| for a number x in a file that is read as the float32 v, plus the same bound
+// for any number in the range of the quantiser.
+func (q *Quantiser) reading(v float32) float64 {
+	const half = 0x1p-24 // half a unit in the last place of v is at most half·max(|v|, 2⁻¹²⁶)
+	magnitude := max(math.Abs(float64(v)), 0x1p-126) + max(math.Abs(float64(q.low)), math.Abs(float64(q.high)), 0x1p-126)
+	return magnitude * half * (1 + 0x1p-50)
 }

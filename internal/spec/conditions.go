@@ -12,6 +12,9 @@ import (
 type Smoothing struct {
 	Law   law.Name `json:"law,omitempty"` // absent for the Gaussian law
 	Sigma float64  `json:"sigma"`
+
+	// SigmaColumns gives each column its own scale, in the order of the columns. It is empty if all have Sigma.
+	SigmaColumns []SigmaColumn `json:"sigma-columns,omitempty"`
 }
 
 // Conditions holds the other parameters that determine an experiment's results. The JSON names are the keys in

@@ -39,6 +39,9 @@ type Spec struct {
 	// Lattice is another run's lattice, on which the noise is drawn. If it is nil, the data determine the lattice.
 	Lattice *RunLattice
 
+	// Scales says where SigmaColumns comes from. Open fills in SigmaColumns.
+	Scales Scales
+
 	// Requests replaces Data if the inputs arrive one by one. Requests needs the field Lattice, except for noise of the
 	// kind Float.
 	Requests *Requests
@@ -58,6 +61,14 @@ type RunLattice struct {
 	// If Round is true, an input that is not on the lattice is moved to the nearest lattice point. Otherwise such an
 	// input is an error.
 	Round bool
+	// Columns holds the ranges of the columns, if each column has a lattice of its own.
+	Columns []LatticeColumn
+}
+
+// LatticeColumn is the lattice of a column.
+type LatticeColumn struct {
+	Quantised bool    // the classifier rounds the column's values, and clamps them to [Low, High]
+	Low, High float64 // 0 unless Quantised
 }
 
 // Requests describes the inputs of requests.
@@ -124,7 +135,7 @@ func (s Spec) Validate() error {
 		return Missing(param.Model)
 	case s.Data == "" && s.Requests == nil:
 		return Missing(param.Data)
-	case s.Noise != NoNoise && (!(s.Sigma > 0) || math.IsInf(s.Sigma, 0)):
+	case s.Noise != NoNoise && s.needsSigma() && (!(s.Sigma > 0) || math.IsInf(s.Sigma, 0)):
 		return BadInputf("%s %v: want a number above 0", param.Sigma, s.Sigma)
 	case s.Noise == Float && s.Law.Law() != law.Gaussian:
 		return BadInputf("%s float: is for %s, not for %s %s", param.Noise, law.Gaussian.Words().Noise, param.Law, s.Law)
@@ -142,8 +153,14 @@ func (s Spec) Validate() error {
 	if err := s.Device.Check(s.Precision, s.Tuning()); err != nil {
 		return BadInput(err)
 	}
+	if err := s.validateScales(); err != nil {
+		return err
+	}
 	return s.validateDenoiser()
 }
+
+// needsSigma reports whether Sigma must be given.
+func (s Spec) needsSigma() bool { return !s.Scales.Given() || s.Scales.Kind != "" }
 
 // validateDenoiser does the work of Validate for the denoiser's parameters.
 func (s Spec) validateDenoiser() error {

@@ -216,6 +216,7 @@ func differences(baseline, this summary.Summary) (d []param.Text) {
 	differ("law", a.Law, b.Law)
 	differ("norm", a.Norm, b.Norm)
 	differ("claim", a.Says(), b.Says())
+	differ("scaled", a.Scaled, b.Scaled)
 	differ("sigma", a.Sigma, b.Sigma)
 	differ("alpha", a.Alpha, b.Alpha)
 	differ("sound", a.Sound, b.Sound)

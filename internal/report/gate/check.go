@@ -123,6 +123,9 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	if v.detail != "" {
 		o.Says += " (" + v.detail + ")"
 	}
+	if s.Conditions.Scaled && r.radius != nil {
+		o.Says += ", radius in units of each column's scale"
+	}
 	if !o.Met {
 		o.Says += ", " + decimals(off, places(off)) + map[bool]string{true: " too much", false: " too little"}[r.atMost]
 	}

@@ -47,7 +47,12 @@ func (p Page) parameters() []measure {
 	add("Data set", "Where the examples are from, and the digest of their labels and "+
 		"values.", func(c summary.Conditions) string { return file(c.Data) })
 	add(summary.ScaleSymbol(p.summaries()), p.scale()+" in the units of the data (images: values in "+
-		"[0,1]).", func(c summary.Conditions) string { return optional(c.Sigma) })
+		"[0,1]).", func(c summary.Conditions) string {
+		if c.Scaled {
+			return "one for each column"
+		}
+		return optional(c.Sigma)
+	})
 	add("α", "Each certificate may be wrong with this probability, over the noise that was "+
 		"drawn.", func(c summary.Conditions) string { return optional(c.Alpha) })
 	add("Method", "The statistical bound that the certificates rest "+
@@ -175,7 +180,7 @@ func (p Page) assumptions() []assumption {
 		{"What is certified?", "The smoothed classifier, which answers with the class that is most probable under " +
 			"the noise, not the model by itself. A deployment has to sample the same noise." + p.pairs()},
 		{"What does a radius say?", "With probability at least 1 − α over the noise drawn, no perturbation of the " +
-			"input of an " + summary.Norms(p.summaries()) + " norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
+			"input of " + article(summary.Norms(p.summaries())) + " norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
 			"down." + p.claims() + p.exceptions()},
 		{"What may be wrong?", p.failures()},
 		{"What is “population”?", "Where the examples are a random sample of the inputs to come, the interval " +
@@ -186,6 +191,7 @@ func (p Page) assumptions() []assumption {
 			"the same answer to the same input. Nothing is assumed of the model, the data or the attack, beyond " +
 			"its " + summary.Norms(p.summaries()) + " norm."},
 	}
+	all = append(all, p.units()...)
 	for _, r := range p.Runs {
 		if len(r.Calibration) > 0 {
 			return append(all, assumption{"What do the bounds on calibration rest on?", "On an interval of each " +

@@ -65,7 +65,7 @@ func (p Page) single(name, meaning string, of func(summary.Summary) cell) measur
 func (p Page) accuracies() []measure {
 	certified := measure{Name: upper(summary.Accuracy(p.summaries())),
 		Meaning: "The share of the examples whose certified class is the label and stays so under every " +
-			"perturbation of an " + summary.Norms(p.summaries()) + " norm up to the radius." + p.claims()}
+			"perturbation of " + article(summary.Norms(p.summaries())) + " norm up to the radius." + p.claims()}
 	for _, radius := range p.radii() {
 		certified.Lines = append(certified.Lines, p.across(fmt.Sprintf("radius %v", radius), func(s summary.Summary) cell {
 			at := s.At(radius)

@@ -153,7 +153,9 @@ func (p Page) lead() string {
 	var parts []string
 	for _, r := range p.Runs {
 		s := r.Name + ": " + counted(r.Examples)
-		if sigma := r.Conditions.Sigma; sigma != nil {
+		if sigma := r.Conditions.Sigma; r.Conditions.Scaled {
+			s += fmt.Sprintf(", noise with a %s for each column", r.Conditions.Law.Law().Words().Symbol)
+		} else if sigma != nil {
 			s += fmt.Sprintf(", noise of %s = %v", r.Conditions.Law.Law().Words().Symbol, *sigma)
 		}
 		parts = append(parts, s)

@@ -14,7 +14,7 @@ func (s Summary) largestRadius() *float64 {
 		return nil
 	}
 	target := certify.Target{
-		Law: c.Law, Margin: certify.MarginKind(c.MarginKind), Alpha: *c.Alpha, Sigma: *c.Sigma, Lipschitz: c.Lipschitz,
+		Law: c.Law, Margin: certify.MarginKind(c.MarginKind), Alpha: *c.Alpha, Sigma: *c.Sigma, Lipschitz: c.Lipschitz, Scaled: c.Scaled,
 		Claim: c.Claim,
 	}
 	most := target.LargestRadius(c.N)

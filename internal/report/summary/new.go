@@ -50,11 +50,13 @@ type Options struct {
 	Round []float64 // radii of the curve without Radii, for runs side by side; empty: round ones for each run
 	// Norms adds the certified accuracy in these norms. Without Radii, its radii are round ones.
 	Norms []law.Norm
-	PA    bool      // adds the distribution of the bounds on p_A
-	Level float64   // confidence level of the intervals
-	Delta float64   // allowed failure probability of a statement about the dataset
-	Bins  int       // bins of the calibration error
-	Taus  []float64 // thresholds of the confidence-thresholded error
+	PA    bool // adds the distribution of the bounds on p_A
+	// AxesRadius is the radius of Summary.Columns; 0: the median of the correct radii.
+	AxesRadius float64
+	Level      float64   // confidence level of the intervals
+	Delta      float64   // allowed failure probability of a statement about the dataset
+	Bins       int       // bins of the calibration error
+	Taus       []float64 // thresholds of the confidence-thresholded error
 }
 
 // These are the defaults of Options.
@@ -134,6 +136,7 @@ func New(s Source, o Options) (Summary, error) {
 		radii = o.Round
 	}
 	out.describe(radii, out.largestRadius())
+	out.Columns = out.columns(o.AxesRadius)
 	if s.Selection != nil {
 		if out.Labelled < out.Examples || len(s.Selection.safe) != out.Examples {
 			return Summary{}, fmt.Errorf("%s: the error among answers needs a label and votes of every example", s.Path)
@@ -165,7 +168,7 @@ func checkCertificate(first, c certify.Certificate) error {
 		one, this any
 	}{
 		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
-		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
+		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"scaled", first.Scaled, c.Scaled}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
 		{"top_k", first.TopK, c.TopK}, {"none_mode", first.None, c.None}, {"reject_below", first.RejectBelow, c.RejectBelow},
 		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
 	} {
@@ -180,7 +183,7 @@ func checkCertificate(first, c certify.Certificate) error {
 // conditions returns the conditions of the certificates, and of the run if there is one.
 func (s Source) conditions(g *gathered) Conditions {
 	first := g.first
-	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision,
+	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Scaled: first.Scaled, Precision: first.Precision,
 		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop, Claim: first.Claim}
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)

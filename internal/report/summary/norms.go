@@ -24,6 +24,9 @@ func (n InNorm) Whole() Summary { return n.whole }
 
 // In returns the summary with radii in another norm. Without radii in o it chooses round ones.
 func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
+	if s.Conditions.Scaled {
+		return InNorm{}, fmt.Errorf("%s: its radii are in units of each column's scale, and imply none in %s", s.Path, norm.Title())
+	}
 	if s.Run == nil {
 		return InNorm{}, fmt.Errorf("%s: has no run.json with the number of values of an input: a radius in %s cannot be computed", s.Path, norm.Title())
 	}
@@ -56,7 +59,7 @@ func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 // describeNorms adds the certified accuracy in the requested norms.
 func (s *Summary) describeNorms(o Options) error {
 	for _, norm := range o.Norms {
-		if norm == s.Conditions.Norm {
+		if norm == s.Conditions.Norm && !s.Conditions.Scaled {
 			continue
 		}
 		in, err := s.In(norm, o)
@@ -93,7 +96,7 @@ func AllIn(norm law.Norm, runs []Summary) []Summary {
 
 // InNorm returns the summary with radii in a norm: s itself, or one of its Norms. It returns false if there is none.
 func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
-	if s.Conditions.Norm == norm {
+	if s.Conditions.Norm == norm && !s.Conditions.Scaled {
 		return s, true
 	}
 	for _, n := range s.Norms {

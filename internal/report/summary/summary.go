@@ -60,6 +60,9 @@ type Summary struct {
 	// PA is the distribution of the bounds on p_A (Options.PA).
 	PA *PA `json:"p_a,omitempty"`
 
+	// Columns says what a radius means in each column's own units, for a run with a scale for each column.
+	Columns *Columns `json:"columns,omitempty"`
+
 	// Audit is set if the run was audited.
 	Audit *Audit `json:"audit,omitempty"`
 
@@ -96,10 +99,12 @@ type Conditions struct {
 	Law        law.Name           `json:"law,omitempty"`   // law of the noise
 	Sigma      *float64           `json:"sigma,omitempty"` // scale of the noise
 	Norm       law.Norm           `json:"norm"`            // norm of the radii; L2 for a log, which does not state it
-	N          int64              `json:"n,omitempty"`     // largest number of estimation samples of an example
-	N0         int64              `json:"n0,omitempty"`
-	Stop       string             `json:"stop,omitempty"`
-	Samples    int64              `json:"samples,omitempty"` // estimation samples of all examples
+	// Scaled means that the radii are in units of the scales of the columns (certify.Target.Scaled). Sigma is then 1.
+	Scaled  bool   `json:"scaled,omitempty"`
+	N       int64  `json:"n,omitempty"` // largest number of estimation samples of an example
+	N0      int64  `json:"n0,omitempty"`
+	Stop    string `json:"stop,omitempty"`
+	Samples int64  `json:"samples,omitempty"` // estimation samples of all examples
 	// Quantisation is the largest loss of radius from rounding an input to a lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	Noise        string  `json:"noise,omitempty"` // lattice or float
@@ -121,7 +126,7 @@ type Conditions struct {
 func Norms(runs []Summary) string {
 	var titles []string
 	for _, s := range runs {
-		if t := s.Conditions.Norm.Title(); !slices.Contains(titles, t) {
+		if t := s.Conditions.NormTitle(); !slices.Contains(titles, t) {
 			titles = append(titles, t)
 		}
 	}
@@ -130,7 +135,9 @@ func Norms(runs []Summary) string {
 
 // OneNorm reports whether all radii are in the same norm. Only then are they comparable.
 func OneNorm(runs []Summary) bool {
-	return !slices.ContainsFunc(runs, func(s Summary) bool { return s.Conditions.Norm != runs[0].Conditions.Norm })
+	return !slices.ContainsFunc(runs, func(s Summary) bool {
+		return s.Conditions.Norm != runs[0].Conditions.Norm || !sameScales(s, runs[0])
+	})
 }
 
 // ScaleSymbol returns the symbol of the scale of the noise, for example "σ". It returns "scale" if the laws of the runs

@@ -39,7 +39,7 @@ func (r Report) writeCSV(w io.Writer) error {
 		}
 	}
 	for _, p := range r.Envelope {
-		_ = out.Write(append(shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil).fields(), "", "", "", "", r.Runs[0].Conditions.Norm.String()))
+		_ = out.Write(append(shareRow("upper envelope", "certified-accuracy", &p.Accuracy, p.Radius, nil, nil).fields(), "", "", "", "", csvNorm(r.Runs[0].Conditions)))
 	}
 	out.Flush()
 	return out.Error()
@@ -58,7 +58,7 @@ func (r csvRow) fields() []string {
 
 // csvConditions returns the last columns.
 func csvConditions(c summary.Conditions) []string {
-	fields := []string{"", "", csvText(c.Precision), "", c.Norm.String()}
+	fields := []string{"", "", csvText(c.Precision), "", csvNorm(c)}
 	if c.Sound != nil {
 		fields[0], fields[1] = strconv.FormatBool(*c.Sound), c.Arithmetic.String()
 	}
@@ -66,6 +66,14 @@ func csvConditions(c summary.Conditions) []string {
 		fields[3] = csvText(c.Denoiser.String())
 	}
 	return fields
+}
+
+// csvNorm names the norm of the radii, and says whether they are in units of the columns' scales.
+func csvNorm(c summary.Conditions) string {
+	if c.Scaled {
+		return "scaled-" + c.Norm.String()
+	}
+	return c.Norm.String()
 }
 
 // csvText returns text for a cell. A spreadsheet would compute a cell that begins like a formula. An apostrophe in

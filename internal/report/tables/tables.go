@@ -125,6 +125,9 @@ func (r Report) sections() []section {
 		if len(s.Calibration) > 0 {
 			sections = append(sections, r.calibration(s))
 		}
+		if s.Columns != nil {
+			sections = append(sections, r.columns(s))
+		}
 	}
 	for _, c := range r.Comparisons {
 		caption, table, notes := Comparison(c)
@@ -167,7 +170,7 @@ func shareValue(s *summary.Share) report.Cell {
 
 // accuracy has one row per run: the certified accuracy by radius, and totals.
 func (r Report) accuracy() section {
-	s := section{caption: fmt.Sprintf("%s in %%, by %s radius (%s)", summary.Accuracy(r.Runs), summary.Norms(r.Runs), examples(r.Runs))}
+	s := section{caption: fmt.Sprintf("%s in %%, by %s radius (%s%s)", summary.Accuracy(r.Runs), summary.Norms(r.Runs), units(r.Runs), examples(r.Runs))}
 	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
 	for _, p := range r.Runs[0].Curve {
 		s.table.Columns = append(s.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
@@ -295,7 +298,7 @@ func (r Report) intervals(s summary.Summary) section {
 
 // classes has one row per true class.
 func (r Report) classes(s summary.Summary) section {
-	out := section{caption: fmt.Sprintf("%s%s in %%, by true class and %s radius", s.Conditions.Accuracy(), r.runName(s), s.Conditions.Norm.Title())}
+	out := section{caption: fmt.Sprintf("%s%s in %%, by true class and %s radius", s.Conditions.Accuracy(), r.runName(s), s.Conditions.NormTitle())}
 	out.table.Columns = []report.Column{report.ExactColumn("class"), report.ExactColumn("examples")}
 	for _, p := range s.Curve {
 		out.table.Columns = append(out.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
@@ -395,7 +398,11 @@ func (r Report) conditions() section {
 		if c.Seed != nil {
 			seed = report.Text(fmt.Sprint(*c.Seed))
 		}
-		out.table.AddRow(report.Text(s.Name), words(c.Method), sound, arithmetic, report.OptionalNumber(c.Sigma), report.OptionalNumber(c.Alpha),
+		sigma := report.OptionalNumber(c.Sigma)
+		if c.Scaled {
+			sigma = report.Text("per column")
+		}
+		out.table.AddRow(report.Text(s.Name), words(c.Method), sound, arithmetic, sigma, report.OptionalNumber(c.Alpha),
 			n, words(c.Precision), words(c.Noise), seed, report.Count(s.Examples))
 		out.notes = append(out.notes, caveats(s)...)
 	}

@@ -1,0 +1,177 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// prepareColumns makes noise with a scale for each column.
+//
+// Every column of a table is rounded to a lattice of its own (smoothing.Column), even if its values lie on a lattice.
+// The channels of images keep the lattice of the data if it is fine enough.
+func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []float64) error {
+	p := e.Spec
+	if e.columns.image {
+		if err := e.findLattice(ctx, n); err != nil {
+			return err
+		}
+		if n.rounds {
+			return hint.Add(param.Errorf("%s round: is for noise with one σ", param.OffLattice), "give inputs on the lattice of the run")
+		}
+	} else {
+		all, err := e.data.Lattice(ctx)
+		if err != nil {
+			return err
+		}
+		n.data = dataset.Lattice{Kind: dataset.NoLattice, Low: all.Low, High: all.High, Rounded: all.Rounded}
+	}
+	made := make([]smoothing.Column, len(p.SigmaColumns))
+	n.parts = make([]runfolder.NoiseColumn, len(made))
+	quantised := false
+	for i, c := range p.SigmaColumns {
+		made[i] = smoothing.Column{Name: c.Name, Scale: c.Sigma}
+		if c.Sigma > 0 {
+			e.putOnLattice(n, &made[i], &n.parts[i])
+			quantised = quantised || made[i].Lattice == nil
+		}
+	}
+	if quantised {
+		if err := e.findRanges(ctx, n, made); err != nil {
+			return err
+		}
+	}
+	for j, c := range e.columns.of {
+		k := n.channel(j)
+		made[c].Mean, made[c].Std = mean[k], std[k]
+	}
+	var err error
+	n.columns, err = smoothing.NewColumnNoise(p.Law.Law(), made, e.columns.of)
+	var wide *smoothing.RangeError
+	if errors.As(err, &wide) {
+		return hint.Add(param.Errorf("%s: %w", param.SigmaColumns, err), "give the column a larger σ, or 0 to freeze it")
+	}
+	return err
+}
+
+// putOnLattice gives a column the lattice of the data if the data have one that is fine enough for the noise.
+func (e *Experiment) putOnLattice(n *noise, c *smoothing.Column, record *runfolder.NoiseColumn) {
+	record.Step = new(big.Rat).SetFloat64(smoothing.ColumnStep(e.Spec.Law.Law(), c.Scale)).RatString()
+	record.Quantised = true
+	if n.data.Kind == dataset.NoLattice {
+		return
+	}
+	data := n.data
+	l := smoothing.Lattice{Step: data.Step, Low: data.Index(data.Low), High: data.Index(data.High)}
+	fine, refined, ok := l.Refine(e.Spec.Law.Law(), c.Scale)
+	if !ok {
+		return
+	}
+	c.Lattice, c.Index = &fine, func(x float32) int { return refined * data.Index(x) }
+	record.Step, record.Quantised = fine.Step.RatString(), false
+}
+
+// findRanges sets the ranges of the quantised columns: those of the run that the experiment continues, or those of the
+// data.
+func (e *Experiment) findRanges(ctx context.Context, n *noise, made []smoothing.Column) error {
+	fixed := e.Spec.Lattice
+	var stats []columnStats
+	if fixed == nil {
+		var err error
+		if stats, err = e.columns.measure(ctx, e.data, n.Arrangement); err != nil {
+			return err
+		}
+	} else if len(fixed.Columns) != len(made) {
+		return fmt.Errorf("the run records the ranges of %d columns, not of %d", len(fixed.Columns), len(made))
+	}
+	first := true
+	for i := range made {
+		c, record := &made[i], &n.parts[i]
+		if !record.Quantised {
+			continue
+		}
+		if fixed != nil {
+			c.Low, c.High = float32(fixed.Columns[i].Low), float32(fixed.Columns[i].High)
+		} else {
+			c.Low, c.High = stats[i].low, stats[i].high
+		}
+		record.Low, record.High = float64(c.Low), float64(c.High)
+		if first {
+			n.low, n.high, first = record.Low, record.High, false
+		}
+		n.low, n.high = min(n.low, record.Low), max(n.high, record.High)
+	}
+	return nil
+}
+
+// columnInput returns an example whose noise has a scale for each column, and the reduction of its radii.
+func (n *noise) columnInput(example []float32) (smoothing.Input, float64, error) {
+	values := make([]float32, len(example))
+	n.Arrange(values, example)
+	input, off, err := n.columns.Input(values, n.float.clean(example), n.data.Rounded)
+	return input, off, err
+}
+
+// describeColumns returns the noise's entry in run.json.
+func (n *noise) describeColumns() runfolder.Noise {
+	t := n.columns.Tables
+	r := runfolder.Noise{
+		Distribution: t.Name(), Table: t.Digest(), Entries: t.Entries(), Eta: t.Eta(), Inputs: n.data.String(), Columns: n.parts,
+		Quantised: true, Low: n.low, High: n.high,
+	}
+	for _, c := range n.parts {
+		r.Quantised = r.Quantised && (c.Quantised || c.Step == "")
+	}
+	return r
+}
+
+// columnsText returns the line about the noise that certify prints.
+func (n *noise) columnsText() string {
+	quantised, exact := 0, 0
+	for _, c := range n.parts {
+		switch {
+		case c.Quantised:
+			quantised++
+		case c.Step != "":
+			exact++
+		}
+	}
+	var says []string
+	if exact > 0 {
+		says = append(says, fmt.Sprintf("%s; drawn exactly in steps of them in %d columns", n.data, exact))
+	}
+	if quantised > 0 {
+		says = append(says, fmt.Sprintf("%d columns are each rounded to a lattice of %d steps per %s, and what that may add to a perturbation is taken off every radius",
+			quantised, n.law.Ratios().Greatest, n.law.Words().Symbol))
+	}
+	return strings.Join(says, "; ")
+}
+
+// adviseScales names the columns that reach too far for one σ, and advises to give each column its own.
+func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
+	c, none := e.splitColumns(a, false)
+	if !errors.Is(err, smoothing.ErrTooWide) || none != nil || c.image {
+		return err
+	}
+	stats, failed := c.measure(ctx, e.data, a)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	var wide []string
+	for i, s := range stats {
+		if _, err := smoothing.NewQuantiser(e.Spec.Law.Law(), e.Spec.Sigma, s.low, s.high); err != nil {
+			wide = append(wide, c.names[i])
+		}
+	}
+	return hint.Add(param.Errorf("%w; the columns that reach so far: %s", err, list(wide)),
+		"columns in different units need a σ each: %s std, with the training data as %s, makes σ a multiple of each column's standard deviation", param.SigmaScale, param.ScaleData)
+}

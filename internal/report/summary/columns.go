@@ -1,0 +1,87 @@
+package summary
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// NormTitle names the norm of the radii, for example "L2" or "scaled L2".
+func (c Conditions) NormTitle() string {
+	if c.Scaled {
+		return "scaled " + c.Norm.Title()
+	}
+	return c.Norm.Title()
+}
+
+// Columns says what a radius r in units of the columns' scales means. A perturbation δ that is 0 in the frozen columns
+// is within r if the norm of δ_d/scale_d over the other columns is.
+type Columns struct {
+	// Radius is the radius r of this table: that of the options, or the median certified radius.
+	Radius    float64    `json:"radius"`
+	SemiAxes  []SemiAxis `json:"semi_axes"`
+	Inscribed float64    `json:"inscribed_ball"` // radius of the largest ball in the noisy columns: r·min scale_d, rounded down
+	// Proxy is r·(Π scale_d)^{1/|P|} over the |P| noisy columns: the radius of the ball with the volume of the
+	// certified set. It certifies nothing.
+	Proxy  float64  `json:"proxy_radius"`
+	Frozen []string `json:"frozen,omitempty"` // columns without noise
+}
+
+// SemiAxis is how far a column may change if no other column does.
+type SemiAxis struct {
+	Column string  `json:"column"`
+	Scale  float64 `json:"scale"`  // of the noise, in the units of the column
+	Length float64 `json:"length"` // r·scale, rounded down, in the units of the column
+}
+
+// columns returns the table of the summary's columns at a radius; 0 means the median radius of the correct examples. It
+// returns nil for noise with one scale, and if the run is unknown.
+func (s Summary) columns(radius float64) *Columns {
+	if s.Run == nil || !s.Run.Parameters.Scaled() {
+		return nil
+	}
+	if radius == 0 {
+		radius = s.medianRadius()
+	}
+	return NewColumns(radius, s.Run.Parameters.SigmaColumns)
+}
+
+// NewColumns returns the table of columns at the radius r.
+func NewColumns(r float64, columns []spec.SigmaColumn) *Columns {
+	c := &Columns{Radius: r, SemiAxes: []SemiAxis{}}
+	down := func(x float64) float64 { return certify.RoundDown(x * (1 - 0x1p-50)) }
+	smallest, logs := math.Inf(1), 0.
+	for _, column := range columns {
+		if column.Sigma == 0 {
+			c.Frozen = append(c.Frozen, column.Name)
+			continue
+		}
+		c.SemiAxes = append(c.SemiAxes, SemiAxis{column.Name, column.Sigma, down(r * column.Sigma)})
+		smallest, logs = min(smallest, column.Sigma), logs+math.Log(column.Sigma)
+	}
+	c.Inscribed, c.Proxy = down(r*smallest), r*math.Exp(logs/float64(len(c.SemiAxes)))
+	return c
+}
+
+// medianRadius returns the median radius of the correct examples, or 0 if there are none.
+func (s Summary) medianRadius() float64 {
+	radii := correctRadii(s.all())
+	if len(radii) == 0 {
+		return 0
+	}
+	slices.Sort(radii)
+	return radii[(len(radii)-1)/2]
+}
+
+// sameScales reports whether radii of two runs are in the same units.
+func sameScales(a, b Summary) bool {
+	if a.Conditions.Scaled != b.Conditions.Scaled {
+		return false
+	}
+	if !a.Conditions.Scaled || a.Run == nil && b.Run == nil && a.Path == b.Path {
+		return true
+	}
+	return a.Run != nil && b.Run != nil && slices.Equal(a.Run.Parameters.SigmaColumns, b.Run.Parameters.SigmaColumns)
+}

@@ -1,0 +1,40 @@
+package run
+
+import (
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// checkScaled refuses what a plan with a scale for each column cannot do.
+func (p Plan) checkScaled() error {
+	switch {
+	case len(p.ConfidenceRadii) > 0:
+		return hint.Add(spec.BadInputf("%s: bounds on the confidence are for noise with one σ", param.ConfidenceRadii), "leave it out, or leave out %s", param.SigmaColumns)
+	case len(p.Norms) > 0:
+		return spec.BadInputf("%s: radii in units of each column's σ imply none in other norms", param.Norms)
+	}
+	return nil
+}
+
+// refuseScaled returns an error for a run with a scale for each column. The argument what names the command's results.
+func refuseScaled(run runfolder.Run, path, what string) error {
+	if !run.Parameters.Scaled() {
+		return nil
+	}
+	return spec.BadInputf("%s: has a σ for each column (%s), and %s are for runs with one σ", path, param.SigmaColumns, what)
+}
+
+// checkColumnTables recomputes the tables of noise with a scale for each column.
+func checkColumnTables(run runfolder.Run) error {
+	t, err := run.ColumnTables()
+	if err != nil {
+		return err
+	}
+	if n := run.Noise; n.Distribution != t.Name() || n.Table != t.Digest() || n.Entries != t.Entries() || n.Eta != t.Eta() {
+		return param.Errorf("the tables of the noise are %s with %d entries, SHA-256 %.12s… and eta %v; %s gives %s with %d entries, %.12s… and %v",
+			n.Distribution, n.Entries, n.Table, n.Eta, param.SigmaColumns, t.Name(), t.Entries(), t.Digest(), t.Eta())
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+package smoothing
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/law"
+)
+
+// A Column is a set of coordinates whose noise has the same scale: a column of a table, or a colour channel. Every
+// column has a lattice of its own. The coordinates of a column without noise reach the model as they are.
+type Column struct {
+	Name      string  // for errors
+	Scale     float64 // scale of the noise in the units of the column; 0: no noise
+	Mean, Std float64 // the model's input is (x − Mean)/Std
+	// Lattice is the lattice of the column's data, as refined for the noise. If it is nil, the column is quantised: its
+	// values are clamped to [Low, High] and rounded to a lattice of law.Ratios.Greatest steps per scale.
+	Lattice   *Lattice
+	Index     func(x float32) int // returns k for a value x = Step·k of Lattice
+	Low, High float32
+}
+
+// ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
+// rounded up. The noise has Greatest times the step as its scale, which is not below the stated scale, so every
+// certificate for the stated scale holds. All quantised columns therefore share one table.
+func ColumnStep(l law.Law, scale float64) float64 {
+	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
+}
+
+// ColumnTable returns the table of a column's noise. The step is nil for a quantised column.
+func ColumnTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
+	if step == nil {
+		return NewLawTable(l, float64(l.Ratios().Greatest), big.NewRat(1, 1))
+	}
+	return NewLawTable(l, scale, step)
+}
+
+// ColumnTables are the different tables of a noise with a scale for each column, in the order of their first column.
+type ColumnTables []*Table
+
+// add returns the table of a distribution, and adds it if the distribution is new.
+func (t *ColumnTables) add(table *Table) *Table {
+	for _, old := range *t {
+		if old.name == table.name {
+			return old
+		}
+	}
+	*t = append(*t, table)
+	return table
+}
+
+// NewColumnTables returns the tables for columns of these scales and steps. A scale of 0 means no noise, and a step of
+// nil a quantised column.
+func NewColumnTables(l law.Law, scales []float64, steps []*big.Rat) (all ColumnTables, err error) {
+	for c, scale := range scales {
+		if scale == 0 || steps[c] == nil && slices.ContainsFunc(all, func(t *Table) bool { return t.name == quantisedName(l) }) {
+			continue
+		}
+		table, err := ColumnTable(l, scale, steps[c])
+		if err != nil {
+			return nil, fmt.Errorf("column %d: %w", c, err)
+		}
+		all.add(table)
+	}
+	return all, nil
+}
+
+// quantisedName returns the name of the table of quantised columns.
+func quantisedName(l law.Law) string { return fmt.Sprintf("%s %d", l.Name(), l.Ratios().Greatest) }
+
+// Name returns the names of the tables.
+func (t ColumnTables) Name() string {
+	names := make([]string, len(t))
+	for i, table := range t {
+		names[i] = table.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// Digest returns the digest of the only table. For several tables it returns the SHA-256 of their digests, each followed
+// by a newline.
+func (t ColumnTables) Digest() string {
+	if len(t) == 1 {
+		return t[0].Digest()
+	}
+	hash := sha256.New()
+	for _, table := range t {
+		hash.Write([]byte(table.Digest() + "\n"))
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// Entries returns the number of entries of all tables.
+func (t ColumnTables) Entries() (n int) {
+	for _, table := range t {
+		n += table.Entries()
+	}
+	return n
+}
+
+// Eta returns the largest Eta of the tables.
+func (t ColumnTables) Eta() (eta float64) {
+	for _, table := range t {
+		eta = max(eta, table.Eta)
+	}
+	return eta
+}
+
+// ColumnNoise is noise with a scale for each column. In units of the scales, it is noise of scale 1 on the columns that
+// have noise. A certificate of radius r therefore holds for perturbations δ with ‖δ_d/scale_d‖ < r that are 0 on the
+// columns without noise.
+type ColumnNoise struct {
+	Tables  ColumnTables
+	norm    law.Norm
+	columns []columnNoise
+	of      []int32 // column of each coordinate of the model's input
+}
+
+// columnNoise draws the noise of a column.
+type columnNoise struct {
+	Column
+	quantise *Quantiser
+	step     float64 // of a quantised column
+	first    int     // integer of the table's label 0
+	entries  []uint64
+	values   []float32 // values [k − low] of the model's input; nil for a quantised column
+	low      int
+}
+
+// RangeError means that the values of a column reach too far for a lattice as fine as its noise needs.
+type RangeError struct {
+	Column string
+	err    error
+}
+
+func (e *RangeError) Error() string { return fmt.Sprintf("%s: %v", e.Column, e.err) }
+
+// NewColumnNoise prepares the noise. The slice of holds the column of each coordinate of the model's input.
+func NewColumnNoise(l law.Law, columns []Column, of []int) (*ColumnNoise, error) {
+	n := &ColumnNoise{norm: l.Norm()}
+	for _, c := range of {
+		n.of = append(n.of, int32(c))
+	}
+	for _, c := range columns {
+		made := columnNoise{Column: c}
+		if c.Scale > 0 {
+			if err := made.prepare(l, &n.Tables); err != nil {
+				return nil, err
+			}
+		}
+		n.columns = append(n.columns, made)
+	}
+	return n, nil
+}
+
+// prepare makes the lattice, the table and the values of a column with noise.
+func (c *columnNoise) prepare(l law.Law, tables *ColumnTables) (err error) {
+	var table *Table
+	if c.Lattice == nil {
+		if c.quantise, err = newQuantiser(l, c.Scale, ColumnStep(l, c.Scale), c.Low, c.High); err != nil {
+			return &RangeError{c.Name, err}
+		}
+		c.step = c.quantise.step
+		if i := slices.IndexFunc(*tables, func(t *Table) bool { return t.name == quantisedName(l) }); i >= 0 {
+			table = (*tables)[i]
+		} else if table, err = ColumnTable(l, c.Scale, nil); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	} else {
+		if table, err = ColumnTable(l, c.Scale, c.Lattice.Step); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		c.low = c.Lattice.Low + table.First
+		width := c.Lattice.High - c.Lattice.Low + 1 + table.Last - table.First
+		if c.Lattice.Low > c.Lattice.High || width > maxValues {
+			return fmt.Errorf("%s: the data span %d steps of the lattice", c.Name, c.Lattice.High-c.Lattice.Low)
+		}
+		if c.values, err = channelValues(c.Lattice.Step, c.low, width, c.Mean, c.Std); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	table = tables.add(table)
+	c.first, c.entries = table.First, table.entries
+	return nil
+}
+
+// value returns the model's input for the integer k. The conversions to float64 keep the operations unfused, so every
+// processor computes the same value. Any function of k would do: the certified classifier is a function of the integers.
+func (c *columnNoise) value(k int) float32 {
+	if c.values != nil {
+		return c.values[k-c.low]
+	}
+	return float32((float64(float64(k)*c.step) - c.Mean) / c.Std)
+}
+
+// ColumnInput is an example with a scale of the noise for each column.
+type ColumnInput struct {
+	noise  *ColumnNoise
+	points []int32 // integers of the clean coordinates; 0 for coordinates without noise
+	// clean [D] is the model's input without noise. It is also the input under noise, where a column has no noise.
+	clean []float32
+}
+
+// Input returns an example from its values [D] in the order of the model's input. It also returns the number to subtract
+// from every radius in units of the scales, rounded up. Over the quantised coordinates it is the norm of
+//
+//	(|x_c − q(x)| + g/2 + read)/scale,
+//
+// where read bounds the distance between the numbers in the file and the values, at the example plus at any perturbed
+// example. The argument rounded tells that the file holds other numbers than float32. The values of columns without
+// noise enter the model as frozen, which the caller computes [D].
+func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput, float64, error) {
+	in := ColumnInput{n, make([]int32, len(values)), slices.Clone(frozen)}
+	sum := 0.
+	for d, x := range values {
+		c := &n.columns[n.of[d]]
+		switch {
+		case c.Scale == 0:
+			continue
+		case c.quantise == nil:
+			k := c.Lattice.clamped(c.Index(x))
+			if k < c.Lattice.Low || k > c.Lattice.High {
+				return in, 0, fmt.Errorf("%s: %v: %w", c.Name, x, errOffRange)
+			}
+			in.points[d] = int32(k)
+		default:
+			k, moved := c.quantise.point(x)
+			in.points[d] = k
+			if rounded {
+				moved += c.quantise.reading(x)
+			}
+			sum = n.norm.Add(sum, moved/c.Scale)
+		}
+		in.clean[d] = c.value(int(in.points[d]))
+	}
+	return in, n.norm.Length(sum) * (1 + float64(len(values)+8)*0x1p-51), nil
+}
+
+// clamped returns k as it is, or a number outside the lattice's range if k does not fit into an int32.
+func (l *Lattice) clamped(k int) int { return min(max(k, l.Low-1), l.High+1) }
+
+// Len returns D.
+func (in ColumnInput) Len() int { return len(in.points) }
+
+// Clean sets dst [D] to the input without noise.
+func (in ColumnInput) Clean(dst []float32) { copy(dst, in.clean) }
+
+// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹). The word of a coordinate does not depend on
+// which columns have noise.
+func (in ColumnInput) Perturb(dst []float32, s Stream, sample int64) {
+	y := uint64(sample) * weyl * s.key
+	for d := range dst {
+		z := y + s.key
+		if c := &in.noise.columns[in.noise.of[d]]; c.Scale == 0 {
+			dst[d] = in.clean[d]
+		} else {
+			dst[d] = c.value(int(in.points[d]) + c.first + int(draw(c.entries, squares64(y, z))))
+		}
+		y = z // the y of the next coordinate
+	}
+}
