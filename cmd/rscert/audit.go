@@ -64,7 +64,7 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	f, p := cmd.Flags(), &o.plan
 	b, standard := &p.Budget, run.DefaultAuditBudget
 	f.SortFlags = false
-	f.StringVar(&p.Model, "model", "", "ONNX `file` of the classifier; default: as recorded")
+	modelsFlag(f, &p.Model, &p.Further, "ONNX `file` of the classifier; default: as recorded")
 	f.StringVar(&p.Data, "data", "", "`path` of the dataset; default: as recorded")
 	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of the denoiser; default: as recorded")
 	f.StringVar(&p.Labels, "labels", "", "`file` with the labels; default: as recorded")

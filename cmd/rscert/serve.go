@@ -78,7 +78,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f, p, c := cmd.Flags(), &o.plan, &o.config
 	f.SortFlags = false
 	f.StringVar(&p.Run, "run", "", "`folder` of the run whose classifier answers")
-	f.StringVar(&p.Spec.Model, "model", "", "ONNX `file` of the classifier, if it is not where the run found it")
+	modelFlag(f, &p.Spec, "ONNX `file` of the classifier, if it is not where the run found it")
 	f.StringVar(&p.Spec.Denoiser, "denoiser", "", "ONNX `file` of the denoiser, if it is not where the run found it")
 	f.StringVar(&p.Spec.Data, "data", "", "`path` of a dataset that gives the shape and the range of the inputs, if the run does not record them")
 	f.StringVar(&c.Name, "name", "", "name of the model in the protocol; default: the name of its file")

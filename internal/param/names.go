@@ -5,6 +5,7 @@ const (
 	AllowTF32         Name = "allow-tf32"
 	Alpha             Name = "alpha"
 	Attack            Name = "attack"
+	Average           Name = "average"
 	Baseline          Name = "baseline"
 	Batch             Name = "batch"
 	Bins              Name = "bins"

@@ -84,7 +84,7 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	r := &running{plan: p, console: console, experiment: e, positions: e.Positions()}
 	if p.Scores && e.Model().Outputs() == graph.Probabilities && p.Temperature != 1 {
 		r.close()
-		return nil, spec.BadInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.Model)
+		return nil, spec.BadInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.ModelName())
 	}
 	return r, nil
 }
@@ -174,7 +174,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	}
 	drawn := r.drawn.Load()
 	if r.none > 0 {
-		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
+		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.ModelName(), r.none, r.samples)
 	}
 	all, err := r.summary()
 	if err != nil {
