@@ -105,4 +105,8 @@ type Certificate struct {
 	Sampled int `json:"sampled,omitempty"`
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
+	// Composition says how the certificates of several runs were composed, and Members lists those that the claim rests
+	// on. Both are empty for a certificate of one run.
+	Composition string              `json:"composition,omitempty"`
+	Members     []MemberCertificate `json:"members,omitempty"`
 }

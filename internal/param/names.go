@@ -3,6 +3,7 @@ package param
 // These are the parameters that texts of internal packages name.
 const (
 	AllowTF32         Name = "allow-tf32"
+	AtLeast           Name = "at-least"
 	Alpha             Name = "alpha"
 	Attack            Name = "attack"
 	Average           Name = "average"
@@ -59,6 +60,7 @@ const (
 	Radius            Name = "radius"
 	Require           Name = "require"
 	Resize            Name = "resize"
+	Router            Name = "router"
 	Resume            Name = "resume"
 	Restarts          Name = "restarts"
 	Run               Name = "run"

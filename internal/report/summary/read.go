@@ -36,7 +36,7 @@ func read(ctx context.Context, path string, readRun func(context.Context, *runfo
 	if evidence.Run != nil {
 		return readRun(ctx, evidence.Whole())
 	}
-	isLog, err := isLog(path)
+	isLog, err := isLog(evidence)
 	if err != nil {
 		return Source{}, err
 	}
@@ -102,8 +102,12 @@ func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certif
 	return &Bounds{table, bounds}, nil
 }
 
-// isLog reports whether a file starts like a table, not like JSON.
-func isLog(path string) (bool, error) {
+// isLog reports whether a file from elsewhere starts like a table, not like JSON.
+func isLog(e *runfolder.Evidence) (bool, error) {
+	path, err := e.CertificatesPath()
+	if err != nil {
+		return false, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err
