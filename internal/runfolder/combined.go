@@ -2,12 +2,14 @@ package runfolder
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
 )
 
 // CombinedFile is the file that describes the combined runs in a folder of Combine. The certificates are in
@@ -51,6 +53,19 @@ type CombinedMember struct {
 func isCombined(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, CombinedFile))
 	return err == nil
+}
+
+// errCombined is the error for a command that needs a run and is given combined runs.
+func errCombined(path string) error {
+	return hint.New(fmt.Sprintf("%s: holds certificates of several runs together, and is no run folder", path), "name one of the runs in its "+CombinedFile)
+}
+
+// Certificates returns the path of the certificates if path is a folder of combined runs. Otherwise it returns path.
+func Certificates(path string) string {
+	if isCombined(path) {
+		return filepath.Join(path, CertificatesFile)
+	}
+	return path
 }
 
 // WriteCombined writes the folder out, which must be empty or missing.

@@ -57,10 +57,6 @@ func Find(path string) (*Evidence, error) {
 		}
 	}
 	run, err := Read(e.dir)
-	if missing(err) && e.file == "" && isCombined(e.dir) {
-		e.file = CertificatesFile
-		return e, nil
-	}
 	if missing(err) {
 		return nil, hint.Add(fmt.Errorf("%s: is no run folder: it has no %s", path, RunFile), "name a folder that 'rscert certify %s' wrote", param.Out)
 	}
@@ -95,11 +91,6 @@ func (e *Evidence) IsFolder() bool { return e.Run != nil && e.file == "" }
 // file.
 func (e *Evidence) choose(name string) (string, error) {
 	switch {
-	case e.Run == nil && isCombined(e.Path):
-		if name != CertificatesFile {
-			return "", fmt.Errorf("%s: holds certificates of several runs together, and this command reads %s; name one of the runs", e.Path, name)
-		}
-		return filepath.Join(e.Path, name), nil
 	case e.Run == nil:
 		return e.Path, nil
 	case e.file != "" && e.file != name:
@@ -206,9 +197,6 @@ func (e *Evidence) Certificates() ([]certify.Certificate, error) {
 	c, err := readAll(path, open)
 	return c.values, err
 }
-
-// CertificatesPath returns the path of the file of certificates.
-func (e *Evidence) CertificatesPath() (string, error) { return e.choose(CertificatesFile) }
 
 // openCertificates opens a file of certificates from elsewhere.
 func openCertificates(path string) (*valueReader[certify.Certificate], error) {

@@ -298,6 +298,9 @@ type ShardRuntime struct {
 func Read(dir string) (Run, error) {
 	path := filepath.Join(dir, RunFile)
 	data, err := readWhole(path)
+	if missing(err) && isCombined(dir) {
+		err = errCombined(dir)
+	}
 	if err != nil {
 		return Run{}, err
 	}

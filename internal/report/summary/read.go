@@ -29,14 +29,15 @@ func Read(ctx context.Context, path string) (Source, error) {
 func ReadAll(ctx context.Context, path string) (Source, error) { return read(ctx, path, holdRun) }
 
 func read(ctx context.Context, path string, readRun func(context.Context, *runfolder.Evidence) (Source, error)) (Source, error) {
-	evidence, err := runfolder.Find(path)
+	file := runfolder.Certificates(path)
+	evidence, err := runfolder.Find(file)
 	if err != nil {
 		return Source{}, err
 	}
 	if evidence.Run != nil {
 		return readRun(ctx, evidence.Whole())
 	}
-	isLog, err := isLog(evidence)
+	isLog, err := isLog(file)
 	if err != nil {
 		return Source{}, err
 	}
@@ -102,12 +103,8 @@ func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certif
 	return &Bounds{table, bounds}, nil
 }
 
-// isLog reports whether a file from elsewhere starts like a table, not like JSON.
-func isLog(e *runfolder.Evidence) (bool, error) {
-	path, err := e.CertificatesPath()
-	if err != nil {
-		return false, err
-	}
+// isLog reports whether a file starts like a table, not like JSON.
+func isLog(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err
