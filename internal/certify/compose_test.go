@@ -69,7 +69,7 @@ func TestPollAlpha(t *testing.T) {
 	}
 }
 
-// These values follow from MATH.md, section 14: P(Bin(K−q+1, α) ≥ c*−q+1).
+// These values follow from the formula P(Bin(K−q+1, α) ≥ c*−q+1).
 func TestPollAlphaOfMath(t *testing.T) {
 	const a = 0.001
 	for _, c := range []struct {
