@@ -110,7 +110,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	f, p := cmd.Flags(), &o.plan
 	e := &p.Spec
 	f.SortFlags = false
-	f.StringVar(&e.Model, "model", "", "ONNX `file` of the classifier")
+	modelFlag(f, e, "ONNX `file` of the classifier")
 	f.StringVar(&e.Data, "data", "", "`path` of the dataset, in any format that 'rscert certify' reads; see docs/my-data.md")
 	choiceVar(f, &p.Threat.Norm, "norm", attack.Linf, attack.Norms, "norm of the perturbation: "+attack.Norms.String())
 	f.Float64Var(&p.Threat.Epsilon, "eps", 0, "largest norm `E` of a perturbation, in the units of the data")
@@ -169,7 +169,7 @@ func runAttack(ctx context.Context, s streams, o attackOptions) error {
 	if o.verify != "" {
 		return verifyAttack(ctx, s, o)
 	}
-	formats, err := pictureFormats(o.plots, o.plan.Spec.Model, o.plan.Spec.Data)
+	formats, err := pictureFormats(o.plots, append(o.plan.Spec.Models(), o.plan.Spec.Data)...)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error 
 	if name := firstGiven(cmd, ofRun); name != "" {
 		return badInputf("--%s does not work with --run, because the run determines it", name)
 	}
-	s, r, err := run.AttackedRun(o.run, base.Spec.Model, base.Spec.Data)
+	s, r, err := run.AttackedRun(o.run, base.Spec.Models(), base.Spec.Data)
 	if err != nil {
 		return err
 	}

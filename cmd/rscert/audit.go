@@ -69,7 +69,7 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	f, p := cmd.Flags(), &o.plan
 	b, standard := &p.Budget, run.DefaultAuditBudget
 	f.SortFlags = false
-	f.StringVar(&p.Model, "model", "", "ONNX `file` of the classifier; default: the path that the run records")
+	modelsFlag(f, &p.Model, &p.Further, "ONNX `file` of the classifier; default: the path that the run records")
 	f.StringVar(&p.Data, "data", "", "`path` of the dataset; default: the path that the run records")
 	f.StringVar(&p.Denoiser, "denoiser", "", "ONNX `file` of the denoiser; default: the path that the run records")
 	f.StringVar(&p.Labels, "labels", "", "`file` with the labels; default: the path that the run records")

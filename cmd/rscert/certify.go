@@ -147,7 +147,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 		}
 		return runPlan(ctx, s, o)
 	}
-	if err := errors.Join(o.gate.check(o.Model, o.Data), o.gate.needRadii(o.ConfidenceRadii)); err != nil {
+	if err := errors.Join(o.gate.check(append(o.Models(), o.Data)...), o.gate.needRadii(o.ConfidenceRadii)); err != nil {
 		return err
 	}
 	var err error
@@ -179,7 +179,7 @@ type certifyReport struct {
 // print prints the results of a run.
 func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if outcome.Denoiser != nil {
-		fmt.Fprintf(s.out, "classifier: %s\n\n", quote.Line(experiment.Classifier(o.Model, outcome.Denoiser)))
+		fmt.Fprintf(s.out, "classifier: %s\n\n", quote.Line(experiment.Classifier(o.ModelName(), outcome.Denoiser)))
 	}
 	if err := writeSummaries(s.out, []certify.Summary{outcome.Summary}); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 // runCheck checks the model and the data without sampling.
 func runCheck(ctx context.Context, s streams, o certifyOptions) error {
-	if err := checkOutput("check-image", o.checkImage, o.Model, o.Denoiser, o.Data); err != nil {
+	if err := checkOutput("check-image", o.checkImage, append(o.Models(), o.Denoiser, o.Data)...); err != nil {
 		return err
 	}
 	c, err := run.CheckRun(ctx, o.Plan, o.checkImage, s.console(o.quiet))
@@ -27,7 +27,7 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	}
 	add("model", "%s, %d classes", c.Model, c.Classes)
 	if c.Denoiser != nil {
-		add("", "%s", experiment.Classifier(o.Model, c.Denoiser))
+		add("", "%s", experiment.Classifier(o.ModelName(), c.Denoiser))
 	}
 	add("data", "%s, %d classes, %d examples in the run", c.Data, c.DataClasses, c.Examples)
 	add("values", "from %g to %g: %s", c.Low, c.High, c.Values)

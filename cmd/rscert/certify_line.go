@@ -15,7 +15,11 @@ import (
 func certifyLine(run runfolder.Run, out string) string {
 	values := flagValues(run.Parameters)
 	maps.Copy(values, flagValues(run.Data.Options))
-	maps.Copy(values, map[string]string{"model": run.Model.File, "data": run.Data.File, "out": out, "device": run.Runtime.Device})
+	first, further := run.Model.Paths()
+	if len(further) > 0 {
+		values["outputs"] = run.Model.Reopened(run.Parameters.Conditions).Outputs.String()
+	}
+	maps.Copy(values, map[string]string{"model": first, "data": run.Data.File, "out": out, "device": run.Runtime.Device})
 	if run.Parameters.Max > 0 { // otherwise the data determine it
 		values["select"] = run.Parameters.Select.String()
 	}
@@ -29,6 +33,11 @@ func certifyLine(run runfolder.Run, out string) string {
 			words = append(words, "--"+f.Name)
 		default:
 			words = append(words, "--"+f.Name, quote.Shell(value))
+		}
+		if f.Name == "model" {
+			for _, path := range further {
+				words = append(words, "--model", quote.Shell(path))
+			}
 		}
 	})
 	return strings.Join(words, " ")

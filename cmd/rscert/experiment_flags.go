@@ -14,7 +14,7 @@ import (
 func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.Model, "model", "", "ONNX `file` of the classifier")
+	modelFlag(f, s, "ONNX `file` of the classifier")
 	f.StringVar(&s.Data, "data", "", "`path` of the dataset, a file or a folder; the format is images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (binary or Python version); see docs/my-data.md")
 	f.Float64Var(&s.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &s.Law)
@@ -57,6 +57,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
 	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns: logits, probabilities or auto (rscert inspects the model); if it returns a single number per sample, this is the output for the second of two classes")
+	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "of several models (--model given several times): what they average, logits or probabilities; --outputs then says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
 	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row: "+graph.Layouts.String()+" (c: channels, h: height, w: width)")
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before the model: one value, or one per channel")

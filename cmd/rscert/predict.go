@@ -180,7 +180,7 @@ func (o predictOptions) writer() (func(io.Writer, []predict.Answer) error, error
 }
 
 func runPredict(ctx context.Context, s streams, o predictOptions) error {
-	if err := checkOutput("out", o.out, o.plan.Spec.Data, o.plan.Spec.Model); err != nil {
+	if err := checkOutput("out", o.out, append(o.plan.Spec.Models(), o.plan.Spec.Data)...); err != nil {
 		return err
 	}
 	r, err := run.Predict(ctx, o.plan, s.console(o.quiet))

@@ -114,6 +114,7 @@ The exit code says how a command ended:
 		newCalibrate(s),
 		newCE(s),
 		newCertify(s),
+		newCombine(s),
 		newCompare(s),
 		newConfidence(s),
 		newDoctor(s),

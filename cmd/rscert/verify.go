@@ -64,7 +64,7 @@ run, and 2 if there is no run to check.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.again.Model, "model", "", "sample examples again with this ONNX `file` of the classifier")
+	modelsFlag(f, &o.again.Model, &o.again.Further, "sample examples again with this ONNX `file` of the classifier")
 	f.StringVar(&o.again.Data, "data", "", "with --model, `path` of the dataset")
 	f.StringVar(&o.again.Denoiser, "denoiser", "", "with --model, ONNX `file` of the denoiser; default: the path that the run records")
 	f.StringVar(&o.again.Labels, "labels", "", "with --model, `file` with the labels; default: the path that the run records")

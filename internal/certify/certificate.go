@@ -113,4 +113,8 @@ type Certificate struct {
 	// Contest names the comparison that proves the claim, if several can: t=1, t=2, … for ranks, and class, silence or
 	// group for "A or silence". Bounds are bounds on the two sides of this comparison.
 	Contest string `json:"contest,omitempty"`
+	// Composition says how the certificates of several runs were composed, and Members lists those that the claim rests
+	// on. Both are empty for a certificate of one run.
+	Composition string              `json:"composition,omitempty"`
+	Members     []MemberCertificate `json:"members,omitempty"`
 }

@@ -14,7 +14,7 @@ import (
 // readModels loads the classifier and the denoiser in front of it.
 func (e *Experiment) readModels() error {
 	p := e.Spec
-	classifier, err := graph.ReadModel(p.Model)
+	classifier, err := e.readClassifier()
 	if err != nil {
 		return spec.BadInput(err)
 	}
@@ -35,7 +35,7 @@ func (e *Experiment) readModels() error {
 		Timestep: e.denoiser.Timestep, AlphaBar: e.denoiser.AlphaBar,
 	}
 	if e.file, err = graph.Denoise(front, classifier, d); err != nil {
-		return spec.BadInput(fmt.Errorf("%s and %s: %w", p.Denoiser, p.Model, err))
+		return spec.BadInput(fmt.Errorf("%s and %s: %w", p.Denoiser, p.ModelName(), err))
 	}
 	return nil
 }

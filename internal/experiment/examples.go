@@ -96,9 +96,9 @@ func (e *Experiment) Record() runfolder.Run {
 	r := runfolder.Run{
 		Schema: runfolder.Schema,
 		Model: runfolder.Model{
-			File: e.Spec.Model, SHA256: e.modelSum,
+			File: e.Spec.ModelName(), SHA256: e.modelSum,
 			Input: e.model.Input(), Output: e.model.Output(), Classes: e.model.Classes(),
-			Changes: e.changes(), Denoiser: e.denoiser,
+			Changes: e.changes(), Denoiser: e.denoiser, Members: e.members,
 		},
 		Data: runfolder.Data{
 			File: e.Spec.Data, SHA256: e.data.SHA256(), Format: e.data.Format(), Shape: e.data.Shape(),

@@ -39,6 +39,7 @@ type Experiment struct {
 	file      *graph.File // the model, joined with its denoiser if there is one
 	modelSum  string      // SHA-256 of the model, in hex
 	denoiser  *runfolder.Denoiser
+	members   []runfolder.Member // the models of an ensemble
 	library   *onnx.Runtime
 	model     *onnx.Model
 	replicas  []*onnx.Model // copies of the model on further devices
@@ -103,12 +104,12 @@ func (e *Experiment) open(ctx context.Context) error {
 		Example: e.data.Shape(), Columns: e.data.Columns(),
 	})
 	if err != nil {
-		return spec.BadInput(fmt.Errorf("%s: %w", e.Spec.Model, err))
+		return spec.BadInput(fmt.Errorf("%s: %w", e.Spec.ModelName(), err))
 	}
 	e.model, e.replicas = models[0], models[1:]
 	arrangement, err := e.model.Fit(e.data.Shape(), e.Spec.Layout)
 	if err != nil {
-		return spec.BadInput(fmt.Errorf("%s and %s: %w", e.Spec.Model, e.Spec.Data, err))
+		return spec.BadInput(fmt.Errorf("%s and %s: %w", e.Spec.ModelName(), e.Spec.Data, err))
 	}
 	if err := e.data.CheckLabels(e.model.Classes()); err != nil {
 		return spec.BadInput(err)
@@ -130,8 +131,11 @@ func (e *Experiment) report() {
 	if note := e.data.Note(); note != "" {
 		e.console.Notef("data: %s", note)
 	}
+	if len(e.members) > 0 {
+		e.console.Notef("model: the mean of the %s of %d models", e.Spec.Average, len(e.members))
+	}
 	if e.denoiser != nil {
-		e.console.Notef("classifier: %s", Classifier(e.Spec.Model, e.denoiser))
+		e.console.Notef("classifier: %s", Classifier(e.Spec.ModelName(), e.denoiser))
 	}
 	for _, note := range e.model.Notes() {
 		e.console.Notef("model: %s", note)
@@ -143,7 +147,7 @@ func (e *Experiment) report() {
 		e.console.Warnf("the noise is made on the host, not on %s: %v", e.Device(), e.onHost)
 	}
 	for _, w := range e.model.Warnings() {
-		e.console.Warnf("%s: %s", e.Spec.Model, w)
+		e.console.Warnf("%s: %s", e.Spec.ModelName(), w)
 	}
 	for _, w := range e.data.Warnings() {
 		e.console.Warnf("%s", w)

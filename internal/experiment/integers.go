@@ -29,7 +29,7 @@ func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool,
 	case lattice.Kind == dataset.ByteLattice:
 		return true, nil
 	}
-	return false, hint.Add(spec.BadInputf("%s takes bytes (uint8), and the %s of %s", e.Spec.Model, lattice, e.Spec.Data),
+	return false, hint.Add(spec.BadInputf("%s takes bytes (uint8), and the %s of %s", e.Spec.ModelName(), lattice, e.Spec.Data),
 		"store the data as bytes (uint8), or say by %s and %s what makes bytes of them: (x − mean)/std is rounded and clamped to 0…255", param.Mean, param.Std)
 }
 

@@ -84,7 +84,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	if err := j.read(front); err != nil {
 		return nil, fmt.Errorf("the denoiser: %w", err)
 	}
-	imports, err := joinOpsets(front, back, bridgeOpset)
+	imports, err := joinOpsets(bridgeOpset, front, back)
 	if err != nil {
 		return nil, err
 	}
@@ -231,26 +231,10 @@ func (j *join) rename(front *onnxpb.ModelProto, classifier *onnxpb.GraphProto) {
 	j.prefix, j.added = "denoiser"+dots, "pair"+dots
 	name := Numbered(j.added)
 	j.before, j.behind = NewBuilder(name), NewBuilder(name)
-	rename := func(name string) string {
-		if name == "" {
-			return "" // an omitted input
-		}
-		return j.prefix + name
-	}
-	EachName(front.Graph, rename)
-	local := localFunctions(front)
-	_ = eachNode(front, func(_ *scope, n *onnxpb.NodeProto) error {
-		if local[opKey{domainOf(n.GetDomain()), n.GetOpType()}] {
-			n.OpType = proto.String(j.prefix + n.GetOpType())
-		}
-		return nil
-	})
-	for _, f := range front.Functions {
-		f.Name = proto.String(j.prefix + f.GetName())
-	}
-	j.input.Name, j.output.Name = rename(j.input.Name), rename(j.output.Name)
+	prefixNames(front, j.prefix)
+	j.input.Name, j.output.Name = j.prefix+j.input.Name, j.prefix+j.output.Name
 	if j.step != nil {
-		j.step.Name = rename(j.step.Name)
+		j.step.Name = j.prefix + j.step.Name
 	}
 }
 

@@ -41,7 +41,7 @@ var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 	return changes, newest
 })
 
-const opsetHint = "export both models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
+const opsetHint = "export the models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
 
 // checkRaise refuses a node if its meaning may change when the version of ONNX's operators is raised. The arguments
 // from and to are the old and the new version.
@@ -86,31 +86,34 @@ func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
 	return from
 }
 
-// joinOpsets raises two models to common operator sets and returns these sets. The version of ONNX's own operators is
-// at least the argument least.
-func joinOpsets(a, b *onnxpb.ModelProto, least int64) ([]*onnxpb.OperatorSetIdProto, error) {
-	va, vb := importsOf(a), importsOf(b)
-	to := max(va[""], vb[""], least)
-	for _, m := range []*onnxpb.ModelProto{a, b} {
-		if importsOf(m)[""] == 0 {
-			return nil, hint.New("a model does not say of which version ONNX's operators are", opsetHint)
-		}
-		if importsOf(m)[""] == to {
-			continue
-		}
-		if err := raiseOpset(m, to); err != nil {
-			return nil, err
-		}
+// joinOpsets raises models to common operator sets and returns these sets. The version of ONNX's own operators is at
+// least the argument least.
+func joinOpsets(least int64, models ...*onnxpb.ModelProto) ([]*onnxpb.OperatorSetIdProto, error) {
+	to := least
+	for _, m := range models {
+		to = max(to, importsOf(m)[""])
 	}
-	all := slices.Clone(a.OpsetImport)
-	for _, o := range b.OpsetImport {
-		domain := domainOf(o.GetDomain())
-		version, both := va[domain]
-		switch {
-		case !both:
-			all = append(all, o)
-		case domain != "" && version != vb[domain]:
-			return nil, hint.New(fmt.Sprintf("operators of '%s' are of version %d in one model and %d in the other", quote.Name(domain), version, vb[domain]), opsetHint)
+	var all []*onnxpb.OperatorSetIdProto
+	versions := make(map[string]int64)
+	for _, m := range models {
+		switch importsOf(m)[""] {
+		case 0:
+			return nil, hint.New("a model does not say of which version ONNX's operators are", opsetHint)
+		case to:
+		default:
+			if err := raiseOpset(m, to); err != nil {
+				return nil, err
+			}
+		}
+		for _, o := range m.OpsetImport {
+			domain := domainOf(o.GetDomain())
+			version, known := versions[domain]
+			if known && version != o.GetVersion() {
+				return nil, hint.New(fmt.Sprintf("operators of '%s' are of version %d in one model and %d in another", quote.Name(domain), version, o.GetVersion()), opsetHint)
+			}
+			if versions[domain] = o.GetVersion(); !known {
+				all = append(all, o)
+			}
 		}
 	}
 	return all, nil

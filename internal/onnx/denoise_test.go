@@ -365,7 +365,7 @@ func TestDenoiseRefused(t *testing.T) {
 		{mean, newest, image, "ReduceMean of operator set 11 may not mean the same in 18"},
 		{denoiserNet(nil, 3), unknown, image, "of operator set 11 may not mean the same in 99"},
 		{none, plain, image, "a model does not say of which version"},
-		{otherDomain(1, denoiserNet(nil, 3)), otherDomain(3, testModels["nchw"]()), image, "operators of 'ai.onnx.ml' are of version 1 in one model and 3 in the other"},
+		{otherDomain(1, denoiserNet(nil, 3)), otherDomain(3, testModels["nchw"]()), image, "operators of 'ai.onnx.ml' are of version 1 in one model and 3 in another"},
 	} {
 		_, err := graph.Denoise(c.denoiser.file(t), c.classifier.file(t), c.d)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

@@ -3,8 +3,10 @@ package param
 // These are the parameters that texts of internal packages name.
 const (
 	AllowTF32         Name = "allow-tf32"
+	AtLeast           Name = "at-least"
 	Alpha             Name = "alpha"
 	Attack            Name = "attack"
+	Average           Name = "average"
 	Baseline          Name = "baseline"
 	Batch             Name = "batch"
 	Bins              Name = "bins"
@@ -61,6 +63,7 @@ const (
 	RejectBelow       Name = "reject-below"
 	Require           Name = "require"
 	Resize            Name = "resize"
+	Router            Name = "router"
 	Resume            Name = "resume"
 	Restarts          Name = "restarts"
 	Run               Name = "run"

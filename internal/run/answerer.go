@@ -124,7 +124,7 @@ func requestsOf(run runfolder.Run) (*spec.Requests, error) {
 func (a *Answerer) prepare() (err error) {
 	now := a.experiment.Record()
 	about := Description{
-		Model: a.plan.Spec.Model, ModelSHA: now.Model.SHA256, RunID: a.recorded.ID(), Shape: now.Data.Shape, Classes: now.Model.Classes,
+		Model: a.plan.Spec.ModelName(), ModelSHA: now.Model.SHA256, RunID: a.recorded.ID(), Shape: now.Data.Shape, Classes: now.Model.Classes,
 		Inputs: now.Noise.Inputs, Rule: a.plan.Rule, Alpha: a.plan.Alpha, Budget: a.plan.votes(), Round: a.plan.Round,
 		Library: now.Runtime.Library, Device: now.Runtime.Device, Batch: now.Runtime.Batch,
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/attack"
@@ -65,6 +66,10 @@ func boxText(t attack.Threat) [2]string { return [2]string{fmt.Sprint(t.Low), fm
 // identity returns the record as JSON without the paths of files, which may change.
 func (a attackRecord) identity() ([]byte, error) {
 	a.Model.File, a.Data.File = "", ""
+	a.Model.Members = slices.Clone(a.Model.Members)
+	for k := range a.Model.Members {
+		a.Model.Members[k].File = ""
+	}
 	if d := a.Model.Denoiser; d != nil {
 		other := *d
 		other.File = ""

@@ -206,9 +206,9 @@ func answer(votes []int, n int, level float64) int {
 	return -1
 }
 
-// AttackedRun returns the spec of a run's smoothed classifier, to attack it. If model or data is not empty, it
-// replaces the path in the run's record. The attack's noise has another seed than the run's noise.
-func AttackedRun(dir, model, data string) (spec.Spec, runfolder.Run, error) {
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. If models or data is not empty, it
+// replaces the paths in the run's record. The attack's noise has another seed than the run's noise.
+func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder.Run, error) {
 	r, err := runfolder.Read(dir)
 	if err != nil {
 		return spec.Spec{}, r, spec.BadInput(err)
@@ -216,7 +216,11 @@ func AttackedRun(dir, model, data string) (spec.Spec, runfolder.Run, error) {
 	if err := refuseScaled(r, dir, "attacks"); err != nil {
 		return spec.Spec{}, r, err
 	}
-	plan, err := Again{Model: cmp.Or(model, r.Model.File), Data: cmp.Or(data, r.Data.File)}.plan(r, "")
+	again := Again{Data: cmp.Or(data, r.Data.File)}
+	if again.Model, again.Further = r.Model.Paths(); models[0] != "" {
+		again.Model, again.Further = models[0], models[1:]
+	}
+	plan, err := again.plan(r, "")
 	plan.FixedSeed = nil
 	return plan.Spec, r, err
 }

@@ -157,7 +157,7 @@ func (g *gradients) open(ctx context.Context, e *experiment.Experiment, stage At
 	}
 	opened, err := e.Model().Gradient(ctx, o)
 	if err != nil {
-		return nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s square uses no gradients", param.Attack))
+		return nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.ModelName(), err), "%s square uses no gradients", param.Attack))
 	}
 	if why := opened.OnHost(); why != nil {
 		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)

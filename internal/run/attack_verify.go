@@ -97,12 +97,12 @@ func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experime
 // spec returns the spec of the recorded experiment. If s has a path of the model or the data, this path is used.
 func (a attackRecord) spec(s spec.Spec) spec.Spec {
 	if s.Model == "" {
-		s.Model = a.Model.File
+		s.Model, s.Further = a.Model.Paths()
 	}
 	if s.Data == "" {
 		s.Data = a.Data.File
 	}
-	s.DataOptions, s.Conditions = a.Data.Options, a.Conditions
+	s.DataOptions, s.Conditions = a.Data.Options, a.Model.Reopened(a.Conditions)
 	s.Noise, s.KeepOutputs = spec.NoNoise, true
 	s.FixedSeed, s.FixedSelect = &a.Conditions.Seed, &a.Conditions.Select
 	return s

@@ -210,10 +210,15 @@ func (a *auditor) chooseByHash(records []runfolder.Record) []runfolder.Record {
 // openExperiment opens the run's model and data. It refuses a model or data that differ from the run's.
 func (a *auditor) openExperiment(ctx context.Context) error {
 	q := a.plan.Again
-	q.Model, q.Data = cmp.Or(q.Model, a.run.Model.File), cmp.Or(q.Data, a.run.Data.File)
-	for name, path := range map[param.Name]string{param.Model: q.Model, param.Data: q.Data} {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return hint.Add(spec.BadInput(err), "the run names this path; say by %s where the file is now", name)
+	q.Data = cmp.Or(q.Data, a.run.Data.File)
+	if q.Model == "" {
+		q.Model, q.Further = a.run.Model.Paths()
+	}
+	for name, paths := range map[param.Name][]string{param.Model: append([]string{q.Model}, q.Further...), param.Data: {q.Data}} {
+		for _, path := range paths {
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				return hint.Add(spec.BadInput(err), "the run names this path; say by %s where the file is now", name)
+			}
 		}
 	}
 	plan, err := q.plan(a.run, a.plan.Out)

@@ -88,7 +88,7 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	}
 	if p.KeepOutputs && e.Model().Outputs() == graph.Probabilities && p.Temperature != 1 {
 		r.close()
-		return nil, spec.BadInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.Model)
+		return nil, spec.BadInputf("%s %v: %s returns probabilities; a temperature is applied to logits", param.Temperature, p.Temperature, p.ModelName())
 	}
 	return r, nil
 }
@@ -183,7 +183,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if r.none > 0 && r.plan.RejectBelow > 0 {
 		r.console.Notef("%d of %d samples vote for no class: %s %v, or outputs that are NaN or infinite", r.none, r.samples, param.RejectBelow, r.plan.RejectBelow)
 	} else if r.none > 0 {
-		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.Model, r.none, r.samples)
+		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.ModelName(), r.none, r.samples)
 	}
 	all, err := r.summary()
 	if err != nil {

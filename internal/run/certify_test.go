@@ -620,6 +620,8 @@ func TestSettle(t *testing.T) {
 			switch i.Flag {
 			case "combine", "temperature":
 				without = "scores"
+			case "average":
+				without = "model given twice"
 			case "denoiser-kind", "denoiser-range", "diffusion-schedule":
 				without = "denoiser"
 			}
@@ -627,7 +629,7 @@ func TestSettle(t *testing.T) {
 				t.Errorf("%s: --%s is said to need --%s", tt.name, i.Flag, i.Without)
 			}
 		}
-		tt.idle = append(tt.idle, "denoiser-kind", "denoiser-range", "diffusion-schedule") // no denoiser in any plan
+		tt.idle = append(tt.idle, "average", "denoiser-kind", "denoiser-range", "diffusion-schedule") // no ensemble and no denoiser in any plan
 		if !reflect.DeepEqual(p, want) || !slices.Equal(idle, tt.idle) {
 			t.Errorf("%s: %+v, idle %q; want %+v, %q", tt.name, p.Parameters(), idle, want.Parameters(), tt.idle)
 		}

@@ -81,7 +81,7 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 		}
 	}()
 	a := &answering{plan: p, experiment: e}
-	r := &Predicted{Model: p.Spec.Model, Data: p.Spec.Data, Run: p.Run, Rule: p.Rule, Alpha: p.Alpha, Budget: p.votes(), Seed: e.Spec.Seed}
+	r := &Predicted{Model: p.Spec.ModelName(), Data: p.Spec.Data, Run: p.Run, Rule: p.Rule, Alpha: p.Alpha, Budget: p.votes(), Seed: e.Spec.Seed}
 	now := e.Record()
 	if recorded != nil {
 		if r.Different, err = sameClassifier(*recorded, now); err != nil {
@@ -144,7 +144,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	s.FixedSelect = given.FixedSelect
 	s.Batch = given.Batch
 	if given.Model != "" {
-		s.Model = given.Model
+		s.Model, s.Further = given.Model, given.Further
 	}
 	if given.Device != (onnx.Device{}) {
 		s.Device = given.Device

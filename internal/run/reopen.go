@@ -24,9 +24,10 @@ func specOf(run runfolder.Run) (spec.Spec, error) {
 	if err != nil {
 		return spec.Spec{}, spec.BadInput(err)
 	}
+	model, further := run.Model.Paths()
 	return spec.Spec{
-		Model: run.Model.File, DataOptions: run.Data.Options,
-		Smoothing: run.Parameters.Smoothing, Conditions: run.Parameters.Conditions,
+		Model: model, Further: further, DataOptions: run.Data.Options,
+		Smoothing: run.Parameters.Smoothing, Conditions: run.Model.Reopened(run.Parameters.Conditions),
 		Device: device, NoiseOn: spec.NoiseOn(ran.NoiseOn), Batch: ran.Batch,
 	}, nil
 }

@@ -34,10 +34,11 @@ type ReplayDifference struct {
 	Now    predict.Answer `json:"now"`
 }
 
-// ModelOf returns the path of the model in a run folder's run.json.
+// ModelOf returns the path of the (first) model in a run folder's run.json.
 func ModelOf(folder string) (string, error) {
 	recorded, err := runfolder.Read(folder)
-	return recorded.Model.File, spec.BadInput(err)
+	model, _ := recorded.Model.Paths()
+	return model, spec.BadInput(err)
 }
 
 // Replay repeats the answers of a server's audit log. It skips answers whose inputs are not in the data. The log, not

@@ -43,7 +43,7 @@ func openSmoothedSearch(ctx context.Context, e *experiment.Experiment, method at
 	}
 	g, err := e.Model().Gradient(ctx, grad.Objective{Loss: grad.CrossEntropy, Examples: 1, Copies: copies})
 	if err != nil {
-		return nil, nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.Model, err), "%s=%s uses scores alone", param.Smoothed, attack.Stein))
+		return nil, nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.ModelName(), err), "%s=%s uses scores alone", param.Smoothed, attack.Stein))
 	}
 	if why := g.OnHost(); why != nil {
 		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)

@@ -20,9 +20,10 @@ import (
 // Again holds the settings for resampling examples of a run.
 type Again struct {
 	Model, Data        string
-	Denoiser           string // empty: as recorded
-	Labels, ClassNames string // empty: as recorded
-	Examples           int    // the maximum number
+	Further            []string // further models of an ensemble
+	Denoiser           string   // empty: as recorded
+	Labels, ClassNames string   // empty: as recorded
+	Examples           int      // the maximum number
 	// ChoiceSeed chooses the examples.
 	ChoiceSeed uint64
 	Library    string
@@ -46,7 +47,7 @@ func (q Again) plan(run runfolder.Run, out string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	again.Model, again.Data, again.Denoiser, again.Library, again.Threads = q.Model, q.Data, q.Denoiser, q.Library, q.Threads
+	again.Model, again.Further, again.Data, again.Denoiser, again.Library, again.Threads = q.Model, q.Further, q.Data, q.Denoiser, q.Library, q.Threads
 	again.FixedSeed, again.FixedSelect = &run.Parameters.Seed, &run.Parameters.Select
 	p := Plan{Spec: again, Certification: run.Parameters.Certification, Out: out, Version: q.Version}
 	if d := run.Model.Denoiser; d != nil && p.Denoiser == "" {

@@ -26,6 +26,7 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -67,6 +68,63 @@ type Model struct {
 	Changes []string `json:"changes,omitempty"`
 	// Denoiser is the model that runs before this one. The classifier consists of both models.
 	Denoiser *Denoiser `json:"denoiser,omitempty"`
+	// Members are the models of an ensemble, in order. SHA256 is then graph.EnsembleDigest of the members.
+	Members []Member `json:"members,omitempty"`
+}
+
+// Member identifies a model of an ensemble.
+type Member struct {
+	File    string           `json:"file"`
+	SHA256  string           `json:"sha256"`
+	Outputs graph.OutputKind `json:"outputs"` // kind of its scores
+}
+
+// Paths returns the path of the first model and the paths of the further models of an ensemble.
+func (m Model) Paths() (first string, further []string) {
+	if len(m.Members) == 0 {
+		return m.File, nil
+	}
+	for _, member := range m.Members[1:] {
+		further = append(further, member.File)
+	}
+	return m.Members[0].File, further
+}
+
+// outputs returns the kind of outputs that all models of an ensemble have. If they differ, rscert derived them from the
+// graphs, so it returns OutputsAuto.
+func (m Model) outputs() graph.OutputKind {
+	kind := m.Members[0].Outputs
+	for _, member := range m.Members {
+		if member.Outputs != kind {
+			return graph.OutputsAuto
+		}
+	}
+	return kind
+}
+
+// Reopened returns the conditions with which an experiment repeats a run of this model. The argument c holds the run's
+// conditions. For an ensemble, they record what the ensemble returns, and an experiment needs to know what its models
+// return.
+func (m Model) Reopened(c spec.Conditions) spec.Conditions {
+	if len(m.Members) > 0 {
+		c.Outputs = m.outputs()
+	}
+	return c
+}
+
+// checkMembers checks that the digests of the members give the digest of the ensemble.
+func (r Run) checkMembers() error {
+	if len(r.Model.Members) == 0 {
+		return nil
+	}
+	members := make([]graph.EnsembleMember, len(r.Model.Members))
+	for k, m := range r.Model.Members {
+		members[k] = graph.EnsembleMember{SHA256: m.SHA256, Outputs: m.Outputs}
+	}
+	if len(members) < 2 || graph.EnsembleDigest(r.Parameters.Average, members) != r.Model.SHA256 {
+		return errors.New("the SHA-256 of its model is not that of an ensemble of its members")
+	}
+	return nil
 }
 
 // Denoiser identifies the ONNX model that runs before the classifier. The parameters say how the two models are
@@ -241,6 +299,9 @@ type ShardRuntime struct {
 func Read(dir string) (Run, error) {
 	path := filepath.Join(dir, RunFile)
 	data, err := readWhole(path)
+	if missing(err) && isCombined(dir) {
+		err = errCombined(dir)
+	}
 	if err != nil {
 		return Run{}, err
 	}
@@ -322,6 +383,9 @@ func (r Run) validate() error {
 		return errors.New("it records no table of the lattice noise")
 	}
 	if err := r.validateColumns(); err != nil {
+		return err
+	}
+	if err := r.checkMembers(); err != nil {
 		return err
 	}
 	if positions := r.positions(); len(r.Data.Shards) > 0 && len(slices.Compact(positions)) != len(positions) {

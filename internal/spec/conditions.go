@@ -39,6 +39,9 @@ type Conditions struct {
 	DenoiserKind      graph.DenoiserKind `json:"denoiser-kind,omitempty"`
 	DenoiserRange     []float64          `json:"denoiser-range,omitempty"`
 	DiffusionSchedule string             `json:"diffusion-schedule,omitempty"`
+
+	// Average says what an ensemble averages. It is absent for one model.
+	Average graph.Average `json:"average,omitempty"`
 }
 
 // Positions returns the positions of the experiment's examples in a dataset with the given number of examples. The

@@ -5,6 +5,8 @@ package spec
 import (
 	"cmp"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/graph"
@@ -16,8 +18,9 @@ import (
 
 // Spec describes an experiment. Every command that samples a model starts from a Spec.
 type Spec struct {
-	Model, Data string // paths
-	Denoiser    string // path of the denoiser in front of Model; empty for none
+	Model, Data string   // paths
+	Further     []string // paths of further models, whose scores are averaged with the scores of Model; empty for one model
+	Denoiser    string   // path of the denoiser in front of Model; empty for none
 
 	// DataOptions says how the data are loaded.
 	DataOptions dataset.Options
@@ -87,6 +90,12 @@ func (s *Spec) Settle() (idle []Idle) {
 	if s.Noise != Lattice {
 		idle = append(idle, Idle{"noise-on", "noise lattice"})
 	}
+	if len(s.Further) == 0 {
+		s.Average = ""
+		idle = append(idle, Idle{"average", "model given twice"})
+	} else {
+		s.Average = cmp.Or(s.Average, graph.AverageLogits)
+	}
 	return append(idle, s.settleDenoiser()...)
 }
 
@@ -114,6 +123,12 @@ func (s *Spec) settleDenoiser() (idle []Idle) {
 	return idle
 }
 
+// Models returns the paths of all models.
+func (s Spec) Models() []string { return append([]string{s.Model}, s.Further...) }
+
+// ModelName returns the path of the model or, for an ensemble, the paths of all models.
+func (s Spec) ModelName() string { return strings.Join(s.Models(), " + ") }
+
 // Tuning returns the options that affect how the device chooses its kernels.
 func (s Spec) Tuning() onnx.Tuning {
 	return onnx.Tuning{PreferNHWC: s.PreferNHWC, ConvSearch: s.ConvSearch}
@@ -131,7 +146,7 @@ func Missing(name param.Name) error {
 // Validate checks everything that can be checked before the model and the data are open. Its errors are InputErrors.
 func (s Spec) Validate() error {
 	switch {
-	case s.Model == "":
+	case slices.Contains(s.Models(), ""):
 		return Missing(param.Model)
 	case s.Data == "" && s.Requests == nil:
 		return Missing(param.Data)

@@ -171,6 +171,7 @@ func checkCertificate(first, c certify.Certificate) error {
 		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"scaled", first.Scaled, c.Scaled}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
 		{"top_k", first.TopK, c.TopK}, {"none_mode", first.None, c.None}, {"reject_below", first.RejectBelow, c.RejectBelow},
 		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
+		{"composition", first.Composition, c.Composition},
 	} {
 		if d.one != d.this {
 			return fmt.Errorf("%s is %v of example %d, and %v of example %d: one summary is of one kind of certificate",
@@ -188,7 +189,10 @@ func (s Source) conditions(g *gathered) Conditions {
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
 		c.Sound, c.Arithmetic, c.Lipschitz = &first.Sound, first.Arithmetic, first.Lipschitz
-		c.Alpha, c.Sigma = &first.Alpha, &first.Sigma
+		c.Alpha, c.Sigma, c.Composition = &first.Alpha, &first.Sigma, first.Composition
+		if first.Composition != "" && first.Sigma == 0 { // the runs have several σ
+			c.Sigma = nil
+		}
 	}
 	if r := s.Run; r != nil {
 		c.describeRun(r)
@@ -207,7 +211,7 @@ func (c *Conditions) describeRun(r *runfolder.Run) {
 		c.Shard = strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Data.Shards), "[]")), ", ")
 	}
 	c.Model, c.Data = &File{r.Model.File, r.Model.SHA256}, &File{r.Data.File, r.Data.SHA256}
-	c.Denoiser = r.Model.Denoiser
+	c.Denoiser, c.Average, c.Members = r.Model.Denoiser, r.Parameters.Average, r.Model.Members
 	c.Provider, c.Device, c.Version = r.Runtime.Provider, r.Runtime.Device, r.Version
 }
 

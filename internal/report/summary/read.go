@@ -29,14 +29,15 @@ func Read(ctx context.Context, path string) (Source, error) {
 func ReadAll(ctx context.Context, path string) (Source, error) { return read(ctx, path, holdRun) }
 
 func read(ctx context.Context, path string, readRun func(context.Context, *runfolder.Evidence) (Source, error)) (Source, error) {
-	evidence, err := runfolder.Find(path)
+	file := runfolder.Certificates(path)
+	evidence, err := runfolder.Find(file)
 	if err != nil {
 		return Source{}, err
 	}
 	if evidence.Run != nil {
 		return readRun(ctx, evidence.Whole())
 	}
-	isLog, err := isLog(path)
+	isLog, err := isLog(file)
 	if err != nil {
 		return Source{}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 )
@@ -114,11 +115,16 @@ type Conditions struct {
 	Model *File `json:"model,omitempty"`
 	// Denoiser is the model that runs before the classifier. The certificates hold for the two models together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
-	Data     *File               `json:"data,omitempty"`
-	Shard    string              `json:"shard,omitempty"` // set if the run is a shard of a larger run
-	Provider string              `json:"provider,omitempty"`
-	Device   string              `json:"device,omitempty"`
-	Version  string              `json:"rscert,omitempty"`
+	// Average and Members describe the model if it is an ensemble.
+	Average graph.Average      `json:"average,omitempty"`
+	Members []runfolder.Member `json:"members,omitempty"`
+	// Composition says how certificates of several runs were composed ('rscert combine').
+	Composition string `json:"composition,omitempty"`
+	Data        *File  `json:"data,omitempty"`
+	Shard       string `json:"shard,omitempty"` // set if the run is a shard of a larger run
+	Provider    string `json:"provider,omitempty"`
+	Device      string `json:"device,omitempty"`
+	Version     string `json:"rscert,omitempty"`
 	certify.Claim
 }
 

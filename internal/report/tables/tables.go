@@ -437,6 +437,12 @@ func caveats(s summary.Summary) (notes []string) {
 	if c.Denoiser != nil {
 		add("the model stands behind the denoiser %s: what is certified is the pair.", quote.Line(c.Denoiser.String()))
 	}
+	if len(c.Members) > 0 {
+		add("the model is an ensemble: it averages the %s of %d models.", c.Average, len(c.Members))
+	}
+	if c.Composition != "" {
+		add("the certificates are of several runs together (%s); the radii hold for the classifier that these form.", quote.Line(c.Composition))
+	}
 	if c.Precision != "" && c.Precision != onnx.F32.String() {
 		add("the model is computed in %s: what is certified is the model as computed so.", quote.Line(c.Precision))
 	}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// models is the value of --model: the path of one model or, if the flag is repeated, of several models.
+type models struct {
+	first   *string
+	further *[]string
+}
+
+// modelFlag adds --model for an experiment.
+func modelFlag(f *pflag.FlagSet, s *spec.Spec, usage string) {
+	modelsFlag(f, &s.Model, &s.Further, usage)
+}
+
+// modelsFlag adds --model.
+func modelsFlag(f *pflag.FlagSet, first *string, further *[]string, usage string) {
+	f.Var(models{first, further}, "model", usage+"; several (repeat the flag): their average, docs/ensembles.md")
+}
+
+func (m models) Set(path string) error {
+	if *m.first == "" {
+		*m.first = path
+	} else {
+		*m.further = append(*m.further, path)
+	}
+	return nil
+}
+
+func (m models) String() string {
+	if m.first == nil { // pflag calls String on a zero value
+		return ""
+	}
+	return strings.Join(append([]string{*m.first}, *m.further...), " + ")
+}
+
+func (models) Type() string { return "string" }

@@ -1,0 +1,173 @@
+package certify
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// This file composes certificates of several smoothed classifiers into certificates of one classifier that consists of
+// them.
+
+// Composition says how several classifiers form one.
+type Composition string
+
+// The compositions.
+const (
+	// Router: the class that the router answers chooses the expert whose class is the answer.
+	Router Composition = "router"
+	// Majority: the answer is the class that more than half of the members answer. If there is none, there is no answer.
+	Majority Composition = "majority"
+	// Agree: the answer is the class that all members answer. If they differ, there is no answer.
+	Agree Composition = "agree"
+)
+
+// Compositions lists the compositions of members of equal rank.
+var Compositions = choice.Of("composition", Majority, Agree).Describe(func(c Composition) string {
+	return map[Composition]string{Majority: "more than half of the runs answer the class", Agree: "all runs answer the class"}[c]
+})
+
+func (c Composition) String() string { return string(c) }
+
+// MarshalText writes the name.
+func (c Composition) MarshalText() ([]byte, error) { return []byte(c), nil }
+
+// Quorum is the number of members, of the given number, that must answer a class to make it the answer.
+func (c Composition) Quorum(members int) int {
+	if c == Agree {
+		return members
+	}
+	return members/2 + 1
+}
+
+// Composed is the method of certificates that Route and Poll make.
+const Composed = "combined"
+
+// MemberCertificate is the part of a composed certificate that one member contributed.
+type MemberCertificate struct {
+	Run        string  `json:"run"` // identifies the member
+	Prediction int     `json:"prediction"`
+	Radius     float64 `json:"radius"`
+	Alpha      float64 `json:"alpha"`
+	Sigma      float64 `json:"sigma"`
+}
+
+// Claim is the class and the radius that a composition certifies for one example.
+type Claim struct {
+	Class  int // Abstained: no claim
+	Radius float64
+	Used   []int // positions of the certificates that the claim rests on: 0 is the router or the first member
+}
+
+// Route returns the claim of a router and its experts. The router's class is constant within its radius. If the class
+// is s, all inputs within this radius go to expert s. So the answer is constant within the smaller radius of the router
+// and expert s. The claim is false only if the certificate of the router is, or that of the expert for the class that
+// the router really answers. Both are fixed beforehand, so the probability is at most the sum of the two alphas
+// (RouterAlpha), even if the runs share their noise.
+func Route(router Certificate, experts []Certificate) Claim {
+	s := router.Prediction
+	if s == Abstained {
+		return Claim{Class: Abstained, Used: []int{0}}
+	}
+	c := Claim{Class: experts[s].Prediction, Used: []int{0, s + 1}}
+	if c.Class != Abstained {
+		c.Radius = min(router.Radius, experts[s].Radius)
+	}
+	return c
+}
+
+// RouterAlpha returns the failure probability of a claim of Route, rounded up. It takes the largest alpha of the
+// experts, because the router's answer is not known beforehand.
+func RouterAlpha(router float64, experts []float64) float64 {
+	return addUp(router, slices.Max(experts))
+}
+
+// addUp returns a + b, rounded up.
+func addUp(a, b float64) float64 {
+	sum := a + b
+	part := sum - a
+	if lost := (a - (sum - part)) + (b - part); lost > 0 { // the exact error of the sum (Knuth's TwoSum)
+		return math.Nextafter(sum, math.Inf(1))
+	}
+	return sum
+}
+
+// Poll returns the claim of members of equal rank. It claims a class if at least atLeast members certify it, within the
+// radius that atLeast of them reach. More than half of the members must be needed, so that no two classes can be
+// claimed.
+func Poll(members []Certificate, atLeast int) Claim {
+	for _, a := range members {
+		var used []int
+		var radii []float64
+		for k, m := range members {
+			if m.Prediction == a.Prediction && m.Prediction != Abstained {
+				used, radii = append(used, k), append(radii, m.Radius)
+			}
+		}
+		if len(used) >= atLeast {
+			slices.Sort(radii)
+			return Claim{Class: a.Prediction, Radius: radii[len(radii)-atLeast], Used: used}
+		}
+	}
+	return Claim{Class: Abstained}
+}
+
+// MostMembers limits the number of members of a composition.
+const MostMembers = 256
+
+// PollAlpha returns the failure probability of a claim of Poll, rounded up. The arguments are the failure probability
+// of each member, the number q of members that determine the answer, and the number c* of members that must certify it.
+//
+// If the claim is false at a radius r, at most q−1 members are constant within r. These may all certify r. So at least
+// c*−q+1 of the other K−q+1 members or more certify r wrongly. If their failures are independent, this has the largest
+// probability for exactly K−q+1 members with the largest alphas. For equal alphas it is P(Bin(K−q+1, α) ≥ c*−q+1). If
+// their failures may depend on each other, Markov's inequality bounds it by the sum of these alphas over c*−q+1.
+//
+// The radius of a claim depends on the noise. But the members that certify r also certify all smaller radii, so the
+// bound at the smallest r at which the claim is false covers all larger ones.
+func PollAlpha(alphas []float64, quorum, atLeast int, independent bool) (float64, error) {
+	k := len(alphas)
+	switch {
+	case k < 2 || k > MostMembers:
+		return 0, fmt.Errorf("%d members: want 2 to %d", k, MostMembers)
+	case 2*quorum <= k || quorum > k:
+		return 0, fmt.Errorf("%d of %d members are no majority", quorum, k)
+	case atLeast < quorum || atLeast > k:
+		return 0, fmt.Errorf("%d members that must certify: want %d to %d", atLeast, quorum, k)
+	}
+	alphas = slices.Clone(alphas)
+	slices.Sort(alphas)
+	worst, wrong := alphas[quorum-1:], atLeast-quorum+1
+	if !independent {
+		sum := 0.0
+		for _, a := range worst {
+			sum = addUp(sum, a)
+		}
+		if wrong == 1 {
+			return min(sum, 1), nil
+		}
+		return min(math.Nextafter(sum/float64(wrong), math.Inf(1)), 1), nil
+	}
+	if len(worst) == 1 {
+		return worst[0], nil
+	}
+	return atLeastOf(worst, wrong), nil
+}
+
+// atLeastOf returns the probability that at least k of independent events happen, rounded up.
+func atLeastOf(probabilities []float64, k int) float64 {
+	exactly := make([]float64, k+1) // exactly[j] for j < k, and exactly[k] for k events or more
+	exactly[0] = 1
+	for _, p := range probabilities {
+		exactly[k] += p * exactly[k-1]
+		for j := k - 1; j > 0; j-- {
+			exactly[j] = exactly[j]*(1-p) + exactly[j-1]*p
+		}
+		exactly[0] *= 1 - p
+	}
+	// All terms are positive, so each step has a relative error of a few units in the last place.
+	const slack = 0x1p-40 // more than 4·MostMembers units
+	return min(exactly[k]*(1+slack), 1)
+}

@@ -1,0 +1,187 @@
+package certify
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// The tests enumerate all outcomes of small compositions: which members hold, and which certify wrongly.
+
+// worstPoll returns the largest probability that a poll claims a wrong answer, over all sets of members that hold.
+// A member that holds always certifies. Any other member certifies with its alpha, independently.
+func worstPoll(alphas []float64, quorum, atLeast int) float64 {
+	k, worst := len(alphas), 0.0
+	for hold := range 1 << k {
+		if bits.OnesCount(uint(hold)) >= quorum {
+			continue // the answer is right
+		}
+		fails := 0.0
+		for certify := range 1 << k {
+			if hold&^certify != 0 || bits.OnesCount(uint(certify)) < atLeast {
+				continue
+			}
+			p := 1.0
+			for i, a := range alphas {
+				switch {
+				case hold>>i&1 == 1:
+				case certify>>i&1 == 1:
+					p *= a
+				default:
+					p *= 1 - a
+				}
+			}
+			fails += p
+		}
+		worst = max(worst, fails)
+	}
+	return worst
+}
+
+func TestPollAlpha(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for k := 2; k <= 7; k++ {
+		for quorum := k/2 + 1; quorum <= k; quorum++ {
+			for atLeast := quorum; atLeast <= k; atLeast++ {
+				alphas := make([]float64, k)
+				for i := range alphas {
+					alphas[i] = []float64{0.001, 0.3, rng.Float64(), 0.05}[rng.IntN(4)]
+				}
+				got, err := PollAlpha(alphas, quorum, atLeast, true)
+				want := worstPoll(alphas, quorum, atLeast)
+				if err != nil || got < want*(1-1e-14) || got > want*(1+1e-11) {
+					t.Errorf("%v, %d, %d: %v, %v; want %v", alphas, quorum, atLeast, got, err, want)
+				}
+				dependent, err := PollAlpha(alphas, quorum, atLeast, false)
+				slices.Sort(alphas)
+				sum := 0.0
+				for _, a := range alphas[quorum-1:] {
+					sum += a
+				}
+				markov := min(1, sum/float64(atLeast-quorum+1))
+				if err != nil || math.Abs(dependent-markov) > 1e-15 {
+					t.Errorf("%v, %d, %d, dependent: %v, %v; want %v", alphas, quorum, atLeast, dependent, err, markov)
+				}
+			}
+		}
+	}
+}
+
+// These values follow from the formula P(Bin(K−q+1, α) ≥ c*−q+1).
+func TestPollAlphaOfMath(t *testing.T) {
+	const a = 0.001
+	for _, c := range []struct {
+		k, quorum, atLeast int
+		want               float64
+	}{
+		{2, 2, 2, a}, {3, 2, 2, 1 - (1-a)*(1-a)}, {3, 2, 3, a * a}, {3, 3, 3, a}, {5, 3, 3, 1 - math.Pow(1-a, 3)},
+		{5, 3, 4, 3*a*a*(1-a) + a*a*a}, {5, 3, 5, a * a * a}, {4, 3, 3, 2*a - a*a},
+	} {
+		alphas := slices.Repeat([]float64{a}, c.k)
+		got, err := PollAlpha(alphas, c.quorum, c.atLeast, true)
+		if err != nil || math.Abs(got/c.want-1) > 1e-11 {
+			t.Errorf("%+v: %v, %v", c, got, err)
+		}
+	}
+	for _, c := range [][3]int{{1, 1, 1}, {4, 2, 3}, {3, 2, 1}, {3, 2, 4}, {3, 4, 4}, {MostMembers + 1, MostMembers, MostMembers}} {
+		if _, err := PollAlpha(make([]float64, c[0]), c[1], c[2], true); err == nil {
+			t.Errorf("%v: no error", c)
+		}
+	}
+	if q := []int{Majority.Quorum(2), Majority.Quorum(3), Majority.Quorum(4), Majority.Quorum(5), Agree.Quorum(5)}; !slices.Equal(q, []int{2, 2, 3, 3, 5}) {
+		t.Errorf("quorums %v", q)
+	}
+}
+
+func TestRouterAlpha(t *testing.T) {
+	for _, c := range []struct{ router, a, b, want float64 }{
+		{0.001, 0.001, 0.001, 0.002}, {0.25, 0.125, 0.0625, 0.375}, {0.25, 0.0625, 0.125, 0.375}, {0, 0.001, 0, 0.001},
+	} {
+		if got := RouterAlpha(c.router, []float64{c.a, c.b}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	// 1 + 2⁻⁶⁰ is no float64: the sum must not be below it.
+	if got := addUp(1, 0x1p-60); got != math.Nextafter(1, 2) {
+		t.Errorf("1 + 2⁻⁶⁰ = %v", got)
+	}
+	if got := addUp(0x1p-60, 1); got != math.Nextafter(1, 2) {
+		t.Errorf("2⁻⁶⁰ + 1 = %v", got)
+	}
+	if got := addUp(1, 0x1.8p-53); got != math.Nextafter(1, 2) { // already rounded up
+		t.Errorf("%v", got)
+	}
+}
+
+func TestRoute(t *testing.T) {
+	none := Certificate{Prediction: Abstained}
+	of := func(class int, radius float64) Certificate { return Certificate{Prediction: class, Radius: radius} }
+	for _, c := range []struct {
+		router  Certificate
+		experts []Certificate
+		want    Claim
+	}{
+		{of(0, 0.5), []Certificate{of(7, 0.25), of(3, 1)}, Claim{7, 0.25, []int{0, 1}}},
+		{of(1, 0.5), []Certificate{of(7, 0.25), of(3, 1)}, Claim{3, 0.5, []int{0, 2}}},
+		{none, []Certificate{of(7, 0.25), of(3, 1)}, Claim{Abstained, 0, []int{0}}},
+		{of(1, 0.5), []Certificate{of(7, 0.25), none}, Claim{Abstained, 0, []int{0, 2}}},
+	} {
+		if got := Route(c.router, c.experts); got.Class != c.want.Class || got.Radius != c.want.Radius || !slices.Equal(got.Used, c.want.Used) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}
+
+func TestPoll(t *testing.T) {
+	none := Certificate{Prediction: Abstained}
+	of := func(class int, radius float64) Certificate { return Certificate{Prediction: class, Radius: radius} }
+	for _, c := range []struct {
+		members []Certificate
+		atLeast int
+		want    Claim
+	}{
+		{[]Certificate{of(7, 0.25), of(7, 1), of(7, 0.5)}, 2, Claim{7, 0.5, []int{0, 1, 2}}},
+		{[]Certificate{of(7, 0.25), of(7, 1), of(7, 0.5)}, 3, Claim{7, 0.25, []int{0, 1, 2}}},
+		{[]Certificate{of(3, 9), of(7, 1), of(7, 0.5)}, 2, Claim{7, 0.5, []int{1, 2}}},
+		{[]Certificate{of(3, 9), of(7, 1), of(7, 0.5)}, 3, Claim{Class: Abstained}},
+		{[]Certificate{none, none, of(7, 0.5)}, 2, Claim{Class: Abstained}},
+		{[]Certificate{of(1, 0.5), of(2, 0.5), of(3, 0.5)}, 2, Claim{Class: Abstained}},
+	} {
+		if got := Poll(c.members, c.atLeast); got.Class != c.want.Class || got.Radius != c.want.Radius || !slices.Equal(got.Used, c.want.Used) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}
+
+// TestPollRadius simulates claims whose radius depends on the noise. Member k is constant within rho[k]. With
+// probability alpha it certifies a larger radius. The claim must fail at most as often as PollAlpha says.
+func TestPollRadius(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const alpha, draws = 0.2, 20000
+	rho := []float64{0.1, 0.2, 0.3, 0.4, 0.5}
+	for _, atLeast := range []int{3, 4, 5} {
+		quorum := Majority.Quorum(len(rho))
+		limit, err := PollAlpha(slices.Repeat([]float64{alpha}, len(rho)), quorum, atLeast, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := 0
+		for range draws {
+			members := make([]Certificate, len(rho))
+			for k := range members {
+				members[k] = Certificate{Prediction: 1, Radius: rho[k]}
+				if rng.Float64() < alpha {
+					members[k].Radius = 1
+				}
+			}
+			if c := Poll(members, atLeast); c.Class == 1 && c.Radius > rho[len(rho)-quorum] {
+				wrong++
+			}
+		}
+		if share, sd := float64(wrong)/draws, math.Sqrt(limit*(1-limit)/draws); share > limit+4*sd || share < limit-4*sd {
+			t.Errorf("%d of 5 certify: %v of the claims are wrong, want %v, which these members attain", atLeast, share, limit)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package runfolder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// CombinedFile is the file that describes the combined runs in a folder of Combine. The certificates are in
+// CertificatesFile beside it. Such a folder is no run folder: it has no votes.
+const CombinedFile = "combined.json"
+
+// Combined describes certificates that were composed from those of several runs.
+type Combined struct {
+	Version     string              `json:"rscert"` // version of rscert
+	Composition certify.Composition `json:"composition"`
+	Says        string              `json:"says"` // as in each certificate
+	// Quorum is the number of members that must answer a class to make it the answer. AtLeast is the number of members
+	// that must certify the class. Both are 0 with a router.
+	Quorum  int `json:"quorum,omitempty"`
+	AtLeast int `json:"at_least,omitempty"`
+	// Independent means that the runs have different seeds. Otherwise the failure probability is that of a union.
+	Independent bool             `json:"independent"`
+	Alpha       float64          `json:"alpha"`     // failure probability of each certificate
+	Examples    int              `json:"examples"`  // number of certificates
+	Sampled     int              `json:"sampled"`   // number of examples that a statement about all of them must count
+	Certified   int              `json:"certified"` // examples with a class and a radius
+	Members     []CombinedMember `json:"members"`
+}
+
+// CombinedMember is one of the combined runs.
+type CombinedMember struct {
+	Role        string  `json:"role"`
+	Path        string  `json:"path"`
+	Run         string  `json:"run"`    // Run.ID
+	Digest      string  `json:"digest"` // Run.Digest
+	Model       string  `json:"model"`
+	ModelSHA256 string  `json:"model_sha256"`
+	DataSHA256  string  `json:"data_sha256"`
+	Method      string  `json:"method"`
+	Alpha       float64 `json:"alpha"`
+	Sigma       float64 `json:"sigma"`
+	Seed        uint64  `json:"seed"`
+}
+
+// isCombined reports whether path is a folder of combined runs.
+func isCombined(path string) bool {
+	_, err := os.Lstat(filepath.Join(path, CombinedFile))
+	return err == nil
+}
+
+// errCombined is the error for a command that needs a run and is given combined runs.
+func errCombined(path string) error {
+	return hint.New(fmt.Sprintf("%s: holds certificates of several runs together, and is no run folder", path), "name one of the runs in its "+CombinedFile)
+}
+
+// Certificates returns the path of the certificates if path is a folder of combined runs. Otherwise it returns path.
+func Certificates(path string) string {
+	if isCombined(path) {
+		return filepath.Join(path, CertificatesFile)
+	}
+	return path
+}
+
+// WriteCombined writes the folder out, which must be empty or missing.
+func WriteCombined(out string, c Combined, certs []certify.Certificate) error {
+	if err := checkFree(out); err != nil {
+		return err
+	}
+	text, err := encode(c, "  ")
+	if err == nil {
+		err = os.MkdirAll(out, 0o755)
+	}
+	if err == nil {
+		err = WriteCertificates(filepath.Join(out, CertificatesFile), certs)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(durable.WriteFile(filepath.Join(out, CombinedFile), checksum.Seal(text)), durable.SyncFolder(out))
+}
