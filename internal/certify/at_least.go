@@ -9,6 +9,9 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
 	}
+	if c.width > 0 {
+		return c.split(v)
+	}
 	a, err := v.Elected(c.params.Class)
 	if err != nil {
 		return Certificate{}, err

@@ -145,6 +145,7 @@ type VoteCertifier struct {
 	method method
 	do     boundVotes
 	scale  scale // scale of the margin
+	width  int64 // number of evaluations W of the method Splitting; otherwise 0
 
 	mu     sync.Mutex
 	known  map[observation]*once
@@ -176,6 +177,9 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
+	if p.Method == Splitting {
+		return newSplitting(p)
+	}
 	return &VoteCertifier{
 		params: p, method: method{p.Method.String(), p.Method.Sound()}, do: voteMethods.do(p.Method), scale: p.scale(),
 		known: make(map[observation]*once), claims: make(map[claim]bool), orders: make(map[ranking]*order),
@@ -187,6 +191,9 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
+	}
+	if c.width > 0 {
+		return c.split(v)
 	}
 	a, err := v.Elected(c.params.Class)
 	if err != nil {

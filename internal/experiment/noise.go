@@ -24,7 +24,8 @@ type noise struct {
 	channel func(d int) int // returns the channel of a coordinate of the model's input
 
 	// These fields are for noise on a lattice.
-	lattice  *smoothing.LatticeNoise // nil for noise in floats
+	lattice  *smoothing.LatticeNoise // nil for noise in floats and for the law Splitting
+	split    *split                  // for the law Splitting, otherwise nil
 	table    *smoothing.Table
 	step     *big.Rat
 	refined  int                  // lattice steps per step of the data
@@ -33,8 +34,11 @@ type noise struct {
 	high     float64
 	rounds   bool // inputs off the lattice move to it
 
-	float normalisation // for noise in floats, and for inputs without noise
-	bytes bool          // set if a model of integers receives bytes, 255·x
+	float  normalisation // for noise in floats, and for inputs without noise
+	seed   uint64        // for the law Splitting: seed of the offsets
+	inputs int           // for the law Splitting: number of values of an example
+
+	bytes bool // set if a model of integers receives bytes, 255·x
 }
 
 // newNoise prepares the noise of an experiment. The experiment's model and data must be open.
@@ -77,12 +81,17 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	if err = e.findLattice(ctx, n); err != nil {
 		return nil, spec.BadInput(err)
 	}
+	n.seed, n.inputs = p.Seed, e.model.InputLen()
 	return n, spec.BadInput(n.prepare(p.Law.Law(), p.Sigma, mean, std))
 }
 
 // prepare makes the lattice, the table and the values.
-func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err error) {
-	n.law = l
+func (n *noise) prepare(noise law.Law, sigma float64, mean, std []float64) (err error) {
+	n.law = noise
+	l, random := noise.(law.Additive)
+	if !random {
+		return n.prepareSplit(sigma, mean, std)
+	}
 	var lattice smoothing.Lattice
 	ok := false
 	if n.data.Kind != dataset.NoLattice {
@@ -109,13 +118,13 @@ func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err erro
 // input returns an example with its noise. It also returns the amount by which rounding reduces every
 // radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
-	if n.lattice == nil {
+	if !n.onLattice() {
 		return smoothing.FloatInput{Values: n.float.clean(example), Scale: n.float.scale}, 0, nil
 	}
 	values := make([]float32, len(example))
 	n.Arrange(values, example)
 	integers, quantisation := n.integers(values)
-	input, err := n.lattice.Input(integers, n.channel)
+	input, err := n.place(integers)
 	return input, quantisation, err
 }
 
@@ -176,7 +185,10 @@ func (n *noise) largest(p spec.Spec) float64 {
 
 // describe returns the noise's entry in run.json.
 func (n *noise) describe() runfolder.Noise {
-	if n.lattice == nil {
+	switch {
+	case n.split != nil:
+		return n.split.describe(n)
+	case n.lattice == nil:
 		return runfolder.Noise{}
 	}
 	return runfolder.Noise{
@@ -188,6 +200,8 @@ func (n *noise) describe() runfolder.Noise {
 // String returns the line that certify prints.
 func (n *noise) String() string {
 	switch {
+	case n.split != nil:
+		return n.split.String()
 	case n.lattice == nil:
 		return "in float32: certificates are of idealised arithmetic"
 	case n.quantise != nil:

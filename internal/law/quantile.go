@@ -11,7 +11,7 @@ const minTail = 1e-300
 // Low returns a number z with F(z) ≤ p, for p in [0, 1]. The number is −Inf at p = 0, Q(1−2⁻⁵³) at p = 1, and slightly
 // less than Q(p) in between (for the Gaussian, by at most 1e-11·(1+|z|)). Low checks the law's approximation of Q by
 // evaluating F, and lowers the approximation if necessary. Above ½ it evaluates F(−z), because 1−p is exact there.
-func Low(l Law, p float64) float64 {
+func Low(l Additive, p float64) float64 {
 	p = math.Min(p, 1-unit)
 	if p > 0.5 {
 		return -High(l, 1-p)
@@ -29,7 +29,7 @@ func Low(l Law, p float64) float64 {
 }
 
 // High returns a number z with F(z) ≥ p, and +Inf at 1.
-func High(l Law, p float64) float64 {
+func High(l Additive, p float64) float64 {
 	if p > 0.5 {
 		return -Low(l, 1-p)
 	}

@@ -42,6 +42,9 @@ func (p Plan) Parameters() runfolder.Parameters {
 // Settle fills in fields that other fields determine. It sets parameters without effect to zero, so that run.json omits
 // them, and returns the flags of these parameters.
 func (p *Plan) Settle() (idle []spec.Idle) {
+	if p.Law.Deterministic() {
+		idle = p.settleSplitting()
+	}
 	if !p.Method.Given() {
 		p.Method = p.defaultMethod()
 	}
@@ -83,6 +86,9 @@ func (p Plan) validate() error {
 			return err
 		}
 	}
+	if p.Law.Deterministic() {
+		return p.validateSplitting()
+	}
 	_, err := p.Parameters().Certifiers(p.Parameters().Target(p.Alpha))
 	return spec.BadInput(err)
 }
@@ -90,6 +96,7 @@ func (p Plan) validate() error {
 // validateSamples checks the numbers of samples and the radii of the summary.
 func (p Plan) validateSamples() error {
 	switch {
+	case p.Law.Deterministic(): // the lattice decides the number of evaluations
 	case p.N < 1:
 		return spec.BadInputf("%s %d: want at least 1", param.N, p.N)
 	case p.N0 < 0 || (p.N0 == 0 && p.Class == certify.Predicted):

@@ -25,7 +25,7 @@ const maxSteps = 1 << 23
 
 // NewQuantiser returns the quantiser with the finest lattice for which a table of the law has room. For the Gaussian
 // law the step is σ/3640.
-func NewQuantiser(l law.Law, scale float64, low, high float32) (*Quantiser, error) {
+func NewQuantiser(l law.Additive, scale float64, low, high float32) (*Quantiser, error) {
 	finest := l.Ratios().Greatest
 	q := &Quantiser{norm: l.Norm(), step: scale / float64(finest), low: low, high: high}
 	span := max(math.Abs(float64(low)), math.Abs(float64(high)))

@@ -112,7 +112,11 @@ func New(s Source, o Options) (Summary, error) {
 		}
 	}
 	if c := out.Conditions; c.Sound != nil && *c.Sound && c.Alpha != nil {
-		out.Dataset, err = newStatement(out.Selected, *c.Alpha, o.Delta)
+		if c.Deterministic {
+			out.Dataset = &Statement{Examples: out.Selected}
+		} else {
+			out.Dataset, err = newStatement(out.Selected, *c.Alpha, o.Delta)
+		}
 	}
 	if err == nil {
 		out.Reliability, err = g.reliability(o)
@@ -157,6 +161,7 @@ func checkCertificate(first, c certify.Certificate) error {
 	}{
 		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
 		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
+		{"deterministic", first.Deterministic, c.Deterministic},
 		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
 	} {
 		if d.one != d.this {
@@ -170,7 +175,7 @@ func checkCertificate(first, c certify.Certificate) error {
 // conditions returns the conditions of the certificates, and of the run if there is one.
 func (s Source) conditions(g *gathered) Conditions {
 	first := g.first
-	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision,
+	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Precision: first.Precision, Deterministic: first.Deterministic,
 		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop}
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
