@@ -14,8 +14,12 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		return nil
 	}
 	first := summaries[0]
-	fmt.Fprintf(w, "certified accuracy in %%, by %s radius (%d examples, %s = %g, α = %g)\n\n",
-		first.Norm.Title(), first.Examples, first.Law.Law().Words().Symbol, first.Sigma, first.Alpha)
+	alpha := fmt.Sprintf("α = %g", first.Alpha)
+	if first.Deterministic {
+		alpha = "deterministic"
+	}
+	fmt.Fprintf(w, "certified accuracy in %%, by %s radius (%d examples, %s = %g, %s)\n\n",
+		first.Norm.Title(), first.Examples, first.Law.Law().Words().Symbol, first.Sigma, alpha)
 	t := report.Table{Columns: summaryColumns(first.Certified, report.Column{Name: "method", Align: report.Right})}
 	for _, s := range summaries {
 		name := report.Text(nameMethod(s.Method, s.Sound))
@@ -36,6 +40,9 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 				report.Round(float64(s.Failures)/float64(s.Examples), report.Up, 2, 1))
 			break
 		}
+	}
+	if first.Deterministic {
+		fmt.Fprintf(w, "\nthe certificates are deterministic: none of %s is wrong\n", report.Certificates(first.Examples, first.Sampled))
 	}
 	if len(summaries) > 1 {
 		fmt.Fprint(w, "\n"+certify.ChooseFirst+"\n")

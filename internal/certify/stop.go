@@ -124,7 +124,7 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	if rule == (StopRule{}) {
 		return nil, errors.New("no rule to stop by")
 	}
-	if p.Method == Splitting {
+	if p.Method == Splitting || p.Law.Deterministic() {
 		return newSplittingStop(p, rule)
 	}
 	if !p.Method.Sound() {

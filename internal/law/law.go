@@ -181,10 +181,7 @@ func (n Name) Additive() (Additive, error) {
 
 // Deterministic reports whether the noise of a parsed name is not random, so that its certificates hold with
 // certainty.
-func (n Name) Deterministic() bool {
-	_, err := n.Additive()
-	return err != nil
-}
+func (n Name) Deterministic() bool { return n == Of(Splitting) }
 
 // NeedRandom returns an error for the law Splitting. A command whose method draws random noise calls it.
 func (n Name) NeedRandom() error {

@@ -81,13 +81,17 @@ func (p Plan) validate() error {
 	if p.Out == "" && p.Model != "" && p.Data != "" {
 		return spec.Missing(param.Out)
 	}
-	for _, check := range []func() error{p.Validate, p.validateSamples, p.validateMethod} {
+	checks := []func() error{p.Validate, p.validateSamples, p.validateMethod}
+	if p.Law.Deterministic() {
+		checks = []func() error{p.Validate, p.validateSamples, p.validateSplitting}
+	}
+	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
 		}
 	}
 	if p.Law.Deterministic() {
-		return p.validateSplitting()
+		return nil
 	}
 	_, err := p.Parameters().Certifiers(p.Parameters().Target(p.Alpha))
 	return spec.BadInput(err)

@@ -89,11 +89,11 @@ type Conditions struct {
 	Sigma      *float64           `json:"sigma,omitempty"` // scale of the noise
 	// Deterministic means that the certificates hold with certainty; Alpha is then 0.
 	Deterministic bool     `json:"deterministic,omitempty"`
-	Norm          law.Norm `json:"norm"` // norm of the radii; L2 for a log, which does not state it
-	N          int64              `json:"n,omitempty"`     // largest number of estimation samples of an example
-	N0         int64              `json:"n0,omitempty"`
-	Stop       string             `json:"stop,omitempty"`
-	Samples    int64              `json:"samples,omitempty"` // estimation samples of all examples
+	Norm          law.Norm `json:"norm"`        // norm of the radii; L2 for a log, which does not state it
+	N             int64    `json:"n,omitempty"` // largest number of estimation samples of an example
+	N0            int64    `json:"n0,omitempty"`
+	Stop          string   `json:"stop,omitempty"`
+	Samples       int64    `json:"samples,omitempty"` // estimation samples of all examples
 	// Quantisation is the largest loss of radius from rounding an input to a lattice.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	Noise        string  `json:"noise,omitempty"` // lattice or float
