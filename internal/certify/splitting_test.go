@@ -303,6 +303,12 @@ func TestSplittingStopsAtTheDecision(t *testing.T) {
 			if cert.Steps != nil {
 				early = *cert.Steps
 			}
+			if a := cert.Prediction; a >= 0 {
+				rival := max(v.None, v.Counts[1-a])
+				if want := certify.RoundDown(float64(v.Counts[a]-rival-(w-n)) / w); cert.Margin != want {
+					t.Fatalf("sequence %d: margin %v, want %v", code, cert.Margin, want)
+				}
+			}
 			if early > full || (early >= steps) != (full >= steps) || (cert.Radius >= float64(steps)/255-1e-6) != (full >= steps) {
 				t.Fatalf("sequence %d, S ≥ %d: %d steps after %d evaluations, %d after all", code, steps, early, n, full)
 			}
