@@ -37,13 +37,13 @@ func Width(scale float64, step *big.Rat) (int, error) {
 	width := new(big.Rat).Add(ratio, ratio)
 	w, _ := width.Float64()
 	if !room.Allow(ratio) {
-		return 0, fmt.Errorf("W = 2%s/step is %.9g for the step %s: want %d to %d", words.Symbol, w, step.RatString(), 2*room.Least, 2*room.Greatest+1)
+		return 0, fmt.Errorf("the number of evaluations W = 2%s/step is %.9g for the step %s: want %d to %d", words.Symbol, w, step.RatString(), 2*room.Least, 2*room.Greatest+1)
 	}
 	if width.IsInt() {
 		return int(width.Num().Int64()), nil
 	}
 	above := ceil(width)
-	return 0, fmt.Errorf("W = 2%s/step is %.9g for the step %s, not a whole number: the nearest are %s = %v (W = %d) and %v (W = %d)",
+	return 0, fmt.Errorf("the number of evaluations W = 2%s/step is %.9g for the step %s, not a whole number: the nearest are %s = %v (W = %d) and %v (W = %d)",
 		words.Symbol, w, step.RatString(), words.Symbol, halfWidth(above-1, step), above-1, halfWidth(above, step), above)
 }
 
