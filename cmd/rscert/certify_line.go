@@ -23,6 +23,11 @@ func certifyLine(run runfolder.Run, out string) string {
 	if run.Parameters.Max > 0 { // otherwise the data determine it
 		values["select"] = run.Parameters.Select.String()
 	}
+	if run.Parameters.Law.Deterministic() { // the law determines these
+		for _, name := range []string{"n", "n0", "alpha", "margin"} {
+			delete(values, name)
+		}
+	}
 	words := []string{"rscert certify"}
 	newCertify(streams{}).Flags().VisitAll(func(f *pflag.Flag) {
 		value, recorded := values[f.Name]

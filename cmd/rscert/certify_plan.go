@@ -34,7 +34,7 @@ func runPlan(ctx context.Context, s streams, o certifyOptions) error {
 		atMost = "at most " // easy examples stop early
 	}
 	add("device", "%s, %d threads", f.Device, f.Threads)
-	add("samples", "%s%d: %d examples × %d", atMost, f.Samples, f.Examples, o.N0+o.N)
+	add("samples", "%s%d: %d examples × %d", atMost, f.Samples, f.Examples, f.Samples/int64(f.Examples))
 	add("speed", "%.0f samples/s, measured on %d samples; %.1f s to start", f.SamplesPerSecond, f.Measured, f.StartSeconds)
 	add("time", "%s%.2f hours, %.2f core-hours", atMost, f.Hours, f.CoreHours)
 	if f.Shards > 0 {

@@ -14,12 +14,16 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		return nil
 	}
 	first := summaries[0]
+	alpha := fmt.Sprintf("α = %g", first.Alpha)
+	if first.Deterministic {
+		alpha = "deterministic"
+	}
 	if symbol := first.Law.Law().Words().Symbol; first.Scaled {
-		fmt.Fprintf(w, "%s in %%, by scaled %s radius (units of %s, %d examples, α = %g)\n\n",
-			first.Accuracy(), first.Norm.Title(), symbol, first.Examples, first.Alpha)
+		fmt.Fprintf(w, "%s in %%, by scaled %s radius (units of %s, %d examples, %s)\n\n",
+			first.Accuracy(), first.Norm.Title(), symbol, first.Examples, alpha)
 	} else {
-		fmt.Fprintf(w, "%s in %%, by %s radius (%d examples, %s = %g, α = %g)\n\n",
-			first.Accuracy(), first.Norm.Title(), first.Examples, symbol, first.Sigma, first.Alpha)
+		fmt.Fprintf(w, "%s in %%, by %s radius (%d examples, %s = %g, %s)\n\n",
+			first.Accuracy(), first.Norm.Title(), first.Examples, symbol, first.Sigma, alpha)
 	}
 	t := report.Table{Columns: summaryColumns(first.Certified, report.Column{Name: "method", Align: report.Right})}
 	for _, s := range summaries {
@@ -41,6 +45,9 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 				report.Round(float64(s.Failures)/float64(s.Examples), report.Up, 2, 1))
 			break
 		}
+	}
+	if first.Deterministic {
+		fmt.Fprintf(w, "\nthe certificates are deterministic: none of %s is wrong\n", report.Certificates(first.Examples, first.Sampled))
 	}
 	if len(summaries) > 1 {
 		fmt.Fprint(w, "\n"+certify.ChooseFirst+"\n")

@@ -12,6 +12,9 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	if v.Scaled != c.params.Scaled {
 		return Certificate{}, errScaled(v.Scaled)
 	}
+	if c.width > 0 {
+		return c.split(v)
+	}
 	a, err := v.Elected(c.params.Class)
 	if err != nil {
 		return Certificate{}, err

@@ -107,6 +107,11 @@ type Certificate struct {
 	// file, because somebody may have seen their results before omitting them. A statement about all certificates must
 	// count all sampled examples. 0 means that the number is unknown or recorded in run.json.
 	Sampled int `json:"sampled,omitempty"`
+	// Deterministic means that the certificate holds with certainty: it rests on evaluations of the model at fixed
+	// inputs, not on random samples. Alpha is then 0, and N counts the evaluations. Steps is the radius in steps of the
+	// lattice; nil if nothing is certified.
+	Deterministic bool   `json:"deterministic,omitempty"`
+	Steps         *int64 `json:"steps,omitempty"`
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 	Claim

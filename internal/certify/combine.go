@@ -58,7 +58,7 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 // Among the points with a margin of at most L > 0, μ1 − rμ2 is largest on the curve μ1 = F(z+L), μ2 = F(z), z ≤ −L/2.
 // This maximum M(L), the law's Peak, grows with L. The bound is the L with M(L) = (1+r)y − r, approached from below.
 // For r = 1 the bound is 2Q(y). With y = (1+ℓ)/2 this is the margin of Projected.
-func directedMargin(l law.Law, y, r float64) float64 {
+func directedMargin(l law.Additive, y, r float64) float64 {
 	if r == 1 {
 		m := 2 * law.Low(l, y)
 		return m - math.Abs(m)*unit
@@ -89,7 +89,7 @@ const maxMargin = 80.0
 // For that margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound. Any choice
 // is sound. r < 1 never gives a larger margin, because μ2 ≤ 1−μ1. (At the means themselves the best r is the ratio of
 // the slopes of Q, f(Q(μ1)) / f(Q(μ2)); the best r at the bound differs.)
-func weight(l law.Law, a, b []float64, n int64, alpha float64) float64 {
+func weight(l law.Additive, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)
 	for j := range weightSteps {

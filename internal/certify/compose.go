@@ -54,8 +54,8 @@ type MemberCertificate struct {
 	Sigma      float64 `json:"sigma"`
 }
 
-// Claim is the class and the radius that a composition certifies for one example.
-type Claim struct {
+// CombinedClaim is the class and the radius that a composition certifies for one example.
+type CombinedClaim struct {
 	Class  int // Abstained: no claim
 	Radius float64
 	Used   []int // positions of the certificates that the claim rests on: 0 is the router or the first member
@@ -66,12 +66,12 @@ type Claim struct {
 // and expert s. The claim is false only if the certificate of the router is, or that of the expert for the class that
 // the router really answers. Both are fixed beforehand, so the probability is at most the sum of the two alphas
 // (RouterAlpha), even if the runs share their noise.
-func Route(router Certificate, experts []Certificate) Claim {
+func Route(router Certificate, experts []Certificate) CombinedClaim {
 	s := router.Prediction
 	if s == Abstained {
-		return Claim{Class: Abstained, Used: []int{0}}
+		return CombinedClaim{Class: Abstained, Used: []int{0}}
 	}
-	c := Claim{Class: experts[s].Prediction, Used: []int{0, s + 1}}
+	c := CombinedClaim{Class: experts[s].Prediction, Used: []int{0, s + 1}}
 	if c.Class != Abstained {
 		c.Radius = min(router.Radius, experts[s].Radius)
 	}
@@ -97,7 +97,7 @@ func addUp(a, b float64) float64 {
 // Poll returns the claim of members of equal rank. It claims a class if at least atLeast members certify it, within the
 // radius that atLeast of them reach. More than half of the members must be needed, so that no two classes can be
 // claimed.
-func Poll(members []Certificate, atLeast int) Claim {
+func Poll(members []Certificate, atLeast int) CombinedClaim {
 	for _, a := range members {
 		var used []int
 		var radii []float64
@@ -108,10 +108,10 @@ func Poll(members []Certificate, atLeast int) Claim {
 		}
 		if len(used) >= atLeast {
 			slices.Sort(radii)
-			return Claim{Class: a.Prediction, Radius: radii[len(radii)-atLeast], Used: used}
+			return CombinedClaim{Class: a.Prediction, Radius: radii[len(radii)-atLeast], Used: used}
 		}
 	}
-	return Claim{Class: Abstained}
+	return CombinedClaim{Class: Abstained}
 }
 
 // MostMembers limits the number of members of a composition.

@@ -121,12 +121,12 @@ func TestRoute(t *testing.T) {
 	for _, c := range []struct {
 		router  Certificate
 		experts []Certificate
-		want    Claim
+		want    CombinedClaim
 	}{
-		{of(0, 0.5), []Certificate{of(7, 0.25), of(3, 1)}, Claim{7, 0.25, []int{0, 1}}},
-		{of(1, 0.5), []Certificate{of(7, 0.25), of(3, 1)}, Claim{3, 0.5, []int{0, 2}}},
-		{none, []Certificate{of(7, 0.25), of(3, 1)}, Claim{Abstained, 0, []int{0}}},
-		{of(1, 0.5), []Certificate{of(7, 0.25), none}, Claim{Abstained, 0, []int{0, 2}}},
+		{of(0, 0.5), []Certificate{of(7, 0.25), of(3, 1)}, CombinedClaim{7, 0.25, []int{0, 1}}},
+		{of(1, 0.5), []Certificate{of(7, 0.25), of(3, 1)}, CombinedClaim{3, 0.5, []int{0, 2}}},
+		{none, []Certificate{of(7, 0.25), of(3, 1)}, CombinedClaim{Abstained, 0, []int{0}}},
+		{of(1, 0.5), []Certificate{of(7, 0.25), none}, CombinedClaim{Abstained, 0, []int{0, 2}}},
 	} {
 		if got := Route(c.router, c.experts); got.Class != c.want.Class || got.Radius != c.want.Radius || !slices.Equal(got.Used, c.want.Used) {
 			t.Errorf("%+v, want %+v", got, c.want)
@@ -140,14 +140,14 @@ func TestPoll(t *testing.T) {
 	for _, c := range []struct {
 		members []Certificate
 		atLeast int
-		want    Claim
+		want    CombinedClaim
 	}{
-		{[]Certificate{of(7, 0.25), of(7, 1), of(7, 0.5)}, 2, Claim{7, 0.5, []int{0, 1, 2}}},
-		{[]Certificate{of(7, 0.25), of(7, 1), of(7, 0.5)}, 3, Claim{7, 0.25, []int{0, 1, 2}}},
-		{[]Certificate{of(3, 9), of(7, 1), of(7, 0.5)}, 2, Claim{7, 0.5, []int{1, 2}}},
-		{[]Certificate{of(3, 9), of(7, 1), of(7, 0.5)}, 3, Claim{Class: Abstained}},
-		{[]Certificate{none, none, of(7, 0.5)}, 2, Claim{Class: Abstained}},
-		{[]Certificate{of(1, 0.5), of(2, 0.5), of(3, 0.5)}, 2, Claim{Class: Abstained}},
+		{[]Certificate{of(7, 0.25), of(7, 1), of(7, 0.5)}, 2, CombinedClaim{7, 0.5, []int{0, 1, 2}}},
+		{[]Certificate{of(7, 0.25), of(7, 1), of(7, 0.5)}, 3, CombinedClaim{7, 0.25, []int{0, 1, 2}}},
+		{[]Certificate{of(3, 9), of(7, 1), of(7, 0.5)}, 2, CombinedClaim{7, 0.5, []int{1, 2}}},
+		{[]Certificate{of(3, 9), of(7, 1), of(7, 0.5)}, 3, CombinedClaim{Class: Abstained}},
+		{[]Certificate{none, none, of(7, 0.5)}, 2, CombinedClaim{Class: Abstained}},
+		{[]Certificate{of(1, 0.5), of(2, 0.5), of(3, 0.5)}, 2, CombinedClaim{Class: Abstained}},
 	} {
 		if got := Poll(c.members, c.atLeast); got.Class != c.want.Class || got.Radius != c.want.Radius || !slices.Equal(got.Used, c.want.Used) {
 			t.Errorf("%+v, want %+v", got, c.want)

@@ -156,13 +156,13 @@ func (s *standardConfidence) add(x float64) {
 }
 
 func (s *standardConfidence) bounds(i int) (float64, float64) {
-	l, shift := s.params.Law.Law(), s.params.shift(s.params.Confidence.Radii[i])
+	l, shift := s.params.additive(), s.params.shift(s.params.Confidence.Radii[i])
 	// By symmetry the upper side is 1 minus the lower side for 1−z.
 	return shiftDown(l, inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(l, inUnit(s.high.lower(), sampleSlack), shift) + unit
 }
 
 // shiftDown returns F(Q(p) − shift) for shift ≥ 0, rounded down.
-func shiftDown(l law.Law, p, shift float64) float64 {
+func shiftDown(l law.Additive, p, shift float64) float64 {
 	z := law.Low(l, p) - shift
 	if math.IsInf(z, -1) {
 		return 0

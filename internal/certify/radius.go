@@ -7,7 +7,7 @@ import (
 )
 
 // theorem returns the law's radius theorem for a margin.
-func theorem(l law.Law, m MarginKind) law.Theorem {
+func theorem(l law.Additive, m MarginKind) law.Theorem {
 	if m == FirstMargin {
 		return l.First()
 	}
@@ -28,7 +28,7 @@ func (t Target) Radius(margin float64) float64 {
 // Proposition 1: e_A − e_j has length √2). The choice between the two radii does not depend on the samples, so the
 // larger one is valid.
 func (t Target) about(margin float64) float64 {
-	radius := theorem(t.Law.Law(), t.Margin).Radius(margin, t.Sigma)
+	radius := theorem(t.additive(), t.Margin).Radius(margin, t.Sigma)
 	if t.Margin == FirstMargin && t.Lipschitz > 0 {
 		radius = math.Max(radius, margin/(math.Sqrt2*t.Lipschitz))
 	}
@@ -38,23 +38,28 @@ func (t Target) about(margin float64) float64 {
 // shift returns the maximum by which Q of a mean score can move within a radius: half of the second margin that the
 // radius requires.
 func (t Target) shift(radius float64) float64 {
-	return t.Law.Law().Second().Margin(radius, t.Sigma) / 2
+	return t.additive().Second().Margin(radius, t.Sigma) / 2
 }
 
 // LargestRadius returns an upper bound, known before sampling, on the radius that a sound method can give with n
 // samples. After n successes in n samples, no sound lower bound on the success probability is above α^{1/n}. Otherwise
 // some p would lie between α^{1/n} and the bound. For this p the bound would fail with probability P(n of n) = pⁿ > α.
 // For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n} − 1. With
-// more classes, a bound must hold for more distributions, so it cannot be larger. For ranks, the same holds of the contest
-// against all other classes together. The radius is rounded up.
+// more classes, a bound must hold for more distributions, so it cannot be larger. For the first k classes, the same
+// holds for the contest against all other classes together. The radius is rounded up.
+//
+// For the law Splitting, the radius is at most W/2 steps, which is the half width λ.
 func (t Target) LargestRadius(n int64) float64 {
+	if t.Law.Deterministic() {
+		return t.Sigma * (1 + 1e-9)
+	}
 	tail := -math.Expm1(math.Log(t.Alpha) / float64(n)) // 1 − α^{1/n}
 	margin := 1 - 2*tail
 	switch {
 	case t.clearest() > 1:
-		margin = (&ranks{quantiles: quantiles{t.Law.Law()}, t: t.clearest()}).margin(1-tail, 1-tail)
+		margin = (&ranks{quantiles: quantiles{t.additive()}, t: t.clearest()}).margin(1-tail, 1-tail)
 	case t.Margin != FirstMargin:
-		margin = -2 * t.Law.Law().Quantile(tail)
+		margin = -2 * t.additive().Quantile(tail)
 	}
 	return t.about(margin) * (1 + 1e-9)
 }

@@ -44,7 +44,7 @@ func TestRanksReferenceValues(t *testing.T) {
 
 // A contest with t = 1 by the scale of ranks is the usual second margin, under every law.
 func TestRanksOfOneAreTheMargin(t *testing.T) {
-	for _, l := range law.Laws {
+	for _, l := range law.Additives() {
 		q := quantiles{l}
 		s := &ranks{quantiles: q, t: 1, ends: map[float64][2]float64{}}
 		for _, x := range [][2]float64{{0.9, 0.95}, {0.6, 0.7}, {0.999, 0.9999}, {0.3, 0.8}} {
@@ -73,7 +73,7 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 // The search proves a bound only if the frontier is concave, its slope is the derivative, it ends where q1 + q2 = 1, and
 // reach stays below the value asked for.
 func TestRanksFrontier(t *testing.T) {
-	for _, l := range law.Laws {
+	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {
 			s := &ranks{quantiles: quantiles{l}, t: factor}
 			for _, m := range []float64{0.05, 0.4, 1.1} {
@@ -396,7 +396,7 @@ func TestMoreRanksCertifyMore(t *testing.T) {
 	v := Votes{N0: 100, Counts0: []int64{60, 20, 10, 5, 5}, N: 1000, Counts: []int64{600, 200, 100, 50, 50}}
 	last := -1.0
 	for k := 1; k <= 4; k++ {
-		for _, l := range law.Laws {
+		for _, l := range law.Additives() {
 			c := mustVotes(t, VoteParams{Target: Target{Law: law.Of(l), Alpha: 0.001, Claim: Claim{TopK: k}}})
 			cert, err := c.Certify(v)
 			again, err2 := c.CertifyAtLeast(v, cert.Margin)

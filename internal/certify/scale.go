@@ -39,7 +39,7 @@ func (t Target) scale() scale {
 	if t.Margin == FirstMargin {
 		return probabilities{}
 	}
-	return quantiles{t.Law.Law()}
+	return quantiles{t.additive()}
 }
 
 // probabilities is the scale Q(p) = p.
@@ -68,10 +68,10 @@ func (probabilities) reach(margin, q1 float64) float64 {
 }
 
 // quantiles is the scale of a law, with scale parameter 1.
-type quantiles struct{ law.Law }
+type quantiles struct{ law.Additive }
 
-func (q quantiles) low(p float64) float64      { return law.Low(q.Law, p) }
-func (q quantiles) high(p float64) float64     { return law.High(q.Law, p) }
+func (q quantiles) low(p float64) float64      { return law.Low(q.Additive, p) }
+func (q quantiles) high(p float64) float64     { return law.High(q.Additive, p) }
 func (q quantiles) near(p float64) float64     { return q.Quantile(p) }
 func (q quantiles) oneSided(p float64) float64 { return 2 * q.low(p) }
 func (q quantiles) widest() float64            { return q.Quantile(1) - q.Quantile(0) }

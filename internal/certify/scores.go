@@ -319,7 +319,7 @@ func (a *ScoreAccumulator) chooseWeight(i int, alpha float64) float64 {
 		xa = append(xa, float64(row[a.class])*scale)
 		xb = append(xb, float64(a.rivalScore(i, row))*scale)
 	}
-	return weight(a.certifier.params.Law.Law(), xa, xb, a.example.N, alpha)
+	return weight(a.certifier.params.additive(), xa, xb, a.example.N, alpha)
 }
 
 // rivalScore returns the score of rival i in a row.
@@ -403,7 +403,7 @@ func (a *ScoreAccumulator) boundRival(r rival) marginBound {
 		if p.Margin == FirstMargin {
 			b.margin = (y - 0.5) + (y - 0.5)
 		} else {
-			b.margin = directedMargin(p.Law.Law(), y, r.weight)
+			b.margin = directedMargin(p.additive(), y, r.weight)
 		}
 		return b
 	case Taylor:

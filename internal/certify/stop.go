@@ -54,6 +54,9 @@ func ParseStop(s string) (StopRule, error) {
 // Given reports whether r may stop before all samples.
 func (r StopRule) Given() bool { return r != StopRule{} }
 
+// AtRadius reports whether r stops at a radius.
+func (r StopRule) AtRadius() bool { return r.kind == stopAtRadius }
+
 // String returns the text that ParseStop accepts, or empty text for the zero rule.
 func (r StopRule) String() string {
 	if !r.Given() {
@@ -91,7 +94,8 @@ type Checkpoint struct {
 type Stopping struct {
 	certifier   *VoteCertifier
 	rule        StopRule
-	checkpoints []Checkpoint
+	checkpoints []Checkpoint // nil for the method Splitting
+	steps       int64        // for the method Splitting: the radius of the rule in steps
 }
 
 const (
@@ -119,6 +123,9 @@ var ErrOutOfReach = errors.New("out of reach")
 func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	if rule == (StopRule{}) {
 		return nil, errors.New("no rule to stop by")
+	}
+	if p.Method == Splitting || p.Law.Deterministic() {
+		return newSplittingStop(p, rule)
 	}
 	if !p.Method.Sound() {
 		return nil, fmt.Errorf("method %s is not sound: it cannot be stopped early", p.Method)
@@ -207,6 +214,9 @@ func (s *Stopping) Checkpoints() []Checkpoint { return s.checkpoints }
 // Next returns the total number of samples to draw for an example with the votes v, or v.N if these votes are enough.
 // Call it first with v.N = 0, then each time that this number of samples is reached.
 func (s *Stopping) Next(v Votes) (int64, error) {
+	if s.certifier.width > 0 {
+		return s.nextSplitting(v)
+	}
 	if v.N == 0 {
 		return s.checkpoints[0].N, nil
 	}
@@ -238,6 +248,10 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 
 // Mark records in v the rule by which its sampling ended.
 func (s *Stopping) Mark(v *Votes) error {
+	if s.certifier.width > 0 {
+		v.Stop, v.AlphaShare = s.rule, 1
+		return nil
+	}
 	i, err := s.checkpoint(v.N)
 	if err == nil {
 		s.mark(v, i)

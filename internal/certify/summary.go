@@ -44,6 +44,8 @@ type Summary struct {
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Samples is the number of estimation samples used by all examples.
 	Samples int64 `json:"samples"`
+	// Deterministic means that all certificates hold with certainty (Certificate.Deterministic).
+	Deterministic bool `json:"deterministic,omitempty"`
 	// Norms holds the certified accuracy by radii in further norms, if requested (Tally.In).
 	Norms []NormSummary `json:"norms,omitempty"`
 	// Classes is the result of SummarizeClasses, if requested.
@@ -98,7 +100,7 @@ func Summarize(certs []Certificate, radii []float64) Summary { return tally(cert
 
 // allowFailures sets the number of wrong certificates that may be among the given number of examples.
 func (s *Summary) allowFailures(examples int) {
-	if !s.Sound {
+	if !s.Sound || s.Deterministic {
 		return
 	}
 	if k, err := binomial.FailureQuantile(int64(examples), s.Alpha, summaryDelta); err == nil {

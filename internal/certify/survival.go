@@ -104,7 +104,7 @@ func (b *survivalBand) bounds(i int) (lower, upper float64) {
 	if b.band == nil {
 		b.band = b.points(b)
 	}
-	l, shift := b.params.Law.Law(), b.params.shift(b.params.Confidence.Radii[i])
+	l, shift := b.params.additive(), b.params.shift(b.params.Confidence.Radii[i])
 	before := 0.0
 	var above float64 // the upper sum's complement: 1 − F(Q(S̄)+R/σ) = F(Q(1−S̄)−R/σ)
 	for j, p := range b.band {

@@ -86,7 +86,7 @@ func (t *Tally) Summary(radii []float64) Summary {
 	s := Summary{
 		Method: c.Method, Sound: c.Sound, Arithmetic: c.Arithmetic, Precision: c.Precision, Alpha: c.Alpha,
 		Law: c.Law, Sigma: c.Sigma, Norm: c.Norm, Scaled: c.Scaled, Examples: t.all.examples, Abstained: t.all.abstained,
-		Quantisation: t.quantisation, Samples: t.samples, Claim: c.Claim,
+		Quantisation: t.quantisation, Samples: t.samples, Claim: c.Claim, Deterministic: c.Deterministic,
 	}
 	if t.idealised {
 		s.Arithmetic = Idealised

@@ -60,7 +60,7 @@ func newTangent(p ScoreParams, selection []float64, n int64, alpha float64, star
 	for _, x := range selection {
 		counts[cell(x)]++
 	}
-	l, log := p.Law.Law(), math.Log(1/alpha)/float64(n)
+	l, log := p.additive(), math.Log(1/alpha)/float64(n)
 	t := &tangent{}
 	for _, r := range p.Confidence.Radii {
 		rho := p.shift(r)
@@ -133,7 +133,7 @@ func upperEdge(j int) float64 {
 	return thresholds[j]
 }
 
-func newTangentSide(l law.Law, s0 []float64, shift float64) tangentSide {
+func newTangentSide(l law.Additive, s0 []float64, shift float64) tangentSide {
 	var t tangentSide
 	for j, p := range s0 {
 		width := upperEdge(j) - lowerEdge(j)

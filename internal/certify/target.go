@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/big"
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/choice"
@@ -34,6 +35,17 @@ type Target struct {
 	// 1. A perturbation δ is within the radius if the norm of δ_d/scale_d is, over the columns with noise, and if δ is 0
 	// on the other columns.
 	Scaled bool
+	// Step is the step of the lattice of the inputs. Only the method Splitting uses it.
+	Step *big.Rat
+}
+
+// additive returns the additive law of a complete target. Only the method Splitting has a target without one.
+func (t Target) additive() law.Additive {
+	l, err := t.Law.Additive()
+	if err != nil {
+		panic(err)
+	}
+	return l
 }
 
 // complete fills in defaults and checks the fields that are given.
@@ -41,6 +53,9 @@ func (t *Target) complete() error {
 	_, err := law.Choices().Parse(string(t.Law))
 	if err := errors.Join(err, marginKinds.complete(&t.Margin), classes.complete(&t.Class), t.Claim.complete()); err != nil {
 		return err
+	}
+	if t.Law.Deterministic() {
+		return fmt.Errorf("law %s is for the method %s of votes", t.Law, Splitting)
 	}
 	switch {
 	case !(t.Alpha > 0 && t.Alpha < 1):
@@ -180,7 +195,7 @@ var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, stru
 func MarginKinds() []Row[MarginKind] {
 	rows := marginKinds.rows()
 	for i, r := range rows {
-		rows[i].What = law.Each(func(l law.Law) string { return theorem(l, r.Name).Formula() }) + r.What
+		rows[i].What = law.EachAdditive(func(l law.Additive) string { return theorem(l, r.Name).Formula() }) + r.What
 	}
 	return rows
 }

@@ -1,5 +1,7 @@
 package certify
 
+import "github.com/rscert/rscert/internal/law"
+
 // VoteMethod is a way to bound the margin of an example from its votes.
 type VoteMethod string
 
@@ -31,7 +33,7 @@ func VoteMethods() []Row[VoteMethod] { return voteMethods.rows() }
 func (m VoteMethod) String() string { return string(m) }
 
 // Sound reports whether the failure probability of m is at most α for every classifier.
-func (m VoteMethod) Sound() bool { return voteMethods.sound(m) }
+func (m VoteMethod) Sound() bool { return m == Splitting || voteMethods.sound(m) }
 
 // Ranks reports whether m can certify ranks, and what samples without an answer mean.
 func (m VoteMethod) Ranks() bool { return m == ExactMargin || m == Bonferroni }
@@ -40,7 +42,13 @@ func (m VoteMethod) Ranks() bool { return m == ExactMargin || m == Bonferroni }
 func (m VoteMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 
 // UnmarshalText parses the name of a VoteMethod.
-func (m *VoteMethod) UnmarshalText(text []byte) error { return voteMethods.parse(text, m) }
+func (m *VoteMethod) UnmarshalText(text []byte) error {
+	if string(text) == Splitting.String() {
+		*m = Splitting
+		return nil
+	}
+	return voteMethods.parse(text, m)
+}
 
 // VoteParams selects the target and the method for certificates from votes.
 type VoteParams struct {
@@ -49,6 +57,12 @@ type VoteParams struct {
 }
 
 func (p *VoteParams) complete() error {
+	if _, err := law.Choices().Parse(string(p.Law)); err != nil {
+		return err
+	}
+	if p.Method == Splitting || p.Law.Deterministic() {
+		return p.completeSplitting()
+	}
 	if err := p.Target.complete(); err != nil {
 		return err
 	}

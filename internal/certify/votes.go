@@ -134,6 +134,7 @@ type VoteCertifier struct {
 	method method
 	do     boundVotes
 	scale  scale // scale of the margin
+	width  int64 // number of evaluations W of the method Splitting; otherwise 0
 
 	mu     sync.Mutex
 	known  map[observation]*once
@@ -166,6 +167,9 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 	if err := p.complete(); err != nil {
 		return nil, err
 	}
+	if p.Method == Splitting {
+		return newSplitting(p)
+	}
 	return &VoteCertifier{
 		params: p, method: method{p.Method.String(), p.Method.Sound()}, do: voteMethods.do(p.Method), scale: p.scale(),
 		known: make(map[observation]*once), claims: make(map[claim]bool), orders: make(map[ranking]*order),
@@ -180,6 +184,9 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	}
 	if v.Scaled != c.params.Scaled {
 		return Certificate{}, errScaled(v.Scaled)
+	}
+	if c.width > 0 {
+		return c.split(v)
 	}
 	a, err := v.Elected(c.params.Class)
 	if err != nil {
@@ -226,7 +233,7 @@ func (c *VoteCertifier) scaleOf(o observation) scale {
 
 // ranksOf returns the scale of a contest with a factor. It serves one search, because it remembers ends of frontiers.
 func (c *VoteCertifier) ranksOf(o observation) *ranks {
-	return &ranks{quantiles: quantiles{c.params.Law.Law()}, t: o.t, ends: make(map[float64][2]float64)}
+	return &ranks{quantiles: quantiles{c.params.additive()}, t: o.t, ends: make(map[float64][2]float64)}
 }
 
 // beaten reports whether the observed counts of the contest do not favour the winner.

@@ -10,6 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -35,13 +36,17 @@ func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []f
 		}
 		n.data = dataset.Lattice{Kind: dataset.NoLattice, Low: all.Low, High: all.High, Rounded: all.Rounded}
 	}
+	l, err := p.Law.Additive()
+	if err != nil {
+		return err
+	}
 	made := make([]smoothing.Column, len(p.SigmaColumns))
 	n.parts = make([]runfolder.NoiseColumn, len(made))
 	quantised := false
 	for i, c := range p.SigmaColumns {
 		made[i] = smoothing.Column{Name: c.Name, Scale: c.Sigma}
 		if c.Sigma > 0 {
-			e.putOnLattice(n, &made[i], &n.parts[i])
+			e.putOnLattice(n, l, &made[i], &n.parts[i])
 			quantised = quantised || made[i].Lattice == nil
 		}
 	}
@@ -54,8 +59,7 @@ func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []f
 		k := n.channel(j)
 		made[c].Mean, made[c].Std = mean[k], std[k]
 	}
-	var err error
-	n.columns, err = smoothing.NewColumnNoise(p.Law.Law(), made, e.columns.of)
+	n.columns, err = smoothing.NewColumnNoise(l, made, e.columns.of)
 	var wide *smoothing.RangeError
 	if errors.As(err, &wide) {
 		return hint.Add(param.Errorf("%s: %w", param.SigmaColumns, err), "give the column a larger σ, or 0 to freeze it")
@@ -64,15 +68,15 @@ func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []f
 }
 
 // putOnLattice gives a column the lattice of the data if the data have one that is fine enough for the noise.
-func (e *Experiment) putOnLattice(n *noise, c *smoothing.Column, record *runfolder.NoiseColumn) {
-	record.Step = new(big.Rat).SetFloat64(smoothing.ColumnStep(e.Spec.Law.Law(), c.Scale)).RatString()
+func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column, record *runfolder.NoiseColumn) {
+	record.Step = new(big.Rat).SetFloat64(smoothing.ColumnStep(of, c.Scale)).RatString()
 	record.Quantised = true
 	if n.data.Kind == dataset.NoLattice {
 		return
 	}
 	data := n.data
 	l := smoothing.Lattice{Step: data.Step, Low: data.Index(data.Low), High: data.Index(data.High)}
-	fine, refined, ok := l.Refine(e.Spec.Law.Law(), c.Scale)
+	fine, refined, ok := l.Refine(of, c.Scale)
 	if !ok {
 		return
 	}
@@ -159,7 +163,8 @@ func (n *noise) columnsText() string {
 // adviseScales names the columns that reach too far for one σ, and advises to give each column its own.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
-	if !errors.Is(err, smoothing.ErrTooWide) || none != nil || c.image {
+	of, random := e.Spec.Law.Law().(law.Additive)
+	if !errors.Is(err, smoothing.ErrTooWide) || none != nil || c.image || !random {
 		return err
 	}
 	stats, failed := c.measure(ctx, e.data, a)
@@ -168,7 +173,7 @@ func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrang
 	}
 	var wide []string
 	for i, s := range stats {
-		if _, err := smoothing.NewQuantiser(e.Spec.Law.Law(), e.Spec.Sigma, s.low, s.high); err != nil {
+		if _, err := smoothing.NewQuantiser(of, e.Spec.Sigma, s.low, s.high); err != nil {
 			wide = append(wide, c.names[i])
 		}
 	}

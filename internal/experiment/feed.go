@@ -45,7 +45,7 @@ func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 // inputs.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
-	if n.lattice == nil || n.quantise != nil {
+	if !n.onLattice() || n.quantise != nil {
 		return l, false
 	}
 	return smoothing.Lattice{Step: n.data.Step, Low: n.data.Index(n.data.Low), High: n.data.Index(n.data.High)}, true

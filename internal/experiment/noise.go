@@ -24,7 +24,8 @@ type noise struct {
 	channel func(d int) int // returns the channel of a coordinate of the model's input
 
 	// These fields are for noise on a lattice.
-	lattice  *smoothing.LatticeNoise // nil for noise in floats
+	lattice  *smoothing.LatticeNoise // nil for noise in floats and for the law Splitting
+	split    *split                  // for the law Splitting, otherwise nil
 	table    *smoothing.Table
 	step     *big.Rat
 	refined  int                  // lattice steps per step of the data
@@ -36,6 +37,10 @@ type noise struct {
 	// These fields are for noise with a scale for each column. lattice is then nil.
 	columns *smoothing.ColumnNoise
 	parts   []runfolder.NoiseColumn
+
+	// These fields are for the law Splitting.
+	seed   uint64 // seed of the offsets
+	inputs int    // number of values of an example
 
 	float normalisation // for noise in floats, and for inputs without noise
 	bytes bool          // set if a model of integers receives bytes, 255·x
@@ -85,13 +90,18 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	if err = e.findLattice(ctx, n); err != nil {
 		return nil, spec.BadInput(err)
 	}
+	n.seed, n.inputs = p.Seed, e.model.InputLen()
 	err = n.prepare(p.Law.Law(), p.Sigma, mean, std)
 	return n, spec.BadInput(e.adviseScales(ctx, err, a))
 }
 
 // prepare makes the lattice, the table and the values.
-func (n *noise) prepare(l law.Law, sigma float64, mean, std []float64) (err error) {
-	n.law = l
+func (n *noise) prepare(noise law.Law, sigma float64, mean, std []float64) (err error) {
+	n.law = noise
+	l, random := noise.(law.Additive)
+	if !random {
+		return n.prepareSplit(sigma, mean, std)
+	}
 	var lattice smoothing.Lattice
 	ok := false
 	if n.data.Kind != dataset.NoLattice {
@@ -121,13 +131,13 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.columns != nil {
 		return n.columnInput(example)
 	}
-	if n.lattice == nil {
+	if !n.onLattice() {
 		return smoothing.FloatInput{Values: n.float.clean(example), Scale: n.float.scale}, 0, nil
 	}
 	values := make([]float32, len(example))
 	n.Arrange(values, example)
 	integers, quantisation := n.integers(values)
-	input, err := n.lattice.Input(integers, n.channel)
+	input, err := n.place(integers)
 	return input, quantisation, err
 }
 
@@ -190,10 +200,12 @@ func (n *noise) largest(p spec.Spec) float64 {
 
 // describe returns the noise's entry in run.json.
 func (n *noise) describe() runfolder.Noise {
-	if n.columns != nil {
+	switch {
+	case n.columns != nil:
 		return n.describeColumns()
-	}
-	if n.lattice == nil {
+	case n.split != nil:
+		return n.split.describe(n)
+	case n.lattice == nil:
 		return runfolder.Noise{}
 	}
 	return runfolder.Noise{
@@ -207,6 +219,8 @@ func (n *noise) String() string {
 	switch {
 	case n.columns != nil:
 		return n.columnsText()
+	case n.split != nil:
+		return n.split.String()
 	case n.lattice == nil:
 		return "in float32: certificates are of idealised arithmetic"
 	case n.quantise != nil:

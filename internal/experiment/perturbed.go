@@ -14,7 +14,7 @@ import (
 // rounded to the lattice of the noise, and the distance is between lattice points. Otherwise the distance is between
 // the values and the numbers in the file. The experiment must have noise on a lattice.
 func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.Input, float64, error) {
-	if e.noise.lattice == nil {
+	if !e.noise.onLattice() {
 		return nil, 0, spec.BadInputf("the noise is in floats, not on a lattice")
 	}
 	if e.noise.quantise != nil {
@@ -29,7 +29,7 @@ func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.I
 	step, _ := e.noise.step.Float64()
 	arranged := make([]int32, len(moved))
 	e.noise.arrange(arranged, moved)
-	input, err := e.noise.lattice.Input(arranged, e.noise.channel)
+	input, err := e.noise.place(arranged)
 	if err != nil {
 		return nil, 0, fmt.Errorf("example %d: %w", x.Index, err)
 	}

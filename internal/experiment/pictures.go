@@ -61,6 +61,7 @@ func (p *Pictures) prepare(ctx context.Context, path string) (err error) {
 	if p.noise.data, err = p.data.Lattice(ctx); err != nil {
 		return err
 	}
+	p.noise.seed, p.noise.inputs = p.run.Parameters.Seed, int(p.run.Inputs())
 	return p.noise.plain(p.run.Parameters.Law.Law(), p.run.Parameters.Sigma)
 }
 
@@ -107,7 +108,7 @@ func (n *noise) plain(l law.Law, sigma float64) error {
 
 // perturb sets dst to an example with noise, in the data's own order and units.
 func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Stream) error {
-	if n.data.Kind == dataset.NoLattice && n.lattice == nil {
+	if n.data.Kind == dataset.NoLattice && !n.onLattice() {
 		scale := make([]float32, len(example))
 		for d := range scale {
 			scale[d] = float32(sigma)
@@ -116,7 +117,7 @@ func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Strea
 		return nil
 	}
 	integers, _ := n.integers(example)
-	input, err := n.lattice.Input(integers, n.channel)
+	input, err := n.place(integers)
 	if err == nil {
 		input.Perturb(dst, s, 0)
 	}

@@ -23,7 +23,7 @@ func (e *Experiment) Request(index int, values []float32, round bool) (Example, 
 	if want := e.model.InputLen(); len(values) != want {
 		return Example{}, spec.BadInputf("%d values: want %d", len(values), want)
 	}
-	if n.rounds = n.lattice != nil && n.quantise == nil && !n.data.Holds(values); n.rounds {
+	if n.rounds = n.onLattice() && n.quantise == nil && !n.data.Holds(values); n.rounds {
 		if err := e.mayRound(values, round); err != nil {
 			return Example{}, err
 		}

@@ -9,7 +9,7 @@ import (
 // Gaussian is N(0, σ²I), which certifies in the L2 norm. Its distribution function F is Φ. When the input moves, the
 // probability of an event changes. Among the events of probability p, the probability of a half space changes fastest,
 // at the rate φ(Φ⁻¹(p))/σ (Cohen et al. 2019, Theorem 1; Salman et al. 2019).
-var Gaussian Law = gaussian{}
+var Gaussian Additive = gaussian{}
 
 type gaussian struct{}
 

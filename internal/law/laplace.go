@@ -9,7 +9,7 @@ import (
 // distribution function, and along a unit direction of L1 the probability p of an event changes at most at the rate
 // f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below that of Teng et al. 2020, Theorem 2, and equals
 // it for two classes.
-var Laplace Law = laplace{}
+var Laplace Additive = laplace{}
 
 type laplace struct{}
 

@@ -1,11 +1,12 @@
-// Package law holds noise laws, that is, the distributions of the noise. A law defines the norm and the radius that its
-// noise certifies. It also gives the probability masses from which lattice noise is drawn.
+// Package law holds noise laws, that is, the kinds of noise. A law defines the norm in which its noise certifies. An
+// additive law also gives the radius, and the probability masses from which lattice noise is drawn.
 //
-// A new law needs one file with a type that implements Law, and one entry in Laws. Parsing, help, the words in reports
-// and the lists in tests use Laws.
+// A new law needs one file with a type that implements Additive, and one entry in Laws. Parsing, help, the words in
+// reports and the lists in tests use Laws. The law Splitting is not additive, because its noise is not random.
 package law
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"strings"
@@ -13,20 +14,30 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// A Law is a noise distribution. Its coordinates are independent with the same density f, which is symmetric about 0
-// and log-concave. All functions of z are for scale 1. F is the distribution function of one coordinate, and Q = F⁻¹.
-//
-// All certificates follow from one property. Let the input move along a unit direction of the law's norm. Then the
-// probability p of an event never changes faster than f(Q(p)). So Q(p) changes by at most ρ if the input moves by the
-// distance ρ. The same holds for Q of the mean of any statistic in [0,1]. Log-concavity makes q ↦ F(Q(q) + ρ) concave
-// for ρ ≥ 0. Margins and tangents need this.
+// A Law is a kind of noise. Every law except Splitting is Additive.
 type Law interface {
 	// Name returns the law's name in flags and files.
 	Name() string
+
 	// Words returns the law's names in help and reports.
 	Words() Words
+
 	// Norm returns the norm in which radii are measured.
 	Norm() Norm
+
+	// Ratios returns the lattices on which the noise can be made.
+	Ratios() Ratios
+}
+
+// An Additive law is a noise distribution that is added to the input. Its coordinates are independent with the same
+// density f, which is symmetric about 0 and log-concave. All functions of z are for scale 1. F is the distribution
+// function, and Q = F⁻¹.
+//
+// All certificates rest on one property: along a unit direction of the law's norm, the probability p of an event never
+// changes faster than f(Q(p)). Then Q(p) changes by at most ρ within the distance ρ. The same holds for Q of the mean
+// of any statistic in [0,1]. Log-concavity makes q ↦ F(Q(q) + ρ) concave for ρ ≥ 0, which margins and tangents need.
+type Additive interface {
+	Law
 
 	// CDF returns F(z) and a bound on its relative error.
 	CDF(z float64) (p, relErr float64)
@@ -43,9 +54,6 @@ type Law interface {
 	Second() Theorem
 	// First returns the theorem that turns the margin p_A − p_B into a radius.
 	First() Theorem
-
-	// Ratios returns the limits on the ratio of the noise's scale to the lattice's step.
-	Ratios() Ratios
 	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are
 	// ⌊ratio·ε + ½⌋, where ε follows the law. A law may add a constant to ε. This moves the inputs of the smoothed
 	// function and changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same masses.
@@ -58,6 +66,7 @@ var Laws = []Law{
 	Gaussian,
 	Laplace,
 	Uniform,
+	Splitting,
 }
 
 // Words holds the names of a law and its scale in help and reports.
@@ -162,6 +171,26 @@ func (n Name) Law() Law {
 	panic("no law of noise is called " + string(n))
 }
 
+// Additive returns the additive law of a parsed name, or an error if the law is not additive.
+func (n Name) Additive() (Additive, error) {
+	if l, ok := n.Law().(Additive); ok {
+		return l, nil
+	}
+	return nil, fmt.Errorf("law %s has no distribution: its noise is not random", n)
+}
+
+// Deterministic reports whether the noise of a parsed name is not random, so that its certificates hold with
+// certainty.
+func (n Name) Deterministic() bool { return n == Of(Splitting) }
+
+// NeedRandom returns an error for the law Splitting. A command whose method draws random noise calls it.
+func (n Name) NeedRandom() error {
+	if n.Deterministic() {
+		return fmt.Errorf("law %s: this command draws random noise, and law %s has none", n, n)
+	}
+	return nil
+}
+
 // String returns the law's name. For the default law it also returns the name instead of empty text.
 func (n Name) String() string {
 	if n == "" {
@@ -188,12 +217,28 @@ func Choices() choice.List[Name] {
 }
 
 // Each calls say for every law and joins the texts. If there are several laws, each text follows its law's name.
-func Each(say func(Law) string) string {
-	if len(Laws) == 1 {
-		return say(Laws[0])
+func Each(say func(Law) string) string { return join(Laws, say) }
+
+// EachAdditive does the same as Each for the additive laws.
+func EachAdditive(say func(Additive) string) string { return join(Additives(), say) }
+
+// Additives lists the additive laws, in the order of Laws.
+func Additives() []Additive {
+	var all []Additive
+	for _, l := range Laws {
+		if a, ok := l.(Additive); ok {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+func join[L Law](laws []L, say func(L) string) string {
+	if len(laws) == 1 {
+		return say(laws[0])
 	}
 	var all []string
-	for _, l := range Laws {
+	for _, l := range laws {
 		all = append(all, l.Name()+": "+say(l))
 	}
 	return strings.Join(all, "; ")

@@ -12,9 +12,9 @@ import (
 )
 
 // all returns the laws and an additional law for tests.
-func all() []law.Law { return append([]law.Law{lawtest.Logistic}, law.Laws...) }
+func all() []law.Additive { return append([]law.Additive{lawtest.Logistic}, law.Additives()...) }
 
-func cdf(l law.Law, z float64) float64 {
+func cdf(l law.Additive, z float64) float64 {
 	p, _ := l.CDF(z)
 	return p
 }

@@ -12,7 +12,7 @@ const minTail = 1e-300
 // same as at p = 1−2⁻⁵³. In between it is slightly less than Q(p). For the Gaussian law the difference is at most
 // 1e-11·(1+|z|). Low checks the law's approximation of Q by evaluating F, and lowers the approximation if necessary.
 // For p > ½ it evaluates F(−z), because 1−p is exact there.
-func Low(l Law, p float64) float64 {
+func Low(l Additive, p float64) float64 {
 	p = math.Min(p, 1-unit)
 	if p > 0.5 {
 		return -High(l, 1-p)
@@ -30,7 +30,7 @@ func Low(l Law, p float64) float64 {
 }
 
 // High returns a number z with F(z) ≥ p, for p in [0, 1]. At p = 1 it returns +Inf.
-func High(l Law, p float64) float64 {
+func High(l Additive, p float64) float64 {
 	if p > 0.5 {
 		return -Low(l, 1-p)
 	}

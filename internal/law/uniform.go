@@ -8,7 +8,7 @@ import (
 // Uniform is noise that is uniform on [−λ, λ] in each coordinate. It certifies in the L1 norm: within the distance ρ an
 // event's probability changes by at most ρ/(2λ), so F(z) = (1+z)/2 and Q(p) = 2p − 1 at scale 1. Both margins state the
 // same, the second in twice the units of the first (Yang et al. 2020, uniform noise; Lee et al. 2019).
-var Uniform Law = uniform{}
+var Uniform Additive = uniform{}
 
 type uniform struct{}
 

@@ -158,7 +158,9 @@ func TestEnsembleNames(t *testing.T) {
 	hostile := second()
 	rename(hostile.Graph, func(name string) string { return "ensemble.1." + name })
 	shadow := second()
-	rename(shadow.Graph, func(name string) string { return map[string]string{"x": "ensemble.input", "y": "ensemble.scores"}[name] + name })
+	rename(shadow.Graph, func(name string) string {
+		return map[string]string{"x": "ensemble.input", "y": "ensemble.scores"}[name] + name
+	})
 	calls := func(op, body string) *modelBuilder {
 		c := raised(second(), 15)
 		c.OpsetImport = append(c.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: proto.String("own"), Version: proto.Int64(1)})

@@ -107,6 +107,9 @@ const verificationSeed = 0x9E3779B97F4A7C15
 
 // settle checks the plan. It returns the AttackPlan that keeps this attack's record and folder.
 func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
+	if err := p.Spec.Law.NeedRandom(); err != nil {
+		return nil, err
+	}
 	switch {
 	case p.Threat.Norm != attack.L2:
 		return nil, hint.Add(param.Errorf("%s %s: an attack on a smoothed classifier is for norm %s", param.Norm, p.Threat.Norm, attack.L2), "give %s %s", param.Norm, attack.L2)

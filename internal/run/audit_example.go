@@ -284,7 +284,11 @@ func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTes
 	if err := a.sample(ctx, seed, p); err != nil {
 		return r, err
 	}
-	noise, second := a.run.Parameters.Law.Law(), a.run.Parameters.Margin != certify.FirstMargin
+	noise, err := a.run.Parameters.Law.Additive()
+	if err != nil {
+		return r, err
+	}
+	second := a.run.Parameters.Margin != certify.FirstMargin
 	theorem := noise.First()
 	if second {
 		theorem = noise.Second()

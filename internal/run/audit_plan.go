@@ -162,6 +162,9 @@ func (a *auditor) readRun() error {
 		return hint.Add(spec.BadInputf("%s: %s", a.plan.Run, faults[0]), "see 'rscert verify'")
 	}
 	a.evidence, a.run = h.Evidence, *h.Evidence.Run
+	if err := a.run.Parameters.Law.NeedRandom(); err != nil {
+		return spec.BadInput(err)
+	}
 	if a.run.Parameters.Noise != spec.Lattice {
 		return hint.Add(spec.BadInputf("%s: its noise is in floats: its certificates are about no lattice", a.plan.Run), "audit a run with %s lattice", param.Noise)
 	}

@@ -81,6 +81,9 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 		return nil, err
 	}
 	p.Spec = e.Spec
+	if w := e.Evaluations(); w > 0 {
+		p.N = w
+	}
 	r := &running{plan: p, console: console, experiment: e, positions: e.Positions()}
 	if classes := e.Model().Classes(); p.TopK >= classes {
 		r.close()

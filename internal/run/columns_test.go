@@ -263,7 +263,7 @@ func TestColumnsRefused(t *testing.T) {
 	if _, err := Audit(t.Context(), auditPlan(p), new(said).console()); err == nil || !strings.Contains(err.Error(), "σ for each column") {
 		t.Errorf("audit: %v", err)
 	}
-	if _, _, err := AttackedRun(p.Out, "", ""); err == nil || !strings.Contains(err.Error(), "σ for each column") {
+	if _, _, err := AttackedRun(p.Out, []string{""}, ""); err == nil || !strings.Contains(err.Error(), "σ for each column") {
 		t.Errorf("attack: %v", err)
 	}
 	for name, change := range map[string]func(*Plan){

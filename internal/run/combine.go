@@ -338,7 +338,7 @@ func (c *combining) compose(done *runfolder.Combined) []certify.Certificate {
 			certs[k] = m.certs[i]
 			quantisation = max(quantisation, certs[k].Quantisation)
 		}
-		var claim certify.Claim
+		var claim certify.CombinedClaim
 		if done.Composition == certify.Router {
 			claim = certify.Route(certs[0], certs[1:])
 		} else {

@@ -42,6 +42,9 @@ func (p Plan) Parameters() runfolder.Parameters {
 // Settle fills in fields that other fields determine. It sets parameters without effect to zero, so that run.json omits
 // them, and returns the flags of these parameters.
 func (p *Plan) Settle() (idle []spec.Idle) {
+	if p.Law.Deterministic() {
+		idle = p.settleSplitting()
+	}
 	if !p.Method.Given() {
 		p.Method = p.defaultMethod()
 	}
@@ -81,10 +84,17 @@ func (p Plan) validate() error {
 	if p.Out == "" && p.Model != "" && p.Data != "" {
 		return spec.Missing(param.Out)
 	}
-	for _, check := range []func() error{p.Validate, p.validateSamples, p.validateMethod} {
+	checks := []func() error{p.Validate, p.validateSamples, p.validateMethod}
+	if p.Law.Deterministic() {
+		checks = []func() error{p.Validate, p.validateSamples, p.validateSplitting}
+	}
+	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
 		}
+	}
+	if p.Law.Deterministic() {
+		return nil
 	}
 	parameters := p.Parameters()
 	if p.Scales.Given() { // opening the data sets the scales
@@ -104,6 +114,7 @@ func (p Plan) validate() error {
 // validateSamples checks the numbers of samples and the radii of the summary.
 func (p Plan) validateSamples() error {
 	switch {
+	case p.Law.Deterministic(): // the lattice decides the number of evaluations
 	case p.N < 1:
 		return spec.BadInputf("%s %d: want at least 1", param.N, p.N)
 	case p.N0 < 0 || (p.N0 == 0 && p.Class == certify.Predicted):

@@ -117,7 +117,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 		if c := p.Certify; c != nil {
 			c.Class = certify.Predicted
 		}
-		return nil, nil
+		return nil, spec.BadInput(p.Spec.Law.NeedRandom())
 	}
 	recorded, err := runfolder.Read(p.Run)
 	if err != nil {
@@ -161,6 +161,9 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	s.DataOptions = options
 	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
 		s.Lattice.Round = p.Round
+	}
+	if err := s.Law.NeedRandom(); err != nil {
+		return nil, spec.BadInput(err)
 	}
 	return &recorded, p.certifyAs(recorded)
 }

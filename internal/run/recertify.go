@@ -86,7 +86,7 @@ func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil
 	}
-	votes, err := q.Evidence.Votes(func(v certify.Votes) error { return v.Certifiable(q.Target.Class) })
+	votes, err := q.Evidence.Votes(func(v certify.Votes) error { return q.Target.Certifiable(v) })
 	if errors.Is(err, certify.ErrNoSelection) {
 		err = hint.Add(err, "certify the label by %s label", param.Class)
 	}

@@ -219,13 +219,36 @@ func checkNoiseTable(run runfolder.Run) error {
 	if !ok || step.Sign() <= 0 {
 		return fmt.Errorf("the step of the noise is %q", run.Noise.Step)
 	}
-	table, err := smoothing.NewLawTable(run.Parameters.Law.Law(), run.Parameters.Sigma, step)
+	additive, err := run.Parameters.Law.Additive()
+	if err != nil {
+		return checkSplits(run, step)
+	}
+	table, err := smoothing.NewLawTable(additive, run.Parameters.Sigma, step)
 	if err != nil {
 		return param.Errorf("the noise of %s %v: %w", param.Sigma, run.Parameters.Sigma, err)
 	}
 	if n := run.Noise; n.Distribution != table.Name() || n.Table != table.Digest() || n.Entries != table.Entries() || n.Eta != table.Eta {
 		return param.Errorf("the table of the noise is %s with %d entries, SHA-256 %.12s… and eta %v; %s %v gives %s with %d entries, %.12s… and %v",
 			n.Distribution, n.Entries, n.Table, n.Eta, param.Sigma, run.Parameters.Sigma, table.Name(), table.Entries(), table.Digest(), table.Eta)
+	}
+	return nil
+}
+
+// checkSplits recomputes the offsets of a run with the law Splitting.
+func checkSplits(run runfolder.Run, step *big.Rat) error {
+	width, err := law.Width(run.Parameters.Sigma, step)
+	if err != nil {
+		return param.Errorf("%s %v: %w", param.Sigma, run.Parameters.Sigma, err)
+	}
+	splits, n := smoothing.NewSplits(run.Parameters.Seed, width, int(run.Inputs())), run.Noise
+	switch {
+	case n.Distribution != splits.Name() || n.Entries != width || n.Eta != 0 || n.Quantised:
+		return param.Errorf("the noise is %s with %d entries and eta %v; %s %v gives %s with %d entries and eta 0",
+			n.Distribution, n.Entries, n.Eta, param.Sigma, run.Parameters.Sigma, splits.Name(), width)
+	case n.Table != splits.Digest():
+		return param.Errorf("the offsets have SHA-256 %.12s…, and %s %d gives %.12s…", n.Table, param.Seed, run.Parameters.Seed, splits.Digest())
+	case run.Parameters.N != int64(width) || run.Parameters.N0 != 0:
+		return param.Errorf("%s is %d and %s is %d; %s has %d evaluations and no selection samples", param.N, run.Parameters.N, param.N0, run.Parameters.N0, splits.Name(), width)
 	}
 	return nil
 }

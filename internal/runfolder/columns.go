@@ -67,7 +67,11 @@ func (r Run) noisyInputs() int64 {
 
 // ColumnTables computes the tables of the columns' noise. It also checks the recorded steps.
 func (r Run) ColumnTables() (smoothing.ColumnTables, error) {
-	l, columns := r.Parameters.Law.Law(), r.Parameters.SigmaColumns
+	columns := r.Parameters.SigmaColumns
+	l, err := r.Parameters.Law.Additive()
+	if err != nil {
+		return nil, err
+	}
 	scales, steps := make([]float64, len(columns)), make([]*big.Rat, len(columns))
 	for i, c := range columns {
 		n := r.Noise.Columns[i]

@@ -512,6 +512,12 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	}
 	set(&t.Law, g.Law)
 	set(&t.Sigma, g.Sigma)
+	switch {
+	case t.Law.Deterministic() && e.Run == nil:
+		return t, param.Errorf("%s %s: needs a run folder, which records the step of the lattice", param.Law, t.Law)
+	case t.Law.Deterministic() && g.Alpha != nil:
+		return t, param.Errorf("%s %v: a certificate of %s %s holds with certainty and has no alpha", param.Alpha, *g.Alpha, param.Law, t.Law)
+	}
 	if !(t.Sigma > 0) || math.IsInf(t.Sigma, 1) {
 		return t, param.Errorf("%s %v: want a number above 0", param.Sigma, t.Sigma)
 	}

@@ -40,6 +40,8 @@ func Methods() choice.List[Method] {
 		all = append(all, ByVotes(r.Name))
 		what[ByVotes(r.Name)] = r.What
 	}
+	all = append(all, ByVotes(certify.Splitting))
+	what[ByVotes(certify.Splitting)] = "for law splitting: counts the evaluations that a perturbation can change"
 	for _, r := range certify.MeanBounds() {
 		all = append(all, ByScores(r.Name))
 		what[ByScores(r.Name)] = r.What

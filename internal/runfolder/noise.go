@@ -1,6 +1,8 @@
 package runfolder
 
 import (
+	"math/big"
+
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -44,6 +46,10 @@ func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisy
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
+	if t.Law.Deterministic() {
+		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // a step that is no number is nil, which the method refuses
+		return t
+	}
 	if t.Arithmetic == certify.Exact {
 		t.Level = smoothing.Deflate(alpha, r.Noise.Eta, r.draws())
 	}

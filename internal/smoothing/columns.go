@@ -28,12 +28,12 @@ type Column struct {
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
 // rounded up. The noise has Greatest times the step as its scale, which is not below the stated scale, so every
 // certificate for the stated scale holds. All quantised columns therefore share one table.
-func ColumnStep(l law.Law, scale float64) float64 {
+func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
 
 // ColumnTable returns the table of a column's noise. The step is nil for a quantised column.
-func ColumnTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
+func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	if step == nil {
 		return NewLawTable(l, float64(l.Ratios().Greatest), big.NewRat(1, 1))
 	}
@@ -56,7 +56,7 @@ func (t *ColumnTables) add(table *Table) *Table {
 
 // NewColumnTables returns the tables for columns of these scales and steps. A scale of 0 means no noise, and a step of
 // nil a quantised column.
-func NewColumnTables(l law.Law, scales []float64, steps []*big.Rat) (all ColumnTables, err error) {
+func NewColumnTables(l law.Additive, scales []float64, steps []*big.Rat) (all ColumnTables, err error) {
 	for c, scale := range scales {
 		if scale == 0 || steps[c] == nil && slices.ContainsFunc(all, func(t *Table) bool { return t.name == quantisedName(l) }) {
 			continue
@@ -71,7 +71,7 @@ func NewColumnTables(l law.Law, scales []float64, steps []*big.Rat) (all ColumnT
 }
 
 // quantisedName returns the name of the table of quantised columns.
-func quantisedName(l law.Law) string { return fmt.Sprintf("%s %d", l.Name(), l.Ratios().Greatest) }
+func quantisedName(l law.Additive) string { return fmt.Sprintf("%s %d", l.Name(), l.Ratios().Greatest) }
 
 // Name returns the names of the tables.
 func (t ColumnTables) Name() string {
@@ -141,7 +141,7 @@ type RangeError struct {
 func (e *RangeError) Error() string { return fmt.Sprintf("%s: %v", e.Column, e.err) }
 
 // NewColumnNoise prepares the noise. The slice of holds the column of each coordinate of the model's input.
-func NewColumnNoise(l law.Law, columns []Column, of []int) (*ColumnNoise, error) {
+func NewColumnNoise(l law.Additive, columns []Column, of []int) (*ColumnNoise, error) {
 	n := &ColumnNoise{norm: l.Norm()}
 	for _, c := range of {
 		n.of = append(n.of, int32(c))
@@ -159,7 +159,7 @@ func NewColumnNoise(l law.Law, columns []Column, of []int) (*ColumnNoise, error)
 }
 
 // prepare makes the lattice, the table and the values of a column with noise.
-func (c *columnNoise) prepare(l law.Law, tables *ColumnTables) (err error) {
+func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) {
 	var table *Table
 	if c.Lattice == nil {
 		if c.quantise, err = newQuantiser(l, c.Scale, ColumnStep(l, c.Scale), c.Low, c.High); err != nil {

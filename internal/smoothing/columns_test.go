@@ -11,7 +11,7 @@ import (
 )
 
 // twoScales returns noise on columns in different units, with a frozen column between them.
-func twoScales(t *testing.T, l law.Law, scales ...float64) *ColumnNoise {
+func twoScales(t *testing.T, l law.Additive, scales ...float64) *ColumnNoise {
 	t.Helper()
 	var columns []Column
 	var of []int
@@ -29,7 +29,7 @@ func twoScales(t *testing.T, l law.Law, scales ...float64) *ColumnNoise {
 // Every coordinate of an input must be its lattice point plus the integer that its word draws from the one table of all
 // quantised columns. A frozen coordinate must keep its bits.
 func TestColumnsDraw(t *testing.T) {
-	for _, l := range law.Laws {
+	for _, l := range law.Additives() {
 		scales := []float64{.5, 0, 12, .02}
 		n := twoScales(t, l, scales...)
 		table, err := ColumnTable(l, 1, nil)
@@ -69,7 +69,7 @@ func TestColumnsDraw(t *testing.T) {
 
 // The noise must not be smaller than stated.
 func TestColumnStep(t *testing.T) {
-	for _, l := range law.Laws {
+	for _, l := range law.Additives() {
 		greatest := big.NewRat(l.Ratios().Greatest, 1)
 		for _, scale := range []float64{.1, .3, 1, 7e-9, 1e12, math.Pi} {
 			step := ColumnStep(l, scale)
@@ -139,7 +139,7 @@ func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 // formula of MATH, and with the largest change of the lattice points over many perturbations.
 func TestColumnReduction(t *testing.T) {
 	scales := []float64{.5, 0, 12}
-	for _, l := range law.Laws {
+	for _, l := range law.Additives() {
 		n := twoScales(t, l, scales...)
 		x := []float32{.30001, 5, -7.7777}
 		input, off, err := n.Input(x, x, false)

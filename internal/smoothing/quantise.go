@@ -27,7 +27,7 @@ const maxSteps = 1 << 23
 
 // NewQuantiser returns the quantiser with the finest lattice that the law allows (Ratios.Greatest). For the Gaussian
 // law the step is σ/3640.
-func NewQuantiser(l law.Law, scale float64, low, high float32) (*Quantiser, error) {
+func NewQuantiser(l law.Additive, scale float64, low, high float32) (*Quantiser, error) {
 	return newQuantiser(l, scale, scale/float64(l.Ratios().Greatest), low, high)
 }
 

@@ -89,7 +89,7 @@ func NewTable(name string, first int, masses []Mass) (*Table, error) {
 
 // NewLawTable returns the table of ⌊(scale/step)·ε + ½⌋, where ε follows the law at scale 1. The float64 scale is taken
 // as an exact real number, and the step is rational. The table depends only on the law, the scale and the step.
-func NewLawTable(l law.Law, scale float64, step *big.Rat) (*Table, error) {
+func NewLawTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	if !(scale > 0) || math.IsInf(scale, 1) || step.Sign() <= 0 {
 		return nil, fmt.Errorf("noise of %s = %v on a lattice of step %s: want numbers above 0", l.Words().Symbol, scale, step.RatString())
 	}

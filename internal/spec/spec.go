@@ -154,6 +154,8 @@ func (s Spec) Validate() error {
 		return BadInputf("%s %v: want a number above 0", param.Sigma, s.Sigma)
 	case s.Noise == Float && s.Law.Law() != law.Gaussian:
 		return BadInputf("%s float: is for %s, not for %s %s", param.Noise, law.Gaussian.Words().Noise, param.Law, s.Law)
+	case s.NoiseOn == NoiseOnDevice && s.Law.Deterministic():
+		return BadInputf("%s %s: %s %s is made on the %s", param.NoiseOn, s.NoiseOn, param.Law, s.Law, NoiseOnHost)
 	case s.Skip < 1:
 		return BadInputf("%s %d: want at least 1", param.Skip, s.Skip)
 	case s.Max < 0:

@@ -19,7 +19,7 @@ func Use(t testing.TB, l law.Law) {
 }
 
 // Logistic has the density F(z)·(1−F(z)) with F(z) = 1/(1+e^{−z}) at scale 1, and certifies in the L1 norm.
-var Logistic law.Law = logistic{}
+var Logistic law.Additive = logistic{}
 
 type logistic struct{}
 

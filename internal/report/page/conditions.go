@@ -253,7 +253,12 @@ func (p Page) failures() string {
 		"allows for that:"
 	said := false
 	for _, r := range p.Runs {
-		if d := r.Dataset; d != nil {
+		switch d := r.Dataset; {
+		case d != nil && r.Conditions.Deterministic:
+			text += fmt.Sprintf(" The certificates of %s are deterministic: none of %s is wrong.",
+				r.Name, report.Certificates(r.Examples, d.Examples))
+			said = true
+		case d != nil:
 			text += fmt.Sprintf(" Of %s, with probability %s at most %d of %s are "+
 				"wrong.", r.Name, complement(d.Delta), d.Failures, report.Certificates(r.Examples, d.Examples))
 			said = true

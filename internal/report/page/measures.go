@@ -272,7 +272,12 @@ func thresholdCell(c *summary.Calibration, tau float64) cell {
 func percent(x float64, to report.Rounding) string { return report.Round(x, to, 2, 1) + "\u00a0%" }
 
 // complement returns 1 − δ as text.
-func complement(delta float64) string { return fmt.Sprintf("1 − %v", delta) }
+func complement(delta float64) string {
+	if delta == 0 { // deterministic certificates
+		return "1"
+	}
+	return fmt.Sprintf("1 − %v", delta)
+}
 
 func shareCell(share *summary.Share) cell {
 	if share == nil {

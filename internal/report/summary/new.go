@@ -118,7 +118,11 @@ func New(s Source, o Options) (Summary, error) {
 		}
 	}
 	if c := out.Conditions; c.Sound != nil && *c.Sound && c.Alpha != nil {
-		out.Dataset, err = newStatement(out.Selected, *c.Alpha, o.Delta)
+		if c.Deterministic {
+			out.Dataset = &Statement{Examples: out.Selected}
+		} else {
+			out.Dataset, err = newStatement(out.Selected, *c.Alpha, o.Delta)
+		}
 	}
 	if err == nil {
 		out.Reliability, err = g.reliability(o)
@@ -170,6 +174,7 @@ func checkCertificate(first, c certify.Certificate) error {
 		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
 		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"scaled", first.Scaled, c.Scaled}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
 		{"top_k", first.TopK, c.TopK}, {"none_mode", first.None, c.None}, {"reject_below", first.RejectBelow, c.RejectBelow},
+		{"deterministic", first.Deterministic, c.Deterministic},
 		{"arithmetic", first.Arithmetic, c.Arithmetic}, {"precision", first.Precision, c.Precision}, {"sampled", first.Sampled, c.Sampled},
 		{"composition", first.Composition, c.Composition},
 	} {
@@ -185,7 +190,7 @@ func checkCertificate(first, c certify.Certificate) error {
 func (s Source) conditions(g *gathered) Conditions {
 	first := g.first
 	c := Conditions{Method: first.Method, Law: first.Law, Norm: first.Norm, Scaled: first.Scaled, Precision: first.Precision,
-		N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop, Claim: first.Claim}
+		Deterministic: first.Deterministic, N: g.n, Samples: g.samples, Quantisation: g.quantisation, Stop: g.stop, Claim: first.Claim}
 	if s.Kind != LogKind {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
 		c.Sound, c.Arithmetic, c.Lipschitz = &first.Sound, first.Arithmetic, first.Lipschitz

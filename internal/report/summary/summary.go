@@ -99,7 +99,9 @@ type Conditions struct {
 	Alpha      *float64           `json:"alpha,omitempty"` // failure probability of each certificate
 	Law        law.Name           `json:"law,omitempty"`   // law of the noise
 	Sigma      *float64           `json:"sigma,omitempty"` // scale of the noise
-	Norm       law.Norm           `json:"norm"`            // norm of the radii; L2 for a log, which does not state it
+	// Deterministic means that the certificates hold with certainty; Alpha is then 0.
+	Deterministic bool     `json:"deterministic,omitempty"`
+	Norm          law.Norm `json:"norm"` // norm of the radii; L2 for a log, which does not state it
 	// Scaled means that the radii are in units of the scales of the columns (certify.Target.Scaled). Sigma is then 1.
 	Scaled  bool   `json:"scaled,omitempty"`
 	N       int64  `json:"n,omitempty"` // largest number of estimation samples of an example
@@ -173,7 +175,8 @@ func (c Conditions) Certifies() bool {
 
 // Statement bounds the number of wrong certificates, among the certificates of Examples examples. With probability at
 // least 1 − Delta over the noise, at most Failures of them are wrong. Each fails with probability at most Alpha,
-// independently (binomial.FailureQuantile).
+// independently (binomial.FailureQuantile). For deterministic certificates, Delta, Alpha and Failures are 0: none of the
+// certificates is wrong.
 type Statement struct {
 	Delta    float64 `json:"delta"`
 	Alpha    float64 `json:"alpha"`

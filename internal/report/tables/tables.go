@@ -272,7 +272,11 @@ func (r Report) intervals(s summary.Summary) section {
 	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("examples"), percent("accuracy", report.Down),
 		percent(fmt.Sprintf("%g %% interval", 100*s.Level), report.Nearest)}
 	if s.Dataset != nil {
-		out.table.Columns = append(out.table.Columns, percent(fmt.Sprintf("with probability %g", 1-s.Dataset.Delta), report.Down))
+		name := fmt.Sprintf("with probability %g", 1-s.Dataset.Delta)
+		if s.Conditions.Deterministic {
+			name = "certain"
+		}
+		out.table.Columns = append(out.table.Columns, percent(name, report.Down))
 	}
 	for _, p := range s.Curve {
 		row := []report.Cell{report.Number(p.Radius), report.Count(p.Accuracy.Count), report.Number(p.Accuracy.Value),
@@ -284,7 +288,10 @@ func (r Report) intervals(s summary.Summary) section {
 	}
 	out.notes = append(out.notes, fmt.Sprintf(
 		"Interval: the accuracy over the population that the %d examples are drawn from, each radius for itself (Clopper–Pearson).", s.Examples))
-	if d := s.Dataset; d != nil {
+	switch d := s.Dataset; {
+	case d != nil && s.Conditions.Deterministic:
+		out.notes = append(out.notes, fmt.Sprintf("The certificates are deterministic: none of %s is wrong.", report.Certificates(s.Examples, d.Examples)))
+	case d != nil:
 		out.notes = append(out.notes, fmt.Sprintf(
 			"With probability %g over the noise, at most %d of %s are wrong (alpha = %g each), at all radii at once: the last column leaves so many out.",
 			1-d.Delta, d.Failures, report.Certificates(s.Examples, d.Examples), d.Alpha))

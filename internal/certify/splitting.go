@@ -1,0 +1,173 @@
+package certify
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"sort"
+
+	"github.com/rscert/rscert/internal/law"
+)
+
+// Splitting is the method of the law Splitting (Levine & Feizi 2021). It is not among VoteMethods, because it bounds
+// nothing by samples: the votes are those of all W evaluations that define the smoothed classifier.
+//
+// Let N_k be the number of evaluations with answer k. The smoothed classifier answers the class with the largest N_k,
+// the lowest such class in a tie. A perturbation of s lattice steps in the L1 norm changes at most s evaluations, so it
+// lowers N_A by at most s and raises N_j by at most s. Hence A stays the answer within
+//
+//	S = min over j ≠ A of ⌊(N_A − N_j − [j < A])/2⌋
+//
+// steps, where [j < A] is 1 if j wins a tie against A, otherwise 0. This holds with certainty for every model that
+// gives the same answer to the same input. Evaluations without an answer count as one more class, which loses every tie.
+// Where this class has the most evaluations, the smoothed classifier has no answer, and nothing is certified.
+//
+// If only n of the W evaluations are known, the remaining W − n may all be for j. Then N_A − N_j is at least the known
+// difference minus W − n.
+const Splitting VoteMethod = "splitting"
+
+// completeSplitting does the work of complete for the method Splitting.
+func (p *VoteParams) completeSplitting() error {
+	name := law.Splitting.Name()
+	switch {
+	case !p.Law.Deterministic():
+		return fmt.Errorf("method %s is for law %s, not for %s", Splitting, name, p.Law)
+	case p.Method != "" && p.Method != Splitting:
+		return fmt.Errorf("method %s is for random noise, and law %s has none: its method is %s", p.Method, name, Splitting)
+	case p.Margin != "" && p.Margin != FirstMargin:
+		return fmt.Errorf("margin %s is for random noise: law %s has the first margin", p.Margin, name)
+	case p.Alpha != 0 || p.Level != 0:
+		return fmt.Errorf("alpha %v: a certificate of law %s holds with certainty and has no alpha", p.Alpha, name)
+	case p.Lipschitz != 0:
+		return fmt.Errorf("a lipschitz constant is of no use for law %s", name)
+	case p.Step == nil:
+		return fmt.Errorf("law %s needs the step of the lattice, which only a run records", name)
+	}
+	p.Method, p.Margin = Splitting, FirstMargin
+	_, err := law.Width(p.Sigma, p.Step)
+	return errors.Join(err, classes.complete(&p.Class))
+}
+
+func newSplitting(p VoteParams) (*VoteCertifier, error) {
+	width, err := law.Width(p.Sigma, p.Step)
+	return &VoteCertifier{params: p, method: method{Splitting.String(), true}, width: int64(width)}, err
+}
+
+// Certifiable returns an error if v lacks the samples or the label to certify the target's class.
+func (t Target) Certifiable(v Votes) error {
+	if t.Law.Deterministic() && t.Class == Predicted {
+		return nil
+	}
+	return v.Certifiable(t.Class)
+}
+
+// split returns the certificate of v by the method Splitting.
+func (c *VoteCertifier) split(v Votes) (Certificate, error) {
+	p, left := c.params, c.width-v.N
+	switch {
+	case left < 0 || left > 0 && !v.Stop.Given():
+		return Certificate{}, fmt.Errorf("n is %d, and law %s has %d evaluations", v.N, p.Law, c.width)
+	case v.N0 > 0:
+		return Certificate{}, fmt.Errorf("n0 is %d, and law %s has no selection samples", v.N0, p.Law)
+	case v.Quantisation != 0:
+		return Certificate{}, fmt.Errorf("quantisation is %v: law %s needs inputs on the lattice", v.Quantisation, p.Law)
+	}
+	a, err := p.splitClass(v)
+	if err != nil {
+		return Certificate{}, err
+	}
+	cert := Certificate{
+		Index: v.Index, Label: v.Label, Prediction: Abstained, Law: p.Law, Norm: p.Law.Law().Norm(), Method: c.method.name,
+		Sound: c.method.sound, MarginKind: p.Margin, Sigma: p.Sigma, N: v.N, Stop: v.Stop, Arithmetic: p.Arithmetic,
+		Precision: p.Precision, Deterministic: true,
+	}
+	lead := leadOf(v, a) - left
+	if lead < 0 {
+		return cert, nil
+	}
+	steps := lead / 2
+	cert.Prediction, cert.Correct, cert.Steps = a, a == v.Label, &steps
+	cert.Radius = p.stepRadius(steps)
+	cert.Margin = floorRat(big.NewRat(v.Counts[a]-slices.Max(v.estimated().rivals(a, NoneAnswer))-left, c.width))
+	return cert, nil
+}
+
+// splitClass returns the class A to certify: the label, or the class that has the most of the known evaluations. If the
+// known evaluations decide what the smoothed classifier answers, the latter is this answer.
+func (p VoteParams) splitClass(v Votes) (int, error) {
+	if p.Class == Label {
+		return v.Elected(Label)
+	}
+	return argMax(v.Counts), nil
+}
+
+// leadOf returns the minimum over all j ≠ a of N_a − N_j − [j < a].
+func leadOf(v Votes, a int) int64 {
+	lead := v.Counts[a] - v.None
+	for j, votes := range v.Counts {
+		if j == a {
+			continue
+		}
+		by := v.Counts[a] - votes
+		if j < a {
+			by--
+		}
+		lead = min(lead, by)
+	}
+	return lead
+}
+
+// stepRadius returns the radius of a number of steps, rounded down. It is the radius of a closed ball.
+func (t Target) stepRadius(steps int64) float64 {
+	return floorRat(new(big.Rat).Mul(t.Step, big.NewRat(steps, 1)))
+}
+
+// floorRat rounds x ≥ 0 down to nine significant digits.
+func floorRat(x *big.Rat) float64 {
+	f, exact := x.Float64()
+	if !exact && new(big.Rat).SetFloat64(f).Cmp(x) > 0 {
+		f = math.Nextafter(f, 0)
+	}
+	return RoundDown(f)
+}
+
+// newSplittingStop does the work of NewStopping for the method Splitting. Any number of evaluations may be the last,
+// because the certificate counts unknown evaluations against the class.
+func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
+	c, err := NewVoteCertifier(p)
+	if err != nil {
+		return nil, err
+	}
+	if !rule.AtRadius() {
+		return nil, fmt.Errorf("stop %s: law %s can stop only at a radius, by radius>=R", rule, p.Law)
+	}
+	most := c.width / 2
+	steps := int64(sort.Search(int(most)+1, func(s int) bool { return p.stepRadius(int64(s)) >= rule.value }))
+	if steps > most {
+		return nil, fmt.Errorf("%s is %w of %d evaluations, which certify at most %v", rule, ErrOutOfReach, c.width, p.stepRadius(most))
+	}
+	return &Stopping{certifier: c, rule: rule, steps: steps}, nil
+}
+
+// nextSplitting does the work of Next for the method Splitting. Let lead be the minimum over j of N_A − N_j − [j < A]
+// among the known evaluations, let left be the number of unknown ones, and let S be the rule's radius in steps. The
+// certified radius is at least S if lead − left ≥ 2S. It cannot reach S if lead + left < 2S. Each further evaluation
+// changes lead − left and lead + left by at most 2, which gives the least number of evaluations before a decision.
+func (s *Stopping) nextSplitting(v Votes) (int64, error) {
+	left := s.certifier.width - v.N
+	lead := int64(0)
+	if v.N > 0 {
+		a, err := s.certifier.params.splitClass(v)
+		if err != nil {
+			return 0, err
+		}
+		lead = leadOf(v, a)
+	}
+	yes, no := 2*s.steps-(lead-left), lead+left-2*s.steps
+	if left <= 0 || yes <= 0 || no < 0 {
+		return v.N, nil
+	}
+	return v.N + min(left, (yes+1)/2, no/2+1), nil
+}
