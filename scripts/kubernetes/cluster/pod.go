@@ -28,7 +28,7 @@ type lastingPod struct {
 	process *exec.Cmd
 	log     *os.File
 	ended   chan error
-	ready   bool
+	shown   *bool // whether the reported status is ready; nil: none was reported
 }
 
 // keep runs a pod of a Deployment: it starts the container, probes it, and stops it when the pod is deleted.
@@ -174,29 +174,33 @@ func (p *lastingPod) volume(ctx context.Context, name string) (string, error) {
 // startup probe or its liveness probe, or when the context ends.
 func (p *lastingPod) probe(ctx context.Context) error {
 	c := p.pod.Spec.Containers[0]
-	started := p.repeat(ctx, c.StartupProbe, func(ok bool) (done bool, err error) { return ok, nil })
-	if started != nil {
-		return fmt.Errorf("startup: %w", started)
+	succeeds := func(once bool) func(bool) (bool, error) {
+		return func(ok bool) (done bool, err error) {
+			if !ok {
+				return false, errProbe
+			}
+			return once, nil
+		}
+	}
+	if err := p.repeat(ctx, c.StartupProbe, succeeds(true)); err != nil || ctx.Err() != nil {
+		return err
 	}
 	results := make(chan error, 2)
 	go func() {
 		results <- p.repeat(ctx, c.ReadinessProbe, func(ok bool) (done bool, err error) { return false, p.show(ctx, ok) })
 	}()
 	go func() {
-		results <- p.repeat(ctx, c.LivenessProbe, func(bool) (done bool, err error) { return false, nil })
+		results <- p.repeat(ctx, c.LivenessProbe, succeeds(false))
 	}()
-	for {
-		if err := <-results; ctx.Err() != nil || err != nil {
-			return err
-		}
-	}
+	return <-results
 }
 
-var errProbe = errors.New("the probe failed too often")
+// errProbe means that a container must be stopped.
+var errProbe = errors.New("the startup probe or the liveness probe failed too often")
 
-// repeat asks a probe periodically until the function after reports that it is done. A readiness probe may fail for
-// ever; another one fails with errProbe after its number of failures.
-func (p *lastingPod) repeat(ctx context.Context, probe *core.Probe, after func(ok bool) (done bool, err error)) error {
+// repeat asks a probe periodically until the function changed reports that it is done. It calls this function after each
+// success, and after the number of failures that the probe states.
+func (p *lastingPod) repeat(ctx context.Context, probe *core.Probe, changed func(ok bool) (done bool, err error)) error {
 	failures := int32(0)
 	for {
 		ok := p.ask(ctx, probe)
@@ -206,11 +210,10 @@ func (p *lastingPod) repeat(ctx context.Context, probe *core.Probe, after func(o
 		if failures++; ok {
 			failures = 0
 		}
-		if done, err := after(ok || failures > 0 && failures < probe.FailureThreshold && p.ready); done || err != nil {
-			return err
-		}
-		if failures >= probe.FailureThreshold && probe != p.pod.Spec.Containers[0].ReadinessProbe {
-			return fmt.Errorf("%w: %d times, %s", errProbe, failures, probe.HTTPGet.Path)
+		if ok || failures >= probe.FailureThreshold {
+			if done, err := changed(ok); done || err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -245,10 +248,10 @@ func (p *lastingPod) ask(ctx context.Context, probe *core.Probe) bool {
 
 // show reports the status of a running pod, if it is another one than before.
 func (p *lastingPod) show(ctx context.Context, ready bool) error {
-	if ready && p.ready {
+	if p.shown != nil && *p.shown == ready {
 		return nil
 	}
-	p.ready = ready
+	p.shown = &ready
 	status := core.ConditionFalse
 	if ready {
 		status = core.ConditionTrue
