@@ -16,7 +16,10 @@ chmod 755 "$root" # so that the user inside can enter the folder
 debian=
 end() {
 	[ -z "$debian" ] || { kill -KILL "$debian"; wait "$debian" || true; } 2>/dev/null
-	find /sys/fs/cgroup -depth -type d -path "*/rscert-boot-$debian*" -exec rmdir {} + || true
+	for _ in $(seq 25); do # until all processes of the Debian have ended
+		! find /sys/fs/cgroup -depth -type d -path "*/rscert-boot-$debian*" -exec rmdir {} + 2>/dev/null || break
+		sleep 0.2
+	done
 	rm -rf --one-file-system "$root"
 }
 trap end EXIT
@@ -123,7 +126,6 @@ inside dpkg --remove rscert
 if ask $url/health/live; then fail 'the service runs after its removal'; fi
 inside dpkg --purge rscert
 inside rm -r /srv/rscert /etc/rscert /etc/systemd/system/rscert.service.d /var/lib/rscert /var/lib/private/rscert
-inside rmdir /var/lib/private /var/cache/private
 files >"$root/home/after"
 diff "$root/home/before" "$root/home/after"
 echo "$package: installed, used, served and removed in Debian ${SUITE:-trixie}"
