@@ -360,7 +360,7 @@ deb-check: deb onnxruntime ## install, use, serve and remove the Debian package 
 
 .PHONY: image-check
 image-check: onnxruntime ## build the container image with buildah (as root), certify and serve in it; DEVICE=cuda: the image for CUDA
-	@command -v buildah >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah crun debootstrap; }
+	@command -v buildah >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah crun curl debootstrap iproute2; }
 	DEVICE=$(or $(DEVICE),cpu) scripts/release/image_check.sh
 
 .PHONY: reproducible

@@ -114,7 +114,7 @@ service kill --signal KILL
 try 60 is NRestarts 1
 try 60 ask $url/health/ready
 service stop
-is Result success && is ExecMainStatus 0 || fail "the service stops with $(shown Result), $(shown ExecMainStatus)"
+{ is Result success && is ExecMainStatus 0; } || fail "the service stops with $(shown Result), $(shown ExecMainStatus)"
 bin/rscert predict --run "$root/srv/rscert/run" --model testdata/mnist-cnn.onnx --data testdata/mnist \
 	--replay "$root/var/lib/private/rscert/answers.jsonl"
 

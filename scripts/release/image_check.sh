@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds packaging/docker/Dockerfile with buildah, certifies bundled digits in the image, not as root, and asks the server
-# that is the image's default command. Where no registry can be reached, debootstrap makes stand-ins of the base images (as
-# root). DEVICE=cuda builds the image for
-# CUDA and only checks that its libraries are there. IMAGE_STORE keeps the images between runs.
+# Builds packaging/docker/Dockerfile with buildah. In the image it certifies bundled digits, not as root. Then it runs the
+# image's default command, a server, and asks it over HTTP. Where no registry can be reached, debootstrap makes stand-ins
+# of the base images (as root). DEVICE=cuda builds the image for CUDA and only checks that its libraries are there.
+# IMAGE_STORE keeps the images between runs.
 set -eu
 cd "$(dirname "$0")/../.."
 device=${DEVICE:-cpu}
@@ -17,7 +17,7 @@ compiler=docker.io/library/$(sed -n 's/^FROM \(golang:[^ ]*\) AS build$/\1/p' pa
 store() { # runs buildah with storage that needs no support from the kernel
 	command=$1
 	shift
-	buildah --storage-driver vfs --root "$store" --runroot "$work/run" "$command" "$@"
+	buildah --storage-driver vfs --root "$store" --runroot "$work/buildah" "$command" "$@"
 }
 
 stand_in() { # NAME SUITE PACKAGES: makes an image with this machine's certificates
@@ -64,7 +64,7 @@ serve() {
 	ip netns add "$network"
 	ip -netns "$network" link set lo up
 	# shellcheck disable=SC2086
-	ip netns exec "$network" buildah --storage-driver vfs --root "$store" --runroot "$work/run-serve" \
+	ip netns exec "$network" buildah --storage-driver vfs --root "$store" --runroot "$work/buildah" \
 		run --isolation chroot -v "$work:/work" "$container" -- $command >"$work/serve.log" 2>&1 &
 	server=$!
 	for _ in $(seq 300); do
