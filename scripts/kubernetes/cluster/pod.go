@@ -286,7 +286,7 @@ func (p *lastingPod) stop(ctx context.Context, grace time.Duration) error {
 		err = fmt.Errorf("was killed after its grace period: %w", <-p.ended)
 	}
 	p.k.mu.Lock()
-	p.k.stopped = append(p.k.stopped, stopped{p.pod.Name, time.Since(signalled), err, p.output()})
+	p.k.stopped = append(p.k.stopped, stopped{p.pod.Name, signalled, err, p.output()})
 	p.k.mu.Unlock()
 	now := int64(0)
 	return p.k.client.CoreV1().Pods(namespace).Delete(ctx, p.pod.Name, meta.DeleteOptions{GracePeriodSeconds: &now})
@@ -299,8 +299,8 @@ func (p *lastingPod) output() string {
 
 // stopped describes the container of a pod that was deleted.
 type stopped struct {
-	name  string
-	after time.Duration // from SIGTERM to the end
-	err   error         // nil: exit code 0
-	log   string
+	name      string
+	signalled time.Time // when it got SIGTERM
+	err       error     // nil: exit code 0
+	log       string
 }

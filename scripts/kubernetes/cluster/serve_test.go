@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,11 +35,11 @@ type service struct {
 
 // urls returns the URLs of the model in all pods that are ready.
 func (s service) urls(ctx context.Context) (urls []string, err error) {
-	slices, err := s.client.DiscoveryV1().EndpointSlices(namespace).List(ctx, meta.ListOptions{LabelSelector: discovery.LabelServiceName + "=rscert-serve"})
+	list, err := s.client.DiscoveryV1().EndpointSlices(namespace).List(ctx, meta.ListOptions{LabelSelector: discovery.LabelServiceName + "=rscert-serve"})
 	if err != nil {
 		return nil, err
 	}
-	for _, slice := range slices.Items {
+	for _, slice := range list.Items {
 		for _, e := range slice.Endpoints {
 			if *e.Conditions.Ready && len(slice.Ports) == 1 {
 				urls = append(urls, fmt.Sprintf("http://%s:%d%s", e.Addresses[0], *slice.Ports[0].Port, s.model))
@@ -100,14 +103,15 @@ func imageCache(t *testing.T, rscert string) string {
 }
 
 // The test applies serve.yaml, waits for the Deployment, finds its pod by the Service, and asks it. Then it restarts the
-// Deployment while clients ask. The old pod must answer the request that it is working on, and no request may fail.
+// Deployment while clients ask. The old pod must answer the request that is running at SIGTERM, and no request may fail.
 func TestDeploymentServes(t *testing.T) {
 	rscert, bin := needs(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make the network of a pod")
 	}
 	p, work := startControlPlane(t, bin), volume(t)
-	output(t, work, rscert, "certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "100000", "--max", "2", "--seed", "18", "--quiet", "--out", "run")
+	output(t, work, rscert, "certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "20000", "--max", "2", "--seed", "18", "--quiet", "--out", "run")
+	output(t, work, "sh", "-c", "cp -L cnn.onnx copy && mv copy cnn.onnx") // the link leads out of the container
 	client := p.client(t)
 	k := &kubelet{t: t, client: client, rscert: rscert, claims: map[string]string{"work": work}, cache: imageCache(t, rscert)}
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), &core.Node{ObjectMeta: meta.ObjectMeta{Name: nodeName}}, meta.CreateOptions{}); err != nil {
@@ -134,32 +138,38 @@ func TestDeploymentServes(t *testing.T) {
 
 	s := service{client, "/v2/models/cnn"}
 	first := s.await(t, 1)[0]
-	digits := images(t, 20)
+	digits := images(t, 2)
 	classes, err := ask(t.Context(), first, digits[:1], false)
 	if err != nil || classes[0] != 7 {
 		t.Fatalf("classes %v: %v", classes, err)
 	}
 
-	// While the Deployment restarts, one request of the old pod needs some seconds, and a client asks all the time.
-	long := make(chan error, 1)
-	go func() {
-		_, err := ask(t.Context(), first, digits, true)
-		long <- err
-	}()
+	// While the Deployment restarts, one client asks the pods of the Service, and one client asks the old pod until it
+	// refuses connections.
 	var asked atomic.Int64
 	asking, end := context.WithCancel(t.Context())
-	short := make(chan error, 1)
-	go func() { short <- s.load(asking, digits[0], &asked) }()
-	time.Sleep(200 * time.Millisecond)
+	ofService, ofOld := make(chan error, 1), make(chan error, 1)
+	var last time.Time // when the old pod sent its last answer
+	go func() { ofService <- s.load(asking, digits[0], &asked) }()
+	go func() {
+		var err error
+		for ; err == nil; _, err = ask(t.Context(), first, digits, true) {
+			last = time.Now()
+		}
+		ofOld <- err
+	}()
 	do("", "rollout", "restart", "deployment/rscert-serve")
 	do("", "rollout", "status", "deployment/rscert-serve", "--timeout=120s")
-	do("", "wait", "--for=delete", "pod", "--selector=app.kubernetes.io/name=rscert-serve", "--field-selector=status.podIP="+host(first), "--timeout=100s")
+	if err := <-ofOld; !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the old pod: %v", err)
+	}
+	old := k.awaitStopped(t)
 	end()
-	if err := <-short; err != nil {
+	if err := <-ofService; err != nil {
 		t.Errorf("after %d answers: %v", asked.Load(), err)
 	}
-	if err := <-long; err != nil {
-		t.Errorf("the long request: %v", err)
+	if old.err != nil || !last.After(old.signalled) {
+		t.Errorf("the old pod got SIGTERM at %v, and sent its last answer at %v: %+v", old.signalled, last, old)
 	}
 	if second := s.await(t, 1)[0]; second == first {
 		t.Errorf("the Service still names the old pod, %s", first)
@@ -168,12 +178,22 @@ func TestDeploymentServes(t *testing.T) {
 	if err != nil || !available(deployment) {
 		t.Errorf("%v: %+v", err, deployment.Status)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.stopped) != 1 || k.stopped[0].err != nil {
-		t.Fatalf("%+v", k.stopped)
+	t.Logf("%d requests during the restart; the old pod sent its last answer %v after SIGTERM", asked.Load(), last.Sub(old.signalled))
+}
+
+// awaitStopped waits until a pod was deleted and its container has ended.
+func (k *kubelet) awaitStopped(t *testing.T) stopped {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		k.mu.Lock()
+		all := slices.Clone(k.stopped)
+		k.mu.Unlock()
+		if len(all) > 0 {
+			return all[0]
+		}
 	}
-	t.Logf("%d requests during the restart; the old pod ended %v after SIGTERM", asked.Load(), k.stopped[0].after)
+	t.Fatal("the old pod does not end")
+	return stopped{}
 }
 
 // await waits until the Service has n pods, and returns their URLs.
@@ -218,12 +238,6 @@ func available(d *apps.Deployment) bool {
 		}
 	}
 	return false
-}
-
-// host returns the address in a URL.
-func host(url string) string {
-	address, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
-	return address
 }
 
 // TestContainer runs commands by container.sh: they cannot write outside their mounts, and have no capabilities.
