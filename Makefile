@@ -153,13 +153,13 @@ slurm: onnxruntime tools ## run a job array on a real Slurm, installing it if ne
 	RSCERT_TEST_SLURM=1 $(GO) test -count 1 -v -run 'TestSlurm$$' ./cmd/rscert
 
 .PHONY: kubernetes
-kubernetes: build ## check the manifests of Indexed Jobs against the types of Kubernetes' API, strictly
+kubernetes: build ## check the manifests against the types of Kubernetes' API, strictly
 	cd scripts/kubernetes && RSCERT=$(CURDIR)/bin/rscert $(GO) test -count 1 .
 
 # Builds Kubernetes from its published modules: 2,600 packages, once 20 minutes on two cores, 320 MB in the cache.
 
 .PHONY: kubernetes-cluster
-kubernetes-cluster: onnxruntime build ## run Indexed Jobs on a real control plane, built from its sources (once 20 minutes)
+kubernetes-cluster: onnxruntime build ## run Indexed Jobs and a Deployment on a real control plane, built from its sources (once 20 minutes)
 	@mkdir -p $(KUBERNETES)
 	cd scripts/kubernetes/cluster && $(GO) build -trimpath -ldflags '-s -w' -o $(KUBERNETES)/ \
 		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kubectl
@@ -371,12 +371,12 @@ deb: release-tools ## pack this machine's Debian and rpm packages into out/relea
 	RSCERT_TARGETS=linux-$$($(GO) env GOARCH) RSCERT_SKIP=publish,sbom scripts/release/release.sh snapshot
 
 .PHONY: deb-check
-deb-check: deb onnxruntime ## install, use and remove the Debian package in a clean Debian (as root)
+deb-check: deb onnxruntime ## install, use, serve and remove the Debian package in a clean Debian (as root)
 	scripts/release/deb_check.sh
 
 .PHONY: image-check
-image-check: onnxruntime ## build the container image with buildah (as root) and certify in it; DEVICE=cuda: the image for CUDA
-	@command -v buildah >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah crun debootstrap; }
+image-check: onnxruntime ## build the container image with buildah (as root), certify and serve in it; DEVICE=cuda: the image for CUDA
+	@command -v buildah >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends buildah crun curl debootstrap iproute2; }
 	DEVICE=$(or $(DEVICE),cpu) scripts/release/image_check.sh
 
 .PHONY: reproducible

@@ -23,7 +23,7 @@ func latticeNoise(t testing.TB, l Lattice, sigma float64, mean, std []float64) *
 }
 
 // lawNoise does the work of latticeNoise for any law.
-func lawNoise(t testing.TB, of law.Law, l Lattice, scale float64, mean, std []float64) *LatticeNoise {
+func lawNoise(t testing.TB, of law.Additive, l Lattice, scale float64, mean, std []float64) *LatticeNoise {
 	t.Helper()
 	table, err := NewLawTable(of, scale, l.Step)
 	if err != nil {

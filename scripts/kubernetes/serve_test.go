@@ -53,7 +53,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	const drain = 25 // seconds, the default of --drain
-	if grace := *pod.Spec.TerminationGracePeriodSeconds; grace <= drain {
-		t.Errorf("the pod has %d s to end, the requests %d", grace, drain)
+	if grace, sleep := *pod.Spec.TerminationGracePeriodSeconds, c.Lifecycle.PreStop.Sleep.Seconds; sleep < 1 || grace <= sleep+drain {
+		t.Errorf("the pod has %d s to end, of which it sleeps %d s and answers for %d s", grace, sleep, drain)
 	}
 }

@@ -95,6 +95,7 @@ def check_archive(archive: Path, version: str, commit: str, pages: set[str], scr
 def check_package(package: Path, files: set[str], pages: set[str]) -> None:
     want = {"/usr/bin/rscert", "/usr/share/bash-completion/completions/rscert", "/usr/share/doc/rscert/NOTICE"}
     want.add("/usr/share/doc/rscert/THIRD_PARTY_LICENSES")
+    want |= {"/usr/lib/systemd/system/rscert.service", "/etc/rscert/serve.env"}
     want |= {f"/usr/share/man/man1/{p}.gz" for p in pages}
     check(want <= files, f"{package.name} lacks {want - files}")
 

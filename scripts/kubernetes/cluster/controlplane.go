@@ -1,7 +1,7 @@
-// Package cluster runs the Jobs of 'rscert kubernetes' on a Kubernetes control plane on the local machine. The control
-// plane consists of etcd, kube-apiserver and the Job controller of kube-controller-manager, all built from their
-// published sources. The file kubelet.go replaces the nodes: it runs the containers' commands locally, without
-// containers. The package is a separate module; see 'make kubernetes-cluster'.
+// Package cluster runs the Jobs of 'rscert kubernetes' and the Deployment of 'rscert serve' on a Kubernetes control plane
+// on the local machine. The control plane consists of etcd, kube-apiserver and four controllers of
+// kube-controller-manager, all built from their published sources. The files kubelet.go and pod.go replace the nodes:
+// they run the containers' commands locally. The package is a separate module; see 'make kubernetes-cluster'.
 package cluster
 
 import (
@@ -64,7 +64,8 @@ current-context: local
 	config.QPS, config.Burst = 50, 100
 	p.rest = config
 	p.await(t)
-	p.start(t, "kube-controller-manager", "--kubeconfig", p.kubeconfig, "--controllers", "job-controller", "--leader-elect=false",
+	p.start(t, "kube-controller-manager", "--kubeconfig", p.kubeconfig, "--leader-elect=false",
+		"--controllers", "job-controller,deployment-controller,replicaset-controller,endpointslice-controller",
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(freePort(t)), "--cert-dir", p.path("manager"))
 	return p
 }

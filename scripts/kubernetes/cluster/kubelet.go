@@ -28,7 +28,8 @@ const (
 )
 
 // A kubelet replaces the scheduler and the nodes. It binds each pod to one node, runs the command of the pod's
-// container locally, and reports the exit code. The mount paths of volumes must exist on the local machine.
+// container locally, and reports the exit code. For pods of Jobs, the mount paths of volumes must exist on the local
+// machine. The method keep runs pods of Deployments.
 type kubelet struct {
 	t      *testing.T
 	client *kubernetes.Clientset
@@ -37,9 +38,15 @@ type kubelet struct {
 	// called repeatedly.
 	fault func(pod *core.Pod, attempt int) fault
 
+	// For pods of Deployments:
+	claims map[string]string // folders by PersistentVolumeClaim
+	cache  string            // the image's cache, with ONNX Runtime
+
 	mu       sync.Mutex
 	attempts map[string]int // number of attempts by job and index
 	ran      []ran
+	networks int       // number of networks of pods
+	stopped  []stopped // deleted pods
 }
 
 // A fault is an event that can happen to a pod.
@@ -77,8 +84,12 @@ func (k *kubelet) run(ctx context.Context) {
 		for _, pod := range list.Items {
 			if !seen[string(pod.UID)] {
 				seen[string(pod.UID)] = true
+				serve := k.serve
+				if pod.Spec.RestartPolicy == core.RestartPolicyAlways { // a Deployment's
+					serve = k.keep
+				}
 				pods.Go(func() {
-					if err := k.serve(ctx, &pod); err != nil && ctx.Err() == nil {
+					if err := serve(ctx, &pod); err != nil && ctx.Err() == nil {
 						k.t.Errorf("pod %s: %v", pod.Name, err)
 					}
 				})
@@ -91,7 +102,7 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-// serve takes a pod from Pending to Succeeded or Failed.
+// serve takes a pod of a Job from Pending to Succeeded or Failed.
 func (k *kubelet) serve(ctx context.Context, pod *core.Pod) error {
 	pods := k.client.CoreV1().Pods(namespace)
 	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: nodeName}}
