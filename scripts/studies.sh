@@ -50,6 +50,14 @@ done
 sample_law l1-uniform-256 mnist-cnn-uniform --law uniform --sigma 0.5019607843137255
 sample_law l1-uniform-512 mnist-cnn-uniform --law uniform --sigma 1.003921568627451
 sample_law l1-uniform-1024 mnist-cnn-uniform --law uniform --sigma 2.007843137254902
+# Splitting noise takes W evaluations of each digit, without n and seed.
+sample_splitting() {
+	out=$runs/l1-splitting-$1
+	"$rscert" certify --model testdata/mnist-cnn-uniform.onnx --data testdata/mnist --law splitting --sigma "$2" --resume --out "$out" >"$out.txt"
+}
+sample_splitting 256 0.5019607843137255
+sample_splitting 512 1.003921568627451
+sample_splitting 1024 2.007843137254902
 
 go run ./studies/noise "$runs/bundled" "$runs/bundled-float" >"$runs/noise.txt"
 go run ./studies/scores "$runs/scores" docs >"$runs/confidence.txt"
@@ -74,7 +82,8 @@ fi
 
 go run ./studies/l1 "$runs"/l1-gaussian-0.25 "$runs"/l1-gaussian-0.5 "$runs"/l1-gaussian-1 \
 	"$runs"/l1-tuned-0.25 "$runs"/l1-tuned-0.5 "$runs"/l1-tuned-1 "$runs"/l1-laplace-0.2 "$runs"/l1-laplace-0.4 "$runs"/l1-laplace-0.8 \
-	"$runs"/l1-uniform-256 "$runs"/l1-uniform-512 "$runs"/l1-uniform-1024 >"$runs/l1.txt"
+	"$runs"/l1-uniform-256 "$runs"/l1-uniform-512 "$runs"/l1-uniform-1024 \
+	"$runs"/l1-splitting-256 "$runs"/l1-splitting-512 "$runs"/l1-splitting-1024 >"$runs/l1.txt"
 go run ./studies/page docs/other-threats.md <"$runs/l1.txt"
 (
 	printf '%s\n' '<!-- made: pa -->' '' '```'
