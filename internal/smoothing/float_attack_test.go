@@ -79,7 +79,7 @@ func TestFloatAttack(t *testing.T) {
 		t.Errorf("float noise: class 0 has %d votes of %d at x and %d at 0, so the attack fails", floats, n, n)
 	}
 	for _, c := range []struct {
-		law law.Law
+		law law.Additive
 		den int64
 	}{
 		{law.Gaussian, 256}, {law.Gaussian, 512}, {law.Gaussian, 4096},
