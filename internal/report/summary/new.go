@@ -117,13 +117,7 @@ func New(s Source, o Options) (Summary, error) {
 			out.Labelled++
 		}
 	}
-	if c := out.Conditions; c.Sound != nil && *c.Sound && c.Alpha != nil {
-		if c.Deterministic {
-			out.Dataset = &Statement{Examples: out.Selected}
-		} else {
-			out.Dataset, err = newStatement(out.Selected, *c.Alpha, o.Delta)
-		}
-	}
+	out.Dataset, err = out.Conditions.statement(out.Selected, o.Delta)
 	if err == nil {
 		out.Reliability, err = g.reliability(o)
 	}
@@ -141,12 +135,8 @@ func New(s Source, o Options) (Summary, error) {
 	}
 	out.describe(radii, out.largestRadius())
 	out.Columns = out.columns(o.AxesRadius)
-	if s.Selection != nil {
-		if out.Labelled < out.Examples || len(s.Selection.safe) != out.Examples {
-			return Summary{}, fmt.Errorf("%s: the error among answers needs a label and votes of every example", s.Path)
-		}
-		out.selection = s.Selection
-		out.Selective = out.selectives()
+	if err := out.describeSelection(s.Selection); err != nil {
+		return Summary{}, err
 	}
 	if err := out.describeNorms(o); err != nil {
 		return Summary{}, err
@@ -157,6 +147,18 @@ func New(s Source, o Options) (Summary, error) {
 		}
 	}
 	return out, nil
+}
+
+// statement bounds the number of wrong certificates among those of all sampled examples. It returns nil if the
+// certificates are not sound or do not state their alpha.
+func (c Conditions) statement(sampled int, delta float64) (*Statement, error) {
+	switch {
+	case c.Sound == nil || !*c.Sound || c.Alpha == nil:
+		return nil, nil
+	case c.Deterministic:
+		return &Statement{Examples: sampled}, nil
+	}
+	return newStatement(sampled, *c.Alpha, delta)
 }
 
 // checkCertificate checks that c is consistent and has the conditions of the first certificate.

@@ -164,6 +164,19 @@ func (s Selective) inPopulation(alpha, delta float64) float64 {
 	return certify.RoundUp(min(1, u/(u+c)*(1+1e-12)))
 }
 
+// describeSelection adds the errors among the answered examples. The selection is nil unless it was requested.
+func (s *Summary) describeSelection(selection *Selection) error {
+	if selection == nil {
+		return nil
+	}
+	if s.Labelled < s.Examples || len(selection.safe) != s.Examples {
+		return fmt.Errorf("%s: the error among answers needs a label and votes of every example", s.Path)
+	}
+	s.selection = selection
+	s.Selective = s.selectives()
+	return nil
+}
+
 // selectives returns the errors at the radii of the curve.
 func (s Summary) selectives() []Selective {
 	var all []Selective
