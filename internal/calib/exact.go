@@ -89,7 +89,8 @@ func (r *reached) add(first, last int, gain, loss uint64) {
 	r.start[first].AddUnits(gain)
 }
 
-// gains is a table over pairs of consecutive '+' bins p' < p. In it, p' = −1 and p = M stand for no bin.
+// gains holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. Here p' = −1 and p
+// = M stand for no bin.
 type gains struct {
 	m   int
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)

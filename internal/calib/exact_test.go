@@ -389,8 +389,8 @@ func TestCCERoundsUp(t *testing.T) {
 	}
 }
 
-// If k samples may take any confidence and correctness, the largest calibration error is at most the bound. A single
-// sample whose gap changes sign attains the bound.
+// If k samples may take any confidence and correctness, the largest calibration error is at most the bound of
+// CCEWithFailures. A single sample whose gap changes sign attains the bound.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
