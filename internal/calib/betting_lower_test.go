@@ -54,7 +54,7 @@ func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	return total / 8 / float64(len(lambdas))
 }
 
-// At m = Value the wealth of slowWealth is at least 1/δ. Slightly above Value the wealth is below 1/δ. So Value is
+// At m = Value the wealth of slowWealth is at least 1/δ. Slightly above Value the wealth is at most 1/δ. So Value is
 // valid and nearly the largest valid bound.
 func TestBettingLowerIsTheBets(t *testing.T) {
 	const delta = 0.2
