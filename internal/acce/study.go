@@ -122,7 +122,7 @@ type Result struct {
 	Quantity    string             `json:"quantity,omitempty"` // the quantity that the confidences estimate, if known
 	Examples    int                `json:"examples,omitempty"` // sampled examples, if known
 	LeftOut     *int               `json:"left_out,omitempty"` // sampled examples whose class is not certified
-	Clean       *Clean             `json:"clean,omitempty"`    // nil without the columns certified and confidence, and for SameExamples
+	Clean       *Clean             `json:"clean,omitempty"`    // needs the columns certified and confidence
 	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
 	Seconds     map[string]float64 `json:"seconds"`

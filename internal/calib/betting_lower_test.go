@@ -89,7 +89,7 @@ func TestBettingLowerIsTheBets(t *testing.T) {
 	}
 }
 
-// If m is the true error, the wealth (see logWealth) is at most 1 on average. This holds even for laws where the
+// If m is the true error, the wealth (see logWealth) is at most 1 on average. The laws include some for which the
 // earlier pairs say nothing about the sign of s − η(s).
 func TestBettingWealthIsFair(t *testing.T) {
 	const n, trials = 60, 200
