@@ -113,9 +113,9 @@ func (r *Norms) add(d float64) {
 //
 //	L = −Σ_m |Σ_n e_nm a_nm|
 //	    + λ₁ᵀ(a − q₁) + ρ/2 ‖a − q₁‖²       q₁ in the box [0, 1]
-//	    + λ₂ᵀ(a − q₂) + ρ/2 ‖a − q₂‖²       q₂ on the sphere: with q₁, a is binary
+//	    + λ₂ᵀ(a − q₂) + ρ/2 ‖a − q₂‖²       q₂ on the sphere: a is binary if it is in the box and on the sphere
 //	    + λ₃ᵀ(Cᵀa − 1) + ρ/2 ‖Cᵀa − 1‖²     one bin for each sample
-//	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              none that the sample cannot reach
+//	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              no bin that the sample cannot reach
 //	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
 //
 // A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,

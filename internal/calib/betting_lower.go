@@ -150,8 +150,8 @@ func guessSign(n, sum float64) float64 {
 	return max(-1, min(1, sum/(0.5*math.Sqrt(n))))
 }
 
-// placePairs moves X = σ(s−y) of a bin's pairs to the grid: first to the ends of the bin, then to the nearest grid points
-// on either side. Both moves keep the mean.
+// placePairs moves X = σ(s−y) of a bin's pairs to the grid: first to the ends of the bin, then to the nearest grid
+// points on either side. Both moves keep the mean.
 func placePairs(grid *[gridCells + 1]float64, e *epoch, at int, sigma float64) {
 	for label, t := range e[at] {
 		if t.count == 0 {

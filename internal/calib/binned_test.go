@@ -306,8 +306,8 @@ func TestBinnedBoundsFromTheFormulas(t *testing.T) {
 	}
 }
 
-// The test computes the second-order bound from its formulas. It fits lines by least squares, and computes the residuals
-// of the parabola and the exponent of Hoeffding's inequality.
+// The test computes the second-order bound from its formulas. It fits lines by least squares, and computes the
+// residuals of the parabola and the exponent of Hoeffding's inequality.
 func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	const n, h, delta = secondOrderFrom, 1.0 / 64, 0.05
 	b1, b2 := math.Tanh(1/h)/(2*h), math.Pow(math.Tanh(1/h)/h, 2)/2

@@ -97,7 +97,7 @@ func logBet(r, v float64) float64 {
 	return logMean(terms)
 }
 
-// logMean returns ln of the mean of exp(x), or 0 if x is empty.
+// logMean returns ln of the mean of exp(x_i) over the elements of x, which must not be empty.
 func logMean(x []float64) float64 {
 	most := math.Inf(-1)
 	for _, y := range x {

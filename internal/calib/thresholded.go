@@ -9,8 +9,8 @@ type Uncertified struct {
 	Correct      bool    // the prediction without attack is correct
 }
 
-// Thresholded counts answers under an attack within a radius. The classifier answers only with a confidence of at least
-// Tau (Stutz et al. 2020, here certified). The confidence is the mean score of the answered class.
+// Thresholded counts answers under an attack within a radius. As in Stutz et al. 2020, the classifier answers only with
+// a confidence of at least Tau. The counts here are certified. The confidence is the mean score of the answered class.
 type Thresholded struct {
 	Tau float64
 	// Wrong is E, the number of examples for which an attack may cause a wrong answer. Either the certified class is

@@ -170,9 +170,9 @@ func (e *FewerError) Error() string {
 	return fmt.Sprintf("%d examples were sampled, but the rows have %d", e.Stated, e.Known)
 }
 
-// CountSampled returns the number of sampled examples: stated if it is positive, otherwise the number in the column
-// Examples, otherwise the number in the rows. An error about a row is a *RowError. An example may not occur twice at
-// one radius, because both rows would use the same noise samples, not two independent sets of samples.
+// CountSampled returns the number of sampled examples: the argument stated if it is positive, otherwise the number in
+// the column Examples, otherwise the number in the rows. An error about a row is a *RowError. An example may not occur
+// twice at one radius, because both rows would use the same noise samples, not two independent sets of samples.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	most, complete, err := b.countExamples()
 	if err != nil {
@@ -258,8 +258,8 @@ type AttackBounds struct {
 }
 
 // WithFailures returns the bounds for the case that some of the n intervals do not hold; failures is the maximum number
-// of these. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to the
-// calibration error (CCEWithFailures).
+// of such intervals. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to
+// the calibration error (CCEWithFailures).
 func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, failures, n)}
 	if b.CCE != nil {
