@@ -37,9 +37,10 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
-// third of all samples. In half of these samples the bound is too small, for every δ. So Printed is not sound. Printed
-// keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is positive. Each of its
-// inequalities has δ/2K. Its b2 is the paper's b2, which is three times the b2 of the function derivatives.
+// third of all samples. In half of these samples η̂ errs towards s. Then the bound is too small, for every δ. So
+// Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is
+// positive. Each of its inequalities has δ/2K. Its b2 is the paper's b2, which is three times the b2 of the function
+// derivatives.
 //
 // Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
 // inequality, given the training scores,
@@ -51,7 +52,7 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // δ4, bounds Σc_i². The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). It sets
 // η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)| instead. At such an s the labels do not matter, so s adds nothing to
 // c_i. Therefore g ≤ 1 and Q ≤ κ at all scores, and BB uses these two ranges. κ depends only on the training scores.
-// Each of the four inequalities has δ/4K.
+// Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs) has δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
 // sum, and
@@ -59,7 +60,7 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
 //
 // where the first term nearly vanishes. As |bias| ≤ b1 Σ w_i|s_i−s| holds as well (η is b1-Lipschitz), g uses the
-// smaller of these two bounds. plugIn chooses h′ accordingly.
+// smaller of these two bounds. plugIn chooses h′ for this smaller g.
 func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWatsonKind) (Bound, error) {
 	if err := cf.check(s.N()); err != nil {
 		return Bound{}, err
