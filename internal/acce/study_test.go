@@ -239,7 +239,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
 		t.Errorf("one failure: %+v", c)
 	}
-	// In one bin an attack attains less than the bound for every choice of bins, which is 0.9. Only this bound is
+	// With one bin, the attack attains less than 0.9, which is the bound for every choice of bins. Only the bound is
 	// certified.
 	_, results = solve(t, example, Options{Bins: 1, Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {

@@ -10,7 +10,7 @@ import (
 // Watch observes a search of several runs. Its functions may be nil. Several goroutines may call these functions at the
 // same time.
 type Watch struct {
-	Progress func(steps int, ece float64) // gets the number of steps since the last call, and the error after them
+	Progress func(steps int, ece float64) // gets the number of steps since the last call, and the last step's error
 	Every    int                          // number of steps between two calls of Trace
 	Trace    func(run int, r Residuals)   // runs are counted from 0; the steps of a run come in order
 }

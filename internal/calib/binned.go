@@ -109,7 +109,7 @@ func (s *Sample) cutLevels() []uint8 {
 			j++
 		}
 		if b-a > 1 {
-			// Partition k is the coarsest whose bins are no larger than this set of b−a ties: 2ᵏ(b−a) ≥ n.
+			// Partition k is the coarsest whose bins are no larger than this set of b−a equal scores: 2ᵏ(b−a) ≥ n.
 			if k := bits.Len(uint((n - 1) / (b - a))); k <= finest {
 				level[a], level[b] = min(level[a], uint8(k)), min(level[b], uint8(k))
 			}

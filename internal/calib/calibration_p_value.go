@@ -32,8 +32,8 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 }
 
 // CalibrationTest returns a p-value of this hypothesis: given all confidences, every example is correct with a
-// probability equal to its confidence, independently of the other examples. It is valid for every number of examples:
-// if the hypothesis is true, P(p ≤ α) ≤ α.
+// probability equal to its confidence, independently of the other examples. The p-value is valid for every number of
+// examples: if the hypothesis is true, P(p ≤ α) ≤ α.
 //
 // For a calibrated prediction with confidence c, x = correct − c ≤ 1 has mean 0 and variance c(1−c), so E exp(±λx) ≤
 // exp(c(1−c)(e^λ − 1 − λ)) for λ ≥ 0 (Bennett 1962). Let R_m and V_m be the sums of x and of c(1−c) in bin m of a fixed

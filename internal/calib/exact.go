@@ -161,7 +161,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	if bestMinus.Cmp(best) > 0 {
 		best, sign, other = bestMinus, false, p
 	}
-	// Bins other+1 … end−1 have this sign, and bin other has the opposite sign.
+	// Bins other+1 … end−1 have the sign in the variable sign, and the bin in the variable other has the opposite sign.
 	over = make([]bool, m)
 	for end := m; end > 0; {
 		for k := other + 1; k < end; k++ {

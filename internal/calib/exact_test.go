@@ -184,8 +184,8 @@ func TestCCEBadInput(t *testing.T) {
 	}
 }
 
-// For every number of bins, Index agrees with the edges at every edge and at the floats next to it, whereas floor(x·M)
-// does not.
+// For every number of bins, Index agrees with the edges at every edge and at the floats next to it. The formula
+// floor(x·M) disagrees at some of these floats.
 func TestIndex(t *testing.T) {
 	var disagree int
 	for m := 1; m <= MaxBins; m++ {

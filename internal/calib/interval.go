@@ -9,8 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Estimate is a metric with a two-sided confidence interval. If Value, Lower or Upper is undefined, it is NaN or
-// infinite.
+// Estimate is a metric with a two-sided confidence interval. An undefined Value, Lower or Upper is NaN or infinite.
 type Estimate struct {
 	Value, Lower, Upper float64
 	Method              IntervalMethod
@@ -130,9 +129,9 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 //	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
 // The plain ECE exceeds θ on average, because noise does not cancel within the absolute values. A percentile bootstrap
-// adds the same noise again, and its interval almost always misses a θ near 0. This interval is valid for every n and
-// θ, even if the bins depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be the
-// observed D_m, in which the outcomes replace the probabilities.
+// adds the same noise again, and its interval almost always misses a θ near 0. The interval of ECEEstimate is valid for
+// every n and θ, even if the bins depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be
+// the observed D_m, in which the outcomes replace the probabilities.
 //
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so θ ≤ ECE + the deviation at α/2 of a mean
 //     of ±(residuals);

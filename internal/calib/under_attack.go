@@ -160,7 +160,7 @@ type Sampled struct {
 }
 
 // ErrLeavesOut means that the number of sampled examples is unknown, but the rows omit some. Gaps in the indices, or
-// fewer rows at some radii, show this.
+// fewer rows at some radii, show that examples are missing.
 var ErrLeavesOut = errors.New("the rows leave examples out, and the number of sampled examples is unknown")
 
 // FewerError means that the stated number of sampled examples is smaller than the number in the rows.
