@@ -9,7 +9,9 @@ import (
 // exactMargin is the exact margin search: Buehler's optimal lower bound for outcomes ordered by their bonferroni margin
 // T,
 //
-//	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
+//	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L }.
+//
+// Here x is the observed outcome, q is a distribution of the outcomes, and g(q) is its margin.
 //
 // Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the probabilities of the class, the true
 // runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only

@@ -154,7 +154,7 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 		s.add(scouts, scoutShare)
 	}
 	switch len(between) {
-	case 0: // the first is the budget
+	case 0: // the first checkpoint that can certify is the budget
 		s.add([]int64{budget}, spread)
 	case 1:
 		s.add(append(between, budget), spread)
