@@ -119,9 +119,9 @@ func Poll(members []Certificate, atLeast int) CombinedClaim {
 // MostMembers limits the number of members of a composition.
 const MostMembers = 256
 
-// PollAlpha returns the failure probability of a claim of Poll, rounded up. The arguments are the failure probabilities
-// of the K members, the number q of members whose answers determine the answer (quorum), and the number c* of members
-// that must certify it (atLeast).
+// PollAlpha returns the failure probability of a claim of Poll, rounded up. The argument alphas holds the failure
+// probabilities of the K members. The argument quorum is the number q of members that determine the answer, and atLeast
+// is the number c* of members that must certify the answer.
 //
 // Suppose that the claim is false at a radius r. Then at most q−1 members really give the claimed answer everywhere
 // within r. Even if all of these certify the radius r, at least c*−q+1 of the other members certify it wrongly. There

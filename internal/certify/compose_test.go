@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The tests enumerate all outcomes of small compositions. A member holds if it gives one answer everywhere within the
-// radius. A member that does not hold may certify this answer wrongly.
+// The tests enumerate all outcomes of small compositions. A member holds if it really gives the claimed answer
+// everywhere within the claimed radius. A member that does not hold may certify this answer wrongly.
 
 // worstPoll returns the largest probability that a poll claims a wrong answer, over all sets of members that hold. A
 // member that holds always certifies. Any other member certifies independently, with the probability of its alpha.

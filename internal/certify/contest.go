@@ -9,8 +9,8 @@ import (
 
 // A contest is the comparison that proves a claim. It compares the probabilities under noise of two events that exclude
 // each other. The first event has the probability p_1; for the usual claim it is a vote for A. The second event has the
-// probability p_2; for the usual claim it is a vote for the runner-up. The claim holds within ρ while t·F(Q(p_1)−ρ) >
-// F(Q(p_2)+ρ), where F and Q belong to the law of the noise (law.Additive).
+// probability p_2; for the usual claim it is a vote for the runner-up. For noise of scale 1, the claim holds within the
+// distance ρ while t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ), where F and Q belong to the law of the noise (law.Additive).
 type contest struct {
 	winner, rival int64   // number of estimation votes for the first event; upper bound on that for the second
 	t             float64 // 1 for the usual margin Q(p_1) − Q(p_2); for other factors see the type ranks
@@ -116,8 +116,8 @@ func (c Claim) rankContest(v Votes, a int) contest {
 }
 
 // favourite chooses a contest by the selection samples, and returns it with the counts of the estimation samples. The
-// function tests lists the possible contests for a ballot. The chosen contest is the one with the largest suggested
-// margin, or the first of those with the largest.
+// function tests lists the possible contests for a ballot. The chosen contest is the one for which the method suggested
+// returns the largest margin. Of several such contests, favourite chooses the first.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {

@@ -66,7 +66,7 @@ type event struct {
 	order  *order
 	level  float64                 // T of the observed outcome
 	strict bool                    // exclude outcomes at this level
-	member func(x1, x2 int64) bool // if not nil, tells whether an outcome is in the event
+	member func(x1, x2 int64) bool // if not nil, decides instead of level whether an outcome is in the event
 
 	known map[int64]*eventPage
 }

@@ -25,8 +25,8 @@ type ranks struct {
 
 var gaussianScale = law.Gaussian
 
-// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). Callers set the factor safety above 1
-// if true must be certain, and below 1 if false must be certain.
+// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). Because of rounding errors, only one of
+// the results can be certain: true if the factor safety is above 1, and false if it is below 1.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)

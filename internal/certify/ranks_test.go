@@ -393,7 +393,7 @@ func TestRankContest(t *testing.T) {
 	}
 }
 
-// If no rival has far more votes than the next, a larger TopK never gives a smaller radius.
+// With these votes, a larger TopK gives a larger radius under Gaussian noise. CertifyAtLeast must agree with Certify.
 func TestMoreRanksCertifyMore(t *testing.T) {
 	v := Votes{N0: 100, Counts0: []int64{60, 20, 10, 5, 5}, N: 1000, Counts: []int64{600, 200, 100, 50, 50}}
 	last := -1.0

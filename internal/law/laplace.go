@@ -21,8 +21,8 @@ func (laplace) Words() Words {
 
 func (laplace) Norm() Norm { return L1 }
 
-// CDF returns e^z/2 for z ≤ 0 and 1 − e^{−z}/2 above. Go's Exp is within one unit in the last place (four units are
-// assumed here).
+// CDF returns e^z/2 for z ≤ 0 and 1 − e^{−z}/2 for z > 0. Go's Exp is within one unit in the last place. The bound
+// relErr allows for four units.
 func (laplace) CDF(z float64) (p, relErr float64) {
 	if z > 0 {
 		return 1 - math.Exp(-z)/2, 8 * unit
@@ -30,7 +30,7 @@ func (laplace) CDF(z float64) (p, relErr float64) {
 	return math.Exp(z) / 2, 8 * unit
 }
 
-// Quantile returns ln 2p for p ≤ ½, and −ln 2(1−p) above.
+// Quantile returns ln 2p for p ≤ ½, and −ln 2(1−p) for p > ½.
 func (laplace) Quantile(p float64) float64 {
 	if p > 0.5 {
 		return -math.Log(2 * (1 - p))

@@ -54,8 +54,8 @@ func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<1
 // the noise by half a step, which changes no certificate: it is the same smoothing of a classifier that moves its
 // inputs by half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
 //
-// Otherwise the integer j has the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are rounded down to 128
-// places.
+// Otherwise the probability of the integer j is the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are
+// rounded down to 128 binary places.
 func (uniform) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	width := new(big.Rat).Mul(ratio, big.NewRat(2, 1))
 	inner := massOf(new(big.Rat).Inv(width))
@@ -77,7 +77,7 @@ func (uniform) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	return mirror(half)
 }
 
-// massOf rounds a probability below 1 down to 128 places.
+// massOf rounds a probability below 1 down to 128 binary places.
 func massOf(p *big.Rat) Mass {
 	return newMass(divide(p.Num(), p.Denom()))
 }

@@ -102,8 +102,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 }
 
 // A linear classifier attains its certificate. The test enumerates its probabilities exactly at inputs of two columns in
-// different units. At every input, all perturbations within Φ⁻¹(p) minus the reduction must keep the class, also in the
-// worst direction. A radius that is larger by 0.1 % must fail there.
+// different units. At every input, the radius is Φ⁻¹(p) minus the number that Input returns. Perturbations within this
+// radius must keep the class in all directions. In the worst direction, a radius that is larger by 0.1 % must fail.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)

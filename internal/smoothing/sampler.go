@@ -94,7 +94,7 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, chooses examples whose first sample is compared (see recheck.go). The seed also chooses
+	// Compare, if not nil, chooses examples whose first sample is compared (see recheck.go). The seed chooses further
 	// examples.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take

@@ -380,8 +380,7 @@ func (c *scheduler) emit() error {
 	return nil
 }
 
-// decide asks for the experiment's next goal. If the experiment wants no more samples, the method finishes
-// it.
+// decide asks for the experiment's next goal. If the experiment wants no more samples, decide calls its method Finish.
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
