@@ -66,7 +66,7 @@ const (
 	fineOctaves = 4
 	fineSteps   = 8
 	coarseSteps = 2
-	// A capital is dropped when its exponent falls below giveUp.
+	// An interval is given up when the capital at its left end falls below 2^giveUp.
 	giveUp = -64
 )
 
@@ -163,7 +163,7 @@ type capital struct {
 	dev   float64 // ¼ + Σ(X−μ̂_i)²
 
 	pending int
-	x, bet  [bettingBlock]float64 // samples of the block; for each, the bet (Betting) or 1/σ̂ (STaR) from earlier samples
+	x, bet  [bettingBlock]float64 // samples of the block, and the bet (Betting) or 1/σ̂ (STaR) for each
 
 	active   []wager
 	rejected []float64 // rejected share of each interval, counted from its left end

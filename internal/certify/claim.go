@@ -83,7 +83,8 @@ func (c Claim) Says() string {
 	return says
 }
 
-// Accuracy names the share of the examples whose certified class is the label, for the captions of tables.
+// Accuracy returns the name of the certified accuracy for the captions of tables. The certified accuracy is the share
+// of the examples whose certified class is the label.
 func (c Claim) Accuracy() string {
 	switch {
 	case c.None == NoneSafe:
@@ -126,7 +127,7 @@ func (c Claim) Qualifiers() string {
 	return text
 }
 
-// complete checks the claim and replaces a TopK of 1 by 0.
+// complete returns an error if the claim is invalid. It replaces a TopK of 1 by 0.
 func (c *Claim) complete() error {
 	_, err := NoneModes.Parse(string(c.None))
 	switch {

@@ -62,7 +62,7 @@ func (c Claim) contest(v Votes, a int) (contest, error) {
 const (
 	classTest   = "class"   // p_A > p_j for all j
 	silenceTest = "silence" // p_none > p_j for all j
-	groupTest   = "group"   // ½(p_A + p_none) > p_j for all j; the larger of p_A and p_none is at least half of their sum
+	groupTest   = "group"   // ½(p_A + p_none) > p_j for all j; then the larger of p_A and p_none exceeds all p_j
 )
 
 // safeContest returns the contest for "A or silence" that the selection samples favour. Without selection samples it

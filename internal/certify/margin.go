@@ -95,8 +95,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). It returns a crude bound if that bound is far below α, because the
-// exact sums far from the observation take the most time and matter least.
+// logP returns an upper bound on ln P_q(event). It returns the bound of the method crude if this bound is far below ln
+// α. The reason is that the exact sums for such q take the most time and matter least.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude

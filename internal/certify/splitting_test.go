@@ -62,8 +62,8 @@ func TestSplittingReference(t *testing.T) {
 		{442, 221, 0, []int64{442, 0}, 0},
 		{442, 220, 1, []int64{0, 442}, 0},
 		{10, 0, 0, []int64{5, 5}, 0},                  // the lower class wins a tie
-		{10, 0, 0, []int64{5, 0}, 5},                  // no answer loses a tie
-		{10, -1, certify.Abstained, []int64{0, 4}, 6}, // no answer leads
+		{10, 0, 0, []int64{5, 0}, 5},                  // evaluations without an answer lose a tie
+		{10, -1, certify.Abstained, []int64{0, 4}, 6}, // most evaluations have no answer
 		{10, -1, certify.Abstained, []int64{3, 3}, 4},
 		{10, 1, 1, []int64{0, 6}, 4},
 		{10, 2, 2, []int64{2, 1, 7}, 0},
@@ -215,7 +215,7 @@ func TestSplittingIsTight(t *testing.T) {
 			}
 			far := splitExample(t, noise, w, []int32{x[0] + int32(steps) + 1, x[1]})
 			table, left := model{}, votes
-			for pass := range 2 { // first the evaluations that change
+			for pass := range 2 { // the first pass takes the evaluations that change
 				for k := range at {
 					if (at[k] != far[k]) != (pass == 0) {
 						continue

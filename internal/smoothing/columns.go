@@ -248,7 +248,7 @@ func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput
 	return in, n.norm.Length(sum) * (1 + float64(len(values)+8)*0x1p-51), nil
 }
 
-// clamped returns k as it is, or a number outside the lattice's range if k does not fit into an int32.
+// clamped returns k if k is in the lattice's range. Otherwise it returns the number next to the range, Low−1 or High+1.
 func (l *Lattice) clamped(k int) int { return min(max(k, l.Low-1), l.High+1) }
 
 // Len returns D.

@@ -27,7 +27,7 @@ type active struct {
 	drawn    [phases]int64 // number of samples given to workers
 	clean    bool          // the clean input has been given to a worker
 	counted  int64         // number of finished samples of both phases, plus the clean input
-	tasks    int           // number of workers' tasks that have samples of the example, or decide it
+	tasks    int           // number of running tasks that draw samples of the example or call its Goal
 	dropped  bool          // the experiment was abandoned
 	finished bool
 

@@ -42,7 +42,7 @@ func (k ScaleKind) String() string { return string(k) }
 type Scales struct {
 	File     string    // CSV or JSON file: names of columns and their scales
 	Channels []float64 // scales of the colour channels
-	Kind     ScaleKind // if given, Sigma counts standard deviations of the columns of Data
+	Kind     ScaleKind // if given, a column's scale is Sigma times its standard deviation in Data
 	Data     string    // path of the data set from which Kind computes the scales
 	Noisy    []string  // columns that get noise although Kind alone would give them none
 }
