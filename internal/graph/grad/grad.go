@@ -213,7 +213,7 @@ func (t *tape) shape(v string) []int64 { return t.facts.Shapes[v] }
 // node is a node of the graph with the gradients in its outputs.
 type node struct {
 	*onnxpb.NodeProto
-	d     []string // by output: the gradient in it, or "" for none
+	d     []string // for each output, the name of the gradient in it; "" if there is none
 	given []int    // the inputs whose gradients the rule knows
 }
 
@@ -258,8 +258,8 @@ func (n *node) text(name, otherwise string) string {
 	return otherwise
 }
 
-// list returns an attribute that holds integers. If the node lacks the attribute, list returns size copies of the
-// number otherwise.
+// list returns an attribute that holds integers. If the node lacks the attribute, every integer in the returned list of
+// the given size is the argument otherwise.
 func (n *node) list(name string, size int, otherwise int64) []int64 {
 	if a := n.attribute(name); a != nil {
 		return a.Ints

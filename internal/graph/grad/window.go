@@ -138,7 +138,7 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 }
 
 // spreadByPhase does the work of spread for images with stride s along both axes. For the element s·a + r of the padded
-// input, with 0 ≤ r < s, the gradient is
+// input, with 0 ≤ r < s, the gradient along one axis is
 //
 //	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t],
 //
