@@ -45,7 +45,7 @@ type NoiseNames struct {
 	Example string // int32 [T]; the index of the row's example, less than E
 	Key     string // uint64 [T, 1]; the key of each row's stream of random numbers
 	Start   string // uint64 [T, 1]; the product of each row's key and first counter
-	Votes   string // int32 [T, 1]; m − class, or 0 for no class
+	Votes   string // int32 [T, 1]; m − class for a model of m classes, or 0 for no class
 }
 
 // Around describes the graph of a model to which noise and votes are added.

@@ -13,7 +13,7 @@ type rule func(*rebatching, *onnxpb.NodeProto) []option
 
 var rules = make(map[opKey]rule)
 
-func init() { // in init, because the rules of Reshape and other operators would refer to themselves
+func init() { // in init, so that one line can list all operators of a rule
 	add := func(domain, names string, rule rule) {
 		for _, name := range strings.Fields(names) {
 			rules[opKey{domain, name}] = rule

@@ -319,8 +319,8 @@ func TestCompanyDevices(t *testing.T) {
 }
 
 // TestCompanyTrial disables the proof, so that only the trial runs remain. The trial runs compare batches of very
-// different inputs. Without the proof, they detect all models of the map company except three. The first makes a choice
-// that is rare, the second has a function that ONNX Runtime does not use, and the third has sizes that never change.
+// different inputs. Without the proof, they detect all models of the map company except three. The choice in lookup is
+// rare, ONNX Runtime does not use the function in own_relu, and the sizes in sizes_of_values never change.
 func TestCompanyTrial(t *testing.T) {
 	for name, c := range company {
 		l := prover(t, c.build().bytes(t))

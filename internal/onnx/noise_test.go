@@ -25,8 +25,8 @@ import (
 
 var _ smoothing.NoiseMaker = (*Model)(nil)
 
-// testNoise returns noise with σ = ratio steps for data that are integers 0…255. mean and std have one value for each
-// channel of the input.
+// testNoise returns Gaussian noise with σ = ratio/255, for data that are multiples of 1/255 from 0 to 1. The arguments
+// mean and std have one value for each channel of the input.
 func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -42,8 +42,8 @@ func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.Latt
 	return noise
 }
 
-// testInputs returns examples of random bytes. The first two values of each example are the smallest and the largest
-// byte.
+// testInputs returns examples of random bytes. The first value of each example is the smallest byte, and the last value
+// is the largest byte.
 func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel func(int) int) []smoothing.LatticeInput {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))

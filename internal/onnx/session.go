@@ -41,7 +41,7 @@ type program struct {
 	inputs  []string            // names of the inputs
 	outputs []string            // names of the outputs; the output with the scores comes first
 	loops   bool                // the graph has loops, which may not end
-	frugal  bool                // allocate during runs; planned memory would be twice as much for a gradient
+	frugal  bool                // allocate memory during runs; for a gradient, ONNX Runtime would plan twice as much
 	tensors []graph.Initializer // initializers of the model whose data are in weights
 	weights graph.Weights
 }

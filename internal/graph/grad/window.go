@@ -74,7 +74,7 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// dense returns the windows of stride 1 for a result between whose elements zeros were inserted.
+// dense returns windows of stride 1 for the result after insertZeros put zeros between its elements.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {
