@@ -55,7 +55,7 @@ type RadiusChange struct {
 	This     float64 `json:"this"`
 	Change   float64 `json:"change"`
 	// The interval from Low to High is a betting interval of the mean difference between the two radii of an example. P
-	// is the p-value of the hypothesis that this mean is 0, from the same bets. All three are nil if the largest
+	// is the p-value of the hypothesis that this mean is 0, from the same bets. Low, High and P are nil if the largest
 	// possible radius of a run is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
@@ -177,15 +177,15 @@ func meanChange(changes []float64, down, up, alpha float64) (low, high float64) 
 // mayDiffer are the parameters of run.json in which a run and its baseline may differ. They affect neither the
 // meaning nor the level of the certificates.
 var mayDiffer = map[param.Name]bool{
-	// How to read the file of the model depends on the model.
+	// These parameters say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
-	"seed": true,                                             // other noise of the same law
-	"skip": true, "max": true, "select": true, "shard": true, // examples are compared one by one
+	"seed": true,                                             // another seed draws other noise from the same law
+	"skip": true, "max": true, "select": true, "shard": true, // these choose examples, which exampleDifference compares
 	"save-scores": true,                                         // stored results
-	"confidence":  true, "confidence-bound": true, "band": true, // the bounds on confidence are not compared
+	"confidence":  true, "confidence-bound": true, "band": true, // a Comparison has no bounds on confidence
 	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision
-	// differences compares these below, from the certificates.
+	// The function differences compares these settings as the certificates state them.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 
@@ -235,7 +235,8 @@ func show(v any) string {
 	return "nothing"
 }
 
-// exampleDifference describes the first example that is missing in one run, or whose labels differ.
+// exampleDifference describes the first example that is missing in one run, or that has different labels in the two
+// runs.
 func exampleDifference(baseline, this []summary.Row) []param.Text {
 	before, after := byIndex(baseline), byIndex(this)
 	for i := range min(len(before), len(after)) {

@@ -42,7 +42,7 @@ type Summary struct {
 	Dataset *Statement `json:"dataset,omitempty"`
 
 	Clean     *Share `json:"clean_accuracy,omitempty"`    // without noise; an estimate, not certified
-	Smoothed  *Share `json:"smoothed_accuracy,omitempty"` // by the most votes; an estimate, not certified
+	Smoothed  *Share `json:"smoothed_accuracy,omitempty"` // of the most-voted class; an estimate, not certified
 	Abstained Share  `json:"abstained"`
 
 	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius

@@ -182,7 +182,7 @@ func TestRefuses(t *testing.T) {
 
 // A statement concerns all examples of the run, even if some are missing here. For α = 0.01 and 100 examples, 3
 // certificates may be wrong, because P(Bin(100, 0.01) > 3) = 0.018 and P(Bin(100, 0.01) > 2) = 0.079. For the 10
-// examples here alone it would be 1.
+// examples here alone, only 1 certificate may be wrong.
 func TestStatementOfWholeRun(t *testing.T) {
 	for name, shards := range map[string][]spec.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
 		s := small()
