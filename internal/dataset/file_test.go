@@ -382,7 +382,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				}
 			})
 			t.Logf("%d kB of file, %d MiB at most", len(c.data)>>10, peak>>20)
-			// A line is collected in a slice that doubles as it grows.
+			// The reader collects a line in a slice. Whenever the slice is full, its capacity doubles.
 			most := uint64(48 << 20)
 			if strings.Contains(c.want, "a line") {
 				most = 400 << 20

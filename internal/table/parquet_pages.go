@@ -99,7 +99,7 @@ const mostHeader = 1 << 20
 // bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit, so mostUnpacked applies the limit
 // of Zstandard to it.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // a copy refers to earlier bytes
+	const start = 64 // for the first bytes, which are not copies, because a copy repeats earlier bytes
 	switch codec {
 	case meta.Uncompressed:
 		return packed

@@ -31,7 +31,7 @@ type examples struct {
 	Columns int      `json:"columns,omitempty"`
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet
 	Width   int      `json:"width,omitempty"`
-	Height  int      `json:"height,omitempty"` // of a picture
+	Height  int      `json:"height,omitempty"` // height of a picture
 	Pitch   [2]int   `json:"pitch,omitzero"`   // distance to the next picture on the right, and to the next one below
 	Scale   int      `json:"scale,omitempty"`  // magnification on the screen
 	Drawn   int      `json:"drawn,omitempty"`  // examples with pictures
@@ -75,7 +75,7 @@ func shownRadius(row summary.Row) string {
 	return report.Round(row.Radius, report.Down, 0, 3)
 }
 
-// pictureSize is the largest size height of a picture on the screen, in pixels. Larger pictures are scaled down.
+// pictureSize is the largest size of a picture on the screen, in pixels. Larger pictures are scaled down.
 const pictureSize = 64
 
 // pictureGrid aligns pictures with the squares in which JPEG averages colours (4:2:0), so that neighbours do not mix.
