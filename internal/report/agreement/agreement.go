@@ -28,7 +28,7 @@ type Agreement struct {
 	Examples int   `json:"examples"` // number of examples in both runs
 	Samples  int64 `json:"samples"`  // samples of these examples that both runs drew, for selection and estimation
 	Votes    Votes `json:"votes"`
-	// OtherCounts is the number of examples with different counts.
+	// OtherCounts is the number of examples with different vote counts.
 	OtherCounts int `json:"examples_with_other_counts"`
 	// OtherSamples is the number of examples with different numbers of samples.
 	OtherSamples int `json:"examples_with_other_n"`

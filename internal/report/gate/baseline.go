@@ -166,18 +166,18 @@ func unitScale(changes []float64, down, up float64) func(i int) float64 {
 }
 
 // meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
-// in [−down, up]. The pairs of radii form one sample, so variation that the two runs share cancels. meanChange widens
-// the interval by the rounding error of the mapping.
+// in [−down, up]. A change is the difference between the two runs' radii of one example, so variation that the runs
+// share cancels. meanChange widens the interval by the rounding error of the mapping.
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer are the parameters of run.json in which a run and its baseline may differ. They affect neither the
-// meaning nor the level of the certificates.
+// mayDiffer are the parameters of run.json in which a run and its baseline may differ. These parameters affect neither
+// the meaning of the certificates nor their failure probability.
 var mayDiffer = map[param.Name]bool{
-	// These parameters say how to read the model file, so they change with the model.
+	// The next three say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
 	"seed": true,                                             // another seed draws other noise from the same law
@@ -261,7 +261,7 @@ type Drop struct {
 	most *big.Rat
 }
 
-// UnmarshalText reads a share, such as 0.01.
+// UnmarshalText reads a fraction of the examples, such as 0.01.
 func (d *Drop) UnmarshalText(text []byte) error {
 	most, err := parseNumber(string(text))
 	if err == nil && most.Cmp(big.NewRat(1, 1)) > 0 {
@@ -275,7 +275,7 @@ func (d *Drop) UnmarshalText(text []byte) error {
 
 func (d Drop) String() string { return d.text }
 
-// MarshalText returns the share as written.
+// MarshalText returns the fraction as written.
 func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 
 // Given reports whether a value was given.

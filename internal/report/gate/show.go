@@ -59,7 +59,7 @@ func (s junitSuite) encode() ([]byte, error) {
 	return append([]byte(xml.Header), append(body, '\n')...), err
 }
 
-// GitHub returns the outcome as a workflow command, which GitHub Actions shows beside the run.
+// GitHub returns the outcome as a workflow command, which GitHub Actions shows as an annotation of the workflow run.
 func (o Outcome) GitHub() string {
 	level, title := "notice", "rscert: requirement met"
 	if !o.Met {

@@ -277,7 +277,7 @@ func (s Summary) At(radius float64) CurvePoint {
 }
 
 // Steps returns the radii at which the certified accuracy falls, in ascending order. Fewer examples count just above
-// such a radius than at this radius.
+// such a radius than at the radius itself.
 func (s Summary) Steps() []float64 {
 	var radii []float64
 	for _, r := range s.Rows {
