@@ -112,8 +112,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// In a file of another program, some bytes have no meaning, and others occur only in the directory. A flip in the data
-// or in the headers of the data causes an error. Every other flip leaves all scores unchanged.
+// In a file of another program, some bytes have no meaning, and some occur only in the directory. A flip in the data or
+// in the headers of the data causes an error. Every other flip leaves all scores unchanged.
 func TestFlipsElsewhere(t *testing.T) {
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
 	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")

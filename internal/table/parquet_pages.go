@@ -136,8 +136,8 @@ func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.Compre
 		return nil
 	}
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
-	// In version 2 the levels before the values are not compressed. If the header has a dictionary, the library reads
-	// the page as a dictionary, whatever type the header states.
+	// In a data page of version 2, the repetition and definition levels before the values are not compressed. If the
+	// header has a dictionary, the library reads the page as a dictionary, whatever type the header states.
 	if h.Type == meta.DataPageV2 && !h.DictionaryPageHeader.Valid {
 		v2 := h.DataPageHeaderV2.V
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {

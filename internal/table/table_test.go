@@ -539,7 +539,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzObject checks that the fast path returns what encoding/json returns.
+// FuzzObject checks that flatObject, the fast path, returns what encoding/json returns.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":-2.5e3,"c":true}`))
 	f.Add([]byte(`{ "a" : 01 }`))

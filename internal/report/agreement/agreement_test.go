@@ -56,7 +56,7 @@ func TestApart(t *testing.T) {
 		if back := votesMoved(int64(m), cb, nb, int64(n), ca, na); n < m && back != got {
 			t.Fatalf("%v and %v: %d, the other way round %d", a, b, got, back)
 		}
-		// The largest possible agreement: match each of a's votes with an equal, unmatched vote of b.
+		// The votes agree as much as possible if each of a's votes is matched with an equal, unmatched vote of b.
 		left := slices.Clone(b)
 		fewest := int64(0)
 		for _, v := range a {

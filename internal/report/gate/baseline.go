@@ -55,8 +55,8 @@ type RadiusChange struct {
 	This     float64 `json:"this"`
 	Change   float64 `json:"change"`
 	// The interval from Low to High is a betting interval of the mean difference between the two radii of an example. P
-	// is the p-value of the hypothesis that this mean is 0, from the same bets. Low, High and P are nil if the largest
-	// possible radius of a run is not known beforehand.
+	// is the p-value of the hypothesis that this mean is 0. The bets of the interval also give P. Low, High and P are
+	// nil if the largest possible radius of a run is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	P    *float64 `json:"p,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// ofBytes returns small as a run of inputs of four bytes. One of its radii is 1.8 instead of 1.
+// ofBytes returns the examples of small, as a run on inputs of four bytes. One of its radii is 1.8 instead of 1.
 func ofBytes() Source {
 	s := small()
 	s.Certificates[7].Radius = 1.8

@@ -23,7 +23,8 @@ func cert(index, label, prediction int, radius float64) certify.Certificate {
 		Radius: radius, Method: "margin", MarginKind: certify.SecondMargin, Alpha: 0.01, Sigma: 0.5, N: 1000, Sound: true, Arithmetic: certify.Exact}
 }
 
-// small is ten examples: 6 correct with radii 0.1, 0.25, 0.25, 0.5, 0.75, 1; 2 wrong; 2 abstained.
+// small returns ten examples. Six are correct and have the radii 0.1, 0.25, 0.25, 0.5, 0.75 and 1. Two are wrong, and
+// two are abstentions.
 func small() Source {
 	clean, other := 1, 0
 	s := Source{Path: "dir/small", Kind: RunKind, Certificates: []certify.Certificate{
