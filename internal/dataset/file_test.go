@@ -407,7 +407,8 @@ func lines(t testing.TB, head, line string, n int) []byte {
 	return gzipped(t, append([]byte(head), bytes.Repeat([]byte(line), n/len(line))...))
 }
 
-// peakOf returns how far the heap rises above its initial size while do runs. It measures the heap at intervals.
+// peakOf returns how far the heap rises above its initial size while the function do runs. It measures the heap at
+// intervals.
 func peakOf(do func()) uint64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -141,8 +141,8 @@ func TestVotesForNone(t *testing.T) {
 	if _, err := FromVotes("votes.jsonl", votes); err == nil || err.Error() != "votes.jsonl: example 3: has no label" {
 		t.Errorf("error %v", err)
 	}
-	// If the share of votes for no class is within the tolerance of sums, the predictions keep their probability
-	// vectors.
+	// If so few votes are for no class that the shares still sum to 1 within the tolerance, the predictions keep their
+	// probability vectors.
 	few := []certify.Votes{{Label: 1, N: 1000, Counts: []int64{0, 999}, None: 1}}
 	p, err = FromVotes("votes.jsonl", few)
 	if err != nil {

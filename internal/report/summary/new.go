@@ -237,8 +237,8 @@ func countRows(rows iter.Seq[Row], is func(Row) bool) (n int) {
 	return n
 }
 
-// accuracies returns the accuracy without noise and the accuracy of the class with the most votes. certify.Accuracy
-// uses the same definitions. A value is nil if it is unknown.
+// accuracies returns the accuracy without noise and the accuracy of the class with the most votes. The type
+// certify.Accuracy defines both. A value is nil if it is unknown.
 func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 	share := func(class func(Row) int) *Share {
 		known := func(r Row) bool { return r.Label != certify.UnknownLabel && class(r) != Unknown }
