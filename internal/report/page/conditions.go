@@ -222,7 +222,7 @@ func (p Page) pairs() string {
 	return text
 }
 
-// claims describes the certificates of the runs that claim something else than the answer.
+// claims describes what certificates claim, for each run whose claim is not the usual one (certify.Claim.Usual).
 func (p Page) claims() string {
 	text := ""
 	for _, r := range p.Runs {
