@@ -15,8 +15,8 @@ type Outcome struct {
 	// The test is at the example's own level. Broken is 0 if the answer is wrong at the example itself, and +∞ if no
 	// such input was found.
 	Broken float64
-	// Listed is the same distance for inputs that Chains has verified, at one level for all examples together. It is at
-	// most Broken.
+	// Listed is the distance of the nearest such input that Chains has verified, at one level for all examples
+	// together. It is at most Broken.
 	Listed float64
 }
 

@@ -1,5 +1,6 @@
 // Package durable writes files that survive a power cut. WriteFile writes a file that appears whole or not at all.
-// SyncFolder makes the names in a folder survive it, too. CheckName reports that an open file has lost its name.
+// SyncFolder makes the names in a folder survive a power cut. CheckName returns an error if an open file has lost its
+// name.
 package durable
 
 import (
