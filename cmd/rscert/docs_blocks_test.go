@@ -111,7 +111,7 @@ func (b docBlock) fate(targets string) (string, error) {
 	case runElsewhere[b.page] != "":
 		return runElsewhere[b.page], nil
 	case b.page == "docs/gate.md" && (b.language == "sh" || b.language == "yaml"), modelCommand.MatchString(b.text):
-		return "a testscript", nil // gate_docs, data
+		return "a testscript", nil // the testscripts gate_docs and data
 	case b.language == "json":
 		return "JSON", nil
 	case b.language != "" && b.language != "sh":

@@ -58,7 +58,8 @@ func TestKilled(t *testing.T) {
 }
 
 // testKilled kills and resumes a run with the flags more. An undisturbed run leaves the given number of files. The
-// places, host or device, make the noise in turn.
+// argument places lists where the noise is made, on the host or on the device. Each resume takes the next entry of
+// places.
 func testKilled(t *testing.T, files int, more []string, places ...string) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()

@@ -1,7 +1,7 @@
 package audit
 
 // Chains tests the candidates of several images at the familywise level γ: with probability at least 1−γ it rejects no
-// true hypothesis. The true hypotheses are those of candidates that do not change the class. p[i] holds the p-values of
+// true hypothesis. The hypothesis of a candidate is that the certified class is there at least as probable as its rival. p[i] holds the p-values of
 // the candidates of image i, the farthest candidate first. Chains returns the number of candidates that it rejects for
 // each image. These are always the first candidates of the image.
 //
