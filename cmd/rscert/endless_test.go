@@ -19,8 +19,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// endlessModel returns a model of two features and two classes. The given constants and nodes compute the output y from
-// the scores s of a linear layer.
+// endlessModel returns a model of two features and two classes. A linear layer computes the scores s. The given
+// constants and nodes then compute the output y from s.
 func endlessModel(t *testing.T, constants *graph.Builder, nodes ...*onnxpb.NodeProto) string {
 	t.Helper()
 	tensor := func(name string) *onnxpb.ValueInfoProto {

@@ -92,7 +92,8 @@ func (t *target) aimed(omega Omega) *target {
 	return &other
 }
 
-// If an example with its whole perturbation changes class, keepClass scales the perturbation by these factors in turn.
+// shares lists factors. If the whole perturbation changes the class, keepClass tries the perturbation times each of
+// these factors in turn.
 var shares = []float64{.99, .9, .5, 0}
 
 // keepClass takes the candidates, with their scores, as the altered inputs of setting k. According to the graph that

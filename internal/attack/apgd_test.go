@@ -31,8 +31,8 @@ func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 	return &Search{Threat: Threat{norm, epsilon, -1e6, 1e6}, Method: APGDCE, Steps: steps}
 }
 
-// TestAutoMove compares steps with algorithm 1 by hand. The first step has length η along the gradient. A later step
-// adds .75 of such a step and .25 of the last move. Every step is projected.
+// TestAutoMove compares steps with algorithm 1 by hand. The first step has length η along the gradient. A later step is
+// .75 times such a step plus .25 times the last move. Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string

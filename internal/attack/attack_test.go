@@ -90,7 +90,7 @@ func TestThreatCheck(t *testing.T) {
 	}
 }
 
-// linear is a classifier with the scores [0, w·x + b]. So the nearest input of the other class is known.
+// linear is a classifier with the scores [0, w·x + b]. So the test knows the nearest input of the other class.
 type linear struct {
 	w        []float64
 	b        float64
