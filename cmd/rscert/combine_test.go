@@ -51,7 +51,7 @@ func TestCombine(t *testing.T) {
 		"a":      {"--model", cnn, "--sigma", "0.25", "--seed", "1"},
 		"b":      {"--model", torchCNN, "--sigma", "0.5", "--seed", "2", "--alpha", "0.004"},
 		"c":      {"--model", cnn, "--model", torchCNN, "--sigma", "0.25", "--seed", "5"},
-		"same":   {"--model", torchCNN, "--sigma", "0.25", "--seed", "1"}, // the seed of a
+		"same":   {"--model", torchCNN, "--sigma", "0.25", "--seed", "1"}, // the same seed as run a
 	} {
 		rscert(exitDone, sampling(path(name), flags...)...)
 	}
@@ -108,7 +108,7 @@ func TestCombine(t *testing.T) {
 		}
 	}
 	rscert(exitDone, "combine", path("a"), path("same"), path("c"), "--at-least", "3", "--out", path("dependent"), "--quiet")
-	if got := certs("dependent")[0]; got.Alpha < 0.001 || got.Alpha > 0.001+1e-15 { // (0.001 + 0.001)/2, by Markov
+	if got := certs("dependent")[0]; got.Alpha < 0.001 || got.Alpha > 0.001+1e-15 { // by Markov's inequality
 		t.Errorf("runs of one seed: alpha %v", got.Alpha)
 	}
 

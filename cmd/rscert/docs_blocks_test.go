@@ -25,7 +25,7 @@ import (
 type docBlock struct {
 	page     string
 	line     int
-	language string // of a fence
+	language string // language that the fence names, such as sh
 	mark     string
 	text     string
 }
@@ -39,7 +39,7 @@ var reasons = []string{
 // runElsewhere lists the pages whose blocks do not run here, with the program that runs them or what they need.
 var runElsewhere = map[string]string{
 	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs every block in order
-	"docs/install.md":     "make newcomers", // it tests the three ways to install; python blocks have a mark
+	"docs/install.md":     "make newcomers", // this target tests the three ways to install; python blocks have a mark
 	"docs/gpu.md":         "a GPU",
 }
 

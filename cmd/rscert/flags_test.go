@@ -17,7 +17,7 @@ func TestGiven(t *testing.T) {
 		want *int
 	}{
 		{nil, nil},
-		{[]string{"--k", "5"}, new(int)}, // the default, but set
+		{[]string{"--k", "5"}, new(int)}, // equal to the default, but given on the command line
 	} {
 		var k int
 		cmd := &cobra.Command{Use: "x"}

@@ -15,7 +15,7 @@ type Omega string
 
 // The classes.
 const (
-	TrueLabel  Omega = "label"      // y
+	TrueLabel  Omega = "label"      // the label y
 	Prediction Omega = "prediction" // ŷ, the model's class
 )
 

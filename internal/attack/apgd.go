@@ -9,7 +9,7 @@ import (
 // The constants of Auto-PGD. The comments give their names in the paper.
 const (
 	apgdMomentum = .75 // α: weight of the new direction in a step
-	apgdRho      = .75 // ρ: a checkpoint halves the step if fewer steps improved the loss
+	apgdRho      = .75 // ρ: a checkpoint halves the step if less than this share of the steps improved the loss
 )
 
 // autoClimb runs Auto-PGD (Croce & Hein 2020, algorithm 1) on all targets, round by round. Auto-PGD is gradient ascent

@@ -39,7 +39,7 @@ type corner struct{ at, rate, stays float64 }
 // reach returns the smallest λ at which the sum of all terms is the gap, or +∞ if there is no such λ.
 func reach(corners []corner, gap float64) float64 {
 	slices.SortFunc(corners, func(a, b corner) int { return cmp.Compare(a.at, b.at) })
-	rates := make([]float64, len(corners)+1) // rates[k] is the rate of all corners from k on
+	rates := make([]float64, len(corners)+1) // rates[k] is the sum of the rates of the corners k, k+1, …
 	for k, c := range slices.Backward(corners) {
 		rates[k] = rates[k+1] + c.rate
 	}

@@ -96,7 +96,7 @@ func (s *Search) keepHighest(t *target, candidate, scores []float32) error {
 	t.highest, t.found.Altered = value, []Altered{a}
 	if t.found.Correct() && class != t.Label {
 		if t.found.Adversarial == nil {
-			t.found.By = s.Method // the first attack that broke it
+			t.found.By = s.Method // the first attack that broke the example
 		}
 		t.found.Adversarial, t.found.Class, t.found.Distance = a.Values, a.Class, a.Distance
 	}

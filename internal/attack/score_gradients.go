@@ -11,7 +11,7 @@ import (
 // score of another class minus the label's score. ScoreGradients estimates v for each value of the input.
 type ScoreGradients struct {
 	Classifier Classifier
-	Feed       func(in, values []float32) // sets in, the model's input without noise for the given values
+	Feed       func(in, values []float32) // writes the model's input for the values, without noise, into the slice in
 	// Slope converts a gradient with respect to the model's input, in, into the gradient with respect to the example's
 	// values.
 	Slope func(values, in []float32)

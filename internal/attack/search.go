@@ -69,7 +69,7 @@ type Search struct {
 	Workers    int
 	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use it.
 	Probabilities bool
-	Progress      func(done int) // called with the number of examples settled; may be nil
+	Progress      func(done int) // called with the number of finished examples; may be nil
 }
 
 // Run attacks the examples. Their values must be in the box.
