@@ -368,8 +368,8 @@ func TestSquares(t *testing.T) {
 	}
 }
 
-// TestStep: for Linf a step moves every value by its length, and for L2 the whole step has this length. A value whose
-// partial derivative is zero does not move.
+// TestStep: for Linf a step moves every value by its length, and for L2 the Euclidean norm of the step is this length.
+// A value whose partial derivative is zero does not move.
 func TestStep(t *testing.T) {
 	for _, c := range []struct {
 		norm Norm

@@ -32,7 +32,8 @@ type Point struct {
 	// alone.
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
-	// LowerAll and UpperAll bound the same accuracy. Each holds with confidence 1−δ for all radii at once.
+	// LowerAll and UpperAll bound the robust accuracy of the population, too. Each holds with confidence 1−δ for all
+	// radii at once.
 	LowerAll float64 `json:"lower_all"`
 	UpperAll float64 `json:"upper_all"`
 }
