@@ -14,8 +14,8 @@ import (
 )
 
 // TestKilledAttack kills an attack repeatedly, at moments spread over its length. No finished example and none of its
-// perturbed inputs may be lost, and no line may be torn. After the last resume, the folder must have the files and
-// bytes of an undisturbed attack.
+// perturbed inputs may be lost, and no line may be incomplete. After the last resume, the folder must have the files
+// and bytes of an undisturbed attack.
 func TestKilledAttack(t *testing.T) {
 	t.Run("pgd", func(t *testing.T) { testKilledAttack(t, 3, "pgd", "--eps", "0.3", "--max", "96", "--steps", "60") })
 	t.Run("ace", func(t *testing.T) {

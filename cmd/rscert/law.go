@@ -21,7 +21,7 @@ func normsFlag(f *pflag.FlagSet, to *[]law.Norm) {
 		"also print certified accuracy by the radii that the certificates imply in these `norms`: "+law.Norms.String()+" (changed values)")
 }
 
-// scaleFlags adds the flags of a scale for each column.
+// scaleFlags adds the flags that give each column or channel its own scale of the noise.
 func scaleFlags(f *pflag.FlagSet, s *spec.Scales) {
 	f.StringVar(&s.File, "sigma-columns", "", "CSV or JSON `file` that gives every column of a table its σ, in the column's own units; 0 freezes the column (docs/columns.md)")
 	f.Float64SliceVar(&s.Channels, "sigma-channels", nil, "σ of each colour channel, as in 0.25,0.5,0.25; 0 freezes the channel")
