@@ -72,8 +72,8 @@ type Log struct {
 	synced sync.WaitGroup
 }
 
-// syncEvery is the time between two writes to the disk. A power cut may lose the lines since the last one. A kill of the
-// process loses no line.
+// syncEvery is the time between two writes to the disk. A power cut may lose the lines since the last of these writes.
+// A kill of the process loses no line.
 const syncEvery = time.Second
 
 // Open opens or creates the log of a run's answers. It checks all lines and removes an incomplete last line. It returns

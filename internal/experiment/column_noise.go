@@ -84,8 +84,8 @@ func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column
 	record.Step, record.Quantised = fine.Step.RatString(), false
 }
 
-// findRanges sets the ranges of the quantised columns: those of the run that the experiment continues, or those of the
-// data.
+// findRanges sets the ranges of the quantised columns. It takes the ranges of the run that the experiment continues or,
+// without such a run, the ranges of the data.
 func (e *Experiment) findRanges(ctx context.Context, n *noise, made []smoothing.Column) error {
 	fixed := e.Spec.Lattice
 	var stats []columnStats
@@ -160,7 +160,7 @@ func (n *noise) columnsText() string {
 	return strings.Join(says, "; ")
 }
 
-// adviseScales names the columns that reach too far for one σ, and advises to give each column its own.
+// adviseScales names the columns that reach too far for one σ, and advises the user to give each column its own scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

@@ -12,7 +12,7 @@ import (
 // TestPull: the matrix of Pull is the transpose of the derivative of Feed. The model of the test has another order of
 // values than the data and a normalisation per channel.
 func TestPull(t *testing.T) {
-	dims := []graph.Dim{{Size: 2}, {Size: 2}, {Size: 3}} // [H,W,C] of [C,H,W]
+	dims := []graph.Dim{{Size: 2}, {Size: 2}, {Size: 3}} // the model takes [H,W,C], and the data are [C,H,W]
 	_, a, ok := graph.Fit(dims, []int{3, 2, 2}, graph.CHW)
 	if !ok || a.Perm == nil {
 		t.Fatal("no order of values to test")

@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// findLattice determines the lattice of the data: the lattice of the spec, or else the lattice of their values.
+// findLattice determines the lattice of the data: the spec's lattice if it has one, otherwise the lattice of the data's
+// values.
 func (e *Experiment) findLattice(ctx context.Context, n *noise) (err error) {
 	fixed := e.Spec.Lattice
 	if fixed == nil {

@@ -143,8 +143,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns the levels and certifiers of a plan. If about is not nil, answering also fills in its law, σ and
-// arithmetic.
+// answering returns the levels and certifiers of a plan. If about is not nil, answering also fills in the law, σ and
+// arithmetic of about.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)

@@ -98,8 +98,8 @@ type AttackedResult struct {
 	Label     int  `json:"label"`
 	Predicted int  `json:"predicted"`
 	Robust    bool `json:"robust"`
-	// Class and Distance describe the adversarial input. Distance is rounded up. Both are absent if the attack found
-	// none.
+	// Class and Distance describe the adversarial input. Distance is rounded up. Both are absent if the attack found no
+	// such input.
 	Class    *int     `json:"class,omitempty"`
 	Distance *float64 `json:"distance,omitempty"`
 	// Attack is the attack of a sequence that found the adversarial input.

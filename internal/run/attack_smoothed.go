@@ -23,7 +23,7 @@ type SmoothedAttackPlan struct {
 	Threat          attack.Threat
 	Method          attack.SmoothedMethod
 	Steps, Restarts int // 0: the defaults of a SmoothedSearch
-	Samples         int // noisy copies of the last gradient; 0: the default
+	Samples         int // noisy copies in the gradient of the last step; 0: the default
 	N               int // fresh samples for each smoothed answer; screening a perturbation takes at most N
 	Alpha           float64
 	Run             *runfolder.Run // run whose smoothed classifier Spec describes; nil for none
@@ -36,7 +36,7 @@ type SmoothedAttackPlan struct {
 type AttackedNoise struct {
 	Law     law.Name `json:"law,omitempty"`
 	Sigma   float64  `json:"sigma"`
-	Samples int      `json:"samples"` // noisy copies of the last gradient
+	Samples int      `json:"samples"` // noisy copies in the gradient of the last step
 	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
 	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha. A
 	// verified perturbation is wrong with probability at most Alpha, too. VerificationSeed is the seed of these

@@ -213,7 +213,8 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	return pairs
 }
 
-// countStages counts for each stage the examples that it broke and the examples that still withstand.
+// countStages counts for each stage the examples that it broke. It also sets the share of examples that neither this
+// stage nor an earlier one broke.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {

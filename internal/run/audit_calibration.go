@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// auditBins is the number of bins of an audit's calibration errors, the default of acce.
+// auditBins is the number of bins of an audit's calibration errors. The command acce has the same default.
 const auditBins = 15
 
 // AuditedCalibration compares certified and attacked calibration at a radius, over the audited examples that are
@@ -22,7 +22,7 @@ type AuditedCalibration struct {
 	CBS      float64 `json:"cbs"`   // certified Brier score of these examples
 	Brier    float64 `json:"brier"` // estimated at the attacked inputs
 	CCE      float64 `json:"cce"`   // certified calibration error of these examples, with 15 bins of equal width
-	ECE      float64 `json:"ece"`   // estimated at the attacked inputs, with the same bins
+	ECE      float64 `json:"ece"`   // calibration error estimated at the attacked inputs, with the same bins
 }
 
 // attackedConfidence is a tested bound with the mean score at the attacked input.

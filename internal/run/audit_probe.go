@@ -12,7 +12,7 @@ import (
 
 // probe draws samples at one input until a test is decided. It implements smoothing.Experiment.
 type probe struct {
-	stream int // number of the noise stream, by which tests with one seed differ
+	stream int // number of the noise stream; tests with the same seed have different streams
 	input  smoothing.Input
 	first  int64 // samples before the first decision
 	most   int64

@@ -18,7 +18,7 @@ const (
 	// accusation is the largest p-value at which contradictions count as more than chance. It is also the maximum
 	// probability that the audit accuses a run whose certificates are right.
 	accusation = .001
-	// chanceLevel is the level of the reported threshold.
+	// chanceLevel is the p-value that AuditCount.Threshold reaches at most.
 	chanceLevel = .05
 	// curveDelta is the error probability of a bound on robust accuracy in the population.
 	curveDelta = .05
@@ -203,8 +203,9 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 	return e
 }
 
-// listed returns distances that are verified at a familywise level, by audit.Chains on the candidates of the first
-// round. The distance of an example is never larger than the distance verified at the example's own level.
+// listed returns a distance for each example. The distances are verified at one level for all examples together (a
+// familywise level), by audit.Chains on the candidates of the first round. The distance of an example is never larger
+// than the distance verified at the example's own level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
 	tests := make([][]AuditTest, len(done))

@@ -23,7 +23,8 @@ import (
 type CombinePlan struct {
 	Runs   []string // the experts of the router, in the order of its classes, or members of equal rank
 	Router string   // empty: no router
-	// By says how members of equal rank answer. AtLeast members must certify a class; 0 means as many as must answer it.
+	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. If it is 0,
+	// it equals the number of members that must answer a class.
 	By      certify.Composition
 	AtLeast int
 	Out     string
@@ -152,7 +153,7 @@ func composable(c certify.Certificate, alpha float64) error {
 	return nil
 }
 
-// keysBeyond returns the keys that the JSON of c has and that of plain lacks.
+// keysBeyond returns the keys that are in the JSON of c but not in the JSON of plain.
 func keysBeyond(plain, c certify.Certificate) (keys []string) {
 	var known, all map[string]json.RawMessage
 	for to, v := range map[*map[string]json.RawMessage]certify.Certificate{&known: plain, &all: c} {
@@ -326,7 +327,7 @@ func (c *combining) compose(done *runfolder.Combined) []certify.Certificate {
 	sigma := c.members[0].certs[0].Sigma
 	for _, m := range c.members {
 		if m.certs[0].Sigma != sigma {
-			sigma = 0 // the runs have several
+			sigma = 0 // the runs have different values of σ
 		}
 	}
 	labelled := c.members[len(c.members)-1].certs

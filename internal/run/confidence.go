@@ -43,8 +43,8 @@ type RadiusConfidence struct {
 	Width     float64 `json:"mean_width"`
 }
 
-// BoundConfidence bounds the confidence of every example of saved scores. The scores certify the class, unless q.Votes
-// does.
+// BoundConfidence bounds the confidence of every example of saved scores. The votes certify the class if q.Votes names
+// a method for votes. Otherwise the scores certify it.
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {

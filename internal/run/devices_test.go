@@ -21,8 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is a slow model on a device that fails from the call with number from on. If from is 0, the device never
-// fails.
+// unsteady is a slow model on a device that fails. The field from is the number of the first call that fails; all later
+// calls fail too. If from is 0, the device never fails.
 type unsteady struct {
 	smoothing.NoiseMaker
 	from  int64
@@ -54,8 +54,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device,
-// which fails from the call with this number on.
+// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device with
+// this field from (see unsteady).
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -166,7 +166,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	if err != nil {
 		p.Resume = true
 		if p.SaveScores {
-			p.NoiseOn = spec.NoiseOnAuto // keep the place of the noise in the first part
+			p.NoiseOn = spec.NoiseOnAuto // make the noise on the same side as before the interruption
 		} else {
 			p.NoiseOn = map[spec.NoiseOn]spec.NoiseOn{spec.NoiseOnHost: spec.NoiseOnDevice, spec.NoiseOnDevice: spec.NoiseOnHost}[p.NoiseOn]
 		}

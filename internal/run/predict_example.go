@@ -13,9 +13,9 @@ type question struct {
 	example experiment.Example
 	voter   func([]float32) int // nil stands for smoothing.Vote
 	leader  *predict.Leader     // state of the sequential rule
-	fixed   []int64             // the first votes of the fixed rule [classes + 1]
+	fixed   []int64             // for the fixed rule: number of votes of each outcome
 	seen    int64               // samples of the estimation phase that the rule has used
-	silent  int64               // samples among them that vote for no class, where they are no outcome
+	silent  int64               // number of these samples that vote for no class, if the rule ignores such samples
 
 	votes     certify.Votes // for the certificate
 	certified bool          // votes are complete
@@ -85,14 +85,15 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// The sequential rule draws firstVotes at first, and at least moreVotes each time that they do not decide. A clear input
-// needs 13 votes at an alpha of .001. The first votes and the input without noise fill a batch of 16.
+// The sequential rule draws firstVotes at first, and at least moreVotes more each time that the votes so far do not
+// decide. A clear input needs 13 votes at an alpha of .001. The first votes and the input without noise fill a batch of
+// 16.
 const (
 	firstVotes = 15
 	moreVotes  = 16
 )
 
-// Goal draws the votes of the certificate first, and then votes until the rule decides.
+// Goal first asks for the votes of the certificate. Then it asks for more votes until the rule decides.
 func (q *question) Goal(v smoothing.Votes) (int64, error) {
 	if !q.certified {
 		goal, err := q.certifyGoal(v)

@@ -206,7 +206,7 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	})
 }
 
-// startTurn starts the example whose turn it is.
+// startTurn starts an example. The argument turn is its position among the examples of the run.
 func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {
@@ -242,7 +242,7 @@ func (r *running) scoreExample(v certify.Votes) certify.ScoreExample {
 // exampleByVotes is an example of a run in which votes certify the class. It implements smoothing.Experiment.
 type exampleByVotes struct {
 	running *running
-	turn    int // the example's place in the run
+	turn    int // position of the example among the examples of the run
 	record  runfolder.Record
 	input   smoothing.Input
 }

@@ -138,8 +138,8 @@ func (q Again) choose(records []runfolder.Record) []runfolder.Record {
 	return chosen
 }
 
-// drawAgain samples the examples of records into a separate run folder. It reruns the first sample of each in other
-// batches and compares the outputs.
+// drawAgain samples the examples of records into a separate run folder. It reruns the first sample of each example in
+// other batches and compares the outputs.
 func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []runfolder.Record) (found []runfolder.Record, err error) {
 	r.positions = nil
 	for _, rec := range chosen {

@@ -21,11 +21,11 @@ type line struct {
 	number int    // line number, from 1
 	text   []byte // without the end of line
 	end    int64  // offset after its newline
-	torn   bool   // the last line, without a newline
+	torn   bool   // set for a last line without a newline
 }
 
 // maxLine is the maximum length of a line in bytes, so that a file without newlines cannot fill the memory. The votes
-// of an example among a million classes fit.
+// for a million classes fit into one line.
 const maxLine = 64 << 20
 
 // lineScanner reads the lines of a file one at a time and skips blank lines.
@@ -193,9 +193,9 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks that a JSON object has all of the keys, that no key occurs twice in any mix of cases, and that no
-// value is null. Without this check, encoding/json would use the last of equal keys, accept Index for index, and leave
-// 0 for missing keys.
+// checkKeys checks that a JSON object has all of the keys, that no key occurs twice in any mix of upper and lower case,
+// and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index for
+// index, and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {
 		return nil

@@ -30,7 +30,8 @@ type Noise struct {
 	Columns []NoiseColumn `json:"columns,omitempty"`
 }
 
-// arithmetic returns the noise for which the run's certificates hold. Format 1 had only noise in floats.
+// arithmetic returns the arithmetic of the noise for which the run's certificates hold. Format 1 had only noise in
+// floats.
 func (r Run) arithmetic() certify.Arithmetic {
 	if r.sealed() && r.Parameters.Noise == spec.Lattice {
 		return certify.Exact
@@ -41,7 +42,7 @@ func (r Run) arithmetic() certify.Arithmetic {
 // draws returns the maximum number of random words that an example of the run takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the target of each example at alpha. It subtracts the part of alpha that is spent because random
+// Target returns the target of each example at alpha. Its level is alpha minus the part that is spent because random
 // words are finite.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)

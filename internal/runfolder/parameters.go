@@ -9,7 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Parameters are the named parameters that determine the results of a run of 'certify'. run.json has the same order.
+// Parameters are the named parameters that determine the results of a run of 'certify'. run.json lists them in this
+// order.
 type Parameters struct {
 	spec.Smoothing
 	Certification

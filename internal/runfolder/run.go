@@ -4,7 +4,7 @@
 //	run.json            model, data and parameters; written first
 //	votes.jsonl         class votes, one line per example
 //	certificates.jsonl  certificates, one line per example
-//	bounds.csv          with confidence radii: one row per example and radius
+//	bounds.csv          bounds on the confidence, one row per example and radius; only with confidence radii
 //
 // Results are only ever appended. A run killed at any moment resumes where it stopped and ends with the same bytes as
 // one that was never killed.
@@ -53,7 +53,8 @@ type Run struct {
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
-	// TangentSamples is Parameters.TangentSamples. It is recorded because no parameter states it.
+	// TangentSamples is what the method Parameters.TangentSamples returns. It is recorded because no single parameter
+	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
@@ -90,8 +91,8 @@ func (m Model) Paths() (first string, further []string) {
 	return m.Members[0].File, further
 }
 
-// outputs returns the kind of outputs that all models of an ensemble have. If they differ, rscert derived them from the
-// graphs, so it returns OutputsAuto.
+// outputs returns the kind of outputs that all models of an ensemble have. If the kinds differ, rscert derived them
+// from the graphs, so outputs returns OutputsAuto.
 func (m Model) outputs() graph.OutputKind {
 	kind := m.Members[0].Outputs
 	for _, member := range m.Members {
@@ -474,7 +475,7 @@ type Aspect int
 const (
 	OfResults     Aspect = iota // what the results are about
 	OfExtent                    // the choice of examples, and which results are kept
-	OfComputation               // software, hardware and precision that compute the same numbers
+	OfComputation               // software, hardware and precision used to compute the results
 )
 
 // NoiseOnFlag is the Difference.What of two runs that made noise in different places. compare --json has always

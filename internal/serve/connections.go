@@ -18,7 +18,7 @@ type connections struct {
 	open  map[string]*connection // by route
 }
 
-// connection is an open connection. The lock of all guards the fields after it.
+// connection is an open connection. The lock in the field all guards the fields after all.
 type connection struct {
 	net.Conn
 	route string

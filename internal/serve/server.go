@@ -104,7 +104,8 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// allBodies limits the bytes of the bodies of all running requests, unless two of the largest are longer.
+// allBodies limits the bytes of the bodies of all running requests, unless two bodies of the maximum size are longer.
+// Then the limit is the length of these two.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
@@ -178,7 +179,8 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
 // finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
-// Serve closes the classifier. The function listening, if not nil, receives the addresses; that of gRPC may be nil.
+// Serve closes the classifier. The function listening, if not nil, receives the addresses. The address of gRPC is nil
+// if the server has no gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err
