@@ -64,7 +64,7 @@ type Log struct {
 	file   *os.File
 	lock   *flock.Flock
 	seed   checksum.Seed
-	size   int64 // of whole lines
+	size   int64 // number of bytes of the whole lines
 	next   int64
 	dirty  bool
 	broken error

@@ -66,7 +66,7 @@ func (s *split) describe(n *noise) runfolder.Noise {
 	}
 }
 
-// String returns the line that certify prints.
+// String describes the noise in the line that certify prints.
 func (s *split) String() string {
 	return fmt.Sprintf("%s; %d evaluations of each example, without randomness", s.data, s.splits.Width())
 }

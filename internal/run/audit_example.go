@@ -214,8 +214,8 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink returns an input within radius of the example. It lies in the direction of the input to, whose distance is
-// given.
+// shrink returns an input within radius of the example. It lies in the direction of the input to. The argument distance
+// is the distance of to from the example.
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)
@@ -254,7 +254,8 @@ func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []Au
 // testsPerExample is the maximum number of tests of an example. Each test has its own stream of noise.
 const testsPerExample = 1 << 8
 
-// test carries out one test. The test's turn distinguishes its noise from the noise of the seed's other tests.
+// test carries out one test. The argument turn numbers the tests that share the seed, so that each of them has its own
+// noise.
 func (a *auditor) test(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
 	if turn >= testsPerExample {
 		return TestResult{}, fmt.Errorf("example %d: more than %d tests: take fewer confidence radii", index, testsPerExample)

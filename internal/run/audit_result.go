@@ -18,7 +18,7 @@ const (
 	// accusation is the largest p-value at which contradictions count as more than chance. It is also the maximum
 	// probability that the audit accuses a run whose certificates are right.
 	accusation = .001
-	// chanceLevel is the p-value that AuditCount.Threshold reaches at most.
+	// chanceLevel is the largest p-value of a count that reaches AuditCount.Threshold.
 	chanceLevel = .05
 	// curveDelta is the error probability of a bound on robust accuracy in the population.
 	curveDelta = .05
@@ -44,8 +44,8 @@ type Audited struct {
 }
 
 // Broken returns the distance of the nearest verified break of each labelled example. The distance is 0 if the answer
-// is wrong without a perturbation, and +∞ if no break was found. All distances hold at once with a probability of at
-// least 1 − Gamma.
+// is wrong without a perturbation, and +∞ if no break was found. With a probability of at least 1 − Gamma, all
+// distances are right at the same time.
 func (r *Audited) Broken() []float64 { return r.broken }
 
 // AuditCount compares the number of contradicted certificates with chance.
@@ -57,8 +57,8 @@ type AuditCount struct {
 	Rate      float64 `json:"rate"`
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
-	// Again counts the contradictions of fresh certificates at a far smaller α. AgainPValue is the p-value of this
-	// count.
+	// Again counts the contradicted examples whose fresh certificate, at a far smaller α, is contradicted too.
+	// AgainPValue is the p-value of this count.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
 	// MoreThanChance means that twice the smaller p-value is at most 0.001.

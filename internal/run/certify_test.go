@@ -200,8 +200,8 @@ func TestCertifyByVotes(t *testing.T) {
 	}
 }
 
-// Equal examples get different noise, and so do the two phases, so their votes are independent draws. Neither the other
-// examples of a run nor the number of threads changes the votes.
+// Equal examples get different noise, and so do the two phases of an example. So all votes are independent draws.
+// Neither the other examples of a run nor the number of threads changes the votes.
 func TestVotesAreIndependent(t *testing.T) {
 	image := byteImage(7)
 	data := writeImages(t, image, image, image, image)

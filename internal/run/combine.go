@@ -66,7 +66,7 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 	return done, err
 }
 
-// check refuses plans that no set of runs can fit.
+// check refuses plans that are wrong whatever the runs hold.
 func (p CombinePlan) check() error {
 	switch n := len(p.Runs); {
 	case p.Out == "":
@@ -237,7 +237,8 @@ func (c *combining) matchRank(first, m *combined) error {
 	return nil
 }
 
-// sameInputs returns an error unless two runs with different labels have the same inputs. It reads the data of both.
+// sameInputs returns an error unless two runs with different labels have the same inputs. It reads the data of both
+// runs.
 func sameInputs(ctx context.Context, a, b *combined) error {
 	one, err := openOf(ctx, a.run)
 	if err != nil {
@@ -265,7 +266,7 @@ func sameInputs(ctx context.Context, a, b *combined) error {
 	return nil
 }
 
-// openOf opens the data of a run where the run found them.
+// openOf opens the data of a run at the path that the run recorded.
 func openOf(ctx context.Context, r runfolder.Run) (*dataset.Dataset, error) {
 	d, err := dataset.Open(ctx, r.Data.File, r.Data.Options)
 	if err != nil {

@@ -16,8 +16,8 @@ type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
 	Class    string                    `json:"class_method"`  // the method that certifies the class
-	Alpha    float64                   `json:"alpha"`         // for the class and the interval together
-	Law      law.Name                  `json:"law,omitempty"` // of the noise
+	Alpha    float64                   `json:"alpha"`         // failure probability for the class and the interval together
+	Law      law.Name                  `json:"law,omitempty"` // law of the noise
 	Sigma    float64                   `json:"sigma"`
 	Norm     law.Norm                  `json:"norm"` // norm of the radii
 	N        int64                     `json:"n"`

@@ -21,8 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is a slow model on a device that fails. The field from is the number of the first call that fails; all later
-// calls fail too. If from is 0, the device never fails.
+// unsteady is a slow model on a device that may fail. The field from is the number of the first call that fails; all
+// later calls fail too. If from is 0, the device never fails.
 type unsteady struct {
 	smoothing.NoiseMaker
 	from  int64
@@ -143,8 +143,9 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// checkDevices carries out a plan on devices that fail from given calls on, and compares the results with a run on
-// one device. If a run by votes is interrupted, checkDevices resumes it with noise that is made in another place.
+// checkDevices carries out a plan on devices that fail from given calls on, and compares the results with a run on one
+// device. If a run by votes is interrupted, checkDevices resumes it with noise from the device if the host made it
+// before, and the other way round.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -198,7 +199,7 @@ func TestLostDeviceIsSaid(t *testing.T) {
 const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
 // TestKilledOnDevices kills a process on three devices with a signal that it cannot catch, and resumes its run on two
-// devices and on one. The devices make the noise before the kill, and the host after it.
+// devices and on one. The devices make the noise before the kill, and the host makes it after the kill.
 func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {

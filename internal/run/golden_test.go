@@ -127,7 +127,7 @@ func stopRule(t *testing.T, text string) (r certify.StopRule) {
 	return r
 }
 
-// compareGolden compares a file with its golden file. Either both exist or neither.
+// compareGolden compares a file with its golden file. Either both files exist or neither does.
 func compareGolden(t *testing.T, path, golden string) {
 	t.Helper()
 	got, err := os.ReadFile(path)

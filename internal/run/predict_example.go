@@ -18,7 +18,7 @@ type question struct {
 	silent  int64               // number of these samples that vote for no class, if the rule ignores such samples
 
 	votes     certify.Votes // for the certificate
-	certified bool          // votes are complete
+	certified bool          // set once the votes for the certificate are complete
 	answer    predict.Answer
 }
 
@@ -39,11 +39,11 @@ func (a *answering) start(example experiment.Example) *question {
 	return q
 }
 
-// ignores reports whether the classifier answers a class even if most samples vote for none. Votes for no class then
-// say nothing about the answer: given that a sample votes, the most probable class is the same.
+// ignores reports whether the classifier answers a class even if most samples vote for none. Such samples then do not
+// matter: the answer is the most probable class, and it is also the most probable class among the samples that vote.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
-// vote returns the vote of an output.
+// vote returns the class that a sample with these outputs votes for. It is negative if the sample votes for no class.
 func (q *question) vote(outputs []float32) int {
 	if q.voter != nil {
 		return q.voter(outputs)

@@ -29,7 +29,7 @@ type running struct {
 	positions  []int // indices in the dataset of the run's examples
 	folder     *runfolder.Folder
 	runfolder.Certifiers
-	space certify.Space // of the inputs, for radii in further norms
+	space certify.Space // space of the inputs, for radii in further norms
 
 	bar     *progress.Bar
 	started time.Time

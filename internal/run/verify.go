@@ -36,7 +36,7 @@ type Verdict struct {
 	Arithmetic certify.Arithmetic `json:"arithmetic,omitempty"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      float64            `json:"alpha,omitempty"`
-	Law        law.Name           `json:"law,omitempty"` // of the noise
+	Law        law.Name           `json:"law,omitempty"` // law of the noise
 	Sigma      float64            `json:"sigma,omitempty"`
 	Scaled     bool               `json:"scaled,omitempty"` // radii are in units of the scales of the columns
 	Examples   int                `json:"examples"`         // examples with votes and a certificate

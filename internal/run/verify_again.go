@@ -34,11 +34,11 @@ type Again struct {
 // SampleAgain is the result of resampling.
 type SampleAgain struct {
 	ChoiceSeed uint64   `json:"choice_seed"`
-	Examples   []int    `json:"examples"`           // their indices
+	Examples   []int    `json:"examples"`           // indices of the resampled examples
 	Different  []int    `json:"different"`          // the indices where votes or scores differ from the record
 	Compared   int64    `json:"compared"`           // number of samples repeated alone and among other inputs
 	Conditions []string `json:"conditions"`         // conditions that differ here from the record
-	Warnings   []string `json:"warnings,omitempty"` // from opening the model and the data
+	Warnings   []string `json:"warnings,omitempty"` // warnings from opening the model and the data
 }
 
 // plan returns the plan of the recorded run.

@@ -68,8 +68,8 @@ type Record struct {
 // Done is an example that a folder contained when it was opened.
 type Done struct {
 	Record
-	Rows   []byte  // its rows of bounds.csv, as they are written; valid until the next example
-	Scores Samples // its saved scores; nil if they are not kept
+	Rows   []byte  // the example's rows of bounds.csv, as they are in the file; valid until the next example
+	Scores Samples // the example's saved scores; nil if the run keeps no scores
 }
 
 // Samples are the saved scores of an example. Each method passes the samples of one phase to the function take, a few

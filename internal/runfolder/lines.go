@@ -73,8 +73,8 @@ type damage struct {
 	line int
 	err  error
 	// tail means that no intact line follows, or that the line has zeros, which a power cut leaves in blocks not yet
-	// written. A kill or a power cut during an append leaves such damage; an edit or a failing disk may leave other
-	// damage.
+	// written. A kill or a power cut during an append leaves only damage for which tail is set. An edit or a failing
+	// disk may leave other damage.
 	tail bool
 }
 

@@ -32,12 +32,12 @@ type Certification struct {
 	Combine         certify.Combine          `json:"combine"` // how scores bound a margin
 	ConfidenceRadii []float64                `json:"confidence-radii"`
 	Confidence      certify.ConfidenceMethod `json:"confidence"`       // method of the bounds on confidence
-	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the means in those bounds
-	Band            certify.Band             `json:"band"`             // band for the distribution in those bounds
+	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the mean scores that these bounds use
+	Band            certify.Band             `json:"band"`             // confidence band for the distribution of scores that these bounds use
 	Temperature     float64                  `json:"temperature"`
-	TopK            int                      `json:"top-k,omitempty"`        // rank that is certified; 0 = the first
+	TopK            int                      `json:"top-k,omitempty"`        // claim that the class stays among the first TopK classes; 0 = the first class
 	None            certify.NoneMode         `json:"none,omitempty"`         // meaning of samples that vote for no class
-	RejectBelow     float64                  `json:"reject-below,omitempty"` // least confidence of a vote
+	RejectBelow     float64                  `json:"reject-below,omitempty"` // a sample with a smaller confidence does not vote; 0 = every sample votes
 }
 
 // Claim returns what the run's certificates claim.

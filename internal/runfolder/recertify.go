@@ -156,10 +156,10 @@ func (r Record) size() int64 {
 	return int64(unsafe.Sizeof(r)) + int64(votesLine{Votes: r.Votes}.size()) + int64(bound*len(r.Certificate.Bounds))
 }
 
-// EachRecord calls visit with the votes and the certificate of each example of the run that has both, in order. A
-// running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
-// every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this in
-// format 1, which did not record the conditions of a certificate. An error names the example.
+// EachRecord calls visit with the votes and the certificate of each example of the run that has both votes and a
+// certificate, in order. A running process writes an example's votes before its certificate. So the last votes may lack
+// their certificate, but every certificate must have its votes. The votes must prove the certificates. EachRecord
+// cannot check this in format 1, which did not record the conditions of a certificate. An error names the example.
 func (e *Evidence) EachRecord(ctx context.Context, visit func(Record) error) error {
 	check := func(Record) error { return nil }
 	if e.Run.sealed() {

@@ -61,7 +61,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	if _, err := certify.NewVoteCertifier(certify.VoteParams{Target: target}); err == nil {
 		t.Errorf("%+v is accepted", target)
 	}
-	// It is unknown how much of alpha noise in floats uses up, so the certificate says idealised.
+	// The part of alpha that noise in floats uses up is unknown, so the certificate says idealised.
 	for name, change := range map[string]func(*Run){
 		"float":    func(r *Run) { r.Parameters.Noise = spec.Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
@@ -160,8 +160,8 @@ func TestBoundsOf(t *testing.T) {
 	if n, end := p.boundsOf(certs[:1], boundsContent(certifiedHeader)); n != 1 || end != 0 {
 		t.Errorf("an example without rows: %d up to %d", n, end)
 	}
-	// In a file with the current header, the other examples have rows, too. Every row states whether the class is
-	// certified.
+	// In a file with the current header, examples without a certified class have rows, too. Every row states whether
+	// the class is certified.
 	four, fourHalf, sixHalf := boundRow{4, 0, false}, boundRow{4, 0.5, false}, boundRow{6, 0.5, false}
 	if n, end := p.boundsOf(certs[:3], boundsContent(boundsHeader, four, fourHalf, five, fiveHalf, six, sixHalf)); n != 3 || end != 70 {
 		t.Errorf("rows of all: %d up to %d", n, end)

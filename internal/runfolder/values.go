@@ -146,7 +146,7 @@ func (r *valueReader[T]) drain() error {
 
 func (r *valueReader[T]) close() {
 	if r != nil && r.file != nil {
-		_ = r.file.Close() // only read
+		_ = r.file.Close() // the file was only read, so no data can be lost
 	}
 }
 

@@ -15,7 +15,7 @@ const spareConnections = 16
 type connections struct {
 	limit int
 	mu    sync.Mutex
-	open  map[string]*connection // by route
+	open  map[string]*connection // key: route (routeOf)
 }
 
 // connection is an open connection. The lock in the field all guards the fields after all.
@@ -24,7 +24,7 @@ type connection struct {
 	route string
 	all   *connections
 
-	requests int       // running
+	requests int       // number of running requests
 	since    time.Time // end of the last request; before the first one, the start of the connection
 }
 

@@ -38,13 +38,13 @@ type Config struct {
 	// Version is the version of rscert.
 	Version string
 
-	MaxBody     int64         // bytes of a request
+	MaxBody     int64         // maximum number of bytes of a request
 	Queue       int           // maximum number of inputs that wait for answers
 	Samples     int64         // maximum number of samples that a request may need
 	Connections int           // maximum number of running requests; spareConnections more connections may be open
-	Timeout     time.Duration // of the answer to a request
-	ReadTimeout time.Duration // of a request's arrival
-	Drain       time.Duration // of the requests that are running when the server stops
+	Timeout     time.Duration // maximum time to answer a request
+	ReadTimeout time.Duration // maximum time for a request to arrive
+	Drain       time.Duration // time to finish the running requests when the server stops
 
 	TLS   *tls.Config // nil: no TLS
 	Token []byte      // bearer token; nil: none is needed
