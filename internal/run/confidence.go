@@ -16,7 +16,7 @@ type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
 	Class    string                    `json:"class_method"`  // the method that certifies the class
-	Alpha    float64                   `json:"alpha"`         // failure probability for the class and the interval together
+	Alpha    float64                   `json:"alpha"`         // failure probability of class and interval together
 	Law      law.Name                  `json:"law,omitempty"` // law of the noise
 	Sigma    float64                   `json:"sigma"`
 	Norm     law.Norm                  `json:"norm"` // norm of the radii

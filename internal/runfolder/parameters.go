@@ -32,12 +32,14 @@ type Certification struct {
 	Combine         certify.Combine          `json:"combine"` // how scores bound a margin
 	ConfidenceRadii []float64                `json:"confidence-radii"`
 	Confidence      certify.ConfidenceMethod `json:"confidence"`       // method of the bounds on confidence
-	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the mean scores that these bounds use
-	Band            certify.Band             `json:"band"`             // confidence band for the distribution of scores that these bounds use
+	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the mean scores
+	Band            certify.Band             `json:"band"`             // band for the distribution of scores
 	Temperature     float64                  `json:"temperature"`
-	TopK            int                      `json:"top-k,omitempty"`        // claim that the class stays among the first TopK classes; 0 = the first class
-	None            certify.NoneMode         `json:"none,omitempty"`         // meaning of samples that vote for no class
-	RejectBelow     float64                  `json:"reject-below,omitempty"` // a sample with a smaller confidence does not vote; 0 = every sample votes
+	// TopK means that certificates claim that the class stays among the first TopK classes; 0 means the first class.
+	TopK int              `json:"top-k,omitempty"`
+	None certify.NoneMode `json:"none,omitempty"` // meaning of samples that vote for no class
+	// RejectBelow is the smallest confidence with which a sample votes; 0 means that every sample votes.
+	RejectBelow float64 `json:"reject-below,omitempty"`
 }
 
 // Claim returns what the run's certificates claim.
