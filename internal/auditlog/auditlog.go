@@ -223,7 +223,7 @@ func read(r io.Reader, seed checksum.Seed, visit func(line Line, end int64) erro
 	return s.Err()
 }
 
-// wholeLines splits lines with their ends.
+// wholeLines splits data into lines, which keep their newlines.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil

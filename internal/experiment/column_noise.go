@@ -67,7 +67,7 @@ func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []f
 	return err
 }
 
-// putOnLattice gives a column the lattice of the data if the data have one that is fine enough for the noise.
+// putOnLattice gives a column the lattice of the data, if the data have a lattice and it is fine enough for the noise.
 func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column, record *runfolder.NoiseColumn) {
 	record.Step = new(big.Rat).SetFloat64(smoothing.ColumnStep(of, c.Scale)).RatString()
 	record.Quantised = true

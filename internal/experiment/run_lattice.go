@@ -58,6 +58,7 @@ func (n *noise) roundTo(integers []int32, values []float32) float64 {
 		integers[d] = toInt32(n.refined * k)
 		point := float64(k) * step
 		// The conversions to float64 prevent fused operations. The rounding errors are at most 2⁻⁵²·(|x| + |point|).
+		// The code adds twice this bound.
 		moved := math.Abs(float64(x)-float64(point)) + float64(math.Abs(float64(x))+math.Abs(point))*0x1p-51
 		sum = norm.Add(sum, moved)
 	}

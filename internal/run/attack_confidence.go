@@ -29,8 +29,8 @@ type AttackCalibration struct {
 
 	Accuracy       float64 `json:"accuracy"`
 	MeanConfidence float64 `json:"mean_confidence"`
-	ECE            float64 `json:"ece"`    // bins of equal width
-	AdaECE         float64 `json:"adaece"` // bins of equal count
+	ECE            float64 `json:"ece"`    // with bins of equal width
+	AdaECE         float64 `json:"adaece"` // with bins of equal count
 }
 
 // AlteredResult describes an input whose confidence an attack changed.

@@ -173,8 +173,9 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 		return f, err
 	}
 	// The farthest candidate comes first, and the first failure ends the tests. Then all successes are right with
-	// probability at least 1 − level. Among the tests whose null hypothesis is true, consider the first one. An error
-	// needs a success of this test.
+	// probability at least 1 − level. Among the tests whose null hypothesis is true, consider the first one. A wrong
+	// success occurs only if this test succeeds: the successes before it are right, and its failure would end the
+	// tests.
 	for _, c := range candidates {
 		votes, err := v.search.Votes(ctx, c.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
 		if err != nil {

@@ -677,8 +677,8 @@ func TestKeepResumed(t *testing.T) {
 	}
 }
 
-// The first n0 samples serve for selection, and the other samples for estimation. Every probability p becomes p^(1/T),
-// normalised.
+// The first n0 samples serve for selection, and the other samples for estimation. At the temperature T, every
+// probability p becomes p^(1/T), normalised.
 func TestSavedScoresAreSplit(t *testing.T) {
 	const n, n0, temperature = 5000, 4200, 2.5 // more than a single read returns
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {

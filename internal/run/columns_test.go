@@ -113,7 +113,7 @@ func mixedPlan(t *testing.T, changes ...func(*Plan)) Plan {
 	return p
 }
 
-// The radii of a linear classifier must not exceed its exact radii in units of the scales, and must come close.
+// The radii of a linear classifier must not exceed its exact radii in units of the scales, and must come close to them.
 func TestColumnsRun(t *testing.T) {
 	for _, l := range []law.Law{law.Gaussian, law.Laplace, law.Uniform} {
 		p := mixedPlan(t, func(p *Plan) { p.Law = law.Of(l) })

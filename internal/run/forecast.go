@@ -105,7 +105,7 @@ func (r *running) measure(ctx context.Context) (samples int64, perSecond float64
 		case <-tick.C:
 		}
 		switch drawn := r.drawn.Load(); {
-		case drawn == 0: // the first batches take long
+		case drawn == 0: // wait: the first batches take long
 		case !warm:
 			warm, began, first = true, time.Now(), drawn
 		case time.Since(began) >= measureTime && drawn > first:

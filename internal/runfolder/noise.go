@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Noise describes the noise of a run, besides its law, scale σ and seed.
+// Noise describes the noise of a run, except its law, its scale σ and its seed.
 type Noise struct {
 	// Distribution names the table and the table's parameters. It is empty for noise in floats.
 	Distribution string `json:"distribution"`

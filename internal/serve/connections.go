@@ -92,7 +92,7 @@ func (c *connections) begin(route string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.open[route]
-	if n == nil { // replaced just now
+	if n == nil { // another connection has just replaced this one
 		return func() {}
 	}
 	n.requests++

@@ -161,8 +161,8 @@ func TestGRPCInfer(t *testing.T) {
 	}
 }
 
-// TestGRPCHostile sends wrong calls. Each gets the code and the text that name the fault, and a good call is answered
-// after it.
+// TestGRPCHostile sends wrong calls. Each of them must get the code and the text that name the fault, and a good call
+// must still be answered afterwards.
 func TestGRPCHostile(t *testing.T) {
 	s, client := newGRPCTest(t, &fake{}, func(c *Config) { c.MaxBody = 5000 })
 	change := func(f func(r *oip.ModelInferRequest)) *oip.ModelInferRequest {

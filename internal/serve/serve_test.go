@@ -172,7 +172,8 @@ func TestInferBinary(t *testing.T) {
 // binaryHead is the JSON part of a request for one input in binary form.
 const binaryHead = `{"inputs":[{"name":"input","shape":[1,1,1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]}`
 
-// TestHostile sends wrong requests. Each gets the error that names the fault, and a good request is answered after it.
+// TestHostile sends wrong requests. Each of them must get the error that names the fault, and a good request must still
+// be answered afterwards.
 func TestHostile(t *testing.T) {
 	_, server := newTest(t, &fake{}, nil)
 	infer := server.URL + "/v2/models/m/infer"
