@@ -17,8 +17,8 @@ import (
 // noise fit each other.
 type Look struct {
 	Examples int     `json:"examples"`       // number of labelled examples, spread over the experiment
-	Clean    float64 `json:"clean_accuracy"` // without noise
-	Noisy    float64 `json:"noisy_accuracy"` // with noise, one sample per example
+	Clean    float64 `json:"clean_accuracy"` // accuracy without noise
+	Noisy    float64 `json:"noisy_accuracy"` // accuracy with noise, from one sample per example
 	// Float32 is the accuracy without noise in float32 on the CPU provider. Differ is the number of predictions that
 	// disagree with the predictions in float32. Both fields are set only if the experiment uses another precision or
 	// provider.

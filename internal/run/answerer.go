@@ -193,7 +193,7 @@ func (a *Answerer) Close() error { return a.experiment.Close() }
 
 // Question is a request for answers.
 type Question struct {
-	Inputs [][]float32 // in the order of the data
+	Inputs [][]float32 // values of each input, in the order of the data
 	// Certify asks for certificates. With Radius above 0, sampling stops once it is known whether the certified radius
 	// is at least Radius.
 	Certify bool

@@ -76,7 +76,7 @@ type AuditTest struct {
 
 // TestResult is the result of a test.
 type TestResult struct {
-	Samples int64 `json:"samples"` // 0: the test was not reached
+	Samples int64 `json:"samples"` // number of samples; 0 if the test was not reached
 	Votes   int64 `json:"votes"`   // votes for the class
 	Against int64 `json:"against"` // votes for the rival
 	// LogEvidence is the largest logarithm of the evidence during a sequential test (flip or confidence).

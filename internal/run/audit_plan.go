@@ -96,11 +96,11 @@ type auditor struct {
 	*experiment.Experiment
 	console  experiment.Console
 	closers  []func() error
-	records  map[int]runfolder.Record // records of the examples to audit
+	records  map[int]runfolder.Record // records of the examples to audit; key: index
 	claims   map[int][]claim
 	journal  *runfolder.Journal[AuditLine]
 	lines    []AuditLine
-	searches map[int]candidateSearch // by round
+	searches map[int]candidateSearch // key: round
 }
 
 // Audit audits a run, or resumes its audit. It returns the results in the audit's folder.

@@ -45,7 +45,7 @@ func (p *probe) Emit() error { return nil }
 type scoreProbe struct {
 	*probe
 	classes int
-	take    func(scores []float32) // receives the probabilities [m] of a sample
+	take    func(scores []float32) // receives the class probabilities of a sample
 	scores  func(outputs []float32) []float32
 }
 

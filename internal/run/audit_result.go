@@ -51,7 +51,7 @@ func (r *Audited) Broken() []float64 { return r.broken }
 // AuditCount compares the number of contradicted certificates with chance.
 type AuditCount struct {
 	Count    int   `json:"count"`
-	Examples []int `json:"examples"` // indices of these examples
+	Examples []int `json:"examples"` // indices of the examples with contradicted certificates
 	// Rate bounds the probability that a right certificate is contradicted. PValue is P(Bin(done, Rate) ≥ Count).
 	// Threshold is the smallest count with a p-value of at most 5 %.
 	Rate      float64 `json:"rate"`

@@ -148,7 +148,7 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	if len(r.plan.Norms) > 0 && r.plan.Scaled() {
 		return spec.BadInputf("%s: radii in units of each column's σ imply none in other norms", param.Norms)
 	}
-	for _, norm := range r.plan.Norms { // before sampling
+	for _, norm := range r.plan.Norms { // find unsuitable norms before sampling
 		if _, err := r.space.RadiusIn(norm, description.Parameters.Law.Law().Norm(), 0); err != nil {
 			return spec.BadInputf("%s %s: %w", param.Norms, norm, err)
 		}

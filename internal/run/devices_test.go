@@ -143,9 +143,9 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// checkDevices carries out a plan on devices that fail from given calls on, and compares the results with a run on one
-// device. If a run by votes is interrupted, checkDevices resumes it with noise from the device if the host made it
-// before, and the other way round.
+// checkDevices carries out a plan on devices that fail from the calls in failFrom on, and compares the results with a
+// run on one device. If a run by votes is interrupted, checkDevices resumes it with noise from the device if the host
+// made it before, and the other way round.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)

@@ -21,7 +21,7 @@ type Forecast struct {
 	Device   string `json:"device"`
 	Threads  int    `json:"threads"`
 	Examples int    `json:"examples"`
-	Samples  int64  `json:"samples"` // the maximum for all examples
+	Samples  int64  `json:"samples"` // maximum number of samples of all examples together
 	// These values are measured on the first examples of the run, sampled as certify samples them.
 	Measured         int64   `json:"measured_samples"`
 	SamplesPerSecond float64 `json:"samples_per_second"`

@@ -39,8 +39,9 @@ func (a *answering) start(example experiment.Example) *question {
 	return q
 }
 
-// ignores reports whether the classifier answers a class even if most samples vote for none. Such samples then do not
-// matter: the answer is the most probable class, and it is also the most probable class among the samples that vote.
+// ignores reports whether the classifier answers a class even if most samples vote for no class. Such samples then do
+// not matter: the answer is the most probable class, and it is also the most probable class among the samples that
+// vote.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
 // vote returns the class that a sample with these outputs votes for. It is negative if the sample votes for no class.

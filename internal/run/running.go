@@ -303,7 +303,7 @@ type exampleByScores struct {
 	scores   *certify.ScoreAccumulator
 	seen     [2]int64 // number of samples seen, by phase
 	probs    []float32
-	selected []int64 // votes of the selection samples seen [m]
+	selected []int64 // number of votes of the selection samples for each class, so far
 	chosen   bool    // the votes have chosen the class
 }
 

@@ -26,7 +26,7 @@ import (
 // Verdict is the result of Verify, as verify --json prints it.
 type Verdict struct {
 	Run   string `json:"run"`
-	Valid bool   `json:"valid"` // no check failed
+	Valid bool   `json:"valid"` // means that no check failed
 	// These values come from run.json. They are empty if run.json has changed since rscert wrote it.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`

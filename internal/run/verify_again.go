@@ -23,7 +23,7 @@ type Again struct {
 	Further            []string // further models of an ensemble
 	Denoiser           string   // empty: as recorded
 	Labels, ClassNames string   // empty: as recorded
-	Examples           int      // the maximum number
+	Examples           int      // maximum number of examples to resample
 	// ChoiceSeed chooses the examples.
 	ChoiceSeed uint64
 	Library    string

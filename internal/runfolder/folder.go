@@ -239,7 +239,7 @@ func (f *Folder) unlock() {
 	_ = f.root.Close()
 }
 
-// checkUnused returns ErrExists unless dir contains at most the remains of a start that was interrupted before
+// checkUnused returns ErrExists unless dir contains at most the remains of a start that was interrupted before it wrote
 // run.json: the lock, a temporary file and empty result files.
 func checkUnused(dir string) error {
 	entries, err := os.ReadDir(dir)

@@ -247,7 +247,7 @@ func TestMergeGaps(t *testing.T) {
 		t.Errorf("%d votes of shards %v, %v", len(votes), e.Run.Data.Shards, err)
 	}
 	bounds, err := e.Bounds()
-	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // all sampled examples must count
+	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // the missing examples must count, too
 		t.Errorf("bounds of %d examples, %d unfinished, %v", bounds.Examples, bounds.Unfinished, err)
 	}
 	scores, err := e.Scores()

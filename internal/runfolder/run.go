@@ -184,7 +184,7 @@ type Data struct {
 	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
 	Note             string          `json:"note,omitempty"`               // choices made while reading
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
-	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of that file
+	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of the file with the class names
 	Scale            *ScaleData      `json:"scale,omitempty"`              // data that gave the columns their scales
 }
 
@@ -438,7 +438,8 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless the run now would give the same results as the run that started the folder.
+// compatible returns a MismatchError unless the run that the argument now describes would give the same results as the
+// run that started the folder.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {

@@ -34,7 +34,7 @@ type shardFolder struct {
 	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // by name, the state of the files of lines before they were checked
+	files     map[string]fs.FileInfo // key: file name; state of each file of lines before its check
 }
 
 // turn tells in which part an example of the merged run is.
