@@ -104,8 +104,8 @@ func (m Model) outputs() graph.OutputKind {
 }
 
 // Reopened returns the conditions with which an experiment repeats a run of this model. The argument c holds the run's
-// conditions. For an ensemble, they record what the ensemble returns, and an experiment needs to know what its models
-// return.
+// conditions. For an ensemble, these conditions record what the ensemble returns, but an experiment needs to know what
+// the members return.
 func (m Model) Reopened(c spec.Conditions) spec.Conditions {
 	if len(m.Members) > 0 {
 		c.Outputs = m.outputs()

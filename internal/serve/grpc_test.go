@@ -643,8 +643,8 @@ func TestConnections(t *testing.T) {
 	if closed != 1 {
 		t.Errorf("%d connections gave way, want 1", closed)
 	}
-	// Two requests are running, which is the maximum. Health must still be answered, and a third request refused. New
-	// connections for this replace idle ones.
+	// Two requests are running, which is the maximum. Health must still be answered, and a third request refused. For
+	// these requests, new connections replace idle ones.
 	b := body("[1,1,1,2]", "FP32", "[0,0]", "")
 	infer := fmt.Sprintf("POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
 	answers := make(chan string, 2)

@@ -1,8 +1,8 @@
-// Package serve answers over HTTP and gRPC with the smoothed classifier of a run, by the Open Inference Protocol v2
-// (KServe, NVIDIA Triton).
+// Package serve answers requests over HTTP and gRPC with the smoothed classifier of a run. It follows the Open
+// Inference Protocol v2 (KServe, NVIDIA Triton).
 //
-// The two protocols differ only in how a request is decoded into a query and how its answers are encoded. Limits,
-// checks, answers, audit log and metrics are common.
+// The two protocols differ only in how a request is decoded into a query and how its answers are encoded. They share
+// the limits, checks, answers, audit log and metrics.
 //
 // All requests share one sampler (run.Answerer). Each request has noise of its own, from a key that the system draws
 // after the input has arrived. So earlier answers say nothing about the noise of a later one.
