@@ -32,7 +32,7 @@ type SmoothedAttackPlan struct {
 	Pictures        int  // the number of pictures in Out
 }
 
-// AttackedNoise says how an attack on a smoothed classifier sampled it.
+// AttackedNoise says how an attack on a smoothed classifier sampled this classifier.
 type AttackedNoise struct {
 	Law     law.Name `json:"law,omitempty"`
 	Sigma   float64  `json:"sigma"`
@@ -101,8 +101,8 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	return r, a.finish(r)
 }
 
-// verificationSeed turns the seed of an attack into the seed of the samples that verify it. It is 2⁶⁴ divided by the
-// golden ratio.
+// verificationSeed turns the seed of an attack into the seed of the samples that verify its perturbations. It is 2⁶⁴
+// divided by the golden ratio.
 const verificationSeed = 0x9E3779B97F4A7C15
 
 // settle checks the plan. It returns the AttackPlan that keeps this attack's record and folder.

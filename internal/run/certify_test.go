@@ -418,7 +418,7 @@ func TestResumeEndsTheSame(t *testing.T) {
 	}
 }
 
-// An interrupted run reports how many examples it has and how to resume. It keeps them.
+// An interrupted run reports how many examples it has and how to resume. It keeps these examples.
 func TestInterruptedRunSaysHow(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	mustCertify(t, p)

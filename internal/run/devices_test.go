@@ -84,7 +84,8 @@ func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow tim
 	return r.folder.Finish()
 }
 
-// devicePlans returns plans for the same data: by votes, with a stopping rule, and by saved scores.
+// devicePlans returns three changes of a plan: one certifies from votes, one stops examples early, and one saves
+// scores.
 func devicePlans(data string) map[string]func(*Plan) {
 	return map[string]func(*Plan){
 		"votes": func(p *Plan) {},

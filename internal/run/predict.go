@@ -104,7 +104,7 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 	return r, nil
 }
 
-// settle checks the plan and completes it from its run, which it returns.
+// settle checks the plan and completes it from the plan's run. It returns this run.
 func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	if err := predict.CheckAlpha(p.Alpha); err != nil {
 		return nil, spec.BadInput(param.Errorf("%s %w", param.Alpha, err))

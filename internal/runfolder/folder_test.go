@@ -244,7 +244,7 @@ func TestOtherLibrary(t *testing.T) {
 }
 
 // TestMoved resumes a run on other GPUs. A change to another kind of GPU must be recorded and reported. A change of
-// the number of GPUs must not.
+// only the number of GPUs must be neither recorded nor reported.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	on := func(gpus ...string) Run {

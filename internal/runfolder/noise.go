@@ -25,8 +25,8 @@ type Noise struct {
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
-	// Columns describes the lattices of the columns, if each column has a scale of its own. Step is then empty, and
-	// Eta is the largest of the tables.
+	// Columns describes the lattices of the columns, if each column has a scale of its own. Step is then empty, and Eta
+	// is the largest Eta of the columns' tables.
 	Columns []NoiseColumn `json:"columns,omitempty"`
 }
 

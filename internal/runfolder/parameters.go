@@ -38,7 +38,7 @@ type Certification struct {
 	// TopK means that certificates claim that the class stays among the first TopK classes; 0 means the first class.
 	TopK int              `json:"top-k,omitempty"`
 	None certify.NoneMode `json:"none,omitempty"` // meaning of samples that vote for no class
-	// RejectBelow is the smallest confidence with which a sample votes; 0 means that every sample votes.
+	// RejectBelow is the smallest confidence with which a sample votes; 0 means that no sample is rejected.
 	RejectBelow float64 `json:"reject-below,omitempty"`
 }
 
