@@ -64,7 +64,7 @@ type Log struct {
 	file   *os.File
 	lock   *flock.Flock
 	seed   checksum.Seed
-	size   int64 // of whole lines
+	size   int64 // number of bytes of the whole lines
 	next   int64
 	dirty  bool
 	broken error
@@ -72,8 +72,8 @@ type Log struct {
 	synced sync.WaitGroup
 }
 
-// syncEvery is the time between two writes to the disk. A power cut may lose the lines since the last one. A kill of the
-// process loses no line.
+// syncEvery is the time between two writes to the disk. A power cut may lose the lines since the last of these writes.
+// A kill of the process loses no line.
 const syncEvery = time.Second
 
 // Open opens or creates the log of a run's answers. It checks all lines and removes an incomplete last line. It returns
@@ -223,7 +223,7 @@ func read(r io.Reader, seed checksum.Seed, visit func(line Line, end int64) erro
 	return s.Err()
 }
 
-// wholeLines splits lines with their ends.
+// wholeLines splits data into lines, which keep their newlines.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil

@@ -66,8 +66,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestTorn cuts a log at every byte of its last lines, as a kill can. What is left is read, and the next session
-// continues after the last whole line.
+// TestTorn cuts a log at every byte of its last lines, as a kill can. Read must return the whole lines that are left,
+// and the next session continues after the last whole line.
 func TestTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, 1, 3)
@@ -127,7 +127,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestTwoServers opens a log that is open.
+// TestTwoServers opens a log that another server has open. This must fail.
 func TestTwoServers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l, err := Open(path, ours)

@@ -16,8 +16,8 @@ type IndexedJob struct {
 	Shards  int
 	AtOnce  int // number of pods that run simultaneously; 0 means all
 	Retries int // number of attempts after the first, for each shard
-	CPUs    int // per pod
-	GPUs    int // per pod
+	CPUs    int // CPUs per pod
+	GPUs    int // GPUs per pod
 	FSGroup int // group that owns the volume; 0 leaves the owner unchanged
 	Memory  string
 	Seed    uint64

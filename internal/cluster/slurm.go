@@ -60,7 +60,7 @@ func (j Job) args(args ...string) []string {
 // output runs a program of Slurm. Its error ends with the program's own message.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := programs.Command(ctx, name, args...)
-	cmd.Dir = "" // tasks start in the folder of sbatch
+	cmd.Dir = "" // the current folder, because tasks start in the folder of sbatch
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

@@ -37,7 +37,8 @@ func TestSlurmRefuses(t *testing.T) {
 	}
 }
 
-// Slurm forgets a job some minutes after the end of the job. Tasks must then ask sacct, if there is one.
+// Slurm forgets a job some minutes after the end of the job. The method Tasks must then ask sacct, if there is such a
+// program.
 func TestSlurmForgets(t *testing.T) {
 	unknown := "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
 	job := Job{ID: "12", Cluster: "east", Shards: []int{0, 1}}

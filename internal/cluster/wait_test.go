@@ -18,7 +18,7 @@ import (
 
 // scripted is a queue whose tasks have given states. There is one state per query.
 type scripted struct {
-	states    map[int][][]Task // states of a shard for each submission
+	states    map[int][][]Task // key: shard; states of its task for each submission
 	attempt   map[int]int      // number of submissions of a shard
 	asked     map[string]int   // number of queries by job
 	submitted [][]int
@@ -86,7 +86,7 @@ func watching(t *testing.T, retries int, done func(shard int) int, states map[in
 
 func TestWatchRetries(t *testing.T) {
 	w, q, a, said := watching(t, 2, func(shard int) int { return shard % 3 }, map[int][][]Task{
-		0: {{running, complete}}, // the folder seems out of date
+		0: {{running, complete}}, // complete, although the folder seems to hold no example yet
 		1: {{running, running, killed}, {pending, killed}, {complete}},
 		2: {{pending, running, gone}},
 	})
@@ -131,8 +131,8 @@ func TestWatchGivesUp(t *testing.T) {
 	}
 }
 
-// If Slurm has forgotten a shard, its folder alone decides whether the shard is done. A failed task stays failed,
-// whatever its folder holds.
+// If Slurm has forgotten a shard, the shard's folder alone decides whether the shard is done. A failed task stays
+// failed, whatever its folder holds.
 func TestWatchFolders(t *testing.T) {
 	w, q, a, _ := watching(t, 1, func(shard int) int { return 2 - shard%2 }, map[int][][]Task{
 		0: {{gone}}, 1: {{gone}, {complete}}, 2: {{killed}, {complete}},

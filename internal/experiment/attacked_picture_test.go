@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDrawAttacked: the picture shows the example, the change and the attacked example side by side. The largest change
-// is black or white.
+// TestDrawAttacked checks that the picture shows the example, the change and the attacked example side by side. The
+// largest change must be black or white.
 func TestDrawAttacked(t *testing.T) {
 	picture := DrawAttacked([]float32{0, .5, 1, .5}, []float32{0, .6, .95, .5}, []int{1, 2, 2})
 	if size := picture.Bounds(); size.Dx() != 8 || size.Dy() != 2 {

@@ -67,7 +67,7 @@ func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []f
 	return err
 }
 
-// putOnLattice gives a column the lattice of the data if the data have one that is fine enough for the noise.
+// putOnLattice gives a column the lattice of the data, if the data have a lattice and it is fine enough for the noise.
 func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column, record *runfolder.NoiseColumn) {
 	record.Step = new(big.Rat).SetFloat64(smoothing.ColumnStep(of, c.Scale)).RatString()
 	record.Quantised = true
@@ -84,8 +84,8 @@ func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column
 	record.Step, record.Quantised = fine.Step.RatString(), false
 }
 
-// findRanges sets the ranges of the quantised columns: those of the run that the experiment continues, or those of the
-// data.
+// findRanges sets the ranges of the quantised columns. If the spec has the lattice of a run, it takes the ranges of
+// this run. Otherwise it takes the ranges of the data.
 func (e *Experiment) findRanges(ctx context.Context, n *noise, made []smoothing.Column) error {
 	fixed := e.Spec.Lattice
 	var stats []columnStats
@@ -160,7 +160,7 @@ func (n *noise) columnsText() string {
 	return strings.Join(says, "; ")
 }
 
-// adviseScales names the columns that reach too far for one σ, and advises to give each column its own.
+// adviseScales names the columns that reach too far for one σ, and advises the user to give each column its own scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

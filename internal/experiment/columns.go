@@ -17,16 +17,17 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// columns are the parts of an input that have a scale of the noise each: the values of a flat example, or the colour
-// channels of an image.
+// columns are the parts of an input that each have their own scale of the noise: the values of a flat example, or the
+// colour channels of an image.
 type columns struct {
 	names []string
 	of    []int // column of each value of the model's input
 	image bool
 }
 
-// splitColumns divides the model's input into columns. The channels of images are its columns, and so are those that
-// flat data have for a model of images if the caller wants channels.
+// splitColumns divides the model's input into columns. For images, the columns are the channels. If the data are flat
+// but the model takes images, the argument channels decides: if it is true, the columns are the channels of these
+// images.
 func (e *Experiment) splitColumns(a graph.Arrangement, channels bool) (columns, error) {
 	shape, d := e.data.Shape(), e.model.InputLen()
 	c := columns{of: make([]int, d), image: len(shape) > 1 || channels && a.Channels > 1}
@@ -101,7 +102,7 @@ func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) erro
 	return nil
 }
 
-// recorded returns an error unless the recorded columns of a run are those of the data.
+// recorded returns an error unless the recorded columns of a run are the columns of the data.
 func (c columns) recorded(of []spec.SigmaColumn, data string) error {
 	if len(of) != len(c.names) {
 		return spec.BadInputf("%s: has %d columns, and the run has a σ for %d", data, len(c.names), len(of))
@@ -140,8 +141,9 @@ func (e *Experiment) noteFrozen() {
 	}
 }
 
-// scaleByData sets each scale to Sigma times the standard deviation of the column in a data set. It freezes columns that
-// are constant there, and columns of whole numbers unless the user named them.
+// scaleByData sets each scale to Sigma times the standard deviation of the column in a data set. Columns that are
+// constant in this data set get the scale 0, and therefore no noise. So do columns of whole numbers, unless they are
+// channels of images or the user named them.
 func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err error) {
 	s := e.Spec.Scales
 	data, err := dataset.Open(ctx, s.Data, e.scaleOptions())
@@ -251,7 +253,7 @@ func (c columns) numbered() bool {
 	return c.names[0] == "column 0" || c.names[0] == "channel 0"
 }
 
-// list joins names for an error. It leaves out the names after the first ones.
+// list joins names for an error. If there are many names, it gives only the first ones and the number of the others.
 func list(names []string) string {
 	const most = 8
 	if len(names) == 0 {

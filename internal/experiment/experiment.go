@@ -166,8 +166,8 @@ func (e *Experiment) chooseExamples() error {
 	return spec.BadInputf("%s %s: has none of the %d examples", param.Shard, e.Spec.Shard, len(whole.Positions(e.data.Len())))
 }
 
-// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. It returns an InputError if the
-// user named the file.
+// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. If this fails and the user named
+// the file, the error is an InputError.
 func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
 	path, err := ortlib.FindFor(device.Build(), named)
 	var library *onnx.Runtime

@@ -140,7 +140,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Every experiment must draw its own seed, unless it repeats a seed.
+// Every experiment must draw its own seed, unless its spec fixes the seed.
 func TestSeeds(t *testing.T) {
 	choose := func(s spec.Spec) (uint64, []string) {
 		var said said

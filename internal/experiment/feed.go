@@ -33,16 +33,16 @@ func (e *Experiment) Values(position int) (dataset.Example, error) {
 // Shape is the shape of an example.
 func (e *Experiment) Shape() []int { return e.data.Shape() }
 
-// Noisy returns the noisy inputs for values that need not be those of an example. If DataLattice returns a lattice, the
-// values must be on it.
+// Noisy returns the noisy inputs for values that need not be the values of an example. If DataLattice returns a
+// lattice, the values must be on it.
 func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 	input, _, err := e.noise.input(values)
 	return input, err
 }
 
 // DataLattice returns the lattice of the data, in steps of the data, if the noise keeps it. It returns false if the
-// classifier accepts any numbers. The classifier does so if the noise is in floats, or if the noise first rounds its
-// inputs.
+// classifier accepts any numbers. The classifier accepts any numbers if the noise is in floats, or if the noise first
+// rounds its inputs.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if !n.onLattice() || n.quantise != nil {

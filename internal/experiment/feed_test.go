@@ -9,10 +9,10 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestPull: the matrix of Pull is the transpose of the derivative of Feed. The model of the test has another order of
-// values than the data and a normalisation per channel.
+// TestPull checks that the matrix of Pull is the transpose of the derivative of Feed. In this test, the model has
+// another order of values than the data, and each channel has its own normalisation.
 func TestPull(t *testing.T) {
-	dims := []graph.Dim{{Size: 2}, {Size: 2}, {Size: 3}} // [H,W,C] of [C,H,W]
+	dims := []graph.Dim{{Size: 2}, {Size: 2}, {Size: 3}} // the model takes [H,W,C], and the data are [C,H,W]
 	_, a, ok := graph.Fit(dims, []int{3, 2, 2}, graph.CHW)
 	if !ok || a.Perm == nil {
 		t.Fatal("no order of values to test")

@@ -45,8 +45,8 @@ func ramp(from int) []int {
 	return image
 }
 
-// A model of bytes must receive exactly 255·x. These are bytes without noise, and integers with noise. The model's
-// graph clamps integers outside 0…255. With a finer lattice the model receives the float32 nearest to 255·x.
+// A model of bytes must receive exactly 255·x. These values are bytes without noise, and integers with noise. The
+// model's graph clamps integers outside 0…255. With a finer lattice the model receives the float32 nearest to 255·x.
 func TestBytesReachTheModel(t *testing.T) {
 	image := ramp(3)
 	for _, tt := range []struct {

@@ -17,8 +17,8 @@ import (
 // noise fit each other.
 type Look struct {
 	Examples int     `json:"examples"`       // number of labelled examples, spread over the experiment
-	Clean    float64 `json:"clean_accuracy"` // without noise
-	Noisy    float64 `json:"noisy_accuracy"` // with noise, one sample per example
+	Clean    float64 `json:"clean_accuracy"` // accuracy without noise
+	Noisy    float64 `json:"noisy_accuracy"` // accuracy with noise, from one sample per example
 	// Float32 is the accuracy without noise in float32 on the CPU provider. Differ is the number of predictions that
 	// disagree with the predictions in float32. Both fields are set only if the experiment uses another precision or
 	// provider.
@@ -100,8 +100,8 @@ func (e *Experiment) lookInputs() (labels []int, inputs []smoothing.Input, err e
 	return labels, inputs, nil
 }
 
-// classify returns the votes for n inputs [d]. If time runs out, it returns the votes for the first
-// inputs.
+// classify returns the votes for n inputs of d values each. If time runs out, it returns only the votes for the inputs
+// so far.
 func classify(ctx context.Context, model *onnx.Model, n, d int, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()
 	in, out := make([]float32, batch*d), make([]float32, batch*m)

@@ -70,7 +70,8 @@ func TestInputIsTheExample(t *testing.T) {
 				}
 				least, most = least+step*step/4, most+step*step
 			}
-			// The norm ‖|x − q(x)| + g/2‖ is between √D·g/2 and √D·g.
+			// Let q(x) be the example after rounding to a lattice of step g. The quantisation is the norm of |x − q(x)|
+			// + g/2. Each of the D values is between g/2 and g, so the norm is between √D·g/2 and √D·g.
 			if tt.quantised && !(quantisation >= math.Sqrt(least) && quantisation <= math.Sqrt(most)*1.001) || !tt.quantised && quantisation != 0 {
 				t.Errorf("quantisation %v, want %v to %v", quantisation, math.Sqrt(least), math.Sqrt(most))
 			}
@@ -90,8 +91,8 @@ func byteLattice(low, high float32) dataset.Lattice {
 	return dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255), Low: low, High: high}
 }
 
-// The noise at the model's input must have the standard deviation σ/std and must follow the stream. Each sample has its
-// own noise.
+// The noise at the model's input must have the standard deviation σ/std and must come from the given stream. Each
+// sample has its own noise.
 func TestInputHasItsNoise(t *testing.T) {
 	const sigma, samples = 0.3, 20000
 	std := []float64{0.5, 4}

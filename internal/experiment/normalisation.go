@@ -17,7 +17,7 @@ const minScale, maxScale = 1e-30, 1e30
 type normalisation struct {
 	graph.Arrangement
 	mean, std []float32
-	scale     []float32 // the noise's standard deviation at the model's input [D]
+	scale     []float32 // the noise's standard deviation at each value of the model's input
 }
 
 func newNormalisation(p spec.Spec, a graph.Arrangement, inputLen int) (n normalisation, err error) {

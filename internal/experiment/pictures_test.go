@@ -53,7 +53,7 @@ func TestPictures(t *testing.T) {
 				squares, n = squares+d*d, n+1
 			}
 		}
-		// For about 20 pixels, the root mean square must be within a factor of two of σ.
+		// The root mean square of the noise of about 20 pixels must be within a factor of two of σ.
 		if s := math.Sqrt(squares / n); n < 10 || s < 0.05 || s > 0.2 {
 			t.Errorf("%s: the noise of %v pixels has standard deviation %v, want about 0.1", kind, n, s)
 		}

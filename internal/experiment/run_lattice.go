@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// findLattice determines the lattice of the data: the lattice of the spec, or else the lattice of their values.
+// findLattice determines the lattice of the data: the spec's lattice if it has one, otherwise the lattice of the data's
+// values.
 func (e *Experiment) findLattice(ctx context.Context, n *noise) (err error) {
 	fixed := e.Spec.Lattice
 	if fixed == nil {
@@ -57,6 +58,7 @@ func (n *noise) roundTo(integers []int32, values []float32) float64 {
 		integers[d] = toInt32(n.refined * k)
 		point := float64(k) * step
 		// The conversions to float64 prevent fused operations. The rounding errors are at most 2⁻⁵²·(|x| + |point|).
+		// The code adds twice this bound.
 		moved := math.Abs(float64(x)-float64(point)) + float64(math.Abs(float64(x))+math.Abs(point))*0x1p-51
 		sum = norm.Add(sum, moved)
 	}

@@ -18,7 +18,7 @@ type split struct {
 	data   dataset.Lattice
 }
 
-// prepareSplit does the work of prepare for the law Splitting. The data must be on a lattice, and every input too.
+// prepareSplit does the work of prepare for the law Splitting. The data must be on a lattice, and so must every input.
 func (n *noise) prepareSplit(sigma float64, mean, std []float64) error {
 	switch {
 	case n.data.Kind == dataset.NoLattice:
@@ -45,7 +45,8 @@ func (n *noise) prepareSplit(sigma float64, mean, std []float64) error {
 // onLattice reports whether the noise keeps inputs on a lattice.
 func (n *noise) onLattice() bool { return n.lattice != nil || n.split != nil }
 
-// place returns the noisy inputs at integers in the order of the model's input.
+// place returns the noisy inputs at a point of the lattice. The integers of the point are in the order of the model's
+// input.
 func (n *noise) place(integers []int32) (smoothing.Input, error) {
 	if n.split == nil {
 		return n.lattice.Input(integers, n.channel)
@@ -65,7 +66,7 @@ func (s *split) describe(n *noise) runfolder.Noise {
 	}
 }
 
-// String returns the line that certify prints.
+// String describes the noise in the line that certify prints.
 func (s *split) String() string {
 	return fmt.Sprintf("%s; %d evaluations of each example, without randomness", s.data, s.splits.Width())
 }

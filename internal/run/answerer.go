@@ -143,8 +143,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns the levels and certifiers of a plan. If about is not nil, answering also fills in its law, σ and
-// arithmetic.
+// answering returns the levels and certifiers of a plan. If about is not nil, answering also fills in the law, σ and
+// arithmetic of about.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
@@ -193,7 +193,7 @@ func (a *Answerer) Close() error { return a.experiment.Close() }
 
 // Question is a request for answers.
 type Question struct {
-	Inputs [][]float32 // in the order of the data
+	Inputs [][]float32 // values of each input, in the order of the data
 	// Certify asks for certificates. With Radius above 0, sampling stops once it is known whether the certified radius
 	// is at least Radius.
 	Certify bool

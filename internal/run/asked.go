@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// asked is an input of a request. It implements smoothing.Keyed, smoothing.Observer and smoothing.Abandonable. An error,
-// a panic or the end of its request ends only this question, never the sampler.
+// asked is an input of a request. It implements smoothing.Keyed, smoothing.Observer and smoothing.Abandonable. If the
+// question fails or panics, or if the request ends, only this question ends. The sampler continues.
 type asked struct {
 	*question
 	ctx      context.Context
@@ -22,7 +22,8 @@ type asked struct {
 	stay     *stay
 }
 
-// stay counts the inputs of a request that the sampler holds. Ask itself counts as one more holder.
+// stay counts how many inputs of one request the sampler still holds. Answerer.Ask itself counts as one more holder
+// while it runs.
 type stay struct {
 	holders atomic.Int64
 	left    func() // the last holder that leaves calls it once; may be nil
@@ -53,7 +54,7 @@ func (q *asked) Restart() (smoothing.Experiment, error) {
 // Abandoned reports whether the request has ended, because its client has gone or its time is over.
 func (q *asked) Abandoned() bool { return q.ctx.Err() != nil }
 
-// Goal returns the next number of samples.
+// Goal returns the total number of samples to reach next, as smoothing.Experiment describes it.
 func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
 	defer func() { // the sampler wants a goal above 0, even from a question that has failed
 		if q.err != nil {
@@ -71,7 +72,7 @@ func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
 	return goal, nil
 }
 
-// rescue turns a panic into the error of the question.
+// rescue turns a panic into an error of the question.
 func (q *asked) rescue() {
 	if p := recover(); p != nil {
 		q.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

@@ -24,11 +24,11 @@ type AttackPlan struct {
 	Threat   attack.Threat
 	Method   attack.Method
 	Loss     grad.Loss
-	Steps    int     // 0: the default of the method
-	StepSize float64 // 0: 2.5·ε/steps, following Madry et al. 2018
+	Steps    int     // number of steps; 0: the default of the method
+	StepSize float64 // length of a step; 0: 2.5·ε/steps, following Madry et al. 2018
 	Momentum float64 // momentum of PGD
 	Targeted bool    // PGD aims at other classes in turn
-	Restarts int     // 0: the default of the method
+	Restarts int     // number of starts for each target class; 0: the default of the method
 	Bins     int     // number of bins of calibration errors, for attacks on confidences
 	Out      string
 	Resume   bool // continue the attack in Out, with its seed and its examples
@@ -98,8 +98,8 @@ type AttackedResult struct {
 	Label     int  `json:"label"`
 	Predicted int  `json:"predicted"`
 	Robust    bool `json:"robust"`
-	// Class and Distance describe the adversarial input. Distance is rounded up. Both are absent if the attack found
-	// none.
+	// Class and Distance describe the adversarial input. Distance is rounded up. Both are absent if the attack found no
+	// such input.
 	Class    *int     `json:"class,omitempty"`
 	Distance *float64 `json:"distance,omitempty"`
 	// Attack is the attack of a sequence that found the adversarial input.
@@ -165,7 +165,8 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 // settle checks the plan and fills in what the method determines.
 func (p *AttackPlan) settle() error {
 	p.Spec.Noise = spec.NoNoise
-	p.Spec.KeepOutputs = p.Method.UsesGradients() || p.Method.ChangesConfidence() // logits differ from probabilities
+	// Gradients and confidences come from the model's outputs, and differ between logits and probabilities.
+	p.Spec.KeepOutputs = p.Method.UsesGradients() || p.Method.ChangesConfidence()
 	switch {
 	case p.Steps < 0:
 		return param.Errorf("%s %d: want at least 1", param.Steps, p.Steps)

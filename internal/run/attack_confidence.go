@@ -29,8 +29,8 @@ type AttackCalibration struct {
 
 	Accuracy       float64 `json:"accuracy"`
 	MeanConfidence float64 `json:"mean_confidence"`
-	ECE            float64 `json:"ece"`    // bins of equal width
-	AdaECE         float64 `json:"adaece"` // bins of equal count
+	ECE            float64 `json:"ece"`    // with bins of equal width
+	AdaECE         float64 `json:"adaece"` // with bins of equal count
 }
 
 // AlteredResult describes an input whose confidence an attack changed.
@@ -44,7 +44,8 @@ type AlteredResult struct {
 // adversarial is the name of the inputs of attacks that make one input for each example.
 const adversarial = "adversarial"
 
-// alteredNames returns the names of the inputs that the attack makes for each example. Files have these names.
+// alteredNames returns the names of the inputs that the attack makes for each example. The inputs' files have the same
+// names.
 func alteredNames(m attack.Method) []string {
 	if m != attack.ACE {
 		return []string{adversarial}
@@ -120,7 +121,8 @@ func alteredResults(m attack.Method, f attack.Found) (all []AlteredResult) {
 	return all
 }
 
-// Bins returns the bins of equal width before an attack on confidences, and under it for each of Confidences.After.
+// Bins returns the calibration bins of equal width. The result before holds the bins of the examples themselves, and
+// after holds the bins for each entry of Confidences.After.
 func (r *Attacked) Bins() (before []calib.Bin, after [][]calib.Bin, err error) {
 	before, err = calib.EqualWidth(r.clean(), r.Confidences.Bins, calib.UpperClosed)
 	for k := range r.Confidences.After {

@@ -23,7 +23,7 @@ type SmoothedAttackPlan struct {
 	Threat          attack.Threat
 	Method          attack.SmoothedMethod
 	Steps, Restarts int // 0: the defaults of a SmoothedSearch
-	Samples         int // noisy copies of the last gradient; 0: the default
+	Samples         int // noisy copies in the gradient of the last step; 0: the default
 	N               int // fresh samples for each smoothed answer; screening a perturbation takes at most N
 	Alpha           float64
 	Run             *runfolder.Run // run whose smoothed classifier Spec describes; nil for none
@@ -32,11 +32,11 @@ type SmoothedAttackPlan struct {
 	Pictures        int  // the number of pictures in Out
 }
 
-// AttackedNoise says how an attack on a smoothed classifier sampled it.
+// AttackedNoise says how an attack on a smoothed classifier sampled this classifier.
 type AttackedNoise struct {
 	Law     law.Name `json:"law,omitempty"`
 	Sigma   float64  `json:"sigma"`
-	Samples int      `json:"samples"` // noisy copies of the last gradient
+	Samples int      `json:"samples"` // noisy copies in the gradient of the last step
 	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
 	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha. A
 	// verified perturbation is wrong with probability at most Alpha, too. VerificationSeed is the seed of these
@@ -101,8 +101,8 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	return r, a.finish(r)
 }
 
-// verificationSeed turns the seed of an attack into the seed of the samples that verify it. It is 2⁶⁴ divided by the
-// golden ratio.
+// verificationSeed turns the seed of an attack into the seed of the samples that verify its perturbations. It is 2⁶⁴
+// divided by the golden ratio.
 const verificationSeed = 0x9E3779B97F4A7C15
 
 // settle checks the plan. It returns the AttackPlan that keeps this attack's record and folder.
@@ -173,8 +173,9 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 		return f, err
 	}
 	// The farthest candidate comes first, and the first failure ends the tests. Then all successes are right with
-	// probability at least 1 − level. Among the tests whose null hypothesis is true, consider the first one. An error
-	// needs a success of this test.
+	// probability at least 1 − level. Among the tests whose null hypothesis is true, consider the first one. A wrong
+	// success occurs only if this test succeeds: the successes before it are right, and its failure would end the
+	// tests.
 	for _, c := range candidates {
 		votes, err := v.search.Votes(ctx, c.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
 		if err != nil {

@@ -28,7 +28,7 @@ type AttackStage struct {
 	Targets  int           `json:"targets,omitempty"`
 	Restarts int           `json:"restarts"`
 	Broken   int           `json:"broken"`
-	Robust   Share         `json:"robust"` // accuracy after this attack and all earlier ones
+	Robust   Share         `json:"robust"` // accuracy after this attack and all earlier attacks of the sequence
 }
 
 // checkSettings refuses settings that the attack would not use.
@@ -141,7 +141,7 @@ func (p *AttackPlan) searches(ctx context.Context, e *experiment.Experiment, sta
 	return first, nil
 }
 
-// gradients holds the open gradients. Attacks with the same loss share one.
+// gradients holds the open gradients. Attacks with the same loss share one gradient.
 type gradients struct {
 	all []*fedGradients
 }
@@ -213,7 +213,8 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	return pairs
 }
 
-// countStages counts for each stage the examples that it broke and the examples that still withstand.
+// countStages counts for each stage the examples that it broke. It also sets the share of examples that neither this
+// stage nor an earlier one broke.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {

@@ -10,19 +10,19 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// auditBins is the number of bins of an audit's calibration errors, the default of acce.
+// auditBins is the number of bins of an audit's calibration errors. The command acce has the same default.
 const auditBins = 15
 
 // AuditedCalibration compares certified and attacked calibration at a radius, over the audited examples that are
-// certified there. CBS and CCE are maxima over the confidences within the tested bounds. So they are false only if a
-// bound is false, and testing the bounds also tests CBS and CCE.
+// certified at this radius. CBS and CCE are maxima over the confidences within the tested bounds. So they are false
+// only if a bound is false, and testing the bounds also tests CBS and CCE.
 type AuditedCalibration struct {
 	Radius   float64 `json:"radius"`
 	Examples int     `json:"examples"`
 	CBS      float64 `json:"cbs"`   // certified Brier score of these examples
-	Brier    float64 `json:"brier"` // estimated at the attacked inputs
+	Brier    float64 `json:"brier"` // Brier score estimated at the attacked inputs
 	CCE      float64 `json:"cce"`   // certified calibration error of these examples, with 15 bins of equal width
-	ECE      float64 `json:"ece"`   // estimated at the attacked inputs, with the same bins
+	ECE      float64 `json:"ece"`   // calibration error estimated at the attacked inputs, with the same bins
 }
 
 // attackedConfidence is a tested bound with the mean score at the attacked input.

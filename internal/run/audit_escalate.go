@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/scratch"
 )
 
-// Escalation repeats a contradiction at the levels escalationAlpha (α′) and escalationGamma (γ′). A right certificate
-// is contradicted again with probability at most α′ + γ′.
+// An escalation certifies and tests a contradicted example again, at the levels escalationAlpha (α′) and
+// escalationGamma (γ′). A right certificate is contradicted again with probability at most α′ + γ′.
 const (
 	escalationAlpha = 1e-6
 	escalationGamma = 1e-6

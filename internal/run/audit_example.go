@@ -17,8 +17,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// An example's level is shared between its tests. The shares go to the candidates of all rounds, to the example
-// itself, and to the bounds on its confidence. They add up to 1.
+// The error probability of an example's tests is split into three shares. The tests of the candidates in all rounds get
+// flipShare, the tests of the example itself cleanShare, and the tests of the bounds on its confidence confidenceShare.
+// The shares add up to 1.
 const (
 	flipShare       = .5
 	cleanShare      = .25
@@ -56,8 +57,8 @@ func (a *auditor) examples(ctx context.Context) error {
 	return nil
 }
 
-// settled reports whether an example needs no search in a round. This is so if the audit has no class of it to
-// attack, or if it has no certificate and its answer is already verified to be wrong.
+// settled reports whether an example needs no search in a round. This is so if there is no class to attack. It is also
+// so if the example has no certificate and the answer at the example is already verified to be wrong.
 func (r *rounds) settled(c certify.Certificate, round int) bool {
 	if round == 0 {
 		return false
@@ -75,7 +76,9 @@ func (r *rounds) rejects(kind TestKind) bool {
 	return false
 }
 
-// round freezes and verifies the tests of a round, unless the folder has them.
+// round carries out a round of an example. It chooses the tests and appends them to the folder, unless the folder
+// already holds tests for this round. Then it carries out the tests and appends their results, unless the folder
+// already holds these results.
 func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r *rounds) (err error) {
 	index := rec.Votes.Index
 	tests, frozen := r.tests[round]
@@ -95,7 +98,7 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 	}
 	line := AuditLine{Index: index, Step: Verified, Round: round}
 	if len(tests) > 0 {
-		seed, err := experiment.DrawSeed() // the seed is drawn after the candidates are frozen
+		seed, err := experiment.DrawSeed() // the seed is drawn after the tests are in the folder
 		if err != nil {
 			return err
 		}
@@ -127,8 +130,8 @@ func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	return tests
 }
 
-// topOther returns the class other than a with the most votes. If none is true and even more samples had no answer,
-// topOther returns −1.
+// topOther returns the class other than a with the most votes. If the argument none is true, and the samples without an
+// answer outnumber the votes of this class, topOther returns −1.
 func topOther(v certify.Votes, a int, none bool) int {
 	best, most := -1, v.None0+v.None
 	if !none {
@@ -211,8 +214,8 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink returns an input within radius of the example. It lies in the direction of the input to, whose distance is
-// given.
+// shrink returns an input within radius of the example. It lies in the direction of the input to. The argument distance
+// is the distance of to from the example.
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)
@@ -251,7 +254,8 @@ func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []Au
 // testsPerExample is the maximum number of tests of an example. Each test has its own stream of noise.
 const testsPerExample = 1 << 8
 
-// test carries out one test. The test's turn distinguishes its noise from the noise of the seed's other tests.
+// test carries out one test. The argument turn numbers the tests that share the seed, so that each of them has its own
+// noise.
 func (a *auditor) test(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
 	if turn >= testsPerExample {
 		return TestResult{}, fmt.Errorf("example %d: more than %d tests: take fewer confidence radii", index, testsPerExample)

@@ -11,9 +11,10 @@ import (
 	"math"
 )
 
-// AuditLine is a line of audit.jsonl. A round of an example has two lines: first its tests are frozen, then a seed is
-// drawn, and the tests are verified with the noise of this seed. Round 0 tests the example itself. An example that
-// contradicts its certificate has a third line.
+// AuditLine is a line of audit.jsonl. A round of an example has two lines. The first line, the frozen line, records the
+// tests of the round before any noise for them is drawn. Then a seed is drawn. The second line, the verified line,
+// records the results of these tests with the noise of this seed. Round 0 tests the example itself. An example that
+// contradicts its certificate has one more line, the escalated line.
 type AuditLine struct {
 	Index int       `json:"index"`
 	Step  AuditStep `json:"step"`
@@ -59,7 +60,7 @@ const (
 	TestConfidence TestKind = "confidence"
 )
 
-// AuditTest is a frozen test.
+// AuditTest is a test in a frozen line.
 type AuditTest struct {
 	Kind     TestKind `json:"kind"`
 	Distance float64  `json:"distance"` // distance of the input from the example, rounded up
@@ -68,14 +69,14 @@ type AuditTest struct {
 	Radius   float64  `json:"radius,omitempty"`
 	Lower    float64  `json:"lower,omitempty"`
 	Upper    float64  `json:"upper,omitempty"`
-	Level    float64  `json:"level"` // level before finite random words use a part of it
+	Level    float64  `json:"level"` // error probability of the test; random words of finite length use a small part of it
 	// Values is the input, as little-endian float32. It is absent for the example itself.
 	Values []byte `json:"values,omitempty"`
 }
 
 // TestResult is the result of a test.
 type TestResult struct {
-	Samples int64 `json:"samples"` // 0: the test was not reached
+	Samples int64 `json:"samples"` // number of samples; 0 if the test was not reached
 	Votes   int64 `json:"votes"`   // votes for the class
 	Against int64 `json:"against"` // votes for the rival
 	// LogEvidence is the largest logarithm of the evidence during a sequential test (flip or confidence).
@@ -87,7 +88,8 @@ type TestResult struct {
 	Rejected bool     `json:"rejected"`
 }
 
-// Escalation repeats a contradiction with fresh noise, at far smaller levels.
+// Escalation is the result of certifying and testing a contradicted example again with fresh noise, at far smaller
+// levels.
 type Escalation struct {
 	Seed       uint64  `json:"seed"` // seed of the noise that certified the example again
 	Alpha      float64 `json:"alpha"`

@@ -32,7 +32,7 @@ type AuditPlan struct {
 	Out    string // the audit's folder; empty: AuditFolder in the run's folder
 	Resume bool
 	Budget AuditBudget
-	Gamma  float64 // probability that any verified statement is wrong
+	Gamma  float64 // allowed probability that at least one verified statement is wrong
 
 	open  func(*auditor, int) (candidateSearch, error) // for tests: another search
 	fresh func(*certify.Certificate)                   // for tests: falsifies the certificates of escalations
@@ -81,7 +81,7 @@ type AuditHeader struct {
 // auditFormat is the format of an audit's folder.
 const auditFormat = 1
 
-// exampleLevel is the probability that any verified statement about one example is wrong.
+// exampleLevel is the allowed probability that at least one verified statement about an example is wrong.
 func (h AuditHeader) exampleLevel() float64 {
 	return h.Gamma / float64(len(h.Examples)) * (1 - 0x1p-50)
 }
@@ -96,11 +96,11 @@ type auditor struct {
 	*experiment.Experiment
 	console  experiment.Console
 	closers  []func() error
-	records  map[int]runfolder.Record // records of the examples to audit
+	records  map[int]runfolder.Record // records of the examples to audit; key: index
 	claims   map[int][]claim
 	journal  *runfolder.Journal[AuditLine]
 	lines    []AuditLine
-	searches map[int]candidateSearch // by round
+	searches map[int]candidateSearch // key: round
 }
 
 // Audit audits a run, or resumes its audit. It returns the results in the audit's folder.

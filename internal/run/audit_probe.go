@@ -12,7 +12,7 @@ import (
 
 // probe draws samples at one input until a test is decided. It implements smoothing.Experiment.
 type probe struct {
-	stream int // number of the noise stream, by which tests with one seed differ
+	stream int // number of the noise stream; tests with the same seed have different streams
 	input  smoothing.Input
 	first  int64 // samples before the first decision
 	most   int64
@@ -45,7 +45,7 @@ func (p *probe) Emit() error { return nil }
 type scoreProbe struct {
 	*probe
 	classes int
-	take    func(scores []float32) // receives the probabilities [m] of a sample
+	take    func(scores []float32) // receives the class probabilities of a sample
 	scores  func(outputs []float32) []float32
 }
 

@@ -18,7 +18,7 @@ const (
 	// accusation is the largest p-value at which contradictions count as more than chance. It is also the maximum
 	// probability that the audit accuses a run whose certificates are right.
 	accusation = .001
-	// chanceLevel is the level of the reported threshold.
+	// chanceLevel is the largest p-value of a count that reaches AuditCount.Threshold.
 	chanceLevel = .05
 	// curveDelta is the error probability of a bound on robust accuracy in the population.
 	curveDelta = .05
@@ -44,21 +44,21 @@ type Audited struct {
 }
 
 // Broken returns the distance of the nearest verified break of each labelled example. The distance is 0 if the answer
-// is wrong without a perturbation, and +∞ if no break was found. All distances hold at once with a probability of at
-// least 1 − Gamma.
+// is wrong without a perturbation, and +∞ if no break was found. With a probability of at least 1 − Gamma, all
+// distances are right at the same time.
 func (r *Audited) Broken() []float64 { return r.broken }
 
 // AuditCount compares the number of contradicted certificates with chance.
 type AuditCount struct {
 	Count    int   `json:"count"`
-	Examples []int `json:"examples"` // indices of these examples
+	Examples []int `json:"examples"` // indices of the examples with contradicted certificates
 	// Rate bounds the probability that a right certificate is contradicted. PValue is P(Bin(done, Rate) ≥ Count).
 	// Threshold is the smallest count with a p-value of at most 5 %.
 	Rate      float64 `json:"rate"`
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
-	// Again counts the contradictions of fresh certificates at a far smaller α. AgainPValue is the p-value of this
-	// count.
+	// Again counts the contradicted examples whose fresh certificate, at a far smaller α, is contradicted too.
+	// AgainPValue is the p-value of this count.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
 	// MoreThanChance means that twice the smaller p-value is at most 0.001.
@@ -203,8 +203,9 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 	return e
 }
 
-// listed returns distances that are verified at a familywise level, by audit.Chains on the candidates of the first
-// round. The distance of an example is never larger than the distance verified at the example's own level.
+// listed returns a distance for each example. The distances are verified at one level for all examples together (a
+// familywise level), by audit.Chains on the candidates of the first round. The distance of an example is never larger
+// than the distance verified at the example's own level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
 	tests := make([][]AuditTest, len(done))

@@ -97,7 +97,8 @@ func linearRun(t *testing.T, n int, changes ...func(*Plan)) Plan {
 	return p
 }
 
-// straight is a search that knows the boundary: it moves examples across it, to multiples of their distance.
+// straight is a search that knows the boundary: it moves each example straight towards the boundary, by multiples of
+// the distance to it.
 type straight struct{ asked *int }
 
 func (s straight) Candidates(_ context.Context, x attack.Example) (all []attack.Candidate, _ error) {
@@ -224,9 +225,9 @@ func enlarge(t *testing.T, dir string, factor float64) {
 	}
 }
 
-// An audit must find false radii with right checksums in two ways. First, the number of contradictions is more than
-// chance, even if certifying again by a right method contradicts nothing. Second, certifying again with the broken
-// method contradicts again.
+// An audit must find false radii with right checksums in two ways. First, there are more contradictions than chance
+// explains, even if fresh certificates by a right method are not contradicted. Second, fresh certificates by the broken
+// method are contradicted, too.
 func TestAuditFindsFalseRadii(t *testing.T) {
 	p := linearRun(t, 40)
 	enlarge(t, p.Out, 2)
@@ -234,7 +235,8 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 	if c := r.Contradictions; !c.MoreThanChance || c.Count < 10 || c.Again != 0 || c.PValue > 1e-6 {
 		t.Errorf("false radii pass: %+v", c)
 	}
-	// At a large gamma the number of contradictions is no more than chance, but the broken method errs again.
+	// At a large gamma, chance explains the number of contradictions. But the fresh certificates by the broken method
+	// are contradicted, too.
 	again := auditPlan(p, func(a *AuditPlan) {
 		a.Out = filepath.Join(t.TempDir(), "audit")
 		a.Examples, a.Gamma = 4, .49
@@ -297,7 +299,8 @@ func TestAuditResumes(t *testing.T) {
 	}
 }
 
-// Another model, other data, an existing audit, another budget and noise in floats are refused.
+// An audit refuses another model, other data and noise in floats. It also refuses to overwrite an existing audit or to
+// resume one with another budget.
 func TestAuditRefuses(t *testing.T) {
 	p := linearRun(t, 6)
 	other := linearRun(t, 7)
@@ -456,7 +459,8 @@ func narrow(t *testing.T, dir string) {
 	}
 }
 
-// Several rounds test at smaller levels, which add up to at most the level of one round.
+// An audit with several rounds tests each round at a smaller level. These levels add up to at most the level of an
+// audit with one round.
 func TestAuditRounds(t *testing.T) {
 	p := linearRun(t, 12)
 	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Examples, a.Budget.Rounds = 4, 2 }))

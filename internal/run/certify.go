@@ -24,7 +24,7 @@ type Outcome struct {
 	Seconds          float64 `json:"seconds"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	// CleanAccuracy is the accuracy of the model without noise. SmoothedAccuracy is the accuracy of the class with the
-	// most votes under noise. Both are estimates; both are nil without labels.
+	// most votes under noise. Both accuracies are estimates, and both are nil without labels.
 	CleanAccuracy    *float64 `json:"clean_accuracy,omitempty"`
 	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
 	// Denoiser is the denoiser in front of the model, if any. All figures are for denoiser and model together.
@@ -148,7 +148,7 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	if len(r.plan.Norms) > 0 && r.plan.Scaled() {
 		return spec.BadInputf("%s: radii in units of each column's σ imply none in other norms", param.Norms)
 	}
-	for _, norm := range r.plan.Norms { // before sampling
+	for _, norm := range r.plan.Norms { // find unsuitable norms before sampling
 		if _, err := r.space.RadiusIn(norm, description.Parameters.Law.Law().Norm(), 0); err != nil {
 			return spec.BadInputf("%s %s: %w", param.Norms, norm, err)
 		}

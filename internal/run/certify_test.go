@@ -200,8 +200,8 @@ func TestCertifyByVotes(t *testing.T) {
 	}
 }
 
-// Equal examples get different noise, and so do the two phases, so their votes are independent draws. Neither the other
-// examples of a run nor the number of threads changes the votes.
+// Equal examples get different noise, and so do the two phases of an example. So all votes are independent draws.
+// Neither the other examples of a run nor the number of threads changes the votes.
 func TestVotesAreIndependent(t *testing.T) {
 	image := byteImage(7)
 	data := writeImages(t, image, image, image, image)
@@ -268,7 +268,7 @@ func TestCertifyByScores(t *testing.T) {
 
 func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMethod) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
-		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // 5 is too far
+		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // 5 certifies nothing
 		p.Method = method
 	})
 	mustCertify(t, p)
@@ -353,7 +353,7 @@ func TestQuantisedRuns(t *testing.T) {
 		p := quick(t, data, func(p *Plan) { p.N = 400 }, change)
 		mustCertify(t, p)
 		r := readResults(t, p.Out)
-		// 48 coordinates, each rounded by half a step of σ/3640.
+		// Rounding moves each of the 48 coordinates by at most half a lattice step. The step is σ/3640.
 		q, half := r.votes[0].Quantisation, math.Sqrt(imageSize)*p.Sigma/3640/2
 		if q < half || q > 2.001*half || r.certs[0].Quantisation != q || !r.run.Noise.Quantised || r.certs[0].Radius == 0 {
 			t.Errorf("%s: quantisation %v, want %v to %v; certificate %+v", name, q, half, 2*half, r.certs[0])
@@ -418,7 +418,7 @@ func TestResumeEndsTheSame(t *testing.T) {
 	}
 }
 
-// An interrupted run reports how many examples it has and how to resume. It keeps them.
+// An interrupted run reports how many examples it has and how to resume. It keeps these examples.
 func TestInterruptedRunSaysHow(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	mustCertify(t, p)
@@ -677,8 +677,8 @@ func TestKeepResumed(t *testing.T) {
 	}
 }
 
-// The first n0 samples serve for selection, and the other samples for estimation. Every probability p becomes p^(1/T),
-// normalised.
+// The first n0 samples serve for selection, and the other samples for estimation. At the temperature T, every
+// probability p becomes p^(1/T), normalised.
 func TestSavedScoresAreSplit(t *testing.T) {
 	const n, n0, temperature = 5000, 4200, 2.5 // more than a single read returns
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// needAnswers returns an error unless the certificates of a run claim that the smoothed classifier answers the class,
-// with every finite sample a vote. The command that asks knows no other claim.
+// needAnswers returns an error unless the certificates of a run make the usual claim: the smoothed classifier answers
+// the class, and every sample with finite outputs votes. The calling command supports no other claim.
 func needAnswers(path string, run runfolder.Run) error {
 	c := run.Parameters.Claim()
 	switch {
@@ -23,7 +23,8 @@ func needAnswers(path string, run runfolder.Run) error {
 	return needOneClass(path, run)
 }
 
-// needOneClass returns an error if the certificates of a run are about the first classes.
+// needOneClass returns an error if the certificates of a run claim only that the class stays among the first k classes,
+// for a k above 1.
 func needOneClass(path string, run runfolder.Run) error {
 	if k := run.Parameters.TopK; k > 1 {
 		return hint.Add(spec.BadInputf("%s: its certificates are about the first %d classes, and this command answers one class", path, k),

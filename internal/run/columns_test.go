@@ -24,8 +24,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// mixed is a linear classifier of a table in mixed units: class 0 wins where Σ weight·x + bias > 0. The column "plan" is
-// a category that must stay frozen; its weight is so large that any noise on it would decide.
+// mixed is a linear classifier of a table in mixed units: class 0 wins where Σ weight·x + bias > 0. The column "plan"
+// is a category whose scale is 0, so it must get no noise. Its weight is so large that any noise on it would decide the
+// class.
 var mixed = struct {
 	names          []string
 	weight, scales []float64
@@ -112,7 +113,7 @@ func mixedPlan(t *testing.T, changes ...func(*Plan)) Plan {
 	return p
 }
 
-// The radii of a linear classifier must not exceed its exact radii in units of the scales, and must come close.
+// The radii of a linear classifier must not exceed its exact radii in units of the scales, and must come close to them.
 func TestColumnsRun(t *testing.T) {
 	for _, l := range []law.Law{law.Gaussian, law.Laplace, law.Uniform} {
 		p := mixedPlan(t, func(p *Plan) { p.Law = law.Of(l) })
@@ -162,7 +163,7 @@ func TestColumnsRun(t *testing.T) {
 	}
 }
 
-// The level takes into account the words of the columns with noise, and no others.
+// The level must allow for the random words of the columns with noise, and for no other words.
 func TestColumnsLevel(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.N, p.Max = 100, 1 })
 	mustCertify(t, p)
@@ -178,7 +179,8 @@ func TestColumnsLevel(t *testing.T) {
 	}
 }
 
-// The scales are part of a run: other scales cannot resume it, compare sees them, and other data need the same columns.
+// The scales are part of a run. A run cannot resume with other scales, and it cannot answer for data with other
+// columns. All its certificates must say that their radii are in units of the scales.
 func TestColumnsOfARun(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Max, p.N = 4, 100 })
 	mustCertify(t, p)
@@ -253,7 +255,7 @@ func mustFind(t *testing.T, path string) *runfolder.Evidence {
 	return e
 }
 
-// Commands without an answer for such runs must say so.
+// Commands that do not support runs with a scale for each column must say so.
 func TestColumnsRefused(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Max, p.N = 1, 100 })
 	mustCertify(t, p)
@@ -304,7 +306,7 @@ func TestColumnsRefused(t *testing.T) {
 	}
 }
 
-// One σ for columns in mixed units is an error that names the columns and the remedy.
+// One σ for columns in mixed units must be an error. The error must name the columns and the remedy.
 func TestOneSigmaForMixedUnits(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Scales, p.Sigma = spec.Scales{}, .05 })
 	_, err := Certify(t.Context(), p, new(said).console())
@@ -313,8 +315,8 @@ func TestOneSigmaForMixedUnits(t *testing.T) {
 	}
 }
 
-// The standard deviations of the training data scale the noise. Constant columns, whole numbers and one-hot groups are
-// frozen and named.
+// The standard deviations of the training data scale the noise. Constant columns, columns of whole numbers and one-hot
+// groups get no noise, and a note names them.
 func TestColumnsByStandardDeviation(t *testing.T) {
 	names := []string{"a", "count", "red", "green", "same", "b"}
 	saved := mixed
@@ -398,8 +400,8 @@ func TestColumnsByStandardDeviation(t *testing.T) {
 	}
 }
 
-// Channels keep the lattice of the data. With one channel, the noise is that of the plain run, bit for bit, and so are
-// the votes. The radii differ by the factor σ.
+// Channels keep the lattice of the data. With one channel, the noise and the votes equal the noise and the votes of a
+// run with one σ, bit for bit. The radii differ by the factor σ.
 func TestChannelsAreThePlainNoise(t *testing.T) {
 	plain := goldenPlan(func(p *Plan) { p.Sigma, p.Out = .25, filepath.Join(t.TempDir(), "plain") })
 	scaled := plain

@@ -23,7 +23,8 @@ import (
 type CombinePlan struct {
 	Runs   []string // the experts of the router, in the order of its classes, or members of equal rank
 	Router string   // empty: no router
-	// By says how members of equal rank answer. AtLeast members must certify a class; 0 means as many as must answer it.
+	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. If it is 0,
+	// it equals the number of members that must answer a class.
 	By      certify.Composition
 	AtLeast int
 	Out     string
@@ -65,7 +66,7 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 	return done, err
 }
 
-// check refuses plans that no set of runs can fit.
+// check refuses plans that are wrong whatever the runs hold.
 func (p CombinePlan) check() error {
 	switch n := len(p.Runs); {
 	case p.Out == "":
@@ -152,7 +153,7 @@ func composable(c certify.Certificate, alpha float64) error {
 	return nil
 }
 
-// keysBeyond returns the keys that the JSON of c has and that of plain lacks.
+// keysBeyond returns the keys that are in the JSON of c but not in the JSON of plain.
 func keysBeyond(plain, c certify.Certificate) (keys []string) {
 	var known, all map[string]json.RawMessage
 	for to, v := range map[*map[string]json.RawMessage]certify.Certificate{&known: plain, &all: c} {
@@ -236,7 +237,8 @@ func (c *combining) matchRank(first, m *combined) error {
 	return nil
 }
 
-// sameInputs returns an error unless two runs with different labels have the same inputs. It reads the data of both.
+// sameInputs returns an error unless two runs with different labels have the same inputs. It reads the data of both
+// runs.
 func sameInputs(ctx context.Context, a, b *combined) error {
 	one, err := openOf(ctx, a.run)
 	if err != nil {
@@ -264,7 +266,7 @@ func sameInputs(ctx context.Context, a, b *combined) error {
 	return nil
 }
 
-// openOf opens the data of a run where the run found them.
+// openOf opens the data of a run at the path that the run recorded.
 func openOf(ctx context.Context, r runfolder.Run) (*dataset.Dataset, error) {
 	d, err := dataset.Open(ctx, r.Data.File, r.Data.Options)
 	if err != nil {
@@ -326,7 +328,7 @@ func (c *combining) compose(done *runfolder.Combined) []certify.Certificate {
 	sigma := c.members[0].certs[0].Sigma
 	for _, m := range c.members {
 		if m.certs[0].Sigma != sigma {
-			sigma = 0 // the runs have several
+			sigma = 0 // the runs have different values of σ
 		}
 	}
 	labelled := c.members[len(c.members)-1].certs

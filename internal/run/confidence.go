@@ -16,8 +16,8 @@ type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`
 	Class    string                    `json:"class_method"`  // the method that certifies the class
-	Alpha    float64                   `json:"alpha"`         // for the class and the interval together
-	Law      law.Name                  `json:"law,omitempty"` // of the noise
+	Alpha    float64                   `json:"alpha"`         // failure probability of class and interval together
+	Law      law.Name                  `json:"law,omitempty"` // law of the noise
 	Sigma    float64                   `json:"sigma"`
 	Norm     law.Norm                  `json:"norm"` // norm of the radii
 	N        int64                     `json:"n"`
@@ -43,8 +43,8 @@ type RadiusConfidence struct {
 	Width     float64 `json:"mean_width"`
 }
 
-// BoundConfidence bounds the confidence of every example of saved scores. The scores certify the class, unless q.Votes
-// does.
+// BoundConfidence bounds the confidence of every example of saved scores. The votes certify the class if q.Votes names
+// a method for votes. Otherwise the scores certify it.
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {

@@ -21,8 +21,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// unsteady is a slow model on a device that fails from the call with number from on. If from is 0, the device never
-// fails.
+// unsteady is a slow model on a device that may fail. The field from is the number of the first call that fails; all
+// later calls fail too. If from is 0, the device never fails.
 type unsteady struct {
 	smoothing.NoiseMaker
 	from  int64
@@ -54,8 +54,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device,
-// which fails from the call with this number on.
+// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device with
+// this field from (see unsteady).
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -84,7 +84,8 @@ func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow tim
 	return r.folder.Finish()
 }
 
-// devicePlans returns plans for the same data: by votes, with a stopping rule, and by saved scores.
+// devicePlans returns three changes of a plan: one certifies from votes, one stops examples early, and one saves
+// scores.
 func devicePlans(data string) map[string]func(*Plan) {
 	return map[string]func(*Plan){
 		"votes": func(p *Plan) {},
@@ -143,8 +144,9 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// checkDevices carries out a plan on devices that fail from given calls on, and compares the results with a run on
-// one device. If a run by votes is interrupted, checkDevices resumes it with noise that is made in another place.
+// checkDevices carries out a plan on devices that fail from the calls in failFrom on, and compares the results with a
+// run on one device. If a run by votes is interrupted, checkDevices resumes it with noise from the device if the host
+// made it before, and the other way round.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -166,7 +168,7 @@ func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	if err != nil {
 		p.Resume = true
 		if p.SaveScores {
-			p.NoiseOn = spec.NoiseOnAuto // keep the place of the noise in the first part
+			p.NoiseOn = spec.NoiseOnAuto // make the noise on the same side as before the interruption
 		} else {
 			p.NoiseOn = map[spec.NoiseOn]spec.NoiseOn{spec.NoiseOnHost: spec.NoiseOnDevice, spec.NoiseOnDevice: spec.NoiseOnHost}[p.NoiseOn]
 		}
@@ -198,7 +200,7 @@ func TestLostDeviceIsSaid(t *testing.T) {
 const killedVariable = "RSCERT_TEST_KILLED_RUN"
 
 // TestKilledOnDevices kills a process on three devices with a signal that it cannot catch, and resumes its run on two
-// devices and on one. The devices make the noise before the kill, and the host after it.
+// devices and on one. The devices make the noise before the kill, and the host makes it after the kill.
 func TestKilledOnDevices(t *testing.T) {
 	change := devicePlans("")["scores"]
 	if paths := filepath.SplitList(os.Getenv(killedVariable)); len(paths) == 2 {

@@ -21,7 +21,7 @@ type Forecast struct {
 	Device   string `json:"device"`
 	Threads  int    `json:"threads"`
 	Examples int    `json:"examples"`
-	Samples  int64  `json:"samples"` // the maximum for all examples
+	Samples  int64  `json:"samples"` // maximum number of samples of all examples together
 	// These values are measured on the first examples of the run, sampled as certify samples them.
 	Measured         int64   `json:"measured_samples"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
@@ -88,7 +88,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 // errMeasured ends the sampling of a measurement.
 var errMeasured = errors.New("measured")
 
-// measure samples until the time is up or the run is done. The clock starts at the first batch after warmTime.
+// measure draws samples until the time is up or the run is done. The clock starts at the first batch after warmTime.
 func (r *running) measure(ctx context.Context) (samples int64, perSecond float64, err error) {
 	sampling, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -105,7 +105,7 @@ func (r *running) measure(ctx context.Context) (samples int64, perSecond float64
 		case <-tick.C:
 		}
 		switch drawn := r.drawn.Load(); {
-		case drawn == 0: // the first batches take long
+		case drawn == 0: // wait: the first batches take long
 		case !warm:
 			warm, began, first = true, time.Now(), drawn
 		case time.Since(began) >= measureTime && drawn > first:

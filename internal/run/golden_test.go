@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 			p.SaveScores, p.ConfidenceRadii, p.Method = true, []float64{0.1, 0.25}, runfolder.ByScores(certify.Betting)
 		},
 		"class-by-votes": func(p *Plan) { p.ConfidenceRadii = []float64{0.1, 0.25, 0.5} },
-		"shard": func(p *Plan) { // normalised
+		"shard": func(p *Plan) { // with normalised inputs
 			p.Mean, p.Std, p.Max, p.Skip, p.Shard = []float64{0.1307}, []float64{0.3081}, 8, 3, spec.Shard{I: 1, K: 2}
 		},
 	} {
@@ -127,7 +127,7 @@ func stopRule(t *testing.T, text string) (r certify.StopRule) {
 	return r
 }
 
-// compareGolden compares a file with its golden file. Either both exist or neither.
+// compareGolden compares a file with its golden file. Either both files exist or neither does.
 func compareGolden(t *testing.T, path, golden string) {
 	t.Helper()
 	got, err := os.ReadFile(path)

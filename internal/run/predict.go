@@ -31,10 +31,10 @@ type PredictPlan struct {
 	N      int64   // votes of the fixed rule
 	Round  bool    // round inputs that are off the run's lattice to this lattice
 
-	Certify *runfolder.Certification // certify each answer's class; nil: not
+	Certify *runfolder.Certification // how to certify the class of each answer; nil: no certificates
 	Version string
 
-	voting runfolder.Certification // of the run: what a sample votes for, and what no vote means
+	voting runfolder.Certification // the run's rules: what a sample votes for, and what a sample without a vote means
 }
 
 // Predicted is the result of Predict.
@@ -55,7 +55,7 @@ type Predicted struct {
 	Answered   int          `json:"answered"`
 	Abstained  int          `json:"abstained"`
 	Labelled   int          `json:"labelled"` // inputs with a label
-	Correct    int          `json:"correct"`  // answers that are the label
+	Correct    int          `json:"correct"`  // answers that equal the label
 	Samples    int64        `json:"samples"`  // votes used by all answers together
 	Seconds    float64      `json:"seconds"`
 	// Different lists software that differs from the run's.
@@ -104,7 +104,7 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 	return r, nil
 }
 
-// settle checks the plan and completes it from its run, which it returns.
+// settle checks the plan and completes it from the plan's run. It returns this run.
 func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	if err := predict.CheckAlpha(p.Alpha); err != nil {
 		return nil, spec.BadInput(param.Errorf("%s %w", param.Alpha, err))
@@ -238,7 +238,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		target := now.Target(c.Alpha) // its level allows for the random words of all votes
+		target := now.Target(c.Alpha) // the target's level allows for the random words of all votes
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {
 			return spec.BadInput(err)

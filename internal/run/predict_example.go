@@ -13,12 +13,12 @@ type question struct {
 	example experiment.Example
 	voter   func([]float32) int // nil stands for smoothing.Vote
 	leader  *predict.Leader     // state of the sequential rule
-	fixed   []int64             // the first votes of the fixed rule [classes + 1]
+	fixed   []int64             // for the fixed rule: number of votes of each outcome
 	seen    int64               // samples of the estimation phase that the rule has used
-	silent  int64               // samples among them that vote for no class, where they are no outcome
+	silent  int64               // number of these samples that vote for no class, if the rule ignores such samples
 
 	votes     certify.Votes // for the certificate
-	certified bool          // votes are complete
+	certified bool          // set once the votes for the certificate are complete
 	answer    predict.Answer
 }
 
@@ -39,11 +39,12 @@ func (a *answering) start(example experiment.Example) *question {
 	return q
 }
 
-// ignores reports whether the classifier answers a class even if most samples vote for none. Votes for no class then
-// say nothing about the answer: given that a sample votes, the most probable class is the same.
+// ignores reports whether the classifier answers a class even if most samples vote for no class. Such samples then do
+// not matter: the answer is the most probable class, and it is also the most probable class among the samples that
+// vote.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
-// vote returns the vote of an output.
+// vote returns the class that a sample with these outputs votes for. It is negative if the sample votes for no class.
 func (q *question) vote(outputs []float32) int {
 	if q.voter != nil {
 		return q.voter(outputs)
@@ -85,14 +86,15 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// The sequential rule draws firstVotes at first, and at least moreVotes each time that they do not decide. A clear input
-// needs 13 votes at an alpha of .001. The first votes and the input without noise fill a batch of 16.
+// The sequential rule draws firstVotes at first, and at least moreVotes more each time that the votes so far do not
+// decide. A clear input needs 13 votes at an alpha of .001. The first votes and the input without noise fill a batch of
+// 16.
 const (
 	firstVotes = 15
 	moreVotes  = 16
 )
 
-// Goal draws the votes of the certificate first, and then votes until the rule decides.
+// Goal first asks for the votes of the certificate. Then it asks for more votes until the rule decides.
 func (q *question) Goal(v smoothing.Votes) (int64, error) {
 	if !q.certified {
 		goal, err := q.certifyGoal(v)

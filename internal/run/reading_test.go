@@ -7,9 +7,9 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Rounding to float32 makes these two inputs equal, so they were once certified as one on the lattice 2³, at the full
-// radius. Now each radius shrinks by two distances: how far float32 moves the input, and how far it can move any
-// other input. The radius shrinks by these distances in addition to the cost of rounding to the lattice.
+// Rounding to float32 makes these two inputs equal, so rscert once certified them as one input on the lattice 2³, at
+// the full radius. Now each radius shrinks by two distances: how far float32 moves the input, and how far it can move
+// any other input. The radius shrinks by these distances in addition to the cost of rounding to the lattice.
 func TestReadingFloat64IsTakenOff(t *testing.T) {
 	const off = 2e-5 // float32 numbers near 1000 are 6.1e-5 apart
 	near, far := make([]float64, imageSize), make([]float64, imageSize)

@@ -81,7 +81,7 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// votes reads the votes if a method needs them, and checks that all can be certified.
+// votes reads the votes if a method needs them, and checks that all of these votes can be certified.
 func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil
@@ -252,7 +252,7 @@ func (x *intake) split(probs []float32) error {
 	return x.take(probs[k*x.classes:], false)
 }
 
-// take consumes samples [k·m] and overwrites them.
+// take consumes the class probabilities of some samples, one sample after another, and overwrites them.
 func (x *intake) take(probs []float32, selection bool) error {
 	if x.poll != nil {
 		x.poll.count(probs, selection)

@@ -45,9 +45,9 @@ func latticeOf(run runfolder.Run) *spec.RunLattice {
 	return l
 }
 
-// sameClassifier returns an error if now smooths another classifier than the recorded run: another model, denoiser,
-// adaptation, law, σ, normalisation, precision, noise table or provider. The version of ONNX Runtime may differ. The
-// result different lists such a difference.
+// sameClassifier returns an error if the runs then and now smooth different classifiers. The classifiers differ if the
+// model, denoiser, adaptation, law, σ, normalisation, precision, noise table or provider differs. The version of ONNX
+// Runtime may differ. The result different lists such a difference.
 func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	then.Parameters.Certification = now.Parameters.Certification
 	for _, d := range then.Differences(now) {

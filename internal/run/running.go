@@ -29,7 +29,7 @@ type running struct {
 	positions  []int // indices in the dataset of the run's examples
 	folder     *runfolder.Folder
 	runfolder.Certifiers
-	space certify.Space // of the inputs, for radii in further norms
+	space certify.Space // space of the inputs, for radii in further norms
 
 	bar     *progress.Bar
 	started time.Time
@@ -206,7 +206,7 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	})
 }
 
-// startTurn starts the example whose turn it is.
+// startTurn starts an example. The argument turn is its position among the examples of the run.
 func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {
@@ -242,7 +242,7 @@ func (r *running) scoreExample(v certify.Votes) certify.ScoreExample {
 // exampleByVotes is an example of a run in which votes certify the class. It implements smoothing.Experiment.
 type exampleByVotes struct {
 	running *running
-	turn    int // the example's place in the run
+	turn    int // position of the example among the examples of the run
 	record  runfolder.Record
 	input   smoothing.Input
 }
@@ -303,7 +303,7 @@ type exampleByScores struct {
 	scores   *certify.ScoreAccumulator
 	seen     [2]int64 // number of samples seen, by phase
 	probs    []float32
-	selected []int64 // votes of the selection samples seen [m]
+	selected []int64 // number of votes of the selection samples for each class, so far
 	chosen   bool    // the votes have chosen the class
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// checkScaled refuses what a plan with a scale for each column cannot do.
+// checkScaled refuses settings that do not work with a scale for each column.
 func (p Plan) checkScaled() error {
 	switch {
 	case len(p.ConfidenceRadii) > 0:

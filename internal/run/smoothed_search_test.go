@@ -59,7 +59,7 @@ func noiseOf(t *testing.T, s *attack.SmoothedSearch, x attack.Example, seed uint
 }
 
 // TestNoisyGradients checks that the gradient of the bundled model under noise agrees with finite differences of its
-// loss. Both are with respect to the data's values, before mean and std normalise them.
+// loss. Both derivatives are with respect to the data's values, before mean and std normalise them.
 func TestNoisyGradients(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, 1, []float64{.1}, []float64{1.5})
 	for _, x := range examples {
@@ -166,8 +166,8 @@ func norm2(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// TestAnswer checks the smallest number k of unanimous votes that gives an answer. For m classes it follows from
-// 2^{1−k} ≤ α·(m+1)/m. Samples without an answer count as an outcome.
+// TestAnswer checks the smallest number k of unanimous votes that gives an answer. For m classes and the level α, k
+// follows from 2^{1−k} ≤ α·(m+1)/m. Samples without an answer count as one more outcome.
 func TestAnswer(t *testing.T) {
 	for _, c := range []struct {
 		votes []int

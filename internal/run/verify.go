@@ -26,7 +26,7 @@ import (
 // Verdict is the result of Verify, as verify --json prints it.
 type Verdict struct {
 	Run   string `json:"run"`
-	Valid bool   `json:"valid"` // no check failed
+	Valid bool   `json:"valid"` // means that no check failed
 	// These values come from run.json. They are empty if run.json has changed since rscert wrote it.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
@@ -36,7 +36,7 @@ type Verdict struct {
 	Arithmetic certify.Arithmetic `json:"arithmetic,omitempty"`
 	Precision  string             `json:"precision,omitempty"`
 	Alpha      float64            `json:"alpha,omitempty"`
-	Law        law.Name           `json:"law,omitempty"` // of the noise
+	Law        law.Name           `json:"law,omitempty"` // law of the noise
 	Sigma      float64            `json:"sigma,omitempty"`
 	Scaled     bool               `json:"scaled,omitempty"` // radii are in units of the scales of the columns
 	Examples   int                `json:"examples"`         // examples with votes and a certificate
@@ -114,7 +114,7 @@ func (v *verifier) judge(name string, reasons []string, says string) {
 	v.Checks = append(v.Checks, c)
 }
 
-// skip adds a skipped check. The arguments of why may name parameters.
+// skip adds a skipped check. The text why is a format for args, which may name parameters.
 func (v *verifier) skip(name, why string, args ...any) {
 	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
 }

@@ -23,7 +23,7 @@ type Again struct {
 	Further            []string // further models of an ensemble
 	Denoiser           string   // empty: as recorded
 	Labels, ClassNames string   // empty: as recorded
-	Examples           int      // the maximum number
+	Examples           int      // maximum number of examples to resample
 	// ChoiceSeed chooses the examples.
 	ChoiceSeed uint64
 	Library    string
@@ -34,11 +34,11 @@ type Again struct {
 // SampleAgain is the result of resampling.
 type SampleAgain struct {
 	ChoiceSeed uint64   `json:"choice_seed"`
-	Examples   []int    `json:"examples"`           // their indices
+	Examples   []int    `json:"examples"`           // indices of the resampled examples
 	Different  []int    `json:"different"`          // the indices where votes or scores differ from the record
 	Compared   int64    `json:"compared"`           // number of samples repeated alone and among other inputs
 	Conditions []string `json:"conditions"`         // conditions that differ here from the record
-	Warnings   []string `json:"warnings,omitempty"` // from opening the model and the data
+	Warnings   []string `json:"warnings,omitempty"` // warnings from opening the model and the data
 }
 
 // plan returns the plan of the recorded run.
@@ -138,8 +138,8 @@ func (q Again) choose(records []runfolder.Record) []runfolder.Record {
 	return chosen
 }
 
-// drawAgain samples the examples of records into a separate run folder. It reruns the first sample of each in other
-// batches and compares the outputs.
+// drawAgain samples the examples of records into a separate run folder. It reruns the first sample of each example in
+// other batches and compares the outputs.
 func (r *running) drawAgain(ctx context.Context, now runfolder.Run, chosen []runfolder.Record) (found []runfolder.Record, err error) {
 	r.positions = nil
 	for _, rec := range chosen {

@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// voter returns the rule by which a sample votes, if it rejects samples, and nil otherwise. A sample votes only if its
-// confidence, the largest probability of the softmax at the temperature, is at least c.RejectBelow.
+// voter returns nil if no sample can be rejected. Otherwise it returns the rule by which a sample votes. The sample
+// votes only if its confidence, the largest probability of the softmax at the temperature, is at least c.RejectBelow.
 func voter(c runfolder.Certification, outputs graph.OutputKind) func([]float32) int {
 	least, temperature := c.RejectBelow, c.Temperature
 	if !(least > 0) {

@@ -8,10 +8,11 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// A sample votes only if its confidence is at least the threshold, at the temperature. A probability needs no softmax.
+// A sample votes only if its confidence at the temperature is at least the threshold. Outputs that are probabilities
+// need no softmax.
 func TestVoter(t *testing.T) {
 	nan := float32(math.NaN())
-	ln3 := float32(math.Log(3)) // against 0, the softmax is ¾; at temperature ½ it is 9/10
+	ln3 := float32(math.Log(3)) // the softmax of the logits (0, ln 3) gives ¾, and at temperature ½ it gives 9/10
 	for _, c := range []struct {
 		reject, temperature float64
 		outputs             graph.OutputKind

@@ -85,9 +85,9 @@ func attackSeed(identity []byte) checksum.Seed {
 	return checksum.NewSeed(digest[:])
 }
 
-// CreateAttack creates the folder of an attack. The document plan, indented by two spaces, becomes its plan.json.
-// The checksums of the lines start from the identity. It returns ErrExists if the folder holds anything except the
-// remains of a start that was interrupted before plan.json.
+// CreateAttack creates the folder of an attack. The document plan, indented by two spaces, becomes its plan.json. The
+// checksums of the lines start from the identity. It returns ErrExists if the folder holds anything except the remains
+// of a start that was interrupted before it wrote plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err

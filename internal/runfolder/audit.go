@@ -10,8 +10,8 @@ import (
 )
 
 // Holdings are the contents of a run folder with the result of an audit. The audit compares each line with the line's
-// checksum and with run.json, and compares the files with each other. Each list describes the faults found and is empty
-// if there are none.
+// checksum and with run.json, and compares the files with each other. Each list of texts describes the faults found and
+// is empty if there are none.
 type Holdings struct {
 	Evidence *Evidence // nil if run.json is damaged
 	Records  []Record  // examples with votes and a certificate, up to the first damaged line

@@ -24,7 +24,7 @@ type ScaleData struct {
 	File   string  `json:"file"`
 	SHA256 string  `json:"sha256"`
 	Kind   string  `json:"kind"`  // std: standard deviations
-	Sigma  float64 `json:"sigma"` // the scales are this multiple of them
+	Sigma  float64 `json:"sigma"` // each scale is this multiple of the standard deviation
 }
 
 // validateColumns checks the scales of the columns.

@@ -13,19 +13,19 @@ import (
 )
 
 // CombinedFile is the file that describes the combined runs in a folder of Combine. The certificates are in
-// CertificatesFile beside it. Such a folder is no run folder: it has no votes.
+// CertificatesFile in the same folder. Such a folder is not a run folder, because it has no votes.
 const CombinedFile = "combined.json"
 
-// Combined describes certificates that were composed from those of several runs.
+// Combined describes certificates that were composed from the certificates of several runs.
 type Combined struct {
 	Version     string              `json:"rscert"` // version of rscert
 	Composition certify.Composition `json:"composition"`
-	Says        string              `json:"says"` // as in each certificate
+	Says        string              `json:"says"` // how the certificates were composed; each certificate has the same text
 	// Quorum is the number of members that must answer a class to make it the answer. AtLeast is the number of members
 	// that must certify the class. Both are 0 with a router.
 	Quorum  int `json:"quorum,omitempty"`
 	AtLeast int `json:"at_least,omitempty"`
-	// Independent means that the runs have different seeds. Otherwise the failure probability is that of a union.
+	// Independent means that the runs have different seeds. Otherwise Alpha is a union bound over the runs.
 	Independent bool             `json:"independent"`
 	Alpha       float64          `json:"alpha"`     // failure probability of each certificate
 	Examples    int              `json:"examples"`  // number of certificates

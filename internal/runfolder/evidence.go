@@ -453,7 +453,7 @@ func (b Bounds) OfRun() bool { return b.Alpha != 0 }
 
 // Sampled returns alpha and the number of sampled examples for a statement about all bounds; 0 means unknown. The
 // arguments are the user's values, where nil and 0 mean not given. They may be more careful than the run's values, but
-// never less.
+// never less careful.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):
@@ -499,7 +499,7 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	set(&t.TopK, g.TopK)
 	set(&t.None, g.None)
 	if g.Margin != nil && *g.Margin != t.Margin {
-		t.Margin, t.Lipschitz = *g.Margin, 0 // Lipschitz belongs to the other margin
+		t.Margin, t.Lipschitz = *g.Margin, 0 // the recorded Lipschitz constant is for the run's kind of margin
 	}
 	set(&t.Lipschitz, g.Lipschitz)
 	switch {

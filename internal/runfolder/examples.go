@@ -13,10 +13,10 @@ import (
 // holding records for how many examples the files of a run agree, and which lines follow these examples.
 type holding struct {
 	votes, certs int   // number of intact lines
-	whole        int   // number of first examples that have votes, a certificate and all rows of bounds
+	whole        int   // number of examples, from the first on, that have votes, a certificate and all rows of bounds
 	ends         sizes // lengths of the files up to the end of the whole examples
 	header       string
-	moreBounds   bool  // intact rows follow those of the whole examples
+	moreBounds   bool  // intact rows follow the rows of the whole examples
 	padded       error // the lines hold bytes that rscert does not write
 
 	votesDamage, certsDamage, boundsDamage *damage

@@ -68,8 +68,8 @@ type Record struct {
 // Done is an example that a folder contained when it was opened.
 type Done struct {
 	Record
-	Rows   []byte  // its rows of bounds.csv, as they are written; valid until the next example
-	Scores Samples // its saved scores; nil if they are not kept
+	Rows   []byte  // the example's rows of bounds.csv, as they are in the file; valid until the next example
+	Scores Samples // the example's saved scores; nil if the run keeps no scores
 }
 
 // Samples are the saved scores of an example. Each method passes the samples of one phase to the function take, a few
@@ -239,7 +239,7 @@ func (f *Folder) unlock() {
 	_ = f.root.Close()
 }
 
-// checkUnused returns ErrExists unless dir contains at most the remains of a start that was interrupted before
+// checkUnused returns ErrExists unless dir contains at most the remains of a start that was interrupted before it wrote
 // run.json: the lock, a temporary file and empty result files.
 func checkUnused(dir string) error {
 	entries, err := os.ReadDir(dir)

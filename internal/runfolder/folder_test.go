@@ -244,7 +244,7 @@ func TestOtherLibrary(t *testing.T) {
 }
 
 // TestMoved resumes a run on other GPUs. A change to another kind of GPU must be recorded and reported. A change of
-// the number of GPUs must not.
+// only the number of GPUs must be neither recorded nor reported.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	on := func(gpus ...string) Run {
@@ -603,7 +603,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestBitFlips flips one bit of every byte. With the build tag audit, another test flips all eight.
+// TestBitFlips flips one bit of every byte. With the build tag audit, another test flips all eight bits.
 func TestBitFlips(t *testing.T) {
 	flipBits(t, func(i int) []int { return []int{i % 8} })
 }
@@ -648,7 +648,7 @@ func flipBits(t *testing.T, bits func(i int) []int) {
 	}
 }
 
-// TestInterruptedStart checks that a start that was interrupted before run.json had its name does not prevent another
+// TestInterruptedStart checks that a start that was interrupted before run.json was written does not prevent another
 // start.
 func TestInterruptedStart(t *testing.T) {
 	for _, begin := range []func(string, Run) (*Folder, error){Create, Resume} {

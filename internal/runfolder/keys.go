@@ -7,8 +7,8 @@ import (
 )
 
 // hasPlainKeys reports whether checkAnyKeys certainly accepts a JSON object. It takes a sixth of the time of
-// checkAnyKeys. It returns true for lines as rscert writes them. For others, such as lines with escapes in keys, it may
-// return false; checkAnyKeys must then decide.
+// checkAnyKeys. It returns true for lines as rscert writes them. For other lines, such as lines with escapes in keys,
+// it may return false. Then checkAnyKeys must decide.
 func hasPlainKeys(text []byte, keys []string) bool {
 	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
 		return false

@@ -21,11 +21,11 @@ type line struct {
 	number int    // line number, from 1
 	text   []byte // without the end of line
 	end    int64  // offset after its newline
-	torn   bool   // the last line, without a newline
+	torn   bool   // set for a last line without a newline
 }
 
 // maxLine is the maximum length of a line in bytes, so that a file without newlines cannot fill the memory. The votes
-// of an example among a million classes fit.
+// for a million classes fit into one line.
 const maxLine = 64 << 20
 
 // lineScanner reads the lines of a file one at a time and skips blank lines.
@@ -73,8 +73,8 @@ type damage struct {
 	line int
 	err  error
 	// tail means that no intact line follows, or that the line has zeros, which a power cut leaves in blocks not yet
-	// written. A kill or a power cut during an append leaves such damage; an edit or a failing disk may leave other
-	// damage.
+	// written. A kill or a power cut during an append leaves only damage for which tail is set. An edit or a failing
+	// disk may leave other damage.
 	tail bool
 }
 
@@ -193,9 +193,9 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks that a JSON object has all of the keys, that no key occurs twice in any mix of cases, and that no
-// value is null. Without this check, encoding/json would use the last of equal keys, accept Index for index, and leave
-// 0 for missing keys.
+// checkKeys checks that a JSON object has all of the keys, that no key occurs twice in any mix of upper and lower case,
+// and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index for
+// index, and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {
 		return nil

@@ -18,7 +18,8 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// These are the names of the two files that sign a run. minisign looks for the signature under this name.
+// These are the names of the two files that sign a run. By default, minisign looks for the signature of manifest.json
+// under the second name.
 const (
 	ManifestFile  = "manifest.json"
 	SignatureFile = "manifest.json.minisig"

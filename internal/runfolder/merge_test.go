@@ -72,7 +72,8 @@ func sample(t *testing.T, f *Folder, place, index int) {
 	}
 }
 
-// sampleShard samples a shard of the run, but leaves out its last examples. The argument without is their number.
+// sampleShard samples a shard of the run, but leaves out its last examples. The argument without is the number of
+// examples that it leaves out.
 func sampleShard(t *testing.T, run Run, shard spec.Shard, without int) (dir string) {
 	t.Helper()
 	run.Parameters.Shard = shard
@@ -246,7 +247,7 @@ func TestMergeGaps(t *testing.T) {
 		t.Errorf("%d votes of shards %v, %v", len(votes), e.Run.Data.Shards, err)
 	}
 	bounds, err := e.Bounds()
-	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // all sampled examples must count
+	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // the missing examples must count, too
 		t.Errorf("bounds of %d examples, %d unfinished, %v", bounds.Examples, bounds.Unfinished, err)
 	}
 	scores, err := e.Scores()
@@ -515,7 +516,7 @@ func TestMergeDamage(t *testing.T) {
 }
 
 // TestMergeInterrupted interrupts a merge at every step, by a cancelled context and by leaving the remains of a kill.
-// No folder may get the run's name, and another merge must complete the work.
+// An interrupted merge must leave no folder with the run's name, and another merge must complete the work.
 func TestMergeInterrupted(t *testing.T) {
 	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	s, err := OpenShards(shardsOf(t, splitRun, 7))
@@ -563,7 +564,7 @@ func TestMergeInterrupted(t *testing.T) {
 	}
 }
 
-// TestMergeOut checks that Merge replaces nothing, and that it fails if another merge to the same place runs.
+// TestMergeOut checks that Merge replaces nothing, and that it fails while another merge writes to the same folder.
 func TestMergeOut(t *testing.T) {
 	s, err := OpenShards([]string{sampleShard(t, votesRun, spec.Whole, 0)})
 	if err != nil {
@@ -622,8 +623,8 @@ func TestCopyRow(t *testing.T) {
 	}
 }
 
-// Scores contain each example's loss of radius from rounding. Without this loss, radii from scores of data on no
-// lattice would be too large.
+// Scores contain each example's loss of radius from rounding. Without this loss, the radii from scores would be too
+// large if the data are on no lattice.
 func TestScoresHaveTheirQuantisation(t *testing.T) {
 	e, err := Find(sampleShard(t, splitRun, spec.Whole, 0))
 	if err != nil {

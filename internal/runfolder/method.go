@@ -21,10 +21,10 @@ func ByScores(b certify.MeanBound) Method { return Method{scores: b} }
 // Given reports whether m is not the zero value.
 func (m Method) Given() bool { return m != Method{} }
 
-// Votes returns the vote method, and false if m is not one.
+// Votes returns the vote method, and false if m is not a vote method.
 func (m Method) Votes() (certify.VoteMethod, bool) { return m.votes, m.votes != "" }
 
-// Scores returns the bound on mean scores, and false if m is not one.
+// Scores returns the bound on mean scores, and false if m does not certify from scores.
 func (m Method) Scores() (certify.MeanBound, bool) { return m.scores, m.scores != "" }
 
 func (m Method) String() string { return string(m.votes) + string(m.scores) }

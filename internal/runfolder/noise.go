@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Noise describes the noise of a run, besides its law, scale σ and seed.
+// Noise describes the noise of a run, except its law, its scale σ and its seed.
 type Noise struct {
 	// Distribution names the table and the table's parameters. It is empty for noise in floats.
 	Distribution string `json:"distribution"`
@@ -25,12 +25,13 @@ type Noise struct {
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
-	// Columns describes the lattices of the columns, if each column has a scale of its own. Step is then empty, and
-	// Eta is the largest of the tables.
+	// Columns describes the lattices of the columns, if each column has a scale of its own. Step is then empty, and Eta
+	// is the largest Eta of the columns' tables.
 	Columns []NoiseColumn `json:"columns,omitempty"`
 }
 
-// arithmetic returns the noise for which the run's certificates hold. Format 1 had only noise in floats.
+// arithmetic returns the arithmetic of the noise for which the run's certificates hold. Format 1 had only noise in
+// floats.
 func (r Run) arithmetic() certify.Arithmetic {
 	if r.sealed() && r.Parameters.Noise == spec.Lattice {
 		return certify.Exact
@@ -41,7 +42,7 @@ func (r Run) arithmetic() certify.Arithmetic {
 // draws returns the maximum number of random words that an example of the run takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the target of each example at alpha. It subtracts the part of alpha that is spent because random
+// Target returns the target of each example at alpha. Its level is alpha minus the part that is spent because random
 // words are finite.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)

@@ -9,7 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Parameters are the named parameters that determine the results of a run of 'certify'. run.json has the same order.
+// Parameters are the named parameters that determine the results of a run of 'certify'. run.json lists them in this
+// order.
 type Parameters struct {
 	spec.Smoothing
 	Certification
@@ -31,12 +32,14 @@ type Certification struct {
 	Combine         certify.Combine          `json:"combine"` // how scores bound a margin
 	ConfidenceRadii []float64                `json:"confidence-radii"`
 	Confidence      certify.ConfidenceMethod `json:"confidence"`       // method of the bounds on confidence
-	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the means in those bounds
-	Band            certify.Band             `json:"band"`             // band for the distribution in those bounds
+	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the mean scores
+	Band            certify.Band             `json:"band"`             // band for the distribution of scores
 	Temperature     float64                  `json:"temperature"`
-	TopK            int                      `json:"top-k,omitempty"`        // rank that is certified; 0 = the first
-	None            certify.NoneMode         `json:"none,omitempty"`         // meaning of samples that vote for no class
-	RejectBelow     float64                  `json:"reject-below,omitempty"` // least confidence of a vote
+	// TopK means that certificates claim that the class stays among the first TopK classes; 0 means the first class.
+	TopK int              `json:"top-k,omitempty"`
+	None certify.NoneMode `json:"none,omitempty"` // meaning of samples that vote for no class
+	// RejectBelow is the smallest confidence with which a sample votes; 0 means that no sample is rejected.
+	RejectBelow float64 `json:"reject-below,omitempty"`
 }
 
 // Claim returns what the run's certificates claim.

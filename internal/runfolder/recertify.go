@@ -152,14 +152,14 @@ func (e *Evidence) Records(ctx context.Context) (records []Record, err error) {
 
 // size approximates the memory of a record in bytes.
 func (r Record) size() int64 {
-	const bound = 64 // an entry of the map of bounds, with its key
+	const bound = 64 // size of an entry of the map of bounds, including its key
 	return int64(unsafe.Sizeof(r)) + int64(votesLine{Votes: r.Votes}.size()) + int64(bound*len(r.Certificate.Bounds))
 }
 
-// EachRecord calls visit with the votes and the certificate of each example of the run that has both, in order. A
-// running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
-// every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this in
-// format 1, which did not record the conditions of a certificate. An error names the example.
+// EachRecord calls visit with the votes and the certificate of each example of the run that has both votes and a
+// certificate, in order. A running process writes an example's votes before its certificate. So the last votes may lack
+// their certificate, but every certificate must have its votes. The votes must prove the certificates. EachRecord
+// cannot check this in format 1, which did not record the conditions of a certificate. An error names the example.
 func (e *Evidence) EachRecord(ctx context.Context, visit func(Record) error) error {
 	check := func(Record) error { return nil }
 	if e.Run.sealed() {
@@ -225,7 +225,8 @@ type pairs struct {
 // next returns the next few thousand examples. After the last example it returns none.
 func (p pairs) next() (records []Record, err error) {
 	for len(records) < 1<<12 {
-		// Read the certificate first, because its votes were written before it.
+		// Read the certificate first. Its votes were written before it, so they are in the file even if the run is
+		// still writing.
 		c, certified, err := p.certs.next()
 		if err == nil && !certified {
 			err = p.certs.damage.intact(p.certs.path)

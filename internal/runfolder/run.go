@@ -4,7 +4,7 @@
 //	run.json            model, data and parameters; written first
 //	votes.jsonl         class votes, one line per example
 //	certificates.jsonl  certificates, one line per example
-//	bounds.csv          with confidence radii: one row per example and radius
+//	bounds.csv          bounds on the confidence, one row per example and radius; only with confidence radii
 //
 // Results are only ever appended. A run killed at any moment resumes where it stopped and ends with the same bytes as
 // one that was never killed.
@@ -53,7 +53,8 @@ type Run struct {
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
-	// TangentSamples is Parameters.TangentSamples. It is recorded because no parameter states it.
+	// TangentSamples is what the method Parameters.TangentSamples returns. It is recorded because no single parameter
+	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
@@ -90,8 +91,8 @@ func (m Model) Paths() (first string, further []string) {
 	return m.Members[0].File, further
 }
 
-// outputs returns the kind of outputs that all models of an ensemble have. If they differ, rscert derived them from the
-// graphs, so it returns OutputsAuto.
+// outputs returns the kind of outputs that all models of an ensemble have. If the kinds differ, rscert derived them
+// from the graphs, so outputs returns OutputsAuto.
 func (m Model) outputs() graph.OutputKind {
 	kind := m.Members[0].Outputs
 	for _, member := range m.Members {
@@ -103,8 +104,8 @@ func (m Model) outputs() graph.OutputKind {
 }
 
 // Reopened returns the conditions with which an experiment repeats a run of this model. The argument c holds the run's
-// conditions. For an ensemble, they record what the ensemble returns, and an experiment needs to know what its models
-// return.
+// conditions. For an ensemble, these conditions record what the ensemble returns, but an experiment needs to know what
+// the members return.
 func (m Model) Reopened(c spec.Conditions) spec.Conditions {
 	if len(m.Members) > 0 {
 		c.Outputs = m.outputs()
@@ -183,7 +184,7 @@ type Data struct {
 	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
 	Note             string          `json:"note,omitempty"`               // choices made while reading
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
-	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of that file
+	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of the file with the class names
 	Scale            *ScaleData      `json:"scale,omitempty"`              // data that gave the columns their scales
 }
 
@@ -437,7 +438,8 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless the run now would give the same results as the run that started the folder.
+// compatible returns a MismatchError unless the run that the argument now describes would give the same results as the
+// run that started the folder.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {
@@ -474,7 +476,7 @@ type Aspect int
 const (
 	OfResults     Aspect = iota // what the results are about
 	OfExtent                    // the choice of examples, and which results are kept
-	OfComputation               // software, hardware and precision that compute the same numbers
+	OfComputation               // software, hardware and precision used to compute the results
 )
 
 // NoiseOnFlag is the Difference.What of two runs that made noise in different places. compare --json has always

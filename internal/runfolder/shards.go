@@ -34,7 +34,7 @@ type shardFolder struct {
 	positions []int // positions of the shard's examples in the dataset
 	rows      []int // number of rows in bounds.csv for each example
 	lock      *flock.Flock
-	files     map[string]fs.FileInfo // by name, the state of the files of lines before they were checked
+	files     map[string]fs.FileInfo // key: file name; state of each file of lines before its check
 }
 
 // turn tells in which part an example of the merged run is.
@@ -84,9 +84,9 @@ func joinShards(shards []spec.Shard) string {
 	return strings.Join(names, ", ")
 }
 
-// OpenShards opens run folders for merging. They must be finished (otherwise the error is a ShardError) and may differ
-// only in the shard. The folders are locked against other processes until Close. If there are more than openAtOnce
-// folders, only the first ones are locked; Merge then notices if another process writes to the others.
+// OpenShards opens run folders for merging. The runs must be finished; otherwise the error is a ShardError. They may
+// differ only in their shard. The folders are locked against other processes until Close. If there are more than
+// openAtOnce folders, only the first ones are locked; Merge then notices if another process writes to the others.
 func OpenShards(dirs []string) (*Shards, error) {
 	s := &Shards{}
 	for _, dir := range dirs {

@@ -352,8 +352,8 @@ func TestSignedComment(t *testing.T) {
 	}
 }
 
-// A merged run is signed with its own key before its folder gets its name. The signatures of the shards are not
-// copied.
+// A merged run is signed with the key that Merge was given, before the folder gets its name. The signatures of the
+// shards are not copied.
 func TestSignedMerge(t *testing.T) {
 	key, public := keys(t)
 	shardKey, _ := keys(t)

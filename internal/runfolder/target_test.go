@@ -33,7 +33,7 @@ func drawn() Run {
 }
 
 // Each of the n0+n samples of D values takes D words, and each word may make any event 1+η times as likely. So the
-// level α·(1+η)^(−(n0+n)D) remains. The value e^(−(n0+n)Dη) is slightly less.
+// level α·(1+η)^(−(n0+n)D) remains. The code uses α·e^(−(n0+n)Dη), which is slightly smaller.
 func TestTargetIsDeflated(t *testing.T) {
 	r := drawn()
 	for _, alpha := range []float64{r.Parameters.Alpha, 0.5, 1e-6} {
@@ -55,13 +55,13 @@ func TestTargetIsDeflated(t *testing.T) {
 	if d := (Run{Parameters: Parameters{Certification: Certification{N0: 1, N: 2}}}).draws(); d != 3 {
 		t.Errorf("an example of one value takes %d words", d)
 	}
-	// A cost that leaves nothing of alpha must be an error, and must not leave all of alpha.
+	// If the random words use up all of alpha, certification must fail. It must not use the full alpha instead.
 	r.Noise.Eta = 1
 	target := r.Target(0.1)
 	if _, err := certify.NewVoteCertifier(certify.VoteParams{Target: target}); err == nil {
 		t.Errorf("%+v is accepted", target)
 	}
-	// The cost of noise in floats is unknown, so the certificate says idealised.
+	// The part of alpha that noise in floats uses up is unknown, so the certificate says idealised.
 	for name, change := range map[string]func(*Run){
 		"float":    func(r *Run) { r.Parameters.Noise = spec.Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
@@ -160,7 +160,8 @@ func TestBoundsOf(t *testing.T) {
 	if n, end := p.boundsOf(certs[:1], boundsContent(certifiedHeader)); n != 1 || end != 0 {
 		t.Errorf("an example without rows: %d up to %d", n, end)
 	}
-	// With rows for the other examples too, every row states whether the class is certified.
+	// In a file with the current header, examples without a certified class have rows, too. Every row states whether
+	// the class is certified.
 	four, fourHalf, sixHalf := boundRow{4, 0, false}, boundRow{4, 0.5, false}, boundRow{6, 0.5, false}
 	if n, end := p.boundsOf(certs[:3], boundsContent(boundsHeader, four, fourHalf, five, fiveHalf, six, sixHalf)); n != 3 || end != 70 {
 		t.Errorf("rows of all: %d up to %d", n, end)
@@ -372,7 +373,7 @@ func TestCheckKeys(t *testing.T) {
 	}
 }
 
-// Flags may be more careful than the run, but never less.
+// The user's alpha and number of examples may be more careful than the run's values, but never less careful.
 func TestSampled(t *testing.T) {
 	some := func(x float64) *float64 { return &x }
 	run, elsewhere := Bounds{Alpha: 0.01, Examples: 100}, Bounds{}

@@ -24,7 +24,7 @@ type valueReader[T any] struct {
 	check  func(turn int, v T) error             // if not nil, checks each value; its error ends reading
 
 	last   int64   // offset after the last line
-	padded int     // number of the first intact line that has blanks, in or before it, that rscert does not write; 0: none
+	padded int     // number of the first intact line with blanks that rscert does not write, in it or before it; 0: none
 	turn   int     // number of values read
 	number int     // line number of the last value
 	end    int64   // offset after the last value
@@ -146,7 +146,7 @@ func (r *valueReader[T]) drain() error {
 
 func (r *valueReader[T]) close() {
 	if r != nil && r.file != nil {
-		_ = r.file.Close() // only read
+		_ = r.file.Close() // the file was only read, so no data can be lost
 	}
 }
 

@@ -15,16 +15,16 @@ const spareConnections = 16
 type connections struct {
 	limit int
 	mu    sync.Mutex
-	open  map[string]*connection // by route
+	open  map[string]*connection // key: route (routeOf)
 }
 
-// connection is an open connection. The lock of all guards the fields after it.
+// connection is an open connection. The lock in the field all guards the fields after all.
 type connection struct {
 	net.Conn
 	route string
 	all   *connections
 
-	requests int       // running
+	requests int       // number of running requests
 	since    time.Time // end of the last request; before the first one, the start of the connection
 }
 
@@ -92,7 +92,7 @@ func (c *connections) begin(route string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.open[route]
-	if n == nil { // replaced just now
+	if n == nil { // another connection has just replaced this one
 		return func() {}
 	}
 	n.requests++

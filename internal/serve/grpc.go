@@ -31,7 +31,7 @@ import (
 const maxStreams = 64
 
 // The server asks a silent client for a sign of life after pingAfter, and closes the connection if there is none within
-// pingTimeout. A client that does the same more often than every minPing loses its connection.
+// pingTimeout. A client that pings the server more often than once per minPing loses its connection.
 const (
 	pingAfter   = 30 * time.Second
 	pingTimeout = 10 * time.Second
@@ -60,8 +60,8 @@ func (s *Server) newGRPC() *grpc.Server {
 	return server
 }
 
-// service describes the calls. They are declared as streams, although each has one message: so the server checks the
-// token and the limits before it reads the message.
+// service describes the calls. Each call has one message, but is declared as a stream. The server can therefore check
+// the token and the limits before it reads the message.
 func (s *Server) service() *grpc.ServiceDesc {
 	generated := oip.GRPCInferenceService_ServiceDesc
 	d := &grpc.ServiceDesc{ServiceName: generated.ServiceName, Metadata: generated.Metadata}
@@ -83,7 +83,8 @@ func (s *Server) service() *grpc.ServiceDesc {
 // callHandler answers a call.
 type callHandler = func(stream grpc.ServerStream) (proto.Message, error)
 
-// authorised returns the handler of a call that needs the token. The function enter claims its share of the limits.
+// authorised returns the handler of a call that needs the token. The function enter claims the call's part of the
+// server's limits.
 func authorised[M any, P interface {
 	*M
 	proto.Message
@@ -111,7 +112,7 @@ func authorised[M any, P interface {
 	}
 }
 
-// call wraps the handler of a call. It logs and counts calls, and turns errors and panics into gRPC's.
+// call wraps the handler of a call. It logs and counts calls, and turns errors and panics into gRPC errors.
 func (s *Server) call(answer callHandler) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) (err error) {
 		began, ctx := time.Now(), stream.Context()
@@ -194,7 +195,7 @@ func (c *clock) stop() {
 	c.end(nil)
 }
 
-// errSlow is the cause of the end of a context by its clock.
+// errSlow is the cause with which a clock ends its context.
 var errSlow = errors.New("the client took too long")
 
 // timedContext is a context with a clock. Its error is DeadlineExceeded if the clock has ended it.
@@ -215,8 +216,8 @@ func (s *Server) limitTime(ctx context.Context, _ *tap.Info) (context.Context, e
 	return context.WithValue(timedContext{ctx}, clockKey{}, &clock{timer, end}), nil
 }
 
-// receive reads the message of a call. Only a few messages arrive at once, because the length of a message is not known
-// before it has arrived.
+// receive reads the message of a call. It lets only a few messages arrive at the same time, because the length of a
+// message is not known before it has arrived.
 func (s *Server) receive(stream grpc.ServerStream, c *claim) (data []byte, err error) {
 	ctx := stream.Context()
 	if err := s.arriving.Acquire(ctx, 1); err != nil {
@@ -224,7 +225,7 @@ func (s *Server) receive(stream grpc.ServerStream, c *claim) (data []byte, err e
 	}
 	defer s.arriving.Release(1)
 	if err := stream.RecvMsg(&data); err != nil {
-		return nil, cmp.Or(ctx.Err(), err) // gRPC has answered err, such as a message that is too long
+		return nil, cmp.Or(ctx.Err(), err) // err is from gRPC, for example because the message is too long
 	}
 	clockOf(ctx).timer.Reset(s.config.Timeout + headerTimeout)
 	return data, c.take(int64(len(data)))

@@ -161,8 +161,8 @@ func TestGRPCInfer(t *testing.T) {
 	}
 }
 
-// TestGRPCHostile sends wrong calls. Each gets the code and the text that name the fault, and a good call is answered
-// after it.
+// TestGRPCHostile sends wrong calls. Each of them must get the code and the text that name the fault, and a good call
+// must still be answered afterwards.
 func TestGRPCHostile(t *testing.T) {
 	s, client := newGRPCTest(t, &fake{}, func(c *Config) { c.MaxBody = 5000 })
 	change := func(f func(r *oip.ModelInferRequest)) *oip.ModelInferRequest {
@@ -238,7 +238,8 @@ func TestGRPCBytes(t *testing.T) {
 	}
 }
 
-// TestGRPCMalformed sends bytes that are no message: cut short, and groups and lengths beyond the end.
+// TestGRPCMalformed sends bytes that are no message: messages that are cut short, an unfinished group, and lengths
+// beyond the end.
 func TestGRPCMalformed(t *testing.T) {
 	s, _ := newTest(t, &fake{}, nil)
 	conn, err := grpc.NewClient(listenGRPC(t, s), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(bare{})))
@@ -255,7 +256,7 @@ func TestGRPCMalformed(t *testing.T) {
 	}
 }
 
-// bare sends bytes as they are.
+// bare is a codec that sends bytes as they are.
 type bare struct{}
 
 func (bare) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
@@ -314,7 +315,7 @@ func retryDelay(err error) time.Duration {
 	return 0
 }
 
-// TestGRPCToken checks that only health is open without the token.
+// TestGRPCToken checks that without the token only the health calls are answered.
 func TestGRPCToken(t *testing.T) {
 	_, client := newGRPCTest(t, &fake{}, func(c *Config) { c.Token = []byte("sixteen-letters!") })
 	for _, c := range []struct {
@@ -346,7 +347,8 @@ func TestGRPCToken(t *testing.T) {
 	}
 }
 
-// TestGRPCQueue fills the queue by HTTP and gRPC. The next call is refused at once and told when to return.
+// TestGRPCQueue fills the queue by HTTP and gRPC. The next call must be refused at once, and the error must say when to
+// try again.
 func TestGRPCQueue(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, server := newTest(t, f, nil)
@@ -381,7 +383,8 @@ func TestGRPCQueue(t *testing.T) {
 	}
 }
 
-// TestRunningLimit lets as many requests run as there may be. Others are refused; health and metadata are answered.
+// TestRunningLimit starts the maximum number of requests. Further requests must be refused, but health and metadata
+// must still be answered.
 func TestRunningLimit(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, server := newTest(t, f, func(c *Config) { c.Connections = 3 })
@@ -419,7 +422,8 @@ func TestRunningLimit(t *testing.T) {
 	}
 }
 
-// TestGRPCTimes ends calls that take too long: to answer, by the client's deadline, and to arrive.
+// TestGRPCTimes checks that calls end if the answer or the arrival of the message takes too long, and at the client's
+// deadline.
 func TestGRPCTimes(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, client := newGRPCTest(t, f, func(c *Config) { c.Timeout, c.ReadTimeout = 50*time.Millisecond, 200*time.Millisecond })
@@ -440,12 +444,12 @@ func TestGRPCTimes(t *testing.T) {
 	for s.running.Load() != 0 || s.waiting.Load() != 0 { // the handler hears of the end a little later
 		time.Sleep(time.Millisecond)
 	}
-	// An answer may take longer than the arrival.
+	// An answer may take longer than ReadTimeout, which limits only the arrival of the message.
 	time.AfterFunc(2*s.config.ReadTimeout, func() { close(f.hold) })
 	if _, err := client.ModelInfer(t.Context(), floats(1, 0)); err != nil {
 		t.Errorf("an answer after the time of the arrival: %v", err)
 	}
-	// A call without its message, on a stream that stays open.
+	// The client sends no message and keeps the stream open.
 	conn, err := grpc.NewClient(listenGRPC(t, s), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -462,7 +466,7 @@ func TestGRPCTimes(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it ended after %v, want .2 s", took)
 	}
-	// No message at all.
+	// The client sends no message and closes the stream.
 	empty, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, oip.GRPCInferenceService_ModelInfer_FullMethodName)
 	if err == nil {
 		err = empty.CloseSend()
@@ -475,7 +479,8 @@ func TestGRPCTimes(t *testing.T) {
 	}
 }
 
-// TestClaims checks that an ended request counts until the sampler has let go of its inputs.
+// TestClaims checks that a request counts towards the limits until the sampler has dropped its inputs, even if the
+// request has ended.
 func TestClaims(t *testing.T) {
 	s, client := newGRPCTest(t, nil, nil)
 	left := make(chan func(), 1)
@@ -496,7 +501,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// keeps is a classifier whose inputs stay after the request has ended.
+// keeps is a classifier that still holds the inputs of a request after the request has ended.
 type keeps struct {
 	fake
 	left chan func()
@@ -556,7 +561,7 @@ func TestGRPCAudit(t *testing.T) {
 	}
 }
 
-// TestGRPCTLS asks over TLS, and without TLS in vain.
+// TestGRPCTLS checks that a server with TLS answers calls over TLS and refuses calls without TLS.
 func TestGRPCTLS(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -585,7 +590,8 @@ func TestGRPCTLS(t *testing.T) {
 	}
 }
 
-// TestConnections fills all connections: with idle ones, of which the oldest gives way, and with running requests.
+// TestConnections opens the maximum number of connections. If some are idle, a new connection must replace the one that
+// has been idle for the longest time. Connections with running requests must stay.
 func TestConnections(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s := newServer(Config{
@@ -637,7 +643,8 @@ func TestConnections(t *testing.T) {
 	if closed != 1 {
 		t.Errorf("%d connections gave way, want 1", closed)
 	}
-	// Both places for requests are taken. Idle connections give way to health and to refusals.
+	// Two requests are running, which is the maximum. Health must still be answered, and a third request refused. For
+	// these requests, new connections replace idle ones.
 	b := body("[1,1,1,2]", "FP32", "[0,0]", "")
 	infer := fmt.Sprintf("POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
 	answers := make(chan string, 2)
@@ -664,7 +671,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsAllBusy refuses a connection if every other one has a running request.
+// TestConnectionsAllBusy checks that a connection is refused while every open connection has a running request.
 func TestConnectionsAllBusy(t *testing.T) {
 	c := newConnections(1)
 	pipe := func() net.Conn {

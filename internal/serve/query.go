@@ -36,7 +36,7 @@ type tensor struct {
 	name  string
 	typ   datatype
 	shape []int64
-	// values decodes the values. It returns an error unless there are want of them.
+	// values decodes the values. It returns an error unless the number of values is want.
 	values func(want int) ([]float32, error)
 }
 

@@ -23,7 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// fake is a classifier of inputs of shape [1,1,2]. Its answer is the first value in 255ths, out of 3 classes.
+// fake is a classifier of inputs of shape [1,1,2]. It has 3 classes. It answers with 255 times the first value, even if
+// this is not one of its classes.
 type fake struct {
 	bytes bool
 	hold  chan struct{} // if not nil, answers wait until it is closed
@@ -85,7 +86,7 @@ func newTest(t *testing.T, f *fake, change func(*Config)) (*Server, *httptest.Se
 	return s, server
 }
 
-// post sends a request, and returns the status and the body.
+// post sends a request, and returns the status, the header and the body of the response.
 func post(t *testing.T, url, body string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
@@ -107,7 +108,7 @@ func post(t *testing.T, url, body string, header ...string) (int, http.Header, s
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-// body returns a request in JSON with data and more members of the input.
+// body returns a request in JSON with one input. The argument more adds members to the request.
 func body(shape, datatype, data, more string) string {
 	return fmt.Sprintf(`{"id":"q","inputs":[{"name":"input","shape":%s,"datatype":%q,"data":%s}]%s}`, shape, datatype, data, more)
 }
@@ -171,7 +172,8 @@ func TestInferBinary(t *testing.T) {
 // binaryHead is the JSON part of a request for one input in binary form.
 const binaryHead = `{"inputs":[{"name":"input","shape":[1,1,1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]}`
 
-// TestHostile sends wrong requests. Each gets the error that names the fault, and a good request is answered after it.
+// TestHostile sends wrong requests. Each of them must get the error that names the fault, and a good request must still
+// be answered afterwards.
 func TestHostile(t *testing.T) {
 	_, server := newTest(t, &fake{}, nil)
 	infer := server.URL + "/v2/models/m/infer"
@@ -255,7 +257,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestBodies refuses a body while the bodies of running requests take all the memory for bodies, and JSON of many objects.
+// TestBodies checks that a body is refused while the bodies of running requests take all the memory for bodies. JSON of
+// many objects must be refused, too.
 func TestBodies(t *testing.T) {
 	s, server := newTest(t, &fake{}, nil)
 	ask := func(parameters string) int {
@@ -334,7 +337,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestToken checks that only the health is open without the token.
+// TestToken checks that without the token only the health paths are answered.
 func TestToken(t *testing.T) {
 	_, server := newTest(t, &fake{}, func(c *Config) { c.Token = []byte("sixteen-letters!") })
 	for _, c := range []struct {

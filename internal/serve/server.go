@@ -1,8 +1,8 @@
-// Package serve answers over HTTP and gRPC with the smoothed classifier of a run, by the Open Inference Protocol v2
-// (KServe, NVIDIA Triton).
+// Package serve answers requests over HTTP and gRPC with the smoothed classifier of a run. It follows the Open
+// Inference Protocol v2 (KServe, NVIDIA Triton).
 //
-// The two protocols differ only in how a request is decoded into a query and how its answers are encoded. Limits,
-// checks, answers, audit log and metrics are common.
+// The two protocols differ only in how a request is decoded into a query and how its answers are encoded. They share
+// the limits, checks, answers, audit log and metrics.
 //
 // All requests share one sampler (run.Answerer). Each request has noise of its own, from a key that the system draws
 // after the input has arrived. So earlier answers say nothing about the noise of a later one.
@@ -38,13 +38,13 @@ type Config struct {
 	// Version is the version of rscert.
 	Version string
 
-	MaxBody     int64         // bytes of a request
+	MaxBody     int64         // maximum number of bytes of a request
 	Queue       int           // maximum number of inputs that wait for answers
 	Samples     int64         // maximum number of samples that a request may need
 	Connections int           // maximum number of running requests; spareConnections more connections may be open
-	Timeout     time.Duration // of the answer to a request
-	ReadTimeout time.Duration // of a request's arrival
-	Drain       time.Duration // of the requests that are running when the server stops
+	Timeout     time.Duration // maximum time to answer a request
+	ReadTimeout time.Duration // maximum time for a request to arrive
+	Drain       time.Duration // time to finish the running requests when the server stops
 
 	TLS   *tls.Config // nil: no TLS
 	Token []byte      // bearer token; nil: none is needed
@@ -104,7 +104,8 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// allBodies limits the bytes of the bodies of all running requests, unless two of the largest are longer.
+// allBodies limits the bytes of the bodies of all running requests, unless two bodies of the maximum size are longer.
+// Then the limit is the length of these two.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
@@ -178,7 +179,8 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
 // finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
-// Serve closes the classifier. The function listening, if not nil, receives the addresses; that of gRPC may be nil.
+// Serve closes the classifier. The function listening, if not nil, receives the addresses. The address of gRPC is nil
+// if the server has no gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err

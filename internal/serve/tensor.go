@@ -22,7 +22,7 @@ const (
 	text   datatype = "BYTES"
 )
 
-// width returns the bytes of an element of an input, or 0 for a type that inputs do not have.
+// width returns the number of bytes of an element of an input, or 0 for a type that inputs do not have.
 func (t datatype) width() int {
 	switch t {
 	case fp32:
