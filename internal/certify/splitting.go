@@ -40,6 +40,10 @@ func (p *VoteParams) completeSplitting() error {
 		return fmt.Errorf("margin %s is for random noise: law %s has the first margin", p.Margin, name)
 	case p.Alpha != 0 || p.Level != 0:
 		return fmt.Errorf("alpha %v: a certificate of law %s holds with certainty and has no alpha", p.Alpha, name)
+	case !p.Claim.Usual():
+		return fmt.Errorf("law %s certifies the answer alone, with every evaluation a vote, and not that %s", name, p.Claim.Says())
+	case p.Scaled:
+		return fmt.Errorf("law %s has one scale for all columns", name)
 	case p.Lipschitz != 0:
 		return fmt.Errorf("a lipschitz constant is of no use for law %s", name)
 	case p.Step == nil:

@@ -31,6 +31,8 @@ type Example struct {
 	// Rounding is an upper bound on ‖x − Values‖₂ for the float64 numbers x in the file. It is 0 for files of float32
 	// or bytes.
 	Rounding float64
+	// RoundingL1 is an upper bound on ‖x − Values‖₁ for the same numbers.
+	RoundingL1 float64
 }
 
 // Dataset is an open dataset. Several goroutines may call its methods at the same time.
@@ -301,7 +303,7 @@ func (d *Dataset) Example(i int) (Example, error) {
 		return e, quote.Error(err)
 	}
 	var err error
-	e.Rounding, err = d.rounding(i)
+	e.Rounding, e.RoundingL1, err = d.rounding(i)
 	return e, quote.Error(err)
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/x448/float16"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // LatticeKind names a kind of lattice Step·k, where k is an integer.
@@ -108,14 +110,19 @@ func (l Lattice) FileRounding(n int) float64 {
 	return math.Nextafter(2*l.rounding*math.Sqrt(float64(n)), 1e300)
 }
 
-// ReadingRounding returns an upper bound on the L2 distance between n float64 numbers in the file and their nearest
-// float32 between Low and High. It is √n·2⁻²⁴·max(|Low|, |High|), rounded up, or 0 if the file holds float32.
-func (l Lattice) ReadingRounding(n int) float64 {
+// ReadingRounding returns an upper bound on the distance between n float64 numbers in the file and their nearest float32
+// between Low and High, in the norm L2 or L1. It is √n·2⁻²⁴·max(|Low|, |High|) in L2 and n·2⁻²⁴·max(|Low|, |High|) in
+// L1, rounded up, or 0 if the file holds float32.
+func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 	if !l.Rounded {
 		return 0
 	}
 	span := max(math.Abs(float64(l.Low)), math.Abs(float64(l.High)), 0x1p-126)
-	return math.Sqrt(float64(n)) * span * 0x1p-24 * (1 + 0x1p-50)
+	each := float64(n)
+	if norm == law.L2 {
+		each = math.Sqrt(each)
+	}
+	return each * span * 0x1p-24 * (1 + 0x1p-50)
 }
 
 // Lattice finds the lattice of the values. Bytes are on k/255. For other data it reads all examples and takes the

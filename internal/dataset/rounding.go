@@ -2,29 +2,30 @@ package dataset
 
 import (
 	"math"
-	"slices"
 	"strconv"
 )
 
-// rounding returns an upper bound on ‖x − float32(x)‖₂ for the numbers x of example i in the file.
-func (d *Dataset) rounding(i int) (float64, error) {
+// rounding returns upper bounds on ‖x − float32(x)‖ in L2 and in L1, for the numbers x of example i in the file.
+func (d *Dataset) rounding(i int) (l2, l1 float64, err error) {
 	if d.roundings == nil {
-		return 0, nil
+		return 0, 0, nil
 	}
 	misses := make([]float64, d.size())
 	if _, err := d.roundings(i, misses); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	sum := 0.
+	squares := 0.
 	for _, m := range misses {
-		sum += float64(m * m)
+		squares += float64(m * m)
+		l1 += m
 	}
-	if sum == 0 && slices.Max(misses) == 0 {
-		return 0, nil
+	if l1 == 0 {
+		return 0, 0, nil
 	}
 	// The relative error of n products, n sums and one root is below (n+2)·2⁻⁵². The term 2⁻⁵⁰⁰ covers squares that
 	// underflow.
-	return math.Sqrt(sum)*(1+float64(len(misses)+4)*0x1p-51) + 0x1p-500, nil
+	slack := 1 + float64(len(misses)+4)*0x1p-51
+	return math.Sqrt(squares)*slack + 0x1p-500, l1 * slack, nil
 }
 
 // isNamed reports whether x is a usual spelling of the float32 v: v itself, its shortest decimal, or v with nine

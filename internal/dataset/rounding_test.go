@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/law"
 )
 
 // csvOf writes rows of decimals, with labels 0, 1, ….
@@ -57,6 +59,16 @@ func distance(row []float64) *big.Float {
 	return sum.Sqrt(sum)
 }
 
+// distanceL1 returns ‖x − float32(x)‖₁, computed with 200 bits.
+func distanceL1(row []float64) *big.Float {
+	sum := new(big.Float).SetPrec(200)
+	for _, v := range row {
+		d := new(big.Float).SetPrec(200).Sub(big.NewFloat(v), big.NewFloat(float64(float32(v))))
+		sum.Add(sum, d.Abs(d))
+	}
+	return sum
+}
+
 // TestFloat64ThatIsNoFloat32 reads inputs 1e6 ± 0.03, which have the same float32. They are on no lattice, and each
 // example states its rounding.
 func TestFloat64ThatIsNoFloat32(t *testing.T) {
@@ -81,8 +93,16 @@ func TestFloat64ThatIsNoFloat32(t *testing.T) {
 			if got := big.NewFloat(e.Rounding); got.Cmp(want) < 0 || e.Rounding > .96*(1+1e-6) || e.Rounding < .95 {
 				t.Errorf("%s: example %d is moved by %v, want %v", name, i, e.Rounding, want)
 			}
+			want = distanceL1(row)
+			w, _ := want.Float64()
+			if got := big.NewFloat(e.RoundingL1); got.Cmp(want) < 0 || e.RoundingL1 > w*(1+1e-6) {
+				t.Errorf("%s: example %d is moved by %v in L1, want %v", name, i, e.RoundingL1, want)
+			}
 		}
-		if got, want := l.ReadingRounding(d), 32*0x1p-24*1e6; !(got >= want) || got > want*(1+1e-9) {
+		if got, want := l.ReadingRounding(law.L1, d), 1024*0x1p-24*1e6; !(got >= want) || got > want*(1+1e-9) {
+			t.Errorf("%s: reading may move others by %v in L1, want %v", name, got, want)
+		}
+		if got, want := l.ReadingRounding(law.L2, d), 32*0x1p-24*1e6; !(got >= want) || got > want*(1+1e-9) {
 			t.Errorf("%s: reading may move others by %v, want %v", name, got, want)
 		}
 	}
@@ -125,8 +145,8 @@ func TestFloat64OnALattice(t *testing.T) {
 		if err != nil || l.Kind != tt.kind || l.Rounded != tt.rounded || l.rounding > tt.rounding || tt.rounded && l.rounding == 0 && tt.rounding > 0 {
 			t.Errorf("%s: %v, rounded %v, by up to %g (%v)", tt.name, l, l.Rounded, l.rounding, err)
 		}
-		if !tt.rounded && l.ReadingRounding(7) != 0 {
-			t.Errorf("%s: reading costs %v", tt.name, l.ReadingRounding(7))
+		if !tt.rounded && l.ReadingRounding(law.L2, 7) != 0 {
+			t.Errorf("%s: reading costs %v", tt.name, l.ReadingRounding(law.L2, 7))
 		}
 	}
 }

@@ -149,11 +149,19 @@ func (n *noise) reading(example dataset.Example) float64 {
 	case n.columns != nil:
 		return 0 // columnInput takes it into account
 	case n.rounds:
-		return example.Rounding
+		return n.moved(example)
 	case n.quantise == nil:
 		return 0
 	}
-	return example.Rounding + n.data.ReadingRounding(len(example.Values))
+	return n.moved(example) + n.data.ReadingRounding(n.law.Norm(), len(example.Values))
+}
+
+// moved returns the distance between the values of an example and the numbers in the file, in the norm of the law.
+func (n *noise) moved(example dataset.Example) float64 {
+	if n.law.Norm() == law.L1 {
+		return example.RoundingL1
+	}
+	return example.Rounding
 }
 
 // integers rounds values to lattice points, and returns the amount by which this reduces every radius. If rounds is

@@ -177,3 +177,16 @@ func TestChannels(t *testing.T) {
 		}
 	}
 }
+
+// Under a law that certifies in L1, what reading float64 numbers costs is measured in L1, both for the example and for
+// the perturbed inputs.
+func TestReadingInTheNormOfTheLaw(t *testing.T) {
+	example := dataset.Example{Values: make([]float32, 784), Rounding: 0.25, RoundingL1: 3}
+	data := dataset.Lattice{Low: -8, High: 4, Rounded: true}
+	for l, want := range map[law.Additive]float64{law.Gaussian: 0.25 + 28*8*0x1p-24, law.Laplace: 3 + 784*8*0x1p-24, law.Uniform: 3 + 784*8*0x1p-24} {
+		n := &noise{law: l, data: data, quantise: new(smoothing.Quantiser)}
+		if got := n.reading(example); !(got >= want) || got > want*(1+1e-12) {
+			t.Errorf("%s: %v is taken off, want %v", l.Name(), got, want)
+		}
+	}
+}

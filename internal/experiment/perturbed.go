@@ -22,7 +22,7 @@ func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.I
 		if err != nil {
 			return nil, 0, fmt.Errorf("example %d: %w", x.Index, err)
 		}
-		return input, e.noise.length(len(values), func(d int) float64 { return float64(values[d]) - float64(x.Values[d]) }) + x.Rounding, nil
+		return input, e.noise.length(len(values), func(d int) float64 { return float64(values[d]) - float64(x.Values[d]) }) + e.noise.moved(x), nil
 	}
 	clean, moved := e.noise.points(x.Values), e.noise.points(values)
 	steps := e.noise.length(len(values), func(d int) float64 { return float64(moved[d] - clean[d]) })
