@@ -33,7 +33,7 @@ type acceOptions struct {
 	search      searchOptions
 	out         string
 	plots       []string
-	plotSize    *picture.Size // nil: the number of panels determines it
+	plotSize    *picture.Size // nil: the number of panels determines the size
 	gate        gateOptions
 	json, quiet bool
 
@@ -45,7 +45,7 @@ type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: the value in the run or the file
 	examples int      // 0: the number in the run or the file
-	wanted   bool     // whether one of these flags is given; if so, an unknown value is an error
+	wanted   bool     // whether one of these flags is given; if so, a value that is given nowhere is an error
 }
 
 func newACCE(s streams) *cobra.Command {

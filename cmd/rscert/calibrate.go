@@ -177,7 +177,7 @@ type calibrationTask struct {
 	all, test        calibrator.Data
 	table, testTable *table.Table
 	rows             []int  // indices in testTable of the rows in test; nil: all rows
-	fitted           []bool // one value for each row of all
+	fitted           []bool // for each row of all, whether the map was fitted on the row
 	found            calibrator.Map
 }
 
@@ -251,7 +251,7 @@ func (c *calibrationTask) sameShape(d calibrator.Data, path, other string) error
 	return nil
 }
 
-// fit fits the map on the rows that are not held out.
+// fit fits the map on the rows that are not share of the rows that is held out for testing.
 func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions) error {
 	if c.all.Label == nil {
 		return badInputf("%s: no column label: fitting needs labels", c.table.Path)

@@ -25,7 +25,7 @@ type estimate struct {
 	Value    report.Number `json:"value"`
 	Low      report.Number `json:"low"`
 	High     report.Number `json:"high"`
-	Interval string        `json:"interval,omitempty"` // its method; "": no interval
+	Interval string        `json:"interval,omitempty"` // method of the interval; "": no interval
 }
 
 // pointEstimate returns a metric without an interval, or nil if it is NaN.
@@ -51,7 +51,7 @@ func (e *estimate) interval() report.Cell {
 
 // calibration holds the metrics of one set of predictions as printed.
 type calibration struct {
-	Quantity       calib.Quantity       `json:"quantity"` // of the calibration errors, the Brier score and the areas
+	Quantity       calib.Quantity       `json:"quantity"` // applies to calibration errors, Brier score and areas
 	Accuracy       *estimate            `json:"accuracy"`
 	Prevalence     *estimate            `json:"prevalence,omitempty"` // share of class 1
 	MeanConfidence float64              `json:"mean_confidence"`

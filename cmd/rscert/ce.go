@@ -120,9 +120,9 @@ type ceReport struct {
 	Joint     bool     `json:"joint"`
 	Folds     int      `json:"folds"`
 	Seed      uint64   `json:"seed"`
-	Variation *float64 `json:"variation,omitempty"` // the assumption
+	Variation *float64 `json:"variation,omitempty"` // the assumed bound on the variation
 	Bandwidth float64  `json:"bandwidth,omitempty"`
-	Perturbed bool     `json:"perturbed"` // by this command
+	Perturbed bool     `json:"perturbed"` // whether this command perturbed the scores
 	// Recorded tells whether the file records the bandwidth.
 	Recorded   bool                        `json:"recorded"`
 	Assumption string                      `json:"assumption"`

@@ -31,7 +31,7 @@ func defaultBoundMethods() (methods []calib.BoundMethod) {
 
 const perturbHint = "'rscert perturb' or --perturb perturbs scores; 'rscert perturb --auroc' shows the cost of a bandwidth"
 
-// supported returns the methods whose assumption the user made.
+// supported returns the methods whose assumption the user has stated with a flag or the input file records.
 func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err error) {
 	for _, m := range o.methods {
 		made := o.varies

@@ -20,10 +20,10 @@ func certifyLine(run runfolder.Run, out string) string {
 		values["outputs"] = run.Model.Reopened(run.Parameters.Conditions).Outputs.String()
 	}
 	maps.Copy(values, map[string]string{"model": first, "data": run.Data.File, "out": out, "device": run.Runtime.Device})
-	if run.Parameters.Max > 0 { // otherwise the data determine it
+	if run.Parameters.Max > 0 { // --select matters only with --max
 		values["select"] = run.Parameters.Select.String()
 	}
-	if run.Parameters.Law.Deterministic() { // the law determines these
+	if run.Parameters.Law.Deterministic() { // for such a law, the user does not choose the following parameters
 		for _, name := range []string{"n", "n0", "alpha", "margin"} {
 			delete(values, name)
 		}

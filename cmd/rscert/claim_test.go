@@ -12,8 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/predict"
 )
 
-// One run that rejects unsure samples gives certificates of every claim. certify with a claim and radius on another run
-// with the same votes agree. Later commands follow the run's claim or refuse it by name.
+// The test makes one run for each claim, that is, for each combination of --top-k and --none. All runs have the same
+// votes, and samples with a low confidence are rejected. The command radius must compute the certificates of every
+// claim from one of these runs. Other commands must use the claim of the run, or refuse the run and name the claim.
 func TestClaimsThroughTheModel(t *testing.T) {
 	dir := t.TempDir()
 	rscert := func(want int, args ...string) string {
@@ -71,7 +72,7 @@ func TestClaimsThroughTheModel(t *testing.T) {
 		t.Errorf("sums of radii: %v", radii)
 	}
 
-	// Resuming and merging compare the claim.
+	// Resuming and merging must refuse a claim that differs from the run's claim.
 	if got := sample(exitUsage, "safe", append([]string{"--resume"}, reject...)...); !strings.Contains(got, "--none") {
 		t.Errorf("resume says\n%s", got)
 	}
@@ -80,7 +81,7 @@ func TestClaimsThroughTheModel(t *testing.T) {
 		t.Errorf("resume says\n%s", got)
 	}
 
-	// report names the claims, and requirements have to.
+	// report must name the claims, and a requirement must name them, too.
 	for args, want := range map[string]string{
 		"top2":         "certified top-2 accuracy in %",
 		"safe":         "certified share right or silent in %",
@@ -109,7 +110,8 @@ func TestClaimsThroughTheModel(t *testing.T) {
 		t.Errorf("report --selective prints\n%s", got)
 	}
 
-	// predict follows the run. Where it is silent, ignoring silence must answer.
+	// predict must use the claim of the run. If it abstains on the run "answer", it must name the label on the run
+	// "ignore".
 	answers := func(name string) []predict.Answer {
 		rscert(exitDone, "predict", "--run", run(name), "--data", "../../testdata/mnist", "--max", "5", "--quiet", "--seed", "3", "--out", run(name+"-answers.jsonl"))
 		return decodeLines[predict.Answer](t, run(name+"-answers.jsonl"))

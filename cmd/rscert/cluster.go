@@ -111,8 +111,8 @@ func thisProgram() (string, error) {
 	return filepath.Abs(path)
 }
 
-// splitWords splits the words before -- into the flags of fs and the flags of another program. A word without a dash
-// belongs to the preceding flag.
+// splitWords splits the words before -- into the flags of fs and the flags of another program. A word that does not
+// begin with a dash is the value of the preceding flag.
 func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, err error) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]

@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// A σ for each channel must go through certify, radius, report, verify, predict, merge and compare with the bundled model,
-// and every output must say that the radii are in units of it. Commands that cannot use such a run must refuse it.
+// A σ for each channel must go through certify, radius, report, verify, predict, merge and compare with the bundled
+// model, and every output must say that the radii are in units of σ. Commands that cannot use such a run must refuse
+// it.
 func TestScaledRun(t *testing.T) {
 	dir := t.TempDir()
 	run, scores, again := filepath.Join(dir, "run"), filepath.Join(dir, "scores"), filepath.Join(dir, "certificates.jsonl")

@@ -17,7 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// routerModel writes a model of two classes: is the digit darker than the threshold on average?
+// routerModel writes a model of two classes. It answers class 0 if the mean of the pixels is below the threshold, and
+// class 1 otherwise.
 func routerModel(t *testing.T, threshold float32) string {
 	t.Helper()
 	tensor := func(name string, dims ...int64) *onnxpb.ValueInfoProto {
@@ -41,7 +42,7 @@ func routerModel(t *testing.T, threshold float32) string {
 	return writeFile(t, filepath.Join(t.TempDir(), "router.onnx"), data)
 }
 
-// TestCombine combines runs of the bundled models: a router with two experts, and runs of equal rank.
+// TestCombine combines runs of the bundled models: first a router with two experts, then several runs without a router.
 func TestCombine(t *testing.T) {
 	rscert, dir := inProcess(t), t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -50,7 +51,7 @@ func TestCombine(t *testing.T) {
 		"a":      {"--model", cnn, "--sigma", "0.25", "--seed", "1"},
 		"b":      {"--model", torchCNN, "--sigma", "0.5", "--seed", "2", "--alpha", "0.004"},
 		"c":      {"--model", cnn, "--model", torchCNN, "--sigma", "0.25", "--seed", "5"},
-		"same":   {"--model", torchCNN, "--sigma", "0.25", "--seed", "1"}, // the seed of a
+		"same":   {"--model", torchCNN, "--sigma", "0.25", "--seed", "1"}, // the same seed as run a
 	} {
 		rscert(exitDone, sampling(path(name), flags...)...)
 	}
@@ -89,7 +90,7 @@ func TestCombine(t *testing.T) {
 	if !hasMembers(printed, `"composition":"majority"`, `"quorum":2`, `"at_least":2`, `"independent":true`, `"schema":"rscert/combine/1"`) {
 		t.Errorf("combine prints\n%s", printed)
 	}
-	const alphaA, alphaB = 0.001, 0.004 // the two largest alphas are those of b and of a or c
+	const alphaA, alphaB = 0.001, 0.004 // the two largest alphas of the runs: b has 0.004, and a and c have 0.001
 	for i, got := range certs("most") {
 		want := certify.Poll([]certify.Certificate{a[i], b[i], c[i]}, 2)
 		if got.Prediction != want.Class || got.Radius != want.Radius || math.Abs(got.Alpha-(1-(1-alphaA)*(1-alphaB))) > 1e-12 {
@@ -107,7 +108,7 @@ func TestCombine(t *testing.T) {
 		}
 	}
 	rscert(exitDone, "combine", path("a"), path("same"), path("c"), "--at-least", "3", "--out", path("dependent"), "--quiet")
-	if got := certs("dependent")[0]; got.Alpha < 0.001 || got.Alpha > 0.001+1e-15 { // (0.001 + 0.001)/2, by Markov
+	if got := certs("dependent")[0]; got.Alpha < 0.001 || got.Alpha > 0.001+1e-15 { // by Markov's inequality
 		t.Errorf("runs of one seed: alpha %v", got.Alpha)
 	}
 
@@ -129,7 +130,7 @@ func TestCombine(t *testing.T) {
 	testCombineRefused(t, rscert, path)
 }
 
-// testCombineRefused checks that runs that do not fit are refused by name.
+// testCombineRefused checks that combine refuses runs that do not fit together, and names the difference.
 func testCombineRefused(t *testing.T, rscert func(int, ...string) string, path func(string) string) {
 	for name, flags := range map[string][]string{
 		"laplace":   {"--model", cnn, "--sigma", "0.25", "--law", "laplace"},
@@ -188,7 +189,8 @@ func testCombineRefused(t *testing.T, rscert func(int, ...string) string, path f
 	if said := rscert(exitUsage, "combine", path("a"), path("b")); !strings.Contains(said, "--out is missing") {
 		t.Error(said)
 	}
-	// A certificate that claims more than its votes prove, and one with a condition that this version does not know.
+	// combine must refuse a certificate that claims more than its votes prove. It must also refuse a certificate with a
+	// condition that this version of rscert does not know.
 	file := filepath.Join(path("a"), "certificates.jsonl")
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 type docBlock struct {
 	page     string
 	line     int
-	language string // of a fence
+	language string // language that the fence names, such as sh
 	mark     string
 	text     string
 }
@@ -39,7 +39,7 @@ var reasons = []string{
 // runElsewhere lists the pages whose blocks do not run here, with the program that runs them or what they need.
 var runElsewhere = map[string]string{
 	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs every block in order
-	"docs/install.md":     "make newcomers", // it tests the three ways to install; python blocks have a mark
+	"docs/install.md":     "make newcomers", // this target tests the three ways to install; python blocks have a mark
 	"docs/gpu.md":         "a GPU",
 }
 
@@ -111,7 +111,7 @@ func (b docBlock) fate(targets string) (string, error) {
 	case runElsewhere[b.page] != "":
 		return runElsewhere[b.page], nil
 	case b.page == "docs/gate.md" && (b.language == "sh" || b.language == "yaml"), modelCommand.MatchString(b.text):
-		return "a testscript", nil // gate_docs, data
+		return "a testscript", nil // the testscripts gate_docs and data
 	case b.language == "json":
 		return "JSON", nil
 	case b.language != "" && b.language != "sh":

@@ -120,7 +120,7 @@ func commandLines(page string) (all []string) {
 func TestDocsCommands(t *testing.T) {
 	checked := 0
 	for path, page := range pages(t) {
-		if path == "CHANGELOG.md" { // names removed flags, too
+		if path == "CHANGELOG.md" { // the changelog also names removed flags
 			continue
 		}
 		for _, line := range commandLines(page) {

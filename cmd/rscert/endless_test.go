@@ -19,8 +19,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// endlessModel returns a model of two features and two classes. The given constants and nodes compute the output y from
-// the scores s of a linear layer.
+// endlessModel returns a model of two features and two classes. A linear layer computes the scores s. The given
+// constants and nodes then compute the output y from s.
 func endlessModel(t *testing.T, constants *graph.Builder, nodes ...*onnxpb.NodeProto) string {
 	t.Helper()
 	tensor := func(name string) *onnxpb.ValueInfoProto {
@@ -160,8 +160,8 @@ func TestSignalWhileOpening(t *testing.T) {
 	}
 }
 
-// TestSignalInLoop sends a signal while a noisy copy of the last example is in an endless loop. The evidence of the
-// other examples must be whole.
+// TestSignalInLoop sends a signal while a noisy copy of the last example is in an endless loop. The run folder must
+// then hold the votes of at least 100 other examples, and the command radius must accept them.
 func TestSignalInLoop(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	rows := make([][2]float64, 300)

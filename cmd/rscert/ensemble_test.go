@@ -36,7 +36,7 @@ func sampling(out string, more ...string) []string {
 	return append([]string{"certify", "--data", "../../testdata/mnist", "--n", "200", "--n0", "50", "--max", "4", "--quiet", "--out", out}, more...)
 }
 
-// TestEnsembleRun takes ensembles of the bundled models through the commands that sample a model.
+// TestEnsembleRun runs the commands that sample a model on ensembles of the bundled models.
 func TestEnsembleRun(t *testing.T) {
 	rscert, dir := inProcess(t), t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -63,7 +63,7 @@ func TestEnsembleRun(t *testing.T) {
 		t.Errorf("members %+v", m)
 	}
 
-	// A run that was cut off goes on, and only with the same models in the same order.
+	// An interrupted run can resume, but only with the same models in the same order.
 	whole, err := os.ReadFile(filepath.Join(path("pair"), "votes.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestEnsembleRun(t *testing.T) {
 	rscert(exitDone, attacked...)
 	rscert(exitDone, "attack", "--verify", path("attack"), "--quiet")
 
-	// A record whose members do not give the digest of the model is refused.
+	// The command must refuse a run.json if the digests of the members do not lead to the digest of the ensemble.
 	file := filepath.Join(path("twice"), "run.json")
 	text, err := os.ReadFile(file)
 	if err != nil {

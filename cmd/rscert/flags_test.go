@@ -17,7 +17,7 @@ func TestGiven(t *testing.T) {
 		want *int
 	}{
 		{nil, nil},
-		{[]string{"--k", "5"}, new(int)}, // the default, but set
+		{[]string{"--k", "5"}, new(int)}, // equal to the default, but given on the command line
 	} {
 		var k int
 		cmd := &cobra.Command{Use: "x"}
@@ -38,7 +38,7 @@ func TestInteger(t *testing.T) {
 		text  string
 		int   int64
 		uint  uint64
-		fails string // of int64, uint64 or both
+		fails string // the types that cannot hold the text: int, uint or both
 	}{
 		{"0", 0, 0, ""},
 		{"100000", 1e5, 1e5, ""},
@@ -84,7 +84,7 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%q: %q, want %q", typed, got, want)
 		}
 	}
-	if got := nearest("gpu", []string{"model"}, flagsElsewhere); got != "" { // there is no --device
+	if got := nearest("gpu", []string{"model"}, flagsElsewhere); got != "" { // the command has no flag --device
 		t.Errorf("gpu: %q is no flag of the command", got)
 	}
 }

@@ -25,7 +25,7 @@ import (
 // gateOptions are the flags for requirements, shared by several commands.
 type gateOptions struct {
 	required    []gate.Requirement
-	drop        gate.Drop // report only
+	drop        gate.Drop // only for the command report
 	junit       string
 	annotations annotations
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // TestKilledAttack kills an attack repeatedly, at moments spread over its length. No finished example and none of its
-// perturbed inputs may be lost, and no line may be torn. After the last resume, the folder must have the files and
-// bytes of an undisturbed attack.
+// perturbed inputs may be lost, and no line may be incomplete. After the last resume, the folder must have the files
+// and bytes of an undisturbed attack.
 func TestKilledAttack(t *testing.T) {
 	t.Run("pgd", func(t *testing.T) { testKilledAttack(t, 3, "pgd", "--eps", "0.3", "--max", "96", "--steps", "60") })
 	t.Run("ace", func(t *testing.T) {
@@ -58,11 +58,14 @@ func testKilledAttack(t *testing.T, files int, method string, more ...string) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	kills, done, later := 0, 0, 0
 	for ; ; kills++ {
-		moment := time.Duration((.1 + .4*rng.Float64()) * float64(length))
-		if kills == 12 { // ends the test on any machine
-			moment = time.Hour
+		moment := time.After(time.Duration((.1 + .4*rng.Float64()) * float64(length)))
+		if kills%2 == 1 { // a busy machine may make no progress until such a moment: wait for another line
+			moment = grown(t, filepath.Join(dir, runfolder.AttackedFile), done)
 		}
-		if killAfter(t, moment, args(dir)) {
+		if kills == 12 { // ends the test on any machine
+			moment = nil
+		}
+		if killAt(t, moment, args(dir)) {
 			break
 		}
 		got := attackFiles(t, dir)
@@ -94,8 +97,29 @@ func testKilledAttack(t *testing.T, files int, method string, more ...string) {
 	t.Logf("killed %d times, %d times after progress", kills, later)
 }
 
-// killAfter runs the program and kills it after a time. It reports whether the program had ended before.
-func killAfter(t *testing.T, moment time.Duration, args []string) (ended bool) {
+// grown returns a channel that receives when a file has more than the given number of lines. The test may end before.
+func grown(t *testing.T, path string, lines int) <-chan time.Time {
+	tick, longer := time.NewTicker(time.Millisecond), make(chan time.Time, 1)
+	go func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-t.Context().Done():
+				return
+			case now := <-tick.C:
+				if data, err := os.ReadFile(path); err == nil && bytes.Count(data, []byte("\n")) > lines {
+					longer <- now
+					return
+				}
+			}
+		}
+	}()
+	return longer
+}
+
+// killAt runs the program and kills it when the channel receives. It reports whether the program had ended before. It
+// never kills for a nil channel.
+func killAt(t *testing.T, moment <-chan time.Time, args []string) (ended bool) {
 	t.Helper()
 	cmd := program(t, args...)
 	var stderr bytes.Buffer
@@ -103,9 +127,16 @@ func killAfter(t *testing.T, moment time.Duration, args []string) (ended bool) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(moment, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-moment:
+			_ = cmd.Process.Kill()
+		case <-over:
+		}
+	}()
 	err := cmd.Wait()
+	close(over)
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != -1) {
 		t.Fatalf("%v\n%s", err, stderr.Bytes())

@@ -48,9 +48,9 @@ func results(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost and no line may be
-// torn. After the last resume, the finished run must have the bytes of an undisturbed run. The noise is made on the
-// host or on the device. Votes do not depend on this choice, so a run without scores changes it at each resume. The
+// TestKilled kills a run repeatedly, at moments spread over its length. No certificate may be lost, and no line may be
+// incomplete. After the last resume, the finished run must have the bytes of an undisturbed run. The noise is made on
+// the host or on the device. Votes do not depend on this choice, so a run without scores changes it at each resume. The
 // last bits of scores may depend on it, so a run with scores keeps it.
 func TestKilled(t *testing.T) {
 	t.Run("votes", func(t *testing.T) { testKilled(t, 2, nil, "host", "device") })
@@ -58,7 +58,8 @@ func TestKilled(t *testing.T) {
 }
 
 // testKilled kills and resumes a run with the flags more. An undisturbed run leaves the given number of files. The
-// places, host or device, make the noise in turn.
+// argument places lists where the noise is made, on the host or on the device. Each resume takes the next entry of
+// places.
 func testKilled(t *testing.T, files int, more []string, places ...string) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()

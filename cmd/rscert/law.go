@@ -21,7 +21,7 @@ func normsFlag(f *pflag.FlagSet, to *[]law.Norm) {
 		"also print the certified accuracy by radius in these `norms`; their radii follow from the certified radii: "+law.Norms.String()+" (the number of changed values)")
 }
 
-// scaleFlags adds the flags of a scale for each column.
+// scaleFlags adds the flags that give each column or channel its own scale of the noise.
 func scaleFlags(f *pflag.FlagSet, s *spec.Scales) {
 	f.StringVar(&s.File, "sigma-columns", "", "CSV or JSON `file` with the scale σ of the noise for every column of a table, in the units of the column; a column with σ = 0 gets no noise (docs/columns.md)")
 	f.Float64SliceVar(&s.Channels, "sigma-channels", nil, "scale σ of the noise for each colour channel, such as 0.25,0.5,0.25; a channel with σ = 0 gets no noise")

@@ -142,7 +142,7 @@ type rejection struct {
 	TPR           float64       `json:"tpr"`
 	Threshold     float64       `json:"threshold"`
 	CleanError    report.Number `json:"clean_error"`
-	CleanAnswered float64       `json:"clean_answered"` // a share
+	CleanAnswered float64       `json:"clean_answered"` // share of clean examples that are answered
 	Unrejected    float64       `json:"clean_error_unthresholded"`
 
 	Attacks         int            `json:"attacks"`

@@ -25,7 +25,7 @@ func TestProgramsAreStartedInOnePlace(t *testing.T) {
 	for _, root := range []string{".", "../../internal"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if path == "internal" {
-				return fs.SkipDir // used only by tests
+				return fs.SkipDir // only tests use these packages
 			}
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -40,9 +40,9 @@ func TestPowerCuts(t *testing.T) {
 }
 
 // testPowerCuts records the file operations of a real run and simulates power cuts during this run. At each cut,
-// several simulated disks choose at random which operations they have carried out. The test resumes the run from at
-// most most different sets of remaining files. Each resumed run must end with the bytes of the undisturbed run. Then
-// testPowerCuts cuts the power of resumed runs in the same way.
+// several simulated disks choose at random which operations they have carried out. Each disk leaves a set of files. The
+// test chooses different sets, as many as the argument most allows, and resumes the run from each. Each resumed run
+// must end with the bytes of the undisturbed run. Then testPowerCuts cuts the power of resumed runs in the same way.
 func testPowerCuts(t *testing.T, random, most, again int) {
 	root := t.TempDir()
 	recording := recordRun(t, root)

@@ -28,7 +28,7 @@ type predictOptions struct {
 	certifyRadius float64
 	n0, n         int64
 	out           string
-	replay        string // audit log
+	replay        string // path of the audit log whose answers are repeated
 	json, quiet   bool
 }
 

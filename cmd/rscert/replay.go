@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// logDecides lists the flags of predict whose values come from the log with --replay.
+// logDecides lists the flags of predict that --replay refuses, because their values come from the log.
 var logDecides = []string{"rule", "alpha", "budget", "n", "certify", "certify-radius", "off-lattice", "seed", "out"}
 
 // settleReplay checks the flags of predict --replay.

@@ -266,7 +266,7 @@ func (o reportOptions) read(ctx context.Context, paths []string) (runs []summary
 	return runs, baseline, o.addAudits(runs)
 }
 
-// nameRuns names each run by the last part of its path, or by the whole path if two are alike.
+// nameRuns names each run by the last part of its path, or by the whole path if two runs would get the same name.
 func nameRuns(paths []string) []string {
 	names := make([]string, len(paths))
 	seen := map[string]int{}

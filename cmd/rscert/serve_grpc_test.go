@@ -54,8 +54,9 @@ func classesOf(a *oip.ModelInferResponse) (classes []int) {
 	return classes
 }
 
-// TestServeProtocols asks one server by HTTP and gRPC. The answers agree. SIGTERM arrives while requests of both are
-// running: all are answered, and the server ends with exit code 0. Replay then repeats every logged answer.
+// TestServeProtocols asks one server by HTTP and gRPC. The answers must agree. The test sends SIGTERM while requests of
+// both protocols are running. The server must answer all of them and end with exit code 0. Then predict --replay must
+// repeat every logged answer.
 func TestServeProtocols(t *testing.T) {
 	folder := servedRun(t)
 	log := filepath.Join(t.TempDir(), "answers.jsonl")
@@ -113,7 +114,7 @@ func TestServeProtocols(t *testing.T) {
 		case err == nil:
 			ended++
 		case status.Code(err) == codes.Unavailable || status.Code(err) == codes.Unknown && s.cmd.ProcessState.Success():
-			refused++ // it had not arrived at the signal
+			refused++ // the server had not received the request when the signal came
 		default:
 			t.Error(err)
 		}
@@ -128,8 +129,8 @@ func TestServeProtocols(t *testing.T) {
 	}
 }
 
-// TestServeAbandoned asks for an answer of many votes by either protocol, and goes away. The server soon stops
-// sampling, and counts the input until then.
+// TestServeAbandoned asks for an answer of many votes by each protocol in turn, and then cancels the request. The
+// server must soon stop sampling. Until then, rscert_queue must count the input.
 func TestServeAbandoned(t *testing.T) {
 	const n = 2_000_000 // far more than the server draws in the time of this test
 	s := startServer(t, "--run", servedRun(t), "--grpc-listen", "127.0.0.1:0", "--rule", "fixed", "--n", "2000000", "--max-samples", "3000000")

@@ -94,7 +94,7 @@ func (s *served) root() string {
 	return root
 }
 
-// terminate sends SIGTERM and returns the error of the end.
+// terminate sends SIGTERM, waits for the end of the process, and returns its error.
 func (s *served) terminate(t *testing.T) error {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -180,7 +180,7 @@ func (s *served) metric(t *testing.T, name string) (v float64) {
 }
 
 // TestServe compares the answers of serve and predict with the run's certificates, repeats the log, and drains. At an
-// alpha of 1e-9, an answer that differs from another is a fault and no chance.
+// alpha of 1e-9, two answers that differ show a fault, because chance alone almost never causes a difference.
 func TestServe(t *testing.T) {
 	folder := servedRun(t)
 	log := filepath.Join(t.TempDir(), "log")
@@ -220,7 +220,7 @@ func TestServe(t *testing.T) {
 	if certified < 15 {
 		t.Errorf("only %d of 20 digits have three answers to compare", certified)
 	}
-	// Certificates on request.
+	// A request can ask for certificates.
 	resp, err := http.Post(s.model+"/infer", "", strings.NewReader(fmt.Sprintf(
 		`{"parameters":{"certify":0.1},"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"UINT8","data":%s}],"outputs":[{"name":"radius"}]}`, jsonBytes(images[0]))))
 	if err != nil {
@@ -246,7 +246,7 @@ func jsonBytes(b []byte) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(fmt.Sprint(b), " ", ", ")), "")
 }
 
-// TestReplayNotices changes an answer in a log. Replay must find it.
+// TestReplayNotices changes an answer in a log. Replay must find this change.
 func TestReplayNotices(t *testing.T) {
 	folder := servedRun(t)
 	recorded, err := runfolder.Read(folder)
@@ -265,7 +265,7 @@ func TestReplayNotices(t *testing.T) {
 	var changed []byte
 	err = auditlog.Read(path, recorded.Seed(), func(l auditlog.Line) error {
 		if a := l.Answer; a != nil && a.Index == 1 {
-			a.Votes[0]++ // no vote for 0 is for the second digit, a 9
+			a.Votes[0]++ // the log has too many votes for class 0 now; the second digit is a 9
 		}
 		text, err := json.Marshal(l)
 		changed = append(append(changed, recorded.Seed().AppendJSON(text)...), '\n')
@@ -399,8 +399,8 @@ func certifySpeed(t *testing.T) (samplesPerSecond float64, each time.Duration) {
 	return samples / (wall[1] - wall[0]).Seconds(), (processor[1] - processor[0]) / samples
 }
 
-// TestServeLoad loads a server with 64 clients, then with the same clients of which 5 % of the requests are hostile.
-// Every good request is answered. With RSCERT_SERVE_LOAD it also prints the figures of docs/benchmarks.md.
+// TestServeLoad loads a server with 64 clients, first with good requests only, and then with 5 % hostile requests. The
+// server must answer every good request. With RSCERT_SERVE_LOAD it also prints the figures of docs/benchmarks.md.
 func TestServeLoad(t *testing.T) {
 	folder, length := servedRun(t), loadTime(t)
 	s := startServer(t, "--run", folder)

@@ -106,7 +106,7 @@ func askPassword(ctx context.Context, terminal int) (string, error) {
 
 // readPassword returns the first line of a file, which may be a pipe.
 func readPassword(path string) (string, error) {
-	const longest = 4096 // minisign's is 1024
+	const longest = 4096 // minisign's limit is 1024
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -16,7 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// splitting holds the arguments for law splitting with W = 128 on bytes.
+// splitting holds the arguments for the law splitting, with W = 128 evaluations of the model for each example, on data
+// of bytes.
 var splitting = []string{"--law", "splitting", "--sigma", "0.25098039215686274", "--seed", "3", "--quiet"}
 
 // rscertFor returns a function that runs the program and returns what it prints.
@@ -115,10 +116,10 @@ func TestSplittingRun(t *testing.T) {
 	}
 	rscert(exitDone, "verify", folder("stopped"))
 	rscert(exitDone, sample("stopped", "--stop", "radius>=0.1", "--resume")...)
-	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...) // other offsets
+	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...) // other fixed offsets
 }
 
-// Commands and options that need random noise refuse the law by name.
+// Commands and options that need random noise must refuse the law splitting and name it.
 func TestSplittingIsRefusedElsewhere(t *testing.T) {
 	rscert, run := rscertFor(t), filepath.Join(t.TempDir(), "run")
 	experiment := append([]string{"--model", cnn, "--data", "../../testdata/mnist", "--max", "1"}, splitting...)
@@ -151,7 +152,8 @@ func TestSplittingIsRefusedElsewhere(t *testing.T) {
 	}
 }
 
-// The bundled CNN keeps its answers on digits that differ by S steps in the L1 norm from the certified ones.
+// The test moves each digit by as many lattice steps in the L1 norm as its certificate allows. The bundled CNN must
+// keep its answers.
 func TestSplittingHoldsOnPerturbedDigits(t *testing.T) {
 	rscert, dir := rscertFor(t), t.TempDir()
 	images, labels := unzip(t, "../../testdata/mnist/t10k-images-idx3-ubyte.gz"), unzip(t, "../../testdata/mnist/t10k-labels-idx1-ubyte.gz")

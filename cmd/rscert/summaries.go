@@ -38,7 +38,7 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		who = "for each sound method alone: "
 	}
 	for _, s := range summaries {
-		if s.Delta > 0 { // the same for all methods, because failures depend only on α and the examples
+		if s.Delta > 0 { // this statement is the same for all methods, because it depends only on α and the examples
 			fmt.Fprintf(w, "\n%swith probability %g at most %d of %s are wrong;\n"+
 				"the accuracies are then at least those above less %s points\n",
 				who, 1-s.Delta, s.Failures, report.Certificates(s.Examples, s.Sampled),

@@ -16,8 +16,8 @@ import (
 )
 
 // A row is an example with two classes. Its score for class 0 is high where a linear function of the noise exceeds a
-// threshold, and low elsewhere. So z = low + (high − low)p, where p is the share of votes for class 0. An attack of
-// radius R can move p to Φ(Φ⁻¹(p) ± R/σ), but no further.
+// threshold, and low elsewhere. So its mean score for class 0 is low + (high − low)p, where p is the share of votes for
+// class 0. An attack of radius R can move p to Φ(Φ⁻¹(p) ± R/σ), but no further.
 type row struct {
 	label, p  float64
 	low, high float64
@@ -141,7 +141,8 @@ func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *
 	return b.String()
 }
 
-// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ, or 1 if it certifies none.
+// certifiedErrors returns the error that acce certifies at each τ with probability 1 − δ, or 1 at every τ if acce
+// certifies no class.
 func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64) []float64 {
 	t.Helper()
 	opt := acce.Columns()
@@ -197,7 +198,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 				for i, tau := range taus {
 					rows[i] = dataset(kind, examples, shift, tau)
 				}
-				// Each dataset is hard at one random τ.
+				// At one random τ an attack on the dataset only just succeeds (see dataset).
 				hard := r.IntN(len(taus))
 				for i, e := range certifiedErrors(t, sampleBounds(t, rows[hard], shift, alpha, n0, n, r), taus, delta) {
 					failed = failed || e < truth(rows[hard], shift, taus[i])

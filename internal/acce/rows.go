@@ -43,7 +43,7 @@ func readRows(t *table.Table) (b calib.BoundRows) {
 // group holds the rows of one radius.
 type group struct {
 	calib.RadiusRows
-	radius *float64 // nil if the table has none
+	radius *float64 // nil if the table has no radii
 }
 
 // splitByRadius checks the rows and groups them by radius, ascending, for the wanted radii. If same is set, it keeps

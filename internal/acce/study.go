@@ -21,7 +21,7 @@ type Options struct {
 	Solvers  []Solver
 	Radii    []float64 // empty: all radii of the table
 	Adaptive bool      // also bound the calibration error with bins of equal count
-	Attack   bool      // keep confidences that attain the result
+	Attack   bool      // keep the confidences that attain the largest value
 	Quantity string    // names the quantity that the confidences estimate; empty: unknown
 	Norm     *law.Norm // norm of the radii; nil: unknown
 	Dataset  *Dataset  // nil: no statement about the dataset as a whole
@@ -122,7 +122,7 @@ type Result struct {
 	Quantity    string             `json:"quantity,omitempty"` // the quantity that the confidences estimate, if known
 	Examples    int                `json:"examples,omitempty"` // sampled examples, if known
 	LeftOut     *int               `json:"left_out,omitempty"` // sampled examples whose class is not certified
-	Clean       *Clean             `json:"clean,omitempty"`    // nil if the table does not include the omitted examples
+	Clean       *Clean             `json:"clean,omitempty"`    // needs the columns certified and confidence
 	Thresholded []ThresholdedError `json:"thresholded,omitempty"`
 	Interrupted bool               `json:"interrupted,omitempty"`
 	Seconds     map[string]float64 `json:"seconds"`

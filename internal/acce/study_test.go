@@ -59,7 +59,7 @@ func close9(x *float64, want float64) bool { return x != nil && math.Abs(*x-want
 
 // The table holds the two predictions of Emde et al. 2025, appendix E.2. In 3 bins the CCE is (0.9 + 0.9)/2, the CBS is
 // (0.81 + 0.81)/2, and the error without attack is (0.77 + 0.78)/2. In one bin the worst case has both confidences at
-// their upper ends, which gives (0.6 + 0.9 − 1)/2. The gaps of the Brier confidences 0.1 and 0.9 cancel there.
+// their upper ends, which gives (0.6 + 0.9 − 1)/2. In one bin the gaps of the Brier confidences 0.1 and 0.9 cancel.
 const example = "lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n"
 
 func TestSolve(t *testing.T) {
@@ -218,8 +218,8 @@ func TestProgress(t *testing.T) {
 }
 
 // For two bounds with alpha 0.01, P(any fails) = 0.0199 ≤ 0.02, so the statement allows no failure. For 50 bounds with
-// alpha 0.002, P(Bin > 1) = 0.0045 ≤ 0.05 < P(Bin > 0) = 0.0953. So it allows one failure, which adds 1/2 to the Brier
-// score of 2 examples and 2·1/2 to a calibration error.
+// alpha 0.002, P(Bin > 1) = 0.0045 ≤ 0.05 < P(Bin > 0) = 0.0953. So the statement allows one failure, which adds 1/2 to
+// the Brier score of 2 examples and 2·1/2 to a calibration error.
 func TestDataset(t *testing.T) {
 	_, results := solve(t, example, Options{Bins: 3, Solvers: solvers(t, "exact"), Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	c := results[0].Certified
@@ -239,7 +239,7 @@ func TestDatasetOfFewFailures(t *testing.T) {
 	if c.Failures != 1 || c.Examples != 50 || c.ExamplesAssumed || !close9(&c.CBS, 0.005+0.25) || c.CCE != nil || c.Adaptive != nil {
 		t.Errorf("one failure: %+v", c)
 	}
-	// In one bin an attack attains less than the bound for every choice of bins, which is 0.9. Only this bound is
+	// With one bin, the attack attains less than 0.9, which is the bound for every choice of bins. Only the bound is
 	// certified.
 	_, results = solve(t, example, Options{Bins: 1, Adaptive: true, Dataset: &Dataset{Delta: 0.02, Alpha: 0.01}})
 	if r := results[0]; r.Adaptive.Lower > 0.5 || !close9(r.Certified.Adaptive, 0.9) {
@@ -327,7 +327,8 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// The columns of the table hold the examples that are not certified, the number of sampled examples, and alpha.
+// The table has the columns certified, alpha and examples. They say which examples are not certified, the failure
+// probability alpha, and the number of sampled examples.
 func TestTableSaysTheDataset(t *testing.T) {
 	const head = "lower,upper,correct,confidence,certified,alpha,examples\n"
 	rows := head + "0.6,0.9,1,0.75,1,0.1,6\n0.2,0.7,0,0.5,1,0.1,6\n0.4,0.8,1,0.5,0,0.1,6\n0.9,1,0,0.25,0,0.1,6\n"

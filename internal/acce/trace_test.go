@@ -143,7 +143,7 @@ func TestSameExamples(t *testing.T) {
 	if err := cut.WriteAttack(&b); err != nil || a.String() != b.String() {
 		t.Errorf("attack\n%s, without the other rows\n%s", &a, &b)
 	}
-	// An example is kept if it has rows at the requested radii.
+	// An example is kept if it has a row at every requested radius, even if it has none at the other radii.
 	same.Radii = []float64{0.5}
 	if _, got := solve(t, traced, same); got[0].N != 3 {
 		t.Errorf("%+v", got[0])

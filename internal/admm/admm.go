@@ -89,10 +89,10 @@ type Residuals struct {
 	Rho          float64 // ρ of the step
 	SoftECE      float64 // ‖E(z)ᵀa‖₁/N for the relaxed variables
 	ProjectedECE float64 // calibration error of the projected copy
-	Confidence   Norms   // distance of z from l′ ≤ z ≤ u′
+	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of the interval in the bin
 	Binary       Norms   // distance of a from {0, 1}^NM
-	Unique       Norms   // Cᵀa − 1: each sample is in one bin
-	Valid        Norms   // Kᵀa: assignment to bins out of reach
+	Unique       Norms   // Cᵀa − 1: each sample should be in one bin
+	Valid        Norms   // Kᵀa: assignment to bins out of reach, which should be 0
 	Box          Norms   // distance of a from [0, 1]^NM
 	Sphere       float64 // distance of a from the sphere around ½ of radius √(NM)/2
 }
@@ -108,13 +108,14 @@ func (r *Norms) add(d float64) {
 
 // ADMM runs Algorithm 1 of Emde et al. 2025 once. It applies the alternating direction method of multipliers to the
 // mixed-integer program of eq. (6), which is relaxed to the augmented Lagrangian of eq. (27). The variables for each
-// sample n and bin m are the confidence z_nm and the assignment a_nm; e_nm is c_n − z_nm.
+// sample n and bin m are the confidence z_nm and the assignment a_nm. c_n is 1 for a correct prediction and 0
+// otherwise, and e_nm is c_n − z_nm. l′ and u′ are the ends of the part of the sample's interval that lies in the bin.
 //
 //	L = −Σ_m |Σ_n e_nm a_nm|
 //	    + λ₁ᵀ(a − q₁) + ρ/2 ‖a − q₁‖²       q₁ in the box [0, 1]
-//	    + λ₂ᵀ(a − q₂) + ρ/2 ‖a − q₂‖²       q₂ on the sphere: with q₁, a is binary
+//	    + λ₂ᵀ(a − q₂) + ρ/2 ‖a − q₂‖²       q₂ on the sphere: a is binary if it is in the box and on the sphere
 //	    + λ₃ᵀ(Cᵀa − 1) + ρ/2 ‖Cᵀa − 1‖²     one bin for each sample
-//	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              none that the sample cannot reach
+//	    + λ₄ᵀ Kᵀa + ρ/2 ‖Kᵀa‖²              no bin that the sample cannot reach
 //	    + λ₅ᵀ(z − g) + ρ/2 ‖z − g‖²         l′ ≤ g ≤ u′
 //
 // A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,
@@ -123,8 +124,8 @@ func (r *Norms) add(d float64) {
 // It puts each sample into the reachable bin with the largest a_nm and clamps z_nm to the bin and the interval. The
 // best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
-// The paper calls a bin out of reach if max(l, e_m) ≥ min(u, e_{m+1}), which leaves no bin for l = u. ADMM uses the
-// exact rule of Bins.Index instead.
+// The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves
+// no bin for a sample with l = u. ADMM uses the exact rule of Bins.Index instead.
 //
 // ADMM calls watch after each step, unless watch is nil. It fills the Residuals at every residualsEvery-th step, unless
 // residualsEvery is 0.
@@ -141,7 +142,7 @@ func (p *Problem) ADMM(ctx context.Context, par Params, residualsEvery int, watc
 		next := min(rho*s.par.Growth, s.par.MaxRho)
 		s.assign(rho)
 		ece := s.move(rho, next)
-		// This is false if the iteration has overflowed and ece is NaN.
+		// If the iteration has overflowed, ece is NaN and the comparison is false.
 		if ece > best.ECE {
 			best.ECE = ece
 			bestZ, s.projected = s.projected, bestZ
@@ -225,7 +226,8 @@ func truth(v calib.Bounded) float64 {
 	return 0
 }
 
-// limits returns l′ and u′ of sample n in bin m, or 0 and 0 if the bin is out of reach.
+// limits returns l′ and u′, the ends of the part of sample n's interval that lies in bin m. Both are 0 if the bin is
+// out of reach.
 func (s *state) limits(n, m int) (lo, hi float64) {
 	if m < int(s.first[n]) || m > int(s.last[n]) {
 		return 0, 0
@@ -234,7 +236,7 @@ func (s *state) limits(n, m int) (lo, hi float64) {
 	return max(v.Lower, s.bins.Edges()[m]), min(v.Upper, s.below[m])
 }
 
-// takeSigns sets sign from gap and clears gap for the next sum.
+// takeSigns sets sign to the signs of gap, and clears gap so that the next sum can start.
 func (s *state) takeSigns() {
 	for k, g := range s.gap {
 		switch {

@@ -90,8 +90,8 @@ func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 // rounding is a bound on the difference between sums in different orders.
 const rounding = 1e-12
 
-// reference runs Algorithm 1 as printed. It keeps every variable, and it writes the matrices C, K and B as loops. It
-// shares no code with state.
+// reference runs Algorithm 1 as printed. It keeps every variable, and it writes the paper's matrices C, K and B as
+// loops. It shares no code with state.
 type reference struct {
 	n, m               int
 	c                  []float64
@@ -218,9 +218,9 @@ func (s *reference) step() {
 	s.rho = math.Min(s.top, s.rho*s.growth)
 }
 
-// The optimised iteration takes the same steps as a direct implementation of Algorithm 1. Sooner or later rounding
-// decides the sign of some gap or the side of some clamp, and then the two sequences differ. So the test compares only
-// the first steps.
+// The optimised iteration takes the same steps as a direct implementation of Algorithm 1. Sooner or later, rounding
+// decides the sign of a gap or whether a value is clamped. From then on the two sequences differ. So the test compares
+// only the first steps.
 func TestADMMFollowsAlgorithm1(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 10))
 	for _, tt := range []struct {
@@ -318,9 +318,9 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 
 // With a small learning rate for the assignment, ADMM converges on predictions that resemble those of a certified
 // classifier. The constraints are met in the limit, and the relaxed error approaches the projected error. (With the
-// rates of the paper's grid, α_a = 0.01 or 0.1, it does not converge. At ρ = 10 the quadratic terms have curvature ρ(2
-// + M + bins out of reach), so the gradient step overshoots. No theorem says that the estimate is near the exact value.
-// The test only observes it.)
+// rates of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have curvature
+// ρ(2 + M + bins out of reach), so the gradient step overshoots. No theorem says that the estimate is near the exact
+// value. The test only observes it.)
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Watch observes a search of several runs. Its functions may be nil. Several goroutines call them.
+// Watch observes a search of several runs. Its functions may be nil. Several goroutines may call these functions at the
+// same time.
 type Watch struct {
-	Progress func(steps int, ece float64) // gets the number of steps since the last call, and the best value so far
+	Progress func(steps int, ece float64) // gets the number of steps since the last call, and the last step's error
 	Every    int                          // number of steps between two calls of Trace
 	Trace    func(run int, r Residuals)   // runs are counted from 0; the steps of a run come in order
 }
@@ -34,16 +35,16 @@ func (w Watch) every() int {
 	return w.Every
 }
 
-// Best runs ADMM with each element of grid, in parallel, and returns the run with the largest calibration error. Of
-// equal runs it returns the first. If ctx ends, Best returns the best run so far.
+// Best runs ADMM with each element of grid, in parallel, and returns the run with the largest calibration error. If
+// several runs reach this error, it returns the first of them. If ctx ends, Best returns the best run so far.
 func (p *Problem) Best(ctx context.Context, grid []Params, w Watch) Estimate {
 	return bestRun(len(grid), func(run int) Estimate {
 		return p.ADMM(ctx, grid[run], w.every(), func(r Residuals) { w.step(run, r) })
 	})
 }
 
-// bestRun does all runs in parallel and returns the run with the largest calibration error. Of equal runs it returns
-// the first. The result counts as interrupted if any run was interrupted.
+// bestRun does all runs in parallel and returns the run with the largest calibration error. If several runs reach this
+// error, it returns the first of them. The result counts as interrupted if any run was interrupted.
 func bestRun(runs int, do func(run int) Estimate) Estimate {
 	found := make([]Estimate, runs)
 	var group errgroup.Group

@@ -50,8 +50,8 @@ func TestStartNames(t *testing.T) {
 	}
 }
 
-// DECE uses the starts, the rate and the steps as the definition of the ascent says. Random starts lie within the
-// intervals. The trace has every second step of each run, with the soft error of that step.
+// DECE uses the starts, the rate and the steps of its parameters. Random starts lie within the intervals. The trace has
+// every second step of each run, with the soft error of that step.
 func TestDECEHasItsSettings(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 41))
 	samples, clean := certified(r, 40)
@@ -85,7 +85,8 @@ func TestDECEHasItsSettings(t *testing.T) {
 				t.Errorf("run %d: %+v, by definition %v", run, r, want[r.Step-1])
 			}
 		}
-		// The test runs its own ascent again, for an even number of steps of the same schedule.
+		// The trace ends at step 20, because it has every second step. So the test repeats its own ascent for 20 of the
+		// 21 steps.
 		z20 := slices.Clone(z)
 		partly(p, z20, 20, 21, 0.03)
 		gap := make([]float64, 9)
@@ -112,7 +113,8 @@ func TestDECEHasItsSettings(t *testing.T) {
 	}
 }
 
-// partly takes only the first steps of a longer schedule.
+// partly takes only the first steps of a schedule: the argument first is their number, and steps is the length of the
+// schedule.
 func partly(p *Problem, z []float64, first, steps int, rate float64) {
 	s := newSoftBins(p)
 	for step := range first {

@@ -95,7 +95,7 @@ func TestDECEFollowsTheAscent(t *testing.T) {
 	}
 }
 
-// The search takes one step from the Brier confidences alone.
+// Without clean confidences the Brier confidences are the only start, so a search of one step reports one step in all.
 func TestDECEWithoutCleanConfidences(t *testing.T) {
 	samples, _ := certified(rand.New(rand.NewPCG(5, 32)), 30)
 	p := mustProblem(t, samples, nil, mustBins(t, 5))
@@ -216,7 +216,7 @@ func TestBestIsTheBestRun(t *testing.T) {
 	}
 }
 
-// If one run was stopped, the whole search counts as stopped.
+// If one run was stopped, Best marks its result as interrupted.
 func TestBestSaysThatARunWasStopped(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 35)), 10)
 	p := mustProblem(t, samples, clean, mustBins(t, 3))
@@ -235,7 +235,7 @@ func TestBestSaysThatARunWasStopped(t *testing.T) {
 	}
 }
 
-// A bin with gap 0 has sign 0, so it pulls to neither side.
+// takeSigns gives sign 0 to a bin with gap 0, so the gap of this bin adds nothing to the gradient.
 func TestNoGapHasNoSign(t *testing.T) {
 	samples, clean := certified(rand.New(rand.NewPCG(5, 36)), 10)
 	p := mustProblem(t, samples, clean, mustBins(t, 3))

@@ -15,7 +15,7 @@ type Omega string
 
 // The classes.
 const (
-	TrueLabel  Omega = "label"      // y
+	TrueLabel  Omega = "label"      // the label y
 	Prediction Omega = "prediction" // ŷ, the model's class
 )
 
@@ -74,7 +74,7 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 			return err
 		}
 	}
-	for _, t := range targets { // if ŷ = y, the attacks on ŷ are those on y
+	for _, t := range targets { // if ŷ = y, the attacks on ŷ have the same results as the attacks on y
 		if t.found.Correct() {
 			copy(t.found.Altered[2:], t.found.Altered[:2])
 		}
@@ -92,7 +92,8 @@ func (t *target) aimed(omega Omega) *target {
 	return &other
 }
 
-// shares lists the shares of a perturbation that keepClass tries after the whole perturbation.
+// shares lists factors. If the whole perturbation changes the class, keepClass tries the perturbation times each of
+// these factors in turn.
 var shares = []float64{.99, .9, .5, 0}
 
 // keepClass takes the candidates, with their scores, as the altered inputs of setting k. According to the graph that
@@ -125,7 +126,7 @@ func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, s
 	}
 }
 
-// shorten returns the example with a share of the candidate's perturbation.
+// shorten returns the example plus share times the candidate's perturbation.
 func (s *Search) shorten(t *target, candidate []float32, share float64) []float32 {
 	x := make([]float32, len(candidate))
 	for i, v := range t.Values {
@@ -177,8 +178,8 @@ func (c *gradual) watch(scores []float32) {
 	c.keeps, c.here = smoothing.Vote(scores) == c.found.Clean, c.eta*c.crossEntropy(scores, c.Label)
 }
 
-// observe continues from x if x keeps the class. Otherwise it goes back to the last point that did. It ignores the loss
-// that it is given, because the value in the field here is more accurate.
+// observe continues from x if x keeps the class. Otherwise it goes back to the last point that kept the class. It
+// ignores the loss that it is given, because c.here is more accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)
@@ -208,7 +209,7 @@ func (c *gradual) judge() {
 	}
 }
 
-// move takes a step from the point in the field at to the new x. It reports whether the two points differ.
+// move sets c.x to the point one step away from c.at. It reports whether the two points differ.
 func (c *gradual) move() bool {
 	flat := true
 	for i, g := range c.gradient {

@@ -9,7 +9,7 @@ import (
 // The constants of Auto-PGD. The comments give their names in the paper.
 const (
 	apgdMomentum = .75 // α: weight of the new direction in a step
-	apgdRho      = .75 // ρ: a checkpoint halves the step if fewer steps improved the loss
+	apgdRho      = .75 // ρ: a checkpoint halves the step if less than this share of the steps improved the loss
 )
 
 // autoClimb runs Auto-PGD (Croce & Hein 2020, algorithm 1) on all targets, round by round. Auto-PGD is gradient ascent
@@ -112,7 +112,8 @@ func (c *autoClimbing) check() bool {
 }
 
 // move takes a step from a point x along its gradient. First z = P(x + η·g), where P projects, η is the step's length
-// and g is the direction of the gradient. The new point is P(x + α·(z − x) + (1 − α)·(x − previous)).
+// and g is the direction of the gradient. Let previous be the point before x and α = apgdMomentum. The new point is P(x
+// + α·(z − x) + (1 − α)·(x − previous)).
 func (c *autoClimbing) move(from, gradient []float32) {
 	z := slices.Clone(from)
 	if !c.s.step(z, gradient, c.length) {

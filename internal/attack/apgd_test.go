@@ -31,8 +31,8 @@ func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 	return &Search{Threat: Threat{norm, epsilon, -1e6, 1e6}, Method: APGDCE, Steps: steps}
 }
 
-// TestAutoMove compares steps with algorithm 1 by hand. The first step has length η along the gradient. A later step
-// adds .75 of such a step and .25 of the last move. Every step is projected.
+// TestAutoMove compares steps with algorithm 1 by hand. The first step has length η along the gradient. A later step is
+// .75 times such a step plus .25 times the last move. Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -46,7 +46,8 @@ func TestAutoMove(t *testing.T) {
 		{"first, l2", L2, 10, 0, []float32{1, 2}, []float32{0, 0}, []float32{1.25, 2 - .4330127}},
 		{"later, linf", Linf, 10, 1, []float32{1, 2}, []float32{.5, 3}, []float32{1 + .375 + .125, 2 - .375 - .25}},
 		{"later, l2", L2, 10, 3, []float32{1, 2}, []float32{.5, 3}, []float32{1 + .1875 + .125, 2 - .32475953 - .25}},
-		// z is clamped to 1.2 before the average, which is 1 + .75·.2 + .25·.5. The average is clamped again.
+		// In both cases the point z after the gradient step is clamped to 1.2. In the second case, the weighted average
+		// 1 + .75·.2 + .25·.5 is clamped to 1.2, too.
 		{"z at the bound", Linf, 1.2, 1, []float32{1, 0}, []float32{1.1, 0}, []float32{1 + .75*.2 - .25*.1, -.375}},
 		{"at the bound", Linf, 1.2, 1, []float32{1, 0}, []float32{.5, 0}, []float32{1.2, -.375}},
 	} {
@@ -217,8 +218,8 @@ func TestAutoNaN(t *testing.T) {
 	}
 }
 
-// several is a linear classifier of several classes. Its gradients are those of the target's score minus the label's
-// score.
+// several is a linear classifier of several classes. The method Run computes the gradient of the target's score minus
+// the label's score.
 type several struct {
 	w     [][]float64 // weights of each class
 	batch int
@@ -305,7 +306,8 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. On the examples that reach it, each attack finds what it finds alone.
+// the attack that broke an example. On these examples, each attack finds the same perturbations as it does without the
+// other attacks.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)

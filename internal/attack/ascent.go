@@ -21,7 +21,7 @@ type ascent interface {
 // and must not keep the slice.
 type watcher interface{ watch(scores []float32) }
 
-// ascend runs one ascent for each target that the attack still has to break, and settles the candidates.
+// ascend runs one ascent for each target that the attack still has to break, and passes the candidates to settle.
 func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*target) ascent) error {
 	targets = standing(targets)
 	candidates, scores, err := s.candidates(ctx, targets, begin)
@@ -89,8 +89,8 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 }
 
 // step moves x along the gradient. For Linf it moves every value by length, in the direction of the sign of the value's
-// partial derivative. For L2 the whole step has this length. If the gradient is zero or not finite, step does not move
-// x and returns false.
+// partial derivative. For L2 the Euclidean norm of the step is length. If the gradient is zero or not finite, step does
+// not move x and returns false.
 func (s *Search) step(x, gradient []float32, length float64) bool {
 	square := 0.
 	for _, g := range gradient {

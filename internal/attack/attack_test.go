@@ -53,7 +53,7 @@ func TestProject(t *testing.T) {
 				if distance > epsilon || exactNorm(t, norm, a, x, epsilon) > 0 || exactNorm(t, norm, a, x, distance) > 0 {
 					t.Fatalf("%s %g: norm %g", norm, epsilon, distance)
 				}
-				if a[0] != -1 || a[1] != 0 || distance < .99*epsilon && epsilon > 1e-6 && epsilon < 1 { // 3 leaves the box
+				if a[0] != -1 || a[1] != 0 || distance < .99*epsilon && epsilon > 1e-6 && epsilon < 1 { // ε = 3 exceeds the box
 					t.Fatalf("%s %g: norm %g, first values %v", norm, epsilon, distance, a[:2])
 				}
 			}
@@ -90,7 +90,7 @@ func TestThreatCheck(t *testing.T) {
 	}
 }
 
-// linear is a classifier with the scores [0, w·x + b]. So the nearest input of the other class is known.
+// linear is a classifier with the scores [0, w·x + b]. So the test knows the nearest input of the other class.
 type linear struct {
 	w        []float64
 	b        float64
@@ -343,7 +343,7 @@ func TestSquares(t *testing.T) {
 			}
 		}
 		w.best = x
-		second := w.propose(s, 1) // p is .2 from 50 of 10,000 on: 16 of 80 pixels
+		second := w.propose(s, 1) // the schedule's share is .2 at this query: 16 of 80 pixels
 		for c := range 3 {
 			changed := 0
 			for row := range 8 {
@@ -368,8 +368,8 @@ func TestSquares(t *testing.T) {
 	}
 }
 
-// TestStep: for Linf a step moves every value by its length, and for L2 the whole step has this length. A value whose
-// partial derivative is zero does not move.
+// TestStep: for Linf a step moves every value by its length, and for L2 the Euclidean norm of the step is this length.
+// A value whose partial derivative is zero does not move.
 func TestStep(t *testing.T) {
 	for _, c := range []struct {
 		norm Norm

@@ -29,8 +29,8 @@ type Warning struct {
 	Text     string `json:"text"`
 }
 
-// scoresBetterShare is the largest share of all examples that attacks by scores may break after attacks by gradients
-// without a warning. AutoAttack has the same value.
+// scoresBetterShare limits the share of examples that attacks by scores break although attacks by gradients failed to
+// break them. A larger share causes a warning. AutoAttack has the same value.
 const scoresBetterShare = .002
 
 // Flat counts the examples at which a gradient was zero.

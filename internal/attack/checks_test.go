@@ -43,8 +43,8 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// shaky is a classifier whose first score is a share of its second score in every second call, and 0 in the other
-// calls.
+// shaky is a classifier of two classes. In every second call its first score is amount times the second score, and in
+// the other calls the first score is 0.
 type shaky struct {
 	*linear
 	calls  *int

@@ -14,7 +14,7 @@ import (
 // %.
 const (
 	ddnRadius = .1  // relative change of the radius in the first step
-	ddnLast   = .02 // the lengths of steps and the changes of the radius fall to this share, along half a cosine
+	ddnLast   = .02 // step lengths and radius changes fall along half a cosine to this share of their first values
 )
 
 // directions returns the perturbation that each restart found, and the number of steps with a gradient of zero.
@@ -145,9 +145,9 @@ func (s *SmoothedSearch) newBlurred(x Example) (*blurred, error) {
 }
 
 // run computes the gradient at x + delta with the noise of a step. It reports whether the label loses among the noisy
-// copies. Run r has the mean probability P_r = exp(−loss_r) of the label. The loss of all runs together is −ln of the
-// mean of all P_r. So its gradient is the mean of the runs' gradients with the weights P_r. The factor in front does
-// not matter, because only the gradient's direction is used.
+// copies. In run r the label has the mean probability P_r = exp(−loss_r). The loss of all runs together is −ln of the
+// mean of all P_r. So its gradient is the mean of the runs' gradients with the weights P_r. The factor in front of this
+// mean does not matter, because only the gradient's direction is used.
 func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool, err error) {
 	at := make([]float32, len(delta))
 	for i, v := range b.example.Values {

@@ -21,12 +21,13 @@ const (
 // fab runs the fast adaptive boundary attack, which looks for the smallest perturbation (Croce & Hein 2020, FAB,
 // algorithm 1). Each step linearises the logits at x and finds the nearest boundary between the label and another
 // class. It then goes past this boundary: x ← (1−α)·(x + η·d) + α·(x₀ + η·d₀). Here x₀ is the example, d leads from x
-// to the boundary and d₀ leads from x₀ to the boundary. Both stay in the box. The weight is α = min(‖d‖/(‖d‖+‖d₀‖),
-// α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
+// to the boundary and d₀ leads from x₀ to the boundary. Both x + d and x₀ + d₀ are in the box. The weight is α =
+// min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
 //
 // A restart begins at a random input, and attacks only examples that no attack has broken before. With Targets, every
-// step of a round goes to the boundary with the same class. A step then needs one gradient instead of one for each
-// other class. A success in any class counts. The loss of Gradients must be grad.Difference.
+// step of a round goes to the boundary between the label and one other class, the same class in all steps. A step then
+// needs one gradient instead of one for each other class. A success in any class counts. The loss of Gradients must be
+// grad.Difference.
 func (s *Search) fab(ctx context.Context, targets []*target) error {
 	return s.rounds(targets, func(round int) error {
 		chases := make([]*chase, 0, len(targets))
@@ -200,9 +201,9 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 }
 
 // closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
-// adversarial input so far, and settles those within ε. Each step estimates the boundary as the point where the margin
-// would be zero if it were linear. It tries a point slightly beyond this estimate. This point is close to the boundary
-// and usually adversarial.
+// adversarial input so far, and passes the inputs within ε to settle. Each step estimates the boundary as the point
+// where the margin would be zero if it were linear. It tries a point slightly beyond this estimate. This point is close
+// to the boundary and usually adversarial.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32
@@ -246,8 +247,8 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 // the estimate to the section's outer end.
 const sectionBeyond = .01
 
-// section is the range in which the final search looks for the boundary. Its ends are norms of perturbations, as shares
-// of the norm of the perturbation of end.
+// section is the range in which the final search looks for the boundary. Its ends, inner and outer, are norms of
+// perturbations. They are given as shares of the norm of the perturbation that leads to the input end.
 type section struct {
 	*chase
 	end          []float32 // the adversarial input from which the search starts; its share is 1

@@ -226,7 +226,7 @@ func TestFABRivals(t *testing.T) {
 	}
 }
 
-// TestFABClosest: an adversarial input that is farther away than an earlier one does not replace it.
+// TestFABClosest: an adversarial input does not replace an earlier one that is closer.
 func TestFABClosest(t *testing.T) {
 	inf := float32(math.Inf(1))
 	a := newAffine(2, 5)

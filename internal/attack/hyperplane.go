@@ -32,14 +32,14 @@ func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	return d
 }
 
-// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. The term grows with the slope rate until λ
-// reaches the value at. From there on the term has the value stays.
+// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. The term is rate·λ while λ is at most the
+// value in the field at. For every larger λ the term has the value in the field stays.
 type corner struct{ at, rate, stays float64 }
 
 // reach returns the smallest λ at which the sum of all terms is the gap, or +∞ if there is no such λ.
 func reach(corners []corner, gap float64) float64 {
 	slices.SortFunc(corners, func(a, b corner) int { return cmp.Compare(a.at, b.at) })
-	rates := make([]float64, len(corners)+1) // rates[k] is the rate of all corners from k on
+	rates := make([]float64, len(corners)+1) // rates[k] is the sum of the rates of the corners k, k+1, …
 	for k, c := range slices.Backward(corners) {
 		rates[k] = rates[k+1] + c.rate
 	}

@@ -46,11 +46,11 @@ func (l Lattice) Within(t Threat) Lattice {
 // Move returns a lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
 // holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most radius.
 //
-// At first k is λ·direction for the largest λ that fits, rounded and clipped to the ends of the lattice. Then Move adds
-// single units while they fit. The unit with the largest ratio of the gain |direction| to the cost 2|k|+1 comes first.
-// The rounded λ·direction consists of the first units in this order, too. So the result is that of the greedy rule from
-// k = 0. For every allowed k, Σ k·direction is at most the result's sum plus the gain of the first unit that did not
-// fit.
+// At first k is λ·direction, rounded and clipped to the ends of the lattice, for the largest λ that keeps Step·‖k‖₂ ≤
+// radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the gain
+// |direction| to the cost 2|k|+1 comes first. The rounded λ·direction consists of the first units in this order, too.
+// So the result is the same as if Move had added single units from k = 0 on. For every allowed k, Σ k·direction is at
+// most the result's sum plus the gain of the first unit that would break the bound.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
 	var all []mover
 	for i, u := range direction {
@@ -150,7 +150,7 @@ func scale(all []mover, budget int64) {
 		most = max(most, m.gain)
 	}
 	low, high := 0., 1/most
-	for range 64 { // beyond 2⁶⁴ units only coordinates of negligible gain would still move
+	for range 64 { // if λ grew further, only coordinates of negligible gain would still move
 		if !fits(high) {
 			break
 		}

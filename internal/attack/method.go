@@ -53,9 +53,9 @@ const mostTargets = 9
 type definition struct {
 	name      Method
 	what      string    // a line of help
-	gradients bool      // it uses gradients
-	loss      grad.Loss // the loss that it raises; "": the user chooses
-	targets   int       // number of classes that it aims at; 0: none
+	gradients bool      // the attack uses gradients
+	loss      grad.Loss // the loss that the attack raises; "": the user chooses
+	targets   int       // number of classes that the attack aims at; 0: none
 	norms     []Norm
 	steps     int // number of steps if the user gives none
 	run       func(*Search, context.Context, []*target) error

@@ -40,8 +40,8 @@ func (s *Search) raise(ctx context.Context, targets []*target) error {
 }
 
 // autoRaise maximises the largest probability of a class other than the label by Auto-PGD, from Restarts random starts.
-// With Targets it maximises the probability of each of these classes in turn. These are the attacks apgd-conf and
-// apgd-conf-t in the AutoAttack of Stutz et al., and the first step is .05ε as there.
+// With Targets it maximises the probability of one target class after another. The AutoAttack of Stutz et al. calls
+// these attacks apgd-conf and apgd-conf-t. As in that AutoAttack, the length of the first step is .05ε.
 func (s *Search) autoRaise(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {
@@ -96,7 +96,7 @@ func (s *Search) keepHighest(t *target, candidate, scores []float32) error {
 	t.highest, t.found.Altered = value, []Altered{a}
 	if t.found.Correct() && class != t.Label {
 		if t.found.Adversarial == nil {
-			t.found.By = s.Method // the first attack that broke it
+			t.found.By = s.Method // the first attack that broke the example
 		}
 		t.found.Adversarial, t.found.Class, t.found.Distance = a.Values, a.Class, a.Distance
 	}
@@ -144,8 +144,8 @@ func (c *raising) point() []float32 { return c.x }
 
 func (c *raising) watch(scores []float32) { c.here = c.other(scores, c.Label) }
 
-// observe continues from x or, if the value is smaller at x, from the last point. It ignores the loss that it is given,
-// because the value in the field here is more accurate.
+// observe continues from x or, if the value is smaller at x, from c.at. It ignores the loss that it is given, because
+// c.here is more accurate.
 func (c *raising) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.at == nil || c.here >= c.value {
 		c.at, c.value, c.unit = append(c.at[:0], c.x...), c.here, make([]float32, len(gradient))

@@ -34,7 +34,7 @@ func testRaiseLinear(t *testing.T, method Method, tolerance float64) {
 		}
 		for i, f := range found {
 			z, reach := math.Abs(l.value(all[i].Values)), l.reach(norm, epsilon)
-			toward := reach - z // for the other class
+			toward := reach - z // the largest |z| on the other class's side
 			if !f.Correct() {
 				toward = reach + z
 			}
@@ -116,7 +116,7 @@ func TestBacktracking(t *testing.T) {
 	if c.length != 1/1.1 || !slices.Equal(c.at, []float32{0, 0}) {
 		t.Errorf("length %g at %v", c.length, c.at)
 	}
-	if got, want := float64(c.x[0]), .19*.6/1.1; math.Abs(got-want) > 1e-7 { // .9·.1 + .1
+	if got, want := float64(c.x[0]), .19*.6/1.1; math.Abs(got-want) > 1e-7 { // .19 = .9·.1 + .1, by the momentum
 		t.Errorf("the second step leads to %g, want %g", got, want)
 	}
 	if look(2, 0, 0) != true || c.found.Flat != 1 {

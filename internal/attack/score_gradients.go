@@ -11,7 +11,7 @@ import (
 // score of another class minus the label's score. ScoreGradients estimates v for each value of the input.
 type ScoreGradients struct {
 	Classifier Classifier
-	Feed       func(in, values []float32) // sets in, the model's input without noise for the given values
+	Feed       func(in, values []float32) // writes the model's input for the values, without noise, into the slice in
 	// Slope converts a gradient with respect to the model's input, in, into the gradient with respect to the example's
 	// values.
 	Slope func(values, in []float32)
@@ -22,8 +22,8 @@ type ScoreGradients struct {
 // Copies implements NoisyGradients.
 func (g *ScoreGradients) Copies() int { return g.Size }
 
-// Run implements NoisyGradients. It returns the loss 0, because its loss is not the −ln of a probability with which
-// runs are weighted.
+// Run implements NoisyGradients. A caller weights runs by exp(−loss), which needs a loss that is −ln of a probability.
+// The margin m is no such loss, so Run returns the loss 0 and all runs have equal weights.
 func (g *ScoreGradients) Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (float64, error) {
 	d, m := g.Classifier.InputLen(), g.Classifier.Classes()
 	if err := g.score(ctx, x, noise, scores); err != nil {

@@ -41,7 +41,7 @@ type Found struct {
 	Distance     float64   // distance of Adversarial from the example, rounded up
 	Flat         int       // number of steps whose gradient was zero
 	// Attacks that change confidences set these two fields. Confidence is the largest probability without an attack.
-	// Altered holds the altered inputs, which are one for each of Settings in the case of ACE.
+	// Altered holds the altered inputs: for ACE one for each of Settings, and for the other attacks a single input.
 	Confidence float64
 	Altered    []Altered
 }
@@ -69,7 +69,7 @@ type Search struct {
 	Workers    int
 	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use it.
 	Probabilities bool
-	Progress      func(done int) // called with the number of examples settled; may be nil
+	Progress      func(done int) // called with the number of finished examples; may be nil
 }
 
 // Run attacks the examples. Their values must be in the box.

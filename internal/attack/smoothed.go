@@ -46,8 +46,8 @@ const (
 )
 
 // Candidate is a perturbed input that may make the smoothed classifier answer another class. The class Rival won among
-// the samples with which the search selects candidates. This is no evidence, so the caller must verify the candidate
-// with fresh noise.
+// the samples with which the search selected the candidate. Because of this selection, the win is no evidence, and the
+// caller must verify the candidate with fresh noise.
 type Candidate struct {
 	Values   []float32 // in the units of the data, and on the run's lattice if the run has one
 	Distance float64   // distance from the example, rounded up
@@ -91,7 +91,7 @@ type SmoothedSearch struct {
 	Workers  int
 }
 
-// firstPoll is the number of selection samples that a poll draws before it first counts them.
+// firstPoll is the number of selection samples that the method poll draws before it counts votes for the first time.
 const firstPoll = 256
 
 // ladder holds the distances of the candidates, as multiples of the smallest distance at which the label loses. A
@@ -267,8 +267,8 @@ func (s *SmoothedSearch) farthest(x Example) float64 {
 	return span * math.Sqrt(float64(len(x.Values)))
 }
 
-// climbLadder polls the points along a ray at the multiples of its radius in ladder, and returns those at which the
-// label loses.
+// climbLadder counts votes at points along a ray. Their distances are the ray's radius times the factors in ladder.
+// climbLadder returns the points at which the label loses.
 func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]Candidate, error) {
 	var all []Candidate
 	for _, factor := range ladder {
@@ -302,8 +302,8 @@ func (p poll) clear() bool {
 	return lead*lead > 9*float64(p.forLabel+p.forRival)
 }
 
-// poll counts the votes of selection samples. It doubles the number of samples until one class is clearly ahead or the
-// number reaches the argument most.
+// poll draws selection samples and counts their votes. It doubles the number of samples until one class is clearly
+// ahead or the number reaches the argument most.
 func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, most int) (poll, error) {
 	input, err := s.Input(values)
 	if err != nil {

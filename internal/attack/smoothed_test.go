@@ -105,8 +105,8 @@ func wideLinear(examples int) (l *linear, all []Example, distances []float64) {
 }
 
 // TestSmoothedLinear: because the noise is symmetric, a linear classifier and its smoothed version have the same
-// boundary, whose distance is known. The distance of the nearest candidate that truly changes the class is within 2 %
-// of this distance.
+// boundary. The test knows the distance to this boundary. The nearest candidate that truly changes the class must be
+// within 2 % of this distance.
 func TestSmoothedLinear(t *testing.T) {
 	l, all, distances := wideLinear(4)
 	for _, c := range []struct {

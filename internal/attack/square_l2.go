@@ -126,7 +126,7 @@ func (w *walk) gather(d []float64, channel int, into, from rectangle, form []flo
 	for _, i := range places {
 		d[i] = 0
 	}
-	for _, i := range w.within(channel, from) { // without the values in both windows
+	for _, i := range w.within(channel, from) { // in the overlap, d is 0 by now
 		available += d[i] * d[i]
 		d[i] = 0
 	}

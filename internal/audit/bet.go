@@ -8,14 +8,14 @@ import "math"
 //
 // If λ_t depends only on earlier X, K is a supermartingale under the claim and starts at 1. So P(K ≥ 1/γ at any time) ≤
 // γ (Ville; Waudby-Smith & Ramdas 2024). The stake λ_t = √(2 ln(1/γ)/(σ̂²_{t−1} t ln(1+t))), cut to ½/m, comes from the
-// hedged capital process of Waudby-Smith & Ramdas.
+// hedged capital process of Waudby-Smith & Ramdas. Here σ̂²_{t−1} estimates the variance from X_1, …, X_{t−1}.
 //
 // For the claim that a mean is at least m, bet on 1−X against 1−m.
 type Bet struct {
 	m, stakes float64
 	n         float64
 	sum       float64 // Σ X
-	squares   float64 // Σ (X_i − μ̂_i)²
+	squares   float64 // Σ (X_i − μ̂_i)², where μ̂_i estimates the mean from X_1, …, X_i
 	log       float64
 	Largest   float64 // largest logarithm of K so far, rounded down
 }

@@ -1,7 +1,8 @@
 package audit
 
 // Chains tests the candidates of several images at the familywise level γ: with probability at least 1−γ it rejects no
-// true hypothesis. p[i] holds the p-values of image i, its farthest candidate first. Chains returns the number of
+// true hypothesis. A candidate's hypothesis is that the certified class is there at least as probable as its rival.
+// p[i] holds the p-values of the candidates of image i, the farthest candidate first. Chains returns the number of
 // candidates that it rejects for each image. These are always the first candidates of the image.
 //
 // The method is the sequentially rejective procedure of Bretz et al. 2009 on a graph of chains. Each image starts with

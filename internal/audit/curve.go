@@ -12,11 +12,11 @@ type Outcome struct {
 	// is no such radius.
 	Certified float64
 	// Broken is the distance of the nearest input at which a test has verified that the answer differs from the label.
-	// The test is at the example's own level. Broken is 0 if the answer is wrong at the example itself, and +∞ if no
-	// such input was found.
+	// The error probability of the tests of one example is Levels.Gamma. Broken is 0 if the answer is wrong at the
+	// example itself, and +∞ if no such input was found.
 	Broken float64
-	// Listed is the same distance for inputs that Chains has verified, at one level for all examples together. It is at
-	// most Broken.
+	// Listed is the distance of the nearest such input that Chains has verified, at one level for all examples
+	// together. It is at most Broken.
 	Listed float64
 }
 
@@ -25,14 +25,15 @@ type Point struct {
 	Radius    float64 `json:"radius"`
 	Certified float64 `json:"certified"` // share certified to have the label as the answer within this radius
 	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
-	// Images is an upper bound on the robust accuracy on these images. It holds at the familywise level of the verified
-	// breaks.
+	// Images is an upper bound on the robust accuracy on these images. It holds with the confidence that all breaks in
+	// Listed are right together.
 	Images float64 `json:"images"`
 	// Lower and Upper bound the robust accuracy of the population. Each holds with confidence 1−δ for this radius
 	// alone.
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
-	// LowerAll and UpperAll bound the same accuracy. Each holds with confidence 1−δ for all radii at once.
+	// LowerAll and UpperAll bound the robust accuracy of the population, too. Each holds with confidence 1−δ for all
+	// radii at once.
 	LowerAll float64 `json:"lower_all"`
 	UpperAll float64 `json:"upper_all"`
 }

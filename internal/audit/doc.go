@@ -2,11 +2,12 @@
 // statements. It reads no files and has no state. Every rounding favours the certificate.
 //
 //   - Flip, FlipPValue: the rival class is more probable than the certified class at a perturbed input.
-//   - Slack: the margin at a perturbed input is below the margin that the certificate implies there, without a flip.
+//   - Slack: the margin at a perturbed input is below the margin that the certificate implies there. This can hold even
+//     if the answer does not change.
 //   - Bet: a mean score is above or below a claimed bound.
 //   - Chains: several candidates of several images, at one familywise level.
 //   - Contradictions: whether the number of contradicted certificates exceeds chance.
-//   - Curve: upper bounds on robust accuracy beside the certified lower bounds.
+//   - Curve: upper bounds on robust accuracy, next to the certified lower bounds.
 //
 // docs/audit.md explains the protocol.
 package audit

@@ -40,7 +40,8 @@ func Rejected(logEvidence, gamma float64) bool {
 	return gamma > 0 && logEvidence >= need+16*unit*math.Abs(need)
 }
 
-// PValue returns min(1, 1/E), rounded up. For the largest evidence so far, it is a p-value at any time.
+// PValue returns min(1, 1/E), rounded up. If E is the largest evidence so far, the result is a valid p-value at any
+// time.
 func PValue(logEvidence float64) float64 {
 	if logEvidence <= 0 {
 		return 1

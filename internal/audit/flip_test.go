@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// exactFlip returns E from the definition, where a and b are the numbers of votes for A and for B. E is 2^{a+b+1} times
-// the integral of θ^b(1−θ)^a over (½, 1), which exactFlip computes by expanding (1−θ)^a.
+// exactFlip returns the evidence E of Flip from its definition, where a and b are the numbers of votes for A and for B.
+// E is 2^{a+b+1} times the integral of θ^b(1−θ)^a over (½, 1), which exactFlip computes by expanding (1−θ)^a.
 func exactFlip(a, b int64) *big.Rat {
 	sum := new(big.Rat)
 	half := big.NewRat(1, 2)

@@ -2,9 +2,9 @@ package audit
 
 import "math"
 
-// RoundLevel returns γ·6/(π²k²), rounded down. This is the level of round k if all rounds of an image share γ. The
-// levels of all rounds add up to γ, so a later round may test new candidates after every result of the earlier rounds.
-// Domain: k ≥ 1.
+// RoundLevel returns γ·6/(π²k²), rounded down. This is the level of round k if γ is the level of all rounds of an image
+// together. The levels of all rounds add up to γ, so a later round may test new candidates after every result of the
+// earlier rounds. Domain: k ≥ 1.
 func RoundLevel(gamma float64, k int) float64 {
 	return gamma * (6 / (math.Pi * math.Pi * float64(k) * float64(k))) * (1 - 16*unit)
 }

@@ -52,8 +52,8 @@ var stirlingTable = [16]float64{
 // deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0. D is the exponent of the saddle-point form of a Poisson or
 // binomial term. Its absolute error is at most 9·unit·(|x−m| + D), for the following reasons. v = (x−m)/m has relative
 // error 2·unit, and D has derivative m·log1p(v) in v. Four further roundings each add an error of a few units of
-// m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|. They occur in log1p (within 2·unit), the product, the difference and
-// the last product.
+// m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|. The four roundings occur in log1p (within 2·unit), the first product,
+// the difference and the last product.
 func deviance(x, m float64) float64 {
 	if x == 0 {
 		return m

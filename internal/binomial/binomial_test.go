@@ -260,7 +260,7 @@ func TestLowerBoundIsExact(t *testing.T) {
 					t.Errorf("lower(%d, %d, %v) is enclosed in [%v, %v]", x, n, alpha, s.Lower, s.Upper)
 				}
 				u := UpperBound(n-x, n, alpha)
-				// P(Bin(n, u) ≤ n−x) ≤ α.
+				// The definition of the upper bound u is P(Bin(n, u) ≤ n−x) ≤ α.
 				tail := new(big.Rat).Sub(big.NewRat(1, 1), exactTail(n, n-x+1, u))
 				if tail.Cmp(A) > 0 {
 					t.Errorf("upper(%d, %d, %v) = %v is below the bound", n-x, n, alpha, u)

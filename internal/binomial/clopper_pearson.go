@@ -11,7 +11,7 @@ import (
 const MinLevel = 1e-100
 
 // LowerBound returns the one-sided Clopper–Pearson bound: a lower bound at level 1−α on the success probability p of a
-// binomial of n trials with x successes. The bound is lower(x, n, α) = BetaInv(α; x, n−x+1), and 0 for x = 0 (Clopper &
+// binomial of n trials with x successes. The bound is lower(x, n, α) = BetaInv(α; x, n−x+1), or 0 for x = 0 (Clopper &
 // Pearson 1934; DLMF 8.17.5 gives the tail as an incomplete beta function). For x > 0 it is the p at which P(Bin(n, p)
 // ≥ x) = α. An enclosure proves that the tail at the returned number is ≤ α. So the returned number never exceeds the
 // exact bound. It is below the exact bound by at most a relative 1e-9.
@@ -46,8 +46,8 @@ func lowerBound(x, n int64, alpha float64) (best, width float64) {
 		}
 		logTerm, _ := LogTerm(n, x, p, 1-p)
 		logTail := math.Log(tail.Upper)
-		// The target is below α by four times the width of the enclosure, so that the last step ends on the proved
-		// side.
+		// The target is below α by four times the width of the enclosure, so that the last step ends where the tail is
+		// proved to be ≤ α.
 		slack := 4*(tail.Upper-tail.Lower)/tail.Upper + 0x1p-46
 		gap := logAlpha - slack - logTail
 		scale := math.Exp(logTail-logTerm) / float64(x)
@@ -79,7 +79,7 @@ func LowerSpan(x, n int64, alpha float64) Span {
 }
 
 // UpperBound returns the one-sided Clopper–Pearson upper bound at level 1−α: upper(x, n, α) = BetaInv(1−α; x+1, n−x) =
-// 1 − lower(n−x, n, α), and 1 for x = n. The result is never below the exact bound.
+// 1 − lower(n−x, n, α), or 1 for x = n. The result is never below the exact bound.
 func UpperBound(x, n int64, alpha float64) float64 {
 	return math.Min(1, math.Nextafter(1-LowerBound(n-x, n, alpha), 2))
 }

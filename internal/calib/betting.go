@@ -8,11 +8,12 @@ import (
 // MeanInterval is a confidence interval at level 1−α for the mean of n independent, identically distributed x(i) ∈ [0,
 // 1] (Waudby-Smith & Ramdas 2024, "hedged capital", for a fixed n).
 //
-// Suppose that the mean is m and that each λ_i depends only on the examples of earlier bets. Then each of the two
-// products Π(1 + λ_i(x_i − m)) and Π(1 − λ_i(x_i − m)) has expectation 1, so it reaches 2/α with probability ≤ α/2
-// (Markov). The interval contains every m at which neither product reaches 2/α. Both products are monotone in m. λ_i is
-// √(2 ln(2/α)/(n σ̂²)), the best choice if σ̂² is the known variance. The limit for λ_i is mostStake/m in the first
-// product and mostStake/(1−m) in the second, so that no factor is below 1 − mostStake.
+// Suppose that the mean is m and that each λ_i (the bet on x_i) depends only on the examples of earlier rounds. Then
+// each of the two products Π(1 + λ_i(x_i − m)) and Π(1 − λ_i(x_i − m)) has expectation 1, so it reaches 2/α with
+// probability ≤ α/2 (Markov). The interval contains every m at which neither product reaches 2/α. Both products are
+// monotone in m. λ_i is √(2 ln(2/α)/(n σ̂²)), where σ̂² estimates the variance. This λ_i would be the best choice if
+// σ̂² were the true variance. The upper limit for λ_i is mostStake/m in the first product and mostStake/(1−m) in the
+// second, so that no factor is below 1 − mostStake.
 //
 // The seed deals the examples to rounds at random: about half of them join the last round, a quarter join the round
 // before it, and so on. For a round, σ̂² is the variance of the examples in the earlier rounds. λ is constant within a
@@ -23,15 +24,15 @@ func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
 	stakes := rounds.stakes(n, logTarget)
-	// The capital decreases as m grows, so every m below the root is refuted.
+	// The product decreases as m grows, so it reaches 2/α at every m below the m that bisect finds.
 	low = bisect(func(m float64) bool { return rounds.logCapital(stakes, m, false) >= logTarget })
 	high = 1 - bisect(func(m float64) bool { return rounds.logCapital(stakes, m, true) >= logTarget })
 	return low, high
 }
 
 // MeanPValue returns a two-sided p-value of the hypothesis that m is the mean of n independent, identically distributed
-// x(i) ∈ [0, 1], where 0 < m < 1. It makes the same bets as MeanInterval at level 1−α. Under the hypothesis both
-// products have expectation 1, so the larger product reaches 2/p with probability at most p (Markov).
+// x(i) ∈ [0, 1], where 0 < m < 1. It uses the same λ_i as MeanInterval at level 1−α. Under the hypothesis both products
+// have expectation 1, so the larger product reaches 2/p with probability at most p (Markov).
 func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) float64 {
 	rounds := dealRounds(n, x, seed)
 	stakes := rounds.stakes(n, math.Log(2/alpha))
@@ -95,7 +96,8 @@ func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	return out
 }
 
-// logCapital returns ln Π(1 + λ(x−m)), with 1−x in place of x if mirrored is true.
+// logCapital returns the logarithm of the product Π(1 + λ(x−m)) of MeanInterval, with 1−x in place of x if mirrored is
+// true.
 func (b bettingRounds) logCapital(stakes []float64, m float64, mirrored bool) float64 {
 	sum := 0.0
 	for j := range b {

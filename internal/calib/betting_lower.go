@@ -20,8 +20,8 @@ type LowerBound struct {
 //
 // is nonnegative with conditional mean ≤ 1: M is a supermartingale that starts at 1. The average of M over a fixed set
 // of λ and of choices of σ is also such a supermartingale. By Markov's inequality the average reaches 1/δ with
-// probability ≤ δ. The average decreases in m, and the bound is the largest m where it reaches 1/δ, or 0 if there is
-// none.
+// probability ≤ δ. The average decreases in m, and the bound is the largest m at which the average reaches 1/δ, or 0 if
+// it reaches 1/δ at no m.
 //
 // σ is constant in each of 1, 2, 4, … or 128 bins of equal width. In a bin, σ is 2z clipped to [−1, 1], where z =
 // Σ(s−y)/√count over the earlier pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is
@@ -69,7 +69,7 @@ const (
 // tally holds the pairs of one epoch, bin and label.
 type tally struct {
 	count  uint64
-	offset uint64 // Σ of the positions in the bin
+	offset uint64 // sum of the positions of the scores in the bin
 }
 
 // An epoch has a tally for each bin and label.
@@ -150,8 +150,8 @@ func guessSign(n, sum float64) float64 {
 	return max(-1, min(1, sum/(0.5*math.Sqrt(n))))
 }
 
-// placePairs moves X = σ(s−y) of a bin's pairs to the grid: first to the ends of the bin, then to the nearest grid points
-// on either side. Both moves keep the mean.
+// placePairs moves X = σ(s−y) of a bin's pairs to the grid: first to the ends of the bin, then to the nearest grid
+// points on either side. Both moves keep the mean.
 func placePairs(grid *[gridCells + 1]float64, e *epoch, at int, sigma float64) {
 	for label, t := range e[at] {
 		if t.count == 0 {
@@ -185,7 +185,8 @@ func betSizes(n int, delta float64) []float64 {
 	return sizes
 }
 
-// logWealth returns the logarithm of the average of M(m).
+// logWealth returns the logarithm of the wealth at m. The wealth is the average of M(m) over the values of λ and the
+// kinds of σ (see BettingLower).
 func logWealth(bets *[signKinds][gridCells + 1]float64, lambdas []float64, m float64) float64 {
 	most, logs := math.Inf(-1), make([]float64, 0, signKinds*len(lambdas))
 	for _, l := range lambdas {

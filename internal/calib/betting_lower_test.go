@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// slowWealth makes the bets of BettingLower one pair at a time. It takes σ from the pairs of earlier epochs, and X is
-// exact instead of on a grid.
+// slowWealth returns the average of M(m) in BettingLower (the wealth). It multiplies the factors one pair at a time. It
+// takes σ from the pairs of earlier epochs, and X is exact instead of on a grid.
 func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	n := s.N()
 	var of []int
@@ -54,7 +54,8 @@ func slowWealth(s *Sample, seed uint64, lambdas []float64, m float64) float64 {
 	return total / 8 / float64(len(lambdas))
 }
 
-// If the bets are made one pair at a time, they reach wealth 1/δ at the bound or just above it, never below it.
+// At m = Value the wealth of slowWealth is at least 1/δ. Slightly above Value the wealth is at most 1/δ. So Value is
+// valid and nearly the largest valid bound.
 func TestBettingLowerIsTheBets(t *testing.T) {
 	const delta = 0.2
 	for name, law := range oddScores {
@@ -88,7 +89,8 @@ func TestBettingLowerIsTheBets(t *testing.T) {
 	}
 }
 
-// At the true error the wealth is at most 1 on average, even if there is nothing that σ could learn.
+// If m is the true error, the wealth (see logWealth) is at most 1 on average. The laws include calibrated ones, where σ
+// has nothing to learn.
 func TestBettingWealthIsFair(t *testing.T) {
 	const n, trials = 60, 200
 	for _, l := range []pairLaw{pairLaws()[4], pairLaws()[18], pairLaws()[20], pairLaws()[13]} {
@@ -107,7 +109,8 @@ func TestBettingWealthIsFair(t *testing.T) {
 	}
 }
 
-// The curve counts every point once. The estimate is near the true error if errors of opposite sign do not cancel.
+// The curve counts every point once. The estimate is near the true error if errors of opposite sign do not cancel
+// within a bin.
 func TestCurveAndEstimate(t *testing.T) {
 	s := draw(20_000, 4, oddScores["heavy"], func(x float64) float64 { return x * x })
 	curve, err := Curve(s, 0.05)
@@ -141,8 +144,8 @@ func TestCurveAndEstimate(t *testing.T) {
 	}
 }
 
-// The check accepts scores from the kernel, whatever the original scores were. It rejects scores that the kernel cannot
-// have made.
+// CheckPerturbed accepts scores that the sech kernel perturbed, whatever the original scores were. It rejects scores
+// that the kernel cannot have made.
 func TestCheckPerturbed(t *testing.T) {
 	const n = 20_000
 	for name, law := range oddScores {
@@ -170,8 +173,8 @@ func TestCheckPerturbed(t *testing.T) {
 	}
 }
 
-// The bound b2 is valid and at most a third too large. For a classifier with two original scores that decide the label,
-// |η″| reaches 4/(6√3)/h² = 0.385/h². b2 is 0.5/h².
+// The bound b2 on |η″| holds and is at most a third too large. For a classifier with two original scores that decide
+// the label, |η″| reaches 4/(6√3)/h² = 0.385/h². b2 is 0.5/h².
 func TestSecondDerivative(t *testing.T) {
 	const h = 1.0 / 32
 	_, b2 := derivatives(h)

@@ -10,7 +10,7 @@ import (
 // (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
-	level      uint8 // number of the coarsest partition that has a cut at the position from
+	level      uint8 // number of the coarsest partition with a cut just before this bin
 	tie        int   // size of the largest set of equal scores
 	n          float64
 	score      float64 // s̄
@@ -109,7 +109,7 @@ func (s *Sample) cutLevels() []uint8 {
 			j++
 		}
 		if b-a > 1 {
-			// Partition k is the coarsest whose bins are no larger than this set of b−a ties: 2ᵏ(b−a) ≥ n.
+			// Partition k is the coarsest whose bins are no larger than this set of b−a equal scores: 2ᵏ(b−a) ≥ n.
 			if k := bits.Len(uint((n - 1) / (b - a))); k <= finest {
 				level[a], level[b] = min(level[a], uint8(k)), min(level[b], uint8(k))
 			}
@@ -119,7 +119,8 @@ func (s *Sample) cutLevels() []uint8 {
 	return level
 }
 
-// eachPartition calls the function visit with the bins of every partition, from the finest to the undivided partition.
+// eachPartition calls the function visit with the bins of every partition. It begins with the finest partition and ends
+// with the undivided one.
 func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
 	level := s.cutLevels()
 	n := len(s.packed)
@@ -152,7 +153,7 @@ func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
 	}
 }
 
-// meanGap returns (1/n)Σ|s_i − ȳ_b| over the bins.
+// meanGap returns (1/n)Σ|s_i − ȳ_b|, where b is the bin of point i.
 func (s *Sample) meanGap(bins []bin) float64 {
 	total := 0.0
 	for i := range bins {

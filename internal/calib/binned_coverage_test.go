@@ -61,7 +61,8 @@ func pairLaws() []pairLaw {
 	}
 }
 
-// misses counts, for each statement, how many samples of n pairs make it false.
+// misses draws samples of n pairs. For each kind of statement (upper bound, bound of the sample, lower bound, curve),
+// it counts in how many samples the statement is false.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
 	missed := map[string]int{}
@@ -103,7 +104,8 @@ func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]i
 	return missed
 }
 
-// checkBinnedCoverage simulates every law. It returns the largest share of false statements, divided by δ.
+// checkBinnedCoverage simulates every law. It fails if statements are false significantly more often than δ allows, and
+// it logs the largest shares of false statements, divided by δ.
 func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
 	t.Helper()
 	for _, delta := range []float64{0.5, 0.2, 0.05} {
@@ -151,7 +153,8 @@ func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
 	}
 }
 
-// perturbedAtoms draws perturbed scores from a few atoms. Their calibration function bends as much as b2 allows.
+// perturbedAtoms draws scores from a few atoms and perturbs them. The calibration function of the perturbed scores
+// bends as much as b2 allows.
 func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}
 	k := Sech{h, seed}
@@ -167,7 +170,8 @@ func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	return NewSample(score, label)
 }
 
-// checkSecondOrderCoverage counts how often binned-lipschitz is below the truth when it may use lines.
+// checkSecondOrderCoverage counts how often the bound of BinnedLipschitz is below the true error, for samples so large
+// that BinnedLipschitz may fit lines.
 func checkSecondOrderCoverage(t *testing.T, n, trials int) {
 	t.Helper()
 	const h, delta = 1.0 / 16, 0.5

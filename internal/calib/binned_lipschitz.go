@@ -6,13 +6,16 @@ import (
 )
 
 // BinnedLipschitz returns an upper bound on the calibration error of a classifier whose scores were perturbed by Sech
-// with bandwidth h. The perturbation bounds the first two derivatives of its calibration function by b1 and b2 (see the
-// function derivatives). Like BinnedVariation, it needs one concentration step for all partitions of the sorted scores:
+// with bandwidth h. The perturbation bounds the first two derivatives of the calibration function η by b1 and b2 (see
+// the function derivatives). Like BinnedVariation, it needs one concentration step for all partitions of the sorted
+// scores:
 //
 //	CE ≤ min_k A_k + t,  A_k = (1/n)Σ|s_i − ŷ_i| + R_k.
 //
-// First order: ŷ is the mean label of the bin. The mean absolute deviation of the η_i of a bin is at most the mean of
-// |η_i−η_j| over all pairs. It is also at most the standard deviation of the η_i. So
+// Here k runs over the partitions, R_k is a remainder, and t is the concentration step of oneStep. In R_k the sum runs
+// over the bins, and p_b is the share of the scores in bin b. η_i stands for η(s_i). First order: ŷ is the mean label
+// of the bin. The mean absolute deviation of the η_i of a bin is at most the mean of |η_i−η_j| over all pairs. It is
+// also at most the standard deviation of the η_i. So
 //
 //	R_k = Σ p_b·min(½, b1·mean|s_i−s_j|, b1·sd(s)).
 //
@@ -29,12 +32,12 @@ import (
 // is missing from this minimum, because it bounds the mean absolute deviation from a constant. Least squares reduce the
 // mean square, but may increase the mean absolute deviation. The term with sd(s) may stay, because it bounds the root
 // mean square. For evenly spaced scores the second term is two thirds of ½b2·√μ4. If the scores of a bin have a
-// standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. The map P from labels to ŷ is
-// still a projection, but its h_i can exceed 1 (see oneStep). Only Σh_i² ≤ n is known, so oneStep uses its second
-// exponent.
+// standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. In the second order, the map
+// P from labels to ŷ is still a projection, but its h_i can exceed 1 (see oneStep). Only Σh_i² ≤ n is known, so oneStep
+// uses its second exponent.
 //
-// From secondOrderFrom scores on, each order gets half of δ₁. With fewer scores the second order never gives the
-// smaller bound.
+// From secondOrderFrom scores on, each order gets half of δ₁ (see oneStep). With fewer scores the second order never
+// gives the smaller bound.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err

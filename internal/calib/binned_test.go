@@ -173,7 +173,7 @@ func meanAbs(x []float64) float64 {
 }
 
 // slowLargest searches a grid from above for the largest c that the data do not refute, given the gap a. It computes
-// each exponent by trying a grid of λ in the bounds on E e^{−λW}.
+// each exponent by trying a grid of λ in the bounds on E e^{−λW} (see oneStep).
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
 	exponent := func(c float64) float64 {
@@ -227,7 +227,7 @@ func slowKL(q, budget float64) float64 {
 	return p
 }
 
-// The test computes every term of both binned bounds from the formulas, in O(n²) for each partition.
+// The test computes every term of BinnedVariation and BinnedLipschitz from the formulas, in O(n²) for each partition.
 func TestBinnedBoundsFromTheFormulas(t *testing.T) {
 	const h = 0.15
 	b1 := math.Tanh(1/h) / (2 * h)
@@ -306,8 +306,8 @@ func TestBinnedBoundsFromTheFormulas(t *testing.T) {
 	}
 }
 
-// The test computes the second-order bound from its formulas. It fits lines by least squares, and computes the residuals
-// of the parabola and the exponent of Hoeffding's inequality.
+// The test computes the second-order bound from its formulas. It fits lines by least squares, and computes the
+// residuals of the parabola and the exponent of Hoeffding's inequality.
 func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	const n, h, delta = secondOrderFrom, 1.0 / 64, 0.05
 	b1, b2 := math.Tanh(1/h)/(2*h), math.Pow(math.Tanh(1/h)/h, 2)/2
@@ -352,9 +352,9 @@ func TestBinnedSecondOrderFromTheFormulas(t *testing.T) {
 	}
 }
 
-// For every calibration function with the assumed variation or derivatives, the deviation is at most the remainder. A
-// parabola attains the second-order remainder, a jump in the middle attains the remainder by variation, and a line
-// attains the remainder by standard deviation.
+// For every calibration function η with the assumed variation or derivatives, the deviation of the η_i from their fit
+// in the bin is at most the remainder (see oneStep). A parabola attains the second-order remainder, a jump in the
+// middle attains the remainder by variation, and a line attains the remainder by standard deviation.
 func TestRemaindersHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	const b1, b2 = 30.0, 2000.0
@@ -388,7 +388,7 @@ func TestRemaindersHold(t *testing.T) {
 		}
 		lo, hi := slices.Min(at), slices.Max(at)
 		if hi-lo > 1 {
-			continue // not a probability
+			continue // no shift moves this η into [0, 1]
 		}
 		centred := make([]float64, n)
 		for i := range at {
@@ -404,7 +404,7 @@ func TestRemaindersHold(t *testing.T) {
 			continue
 		}
 		left, most := rms(slowLine(scores, at)), whole.lineRemainder(b1, b2)
-		if left > most*(1+1e-3)+1e-9 { // η is a step function
+		if left > most*(1+1e-3)+1e-9 { // the tolerance covers the steps of η
 			t.Fatalf("trial %d: a line leaves %v > %v", trial, left, most)
 		}
 		tightest = max(tightest, left/most)
@@ -414,8 +414,8 @@ func TestRemaindersHold(t *testing.T) {
 	}
 }
 
-// Both exponents increase in c. The first equals the Chernoff exponent of the worst two-point law; the second is at
-// least Hoeffding's exponent for variables of range √2.
+// Both exponents of oneStep increase in c. The first equals the Chernoff exponent of the worst two-point law; the
+// second is at least Hoeffding's exponent for variables of range √2.
 func TestExponents(t *testing.T) {
 	for _, a := range []float64{0, 0.01, 0.2, 0.5} {
 		for _, brier := range []float64{0.02, 0.25, 0.9} {

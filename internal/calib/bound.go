@@ -81,7 +81,7 @@ func (t Terms) MarshalJSON() ([]byte, error) {
 }
 
 // CrossFit defines how a sample is split. Every point is a validation point of exactly one fold and a training point of
-// the others. Each fold's bound fails with probability at most Delta/Folds, so the mean of these bounds fails with
+// the other folds. Each fold's bound fails with probability at most Delta/Folds, so the mean of these bounds fails with
 // probability at most Delta.
 type CrossFit struct {
 	Delta float64 // in (0, 1)

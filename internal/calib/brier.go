@@ -8,7 +8,7 @@ import "math"
 //
 // Reliability is Σ share_m (accuracy_m − confidence_m)². Resolution is Σ share_m (accuracy_m − accuracy)². Uncertainty
 // is accuracy(1−accuracy). Within is the part that comes from differences between the confidences in a bin; it is 0 if
-// these are equal.
+// the confidences in each bin are equal.
 type Decomposition struct {
 	Reliability float64 `json:"reliability"`
 	Resolution  float64 `json:"resolution"`

@@ -10,9 +10,10 @@ import (
 //
 //	Z = Σ(correct − c)(1 − 2c) / √(Σ(1 − 2c)² c(1 − c)),
 //
-// which is standard normal for many independent examples with calibrated predictions. With few examples, or with
-// confidences near 0 and 1, the p-value is not exact. The test detects only errors that correlate with 1 − 2c. It
-// detects no error at c = ½. Both results are NaN if the denominator is 0 or the predictions have weights.
+// where c is the confidence of an example. Z is approximately standard normal for many independent examples with
+// calibrated predictions. With few examples, or with confidences near 0 and 1, the p-value is not exact. The test
+// detects only errors that correlate with 1 − 2c. It detects no error at c = ½. Z and the p-value are NaN if the
+// denominator is 0 or the predictions have weights.
 func Spiegelhalter(p *Predictions) (z, pValue float64) {
 	if p.Weight != nil {
 		return math.NaN(), math.NaN()
@@ -31,18 +32,19 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 }
 
 // CalibrationTest returns a p-value of this hypothesis: given all confidences, every example is correct with a
-// probability equal to its confidence, independently of the other examples. It is valid for every number of examples:
-// if the hypothesis is true, P(p ≤ α) ≤ α.
+// probability equal to its confidence, independently of the other examples. The p-value is valid for every number of
+// examples: if the hypothesis is true, P(p ≤ α) ≤ α.
 //
-// For calibrated predictions, x = correct − c ≤ 1 has mean 0 and variance c(1−c), so E exp(±λx) ≤ exp(c(1−c)(e^λ − 1 −
-// λ)) for λ ≥ 0 (Bennett 1962). Let R_m and V_m be the sums of x and of c(1−c) in bin m of a fixed partition. Then
+// For a calibrated prediction with confidence c, x = correct − c ≤ 1 has mean 0 and variance c(1−c), so E exp(±λx) ≤
+// exp(c(1−c)(e^λ − 1 − λ)) for λ ≥ 0 (Bennett 1962). Let R_m and V_m be the sums of x and of c(1−c) in bin m of a fixed
+// partition. Then
 //
 //	E_m(±λ) = exp(±λR_m − V_m(e^λ − 1 − λ))
 //
 // has expectation at most 1. Products of E_m over bins, and averages of such products, have expectation at most 1 too.
 // The test averages over a grid of λ that depends only on V_m, over patterns of signs, and over single bins. The signs
 // are equal in all bins (for over- or underconfidence as a whole), opposite above and below ½, or separate for each
-// bin. The p-value is the inverse of the average E (Markov). It is NaN if the predictions have weights.
+// bin. The p-value is the reciprocal of this average (Markov). It is NaN if the predictions have weights.
 func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()
@@ -50,7 +52,7 @@ func CalibrationTest(p *Predictions) (pValue float64) {
 	return math.Exp(-max(0, p.logEvidence()))
 }
 
-// logEvidence returns ln of the average E in CalibrationTest.
+// logEvidence returns ln of the average of products of E_m that CalibrationTest describes.
 func (p *Predictions) logEvidence() float64 {
 	const bins = 16
 	var r, v [bins]float64
@@ -95,7 +97,7 @@ func logBet(r, v float64) float64 {
 	return logMean(terms)
 }
 
-// logMean returns ln of the mean of exp(x), or 0 if x is empty.
+// logMean returns ln of the mean of exp(x_i) over the elements of x, which must not be empty.
 func logMean(x []float64) float64 {
 	most := math.Inf(-1)
 	for _, y := range x {

@@ -149,9 +149,9 @@ func TestCBSBadIntervals(t *testing.T) {
 	}
 }
 
-// The Brier score stays below the bound, whatever values up to k of the predictions take. The allowance is rounded up
-// twice, so the result is never below the exact sum. It has the same bits as the formula with one step up after the
-// share and one after the sum.
+// MeanWithFailures and CCEWithFailures round up twice: the share of failures, and the sum of value and share. So the
+// result is never below the exact sum. The result has the same bits as a formula that takes the next larger float64
+// after each of these two operations.
 func TestFailureShareRoundsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
 	exactly := func(x float64) *big.Rat { return new(big.Rat).SetFloat64(x) }
@@ -213,7 +213,7 @@ func TestCBSRoundsEndsOutward(t *testing.T) {
 	}{
 		{"upper end", []Bounded{{0, 0x1p-70, false}}, 0x1p-63},
 		{"square", []Bounded{{0, 0x1p-40, false}}, 0x1p-63},
-		// (1 − 2⁻⁷⁰)² + 2⁻⁶⁴ is above 1. With a lower end rounded to 2⁻⁶³ it would be 1.
+		// (1 − 2⁻⁷⁰)² + 2⁻⁶⁴ is above 1. If the lower end 2⁻⁷⁰ were rounded up to 2⁻⁶³, the sum would be 1.
 		{"lower end", []Bounded{{0x1p-70, 1, true}, {0, 0x1p-32, false}}, 0.5 + 0x1p-53},
 	} {
 		got, err := CBS(tt.intervals)

@@ -55,12 +55,12 @@ var scoreLaws = []scoreLaw{
 	}, func(f func(float64) float64) float64 { return f(1)/4 + f(0.3)/4 + integrate(f)/2 }},
 }
 
-// calibration is a calibration function with its known bounds.
+// calibration is a calibration function with limits for its variation and its derivatives.
 type calibration struct {
 	name      string
 	eta       func(float64) float64
 	variation float64
-	bandwidth float64 // h with |η′| ≤ b1, |η″| ≤ b2; 0 if η is not smooth
+	bandwidth float64 // an h with |η′| ≤ b1 and |η″| ≤ b2 (see derivatives); 0 if η is not smooth
 }
 
 // For the smooth functions, the maxima of (|η′|, |η″|) are (2, 2), (0, 0) and (0.1·40π, 0.1·(40π)²) = (12.6, 1579). The
@@ -102,7 +102,7 @@ func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreL
 	}
 }
 
-// Every bound exceeds the true calibration error with probability ≥ 1−δ on every kind of score distribution. This
+// Every bound exceeds the true calibration error with probability ≥ 1−δ on every kind of score distribution. The test
 // includes large δ, where the margin is smallest.
 func TestCoverage(t *testing.T) {
 	const n = 400
@@ -187,13 +187,15 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	if tooMany(repaired, trials, delta) {
 		t.Errorf("repaired: %d of %d failures", repaired, trials)
 	}
-	// In theory the share is one in six, minus the effect of BB. The test accepts 5 to 25 in a hundred.
+	// In theory the printed bound fails in one sample of six. BB makes the bound larger, so it fails less often. The
+	// test accepts 5 to 25 failures in a hundred samples.
 	if printed < trials/20 || printed > trials/4 {
 		t.Errorf("printed: %d of %d failures, expected about a seventh", printed, trials)
 	}
 }
 
-// The pairs estimate Σc_i² correctly if all scores are atoms, because then the bound on Q is exact.
+// The random pairs of NadarayaWatson estimate Σc_i² without bias if all scores are atoms, because then the bound on Q
+// is exact.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }
@@ -216,7 +218,8 @@ func TestPairOverlapOnAtoms(t *testing.T) {
 	if got.n != len(valid.packed)/2 {
 		t.Errorf("%d pairs", got.n)
 	}
-	// Q is 1/n_a with probability 1/3, so the standard error is about √2/(3·1000·√pairs).
+	// Let n_a be the number of training points on an atom. Q is 1/n_a with probability 1/3, so the standard error is
+	// about √2/(3·1000·√pairs).
 	if d := math.Abs(got.mean - want); d > 5*math.Sqrt2/3000/math.Sqrt(float64(got.n)) {
 		t.Errorf("mean overlap %v, want %v", got.mean, want)
 	}

@@ -39,7 +39,7 @@ func Curve(s *Sample, delta float64) ([]CurvePoint, error) {
 	return points, nil
 }
 
-// curvePartition returns the partition into 2ᵏ ≈ ∛n bins.
+// curvePartition returns the number k of the partition into 2ᵏ ≈ ∛n bins.
 func curvePartition(n int) int {
 	return min(partitions(n)-1, int(math.Round(math.Log2(float64(n))/3)))
 }

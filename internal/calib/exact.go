@@ -89,7 +89,8 @@ func (r *reached) add(first, last int, gain, loss uint64) {
 	r.start[first].AddUnits(gain)
 }
 
-// gains is a table over pairs of consecutive '+' bins p' < p. In it, p' = −1 and p = M stand for no bin.
+// gains holds the contribution of the correct samples for each pair of consecutive '+' bins p' < p. Here p' = −1 and p
+// = M stand for no bin.
 type gains struct {
 	m   int
 	sum []fixedpoint.Sum // [M+1, M+1] by (p'+1, p)
@@ -160,7 +161,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	if bestMinus.Cmp(best) > 0 {
 		best, sign, other = bestMinus, false, p
 	}
-	// Bins other+1 … end−1 have this sign, and bin other has the opposite sign.
+	// Bins other+1 … end−1 have the sign in the variable sign, and the bin in the variable other has the opposite sign.
 	over = make([]bool, m)
 	for end := m; end > 0; {
 		for k := other + 1; k < end; k++ {

@@ -17,11 +17,12 @@ func TestCCERoundsEndsOutward(t *testing.T) {
 		want      float64
 	}{
 		{"upper end, wrong", []Bounded{{Upper: 0x1p-70}}, 0x1p-63},
-		// The value is half of (1 − 2⁻⁷⁰) − (1 − 2⁻⁴⁰).
+		// The value is half of the gap (1 − 2⁻⁷⁰) − (1 − 2⁻⁴⁰), where 2⁻⁷⁰ is rounded down to 0.
 		{"lower end, correct", []Bounded{correctAt(0x1p-70), wrongAt(1 - 0x1p-40)}, 0x1p-41},
-		// The value is half of |1 − 2⁻⁷⁰ − 1|, because the confidence is rounded up.
+		// The value is half of |1 − 2⁻⁷⁰ − 1|, where the confidence 2⁻⁷⁰ is rounded up to 2⁻⁶³.
 		{"upper end, correct", []Bounded{correctAt(0x1p-70), wrongAt(1)}, 0x1p-64},
-		// |1 − ½ − ½ − 2⁻⁷⁰| is 2⁻⁷⁰. With the opposite rounding it would be 1 − ½ − ½ + 0.
+		// The gap |1 − ½ − ½ − 2⁻⁷⁰| is 2⁻⁷⁰, which is rounded up to 2⁻⁶³. With the opposite rounding the gap would be
+		// 0.
 		{"lower end, wrong", []Bounded{correctAt(0.5), wrongAt(0.5), wrongAt(0x1p-70)}, 0x1p-63 / 3},
 	} {
 		w, err := CCE(tt.intervals, mustBins(t, 1))
@@ -38,7 +39,7 @@ func TestLargestGapRoundsEndsOutward(t *testing.T) {
 		want      float64
 	}{
 		{"upper end", []Bounded{{Upper: 0x1p-70}}, 0x1p-63},
-		// 1 − 2⁻⁷⁰ + 2⁻⁶³ is above 1. With a lower end rounded to 2⁻⁶³ it would be 1.
+		// 1 − 2⁻⁷⁰ + 2⁻⁶³ is above 1. If the lower end 2⁻⁷⁰ were rounded up to 2⁻⁶³, the sum would be 1.
 		{"lower end", []Bounded{{Lower: 0x1p-70, Upper: 1, Correct: true}, {Upper: 0x1p-63}}, 0.5 + 0x1p-53},
 		{"exact", []Bounded{{Lower: 0.25, Upper: 1, Correct: true}, {Upper: 0.125}}, 0.4375},
 	} {

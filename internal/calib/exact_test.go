@@ -184,8 +184,8 @@ func TestCCEBadInput(t *testing.T) {
 	}
 }
 
-// For every number of bins, Index agrees with the edges at every edge and at the floats next to it, whereas floor(x·M)
-// does not.
+// For every number of bins, Index agrees with the edges at every edge and at the floats next to it. The formula
+// floor(x·M) disagrees at some of these floats.
 func TestIndex(t *testing.T) {
 	var disagree int
 	for m := 1; m <= MaxBins; m++ {
@@ -389,8 +389,8 @@ func TestCCERoundsUp(t *testing.T) {
 	}
 }
 
-// If k samples may take any confidence and correctness, the largest calibration error is at most the bound. A single
-// sample whose gap changes sign attains the bound.
+// If k samples may take any confidence and correctness, the largest calibration error is at most the bound of
+// CCEWithFailures. A single sample whose gap changes sign attains the bound.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {

@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// In the example of Emde et al. 2025, appendix E.2, an attack makes the calibration error in three bins 0.9. It moves
-// each confidence to the end of its interval.
+// In the example of Emde et al. 2025, appendix E.2, an attack raises the calibration error over three bins to 0.9. It
+// moves each confidence to the end of its interval that is further from the truth.
 func ExampleWorst_Confidences() {
 	attacked := []calib.Bounded{{Lower: 0.1, Upper: 0.6, Correct: true}, {Lower: 0.5, Upper: 0.9, Correct: false}}
 	bins, err := calib.NewBins(3)
@@ -82,7 +82,7 @@ func ExampleStateForAll() {
 	// Output: 5 failures: CBS 0.205, CCE 0.310
 }
 
-// The bounds must hold although up to 5 of the 1,000 intervals fail.
+// The returned bounds hold even if up to 5 of the 1,000 intervals fail.
 func ExampleAttackBounds_WithFailures() {
 	gap := 0.4
 	b := calib.AttackBounds{CBS: 0.2, LargestGap: &gap}.WithFailures(5, 1000)
@@ -90,7 +90,7 @@ func ExampleAttackBounds_WithFailures() {
 	// Output: CBS 0.205, largest gap 0.405
 }
 
-// 5 of the 1,000 terms may have any value in [0, 1].
+// The mean of 1,000 terms is 0.2, but 5 of the terms may have any value in [0, 1].
 func ExampleMeanWithFailures() {
 	fmt.Printf("%.3f\n", calib.MeanWithFailures(0.2, 5, 1000))
 	// Output: 0.205

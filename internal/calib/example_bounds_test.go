@@ -96,7 +96,7 @@ func ExampleTotalVariation() {
 	// Output: at most 0.331: true
 }
 
-// All scores are 0.9 and half of them are right, so the error is 0.4.
+// All scores are 0.9 and half of the labels are 1, so the calibration error is 0.4.
 func ExampleBettingLower() {
 	score, label := make([]float64, 2000), make([]float64, 2000)
 	for i := range score {
@@ -114,7 +114,8 @@ func ExampleBettingLower() {
 	// Output: at least 0.37 with probability 0.95
 }
 
-// The scores 0.2 and 0.8 are right on average, and the noise of the labels does not mislead the estimate.
+// Of the scores 0.2 and 0.8, exactly the shares 0.2 and 0.8 have label 1. So the calibration error is 0, and the noise
+// of the labels does not raise the estimate.
 func ExampleEstimateError() {
 	score, label := make([]float64, 2000), make([]float64, 2000)
 	for i := range score {

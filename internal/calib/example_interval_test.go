@@ -82,8 +82,8 @@ func ExampleECEEstimate() {
 	// Output: 0.050 in [0.000, 0.099], martingale
 }
 
-// The example prints the largest calibration error of any bin. The interval comes from intervals of the bins that hold
-// simultaneously.
+// The example prints the largest calibration error of any bin. The interval comes from intervals for the accuracies of
+// the bins, which hold simultaneously.
 func ExampleMCEEstimate() {
 	p := weather()
 	bins, err := calib.EqualWidth(p, 10, calib.UpperClosed)

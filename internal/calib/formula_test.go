@@ -90,7 +90,8 @@ func foldOf(s *Sample, fold []uint8, k int) (train, valid []scored) {
 	return train, valid
 }
 
-// meanTerms adds each fold's share to the sums of the terms with the same names.
+// meanTerms divides the terms of a fold by the number of folds and adds them to the sums of the terms with the same
+// names.
 func meanTerms(sum, fold Terms, folds int) Terms {
 	if sum == nil {
 		for _, term := range fold {
@@ -145,7 +146,8 @@ func TestTotalVariationFromTheFormula(t *testing.T) {
 				t1 := math.Sqrt(0.5 * math.Log(4/delta))
 				t2 := math.Ceil(math.Sqrt(n/8*math.Log(4*(n-1)/delta))*1048576) / 1048576
 				fit := denoise(s.split(fold, uint8(k)).train, t2)
-				// η̂ is computed first at every training point, then at the nearest training point below.
+				// η̂ is computed first at every training point. A validation point then has the value at the nearest
+				// training point below.
 				var at []float64
 				for _, p := range fit.path {
 					for float64(len(at)) < p.end {
@@ -184,7 +186,7 @@ func TestTotalVariationFromTheFormula(t *testing.T) {
 	}
 }
 
-// The function rounds up by less than 2⁻²⁰.
+// dyadicAbove rounds up by less than 2⁻²⁰.
 func TestDyadicAbove(t *testing.T) {
 	for _, x := range []float64{0, 1, 1.0 / 3, math.Pi, 1 + 0x1p-20, 1 + 0x1p-21, 100.1} {
 		y := dyadicAbove(x)
@@ -242,7 +244,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, h = %v", name, h)
 			same(t, what, got.Sum(), terms[3].Value+terms[4].Value+terms[5].Value+best, 1e-11)
-			if name == "uniform" { // in the other samples many partitions are equal, and rounding chooses one
+			if name == "uniform" { // elsewhere many partitions give the same bound, and rounding decides
 				sameTerms(t, what, got.Terms, terms, 1e-11)
 				sameTerms(t, what, got.Chosen, chosen, 1e-11)
 			}
@@ -255,7 +257,7 @@ func TestLipschitzFromTheFormula(t *testing.T) {
 			}
 		}
 	}
-	// Among equal bounds the function takes the first.
+	// If several partitions give the same bound, Lipschitz chooses the first.
 	one := draw(1, 44, uniform, uniform01)
 	if got, err := Lipschitz(one, delta, 1); err != nil || got.Chosen.Get("buckets") != 1 || got.Chosen.Get("shift") != 0 {
 		t.Errorf("one point: %+v, %v", got, err)
@@ -295,7 +297,7 @@ func sumKernel(train []scored, s, h, b1, b2 float64, kind NadarayaWatsonKind) ke
 
 func (k kernelSums) error() float64 { return k.bias + math.Sqrt(k.squares)/2 }
 
-// bestKappa chooses κ by trying all powers of ½.
+// bestKappa chooses the κ of NadarayaWatson by trying all powers of ½.
 func bestKappa(train []scored, valid int, delta, h, b1, b2 float64, kind NadarayaWatsonKind) float64 {
 	step := (len(train) + 4095) / 4096
 	var some []scored

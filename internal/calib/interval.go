@@ -9,8 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Estimate is a metric with a two-sided confidence interval. If Value, Lower or Upper is undefined, it is NaN or
-// infinite.
+// Estimate is a metric with a two-sided confidence interval. An undefined Value, Lower or Upper is NaN or infinite.
 type Estimate struct {
 	Value, Lower, Upper float64
 	Method              IntervalMethod
@@ -38,8 +37,8 @@ const (
 //
 // for all λ in a grid of J values, where ψ(λ) = −ln(1−λ) − λ. So deviation takes the smallest right-hand side. The
 // bound follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y =
-// −a_i x_i/a. Only squares of x_i appear. So if |x_i| is known, one number is valid for every pattern of signs. The
-// grid has ratio 2 and depends only on n.
+// −a_i x_i/a. Only squares of x_i appear. So if all |x_i| are known, one bound is valid for every pattern of signs of
+// the x_i. The grid has ratio 2 and depends only on n.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
 	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and all a_i are equal
@@ -55,7 +54,7 @@ func deviation(n int, a, squares, logInverse float64) float64 {
 	return best
 }
 
-// shares returns max a_i and Σa_i²f(i)² over the examples.
+// shares returns max a_i and Σa_i²f(i)² over the examples, where a_i is the share of example i in the total weight.
 func (p *Predictions) shares(f func(i int) float64) (a, squares float64) {
 	total := 0.0
 	for i := range p.Confidence {
@@ -130,9 +129,9 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 //	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
 // The plain ECE exceeds θ on average, because noise does not cancel within the absolute values. A percentile bootstrap
-// adds the same noise again, and its interval almost always misses a θ near 0. This interval is valid for every n and
-// θ, even if the bins depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be the
-// observed D_m, in which the outcomes replace the probabilities.
+// adds the same noise again, and its interval almost always misses a θ near 0. The interval of ECEEstimate is valid for
+// every n and θ, even if the bins depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be
+// the observed D_m, in which the outcomes replace the probabilities.
 //
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so θ ≤ ECE + the deviation at α/2 of a mean
 //     of ±(residuals);

@@ -95,7 +95,7 @@ func membersOf(p *Predictions, b Bin) (members []int) {
 }
 
 // bettingByHand multiplies the factors of all examples without histograms. The variances of rounds come from the
-// examples themselves, and each end is the m at which the product is 2/α.
+// examples themselves, and each end of the interval is the m at which the product is 2/α.
 func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float64) {
 	n := p.N()
 	last := 0
@@ -143,7 +143,7 @@ func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float6
 		}
 		return product
 	}
-	root := func(sign, from, to float64) float64 { // the product exceeds 2/α at the argument from
+	root := func(sign, from, to float64) float64 { // at the m in from, the product exceeds 2/α
 		for range 60 {
 			if mid := (from + to) / 2; product(mid, sign) >= 2/alpha {
 				from = mid
@@ -434,7 +434,7 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 		same(t, what+" from", got.Lower, low, 1e-11)
 		same(t, what+" to", got.Upper, high, 1e-11)
 	}
-	// Without spread there is no interval.
+	// If all terms are equal, there is no interval.
 	for _, c := range [][]float64{{0.5}, {0.5, 0.5}} {
 		p := &Predictions{Confidence: c, Correct: make([]bool, len(c))}
 		if e := NLLEstimate(p, 0.9, 1); !math.IsNaN(e.Lower) || !math.IsNaN(e.Upper) {

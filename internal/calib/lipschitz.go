@@ -56,7 +56,7 @@ func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 
 const (
 	shifts = 4
-	// fineCells is divisible by the product of shifts and any number of buckets.
+	// fineCells is divisible by shifts·B for every number of buckets B in bucketCounts.
 	fineCells = shifts * 3 << 15
 )
 

@@ -214,7 +214,7 @@ func TestEdges(t *testing.T) {
 			t.Errorf("[lo,hi): %v of %d in bin %d, want %d", tt.c, tt.bins, got, tt.lower)
 		}
 	}
-	// Every edge belongs to one side, no matter how c·bins is rounded.
+	// A confidence on an edge always belongs to the bin on the same side of the edge, no matter how c·bins is rounded.
 	for bins := 1; bins <= 200; bins++ {
 		for k := range bins + 1 {
 			c := float64(k) / float64(bins)
@@ -247,7 +247,7 @@ func TestEqualCount(t *testing.T) {
 	}{
 		{[]float64{.1, .2, .3, .4, .5, .6}, 3, []int{2, 2, 2}},
 		{[]float64{.5, .1, .4, .2, .3}, 2, []int{3, 2}},
-		{[]float64{.1, .5, .5, .5, .5, .9}, 3, []int{5, 1}}, // the tie stays whole
+		{[]float64{.1, .5, .5, .5, .5, .9}, 3, []int{5, 1}}, // equal confidences share a bin
 		{[]float64{.5, .5, .5}, 2, []int{3}},
 		{[]float64{.5}, 15, []int{1}},
 		{[]float64{.1, .9}, 15, []int{1, 1}},

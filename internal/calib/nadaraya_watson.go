@@ -22,8 +22,8 @@ const (
 func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 
 // NadarayaWatson returns an upper bound on the calibration error of a classifier whose scores were perturbed by Sech
-// with bandwidth h. The perturbation bounds the first two derivatives of η by b1 and b2. The surrogate is the kernel
-// smoother
+// with bandwidth h. The perturbation bounds the first two derivatives of η by b1 and b2. The surrogate of η is the
+// kernel smoother
 //
 //	η̂(s) = Σ_train w_i(s) y_i,  w_i ∝ (1 − ((s−s_i)/h′)²)₊  (Epanechnikov)
 //	g(s)  = b1 Σ w_i|s−s_i| + ½b2 Σ w_i(s−s_i)² + ½√(Σw_i²)
@@ -32,13 +32,15 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //
 //	CE ≤ mean|η̂(s)−s| + mean g(s) + BB + R·BB     (Proposition 2)
 //
-// with means over validation points. It is cross-fitted with δ/K for each fold.
+// with means over validation points. BB is the radius of the function bernstein, h′ is the smoother's bandwidth, and R
+// is a bound on g. The bound is cross-fitted over K folds, with δ/K for each fold.
 //
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
-// third of all samples. In half of these samples the bound is too small, for every δ. So Printed is not sound. Printed
-// keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is positive. Each of its
-// inequalities has δ/2K. Its b2 is the paper's b2, which is three times the b2 of the function derivatives.
+// third of all samples. In half of these samples η̂ errs towards s. Then the bound is too small, for every δ. So
+// Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is
+// positive. Each of its inequalities has δ/2K. Its b2 is the paper's b2, which is three times the b2 of the function
+// derivatives.
 //
 // Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
 // inequality, given the training scores,
@@ -46,10 +48,11 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //	D ≤ E_Y[D] + √(½ ln(1/δ3) Σc_i²),
 //
 // and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W =
-// Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The mean of this bound over disjoint random pairs of validation points, plus BB at
-// δ4, bounds Σc_i². Where W(s) > κ or g(s) ≥ max(s, 1−s), η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)| replace the
-// smoother. There no label matters, and s adds nothing to c_i. So g ≤ 1 and Q ≤ κ, which are the ranges in BB. κ
-// depends only on the training scores. Each of the four inequalities has δ/4K.
+// Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The mean of this bound on Q over disjoint random pairs of validation points, plus
+// BB at δ4, bounds Σc_i². The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). It
+// sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)| instead. At such an s the labels do not matter, so s adds nothing
+// to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores, and BB uses these two ranges. κ depends only on the training scores.
+// Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs) has δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
 // sum, and
@@ -57,7 +60,7 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
 //
 // where the first term nearly vanishes. As |bias| ≤ b1 Σ w_i|s_i−s| holds as well (η is b1-Lipschitz), g uses the
-// smaller of these two bounds. plugIn chooses h′ accordingly.
+// smaller of these two bounds. plugIn chooses h′ for this smaller g.
 func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWatsonKind) (Bound, error) {
 	if err := cf.check(s.N()); err != nil {
 		return Bound{}, err
@@ -143,7 +146,7 @@ func (w window) squares() float64 { return w.kk / (w.k * w.k) }
 
 func (w window) estimate() float64 { return min(1, max(0, w.ky/w.k)) }
 
-// powerSums holds Σx^j and Σy·x^j, where x = (s_i−c)/h′.
+// powerSums holds Σx^j and Σy·x^j, where x = (s_i−c)/h′ and c is the centre of a cell.
 type powerSums struct {
 	x0, x1, x2, x3, x4 float64
 	y0, y1, y2         float64
@@ -154,7 +157,8 @@ func (m *powerSums) plus(o *powerSums) powerSums {
 		m.y0 + o.y0, m.y1 + o.y1, m.y2 + o.y2}
 }
 
-// addTo adds the points' kernel sums at z = (s−c)/h′. If below is set, all points lie below s, otherwise above s.
+// addTo adds the kernel sums of the points around the score s to the window w, where z = (s−c)/h′. If below is set, all
+// points lie below s, otherwise above s.
 func (m *powerSums) addTo(w *window, z float64, below bool) {
 	z2 := z * z
 	u1 := z*m.x0 - m.x1
@@ -238,7 +242,8 @@ func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 
 func (sm smoother) centre(j int) float64 { return (float64(j) + 0.5) * sm.h }
 
-// forward adds to the window of each point the training points of cell j that lie at most reach above the point.
+// forward adds training points of cell j to the window of each point: the training points below the point, and those
+// that lie above it by at most reach.
 func (sm smoother) forward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -259,8 +264,8 @@ func (sm smoother) forward(windows []window, points, train []uint64, j int, reac
 	}
 }
 
-// backward adds to the window of each point the training points of cell j that lie at most reach below the point, or
-// above it. If reach is 0, it adds only the training points above the point.
+// backward adds training points of cell j to the window of each point: the training points above the point and, if
+// reach is not 0, those that lie below it by at most reach.
 func (sm smoother) backward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -305,7 +310,8 @@ func (sm smoother) errorBound(w *window) float64 {
 func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (terms, chosen Terms) {
 	kappa := sm.chooseKappa(len(valid), delta)
 	var gap, smoothing moments
-	// squares[i] is W at point i, or 0 if the smoother is replaced there.
+	// squares[i] is W = Σw² at validation point i. It is 0 if the method does not use the smoother at this point (see
+	// NadarayaWatson).
 	squares := make([]float64, len(valid))
 	unused := 0
 	sm.each(valid, func(i int, w *window) {
@@ -339,7 +345,8 @@ func (sm smoother) repaired(valid []uint64, delta float64, pairs *splitMix) (ter
 		}
 }
 
-// pairOverlap averages the bound on Q over disjoint random pairs.
+// pairOverlap averages the bound √(W(s)W(s′)) on Q over disjoint random pairs of validation points (see
+// NadarayaWatson).
 func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) moments {
 	order := make([]int32, len(valid))
 	for i := range order {
@@ -363,9 +370,9 @@ func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) m
 	return overlap
 }
 
-// chooseKappa minimises an approximate bound over powers of ½. It uses a few thousand of the training scores, with
-// Σc_i² = 2/n, which is roughly its value without atoms. Any choice that ignores the validation points and the labels
-// is sound.
+// chooseKappa returns the power of ½ for κ that minimises an approximation of the bound. It uses a few thousand of the
+// training scores, with Σc_i² = 2/n, which is roughly the value of Σc_i² if no scores are equal. Any choice that
+// ignores the validation points and the labels is sound.
 func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	const most = 4096
 	step := (len(sm.train) + most - 1) / most
@@ -373,7 +380,8 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// A point is a score where the smoother is used if W ≤ κ. It holds W and how much the smoother saves.
+	// A point is a score where the smoother is used if W ≤ κ. It holds W, and by how much g is smaller than max(s,
+	// 1−s).
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {

@@ -36,18 +36,19 @@ import "math"
 //
 // At c = ½ the right side is e^{−nt²} with t = c − a; elsewhere it is smaller.
 //
-// Both exponents increase in c. For the second this is obvious. The first is sup_λ [−λa − ln φ(c)], where φ(c) is the
-// largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains it: −1 with probability p, and x
-// = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x.
-// The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do not refute form an
-// interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β are refuted as well.
+// Both exponents increase in c. The second does, because 1 − c + c·e^{−λ} decreases in c. The first is sup_λ [−λa − ln
+// φ(c)], where φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains it: −1
+// with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥
+// 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do
+// not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β are refuted as well.
 //
-// Levels: each of K partitions (and kinds of P) has δ₁/K. The thresholds do not depend on the data, so both exponents
-// may use δ₁, and the larger of them is valid. β is unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ =
-// δ − δ₂. (If the second exponent used δ, both together could fail with probability δ + δ₂.)
+// Levels: each of K pairs of a partition and a kind of P has δ₁/K. Each exponent refutes c if A is below some limit.
+// These limits do not depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is
+// unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, both
+// together could fail with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
-	brier  float64 // β⁺
+	brier  float64 // β⁺, the upper bound on β
 	budget float64 // ln(K/δ₁)/n
 }
 

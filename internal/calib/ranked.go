@@ -12,7 +12,7 @@ import (
 type Ranked struct {
 	p      *Predictions
 	packed []uint64 // without weights: bits of the confidence <<1 | correct, as in Sample
-	order  []int    // with weights
+	order  []int    // with weights: the examples in ascending order of confidence
 }
 
 // Rank sorts predictions. The result keeps a reference to p.

@@ -69,8 +69,8 @@ func ThresholdedError(confidence []float64, right []bool, tau float64) (wrong, a
 }
 
 // Worse returns the worse of an example's answers under two attacks. The worse answer is the same for every τ. If both
-// answers are wrong, it is the one with the larger confidence. If only one is wrong, it is that one. If both are right,
-// either will do.
+// answers are wrong, the answer with the larger confidence is worse. If only one answer is wrong, this answer is worse.
+// If both answers are right, Worse may return either.
 func Worse(a, b Attacked) Attacked {
 	switch {
 	case a.AdversarialCorrect != b.AdversarialCorrect:

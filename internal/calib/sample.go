@@ -149,7 +149,7 @@ func assignFolds(n, k int, seed uint64) []uint8 {
 	return fold
 }
 
-// A split is one fold's view of a sample. Both parts are in ascending order of score.
+// A split holds the training points and the validation points of one fold. Both parts are in ascending order of score.
 type split struct {
 	train, valid []uint64
 }

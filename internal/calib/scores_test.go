@@ -128,7 +128,7 @@ func TestMulticlassBrierAgrees(t *testing.T) {
 	}
 }
 
-// If all examples of a bin have the same confidence, the fourth term is 0.
+// If all examples of a bin have the same confidence, the fourth term (Within) is 0.
 func TestBrierDecomposition(t *testing.T) {
 	p := &Predictions{}
 	for i := range 100 {
@@ -149,8 +149,8 @@ func TestBrierDecomposition(t *testing.T) {
 	}
 }
 
-// For every law and size the interval misses the mean with a frequency below α. It is not much longer than the normal
-// interval, which misses more often if the law is skewed.
+// For every law and sample size, the interval of MeanInterval misses the mean with a frequency below α. It is not much
+// longer than the normal interval, which misses more often if the law is skewed.
 func TestBettingIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
 	worst := 0.0
@@ -198,7 +198,7 @@ func TestBettingIntervalCovers(t *testing.T) {
 	t.Logf("worst ratio of misses to α: %.3f", worst)
 }
 
-// At values that are nodes of the histogram, the capital equals its definition exactly.
+// If all values are nodes k/bettingCells of the histogram, logCapital equals its definition without approximation.
 func TestBettingCapital(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	x := make([]float64, 200)
@@ -224,7 +224,7 @@ func TestBettingCapital(t *testing.T) {
 	if examples != float64(len(x)) || len(rounds) != 5 {
 		t.Errorf("%v examples in %d rounds", examples, len(rounds))
 	}
-	// A value within a cell adds less than its exact logarithm, never more.
+	// A value between two nodes adds less than its exact logarithm, because its weight is split between the nodes.
 	between := func(int) float64 { return 0.3 + 0.4/1024 }
 	rounds = dealRounds(1, between, 1)
 	for _, mirrored := range []bool{false, true} {
@@ -300,8 +300,9 @@ func TestCalibrationTestIsValid(t *testing.T) {
 	}
 }
 
-// If every stated probability is true, the evidence has expectation at most 1. The test computes it exactly, over all
-// outcomes of few examples. The test would fail if the evidence used a third of Bennett's term V_m(e^λ − 1 − λ).
+// If every stated probability is true, the evidence (the average in CalibrationTest) has expectation at most 1. The
+// test computes the expectation exactly, over all outcomes of few examples. The test would fail if the evidence used a
+// third of Bennett's term V_m(e^λ − 1 − λ).
 func TestEvidenceIsFair(t *testing.T) {
 	largest := 0.0
 	for _, c := range [][]float64{
@@ -333,7 +334,7 @@ func TestEvidenceIsFair(t *testing.T) {
 // The test computes the evidence from its definition, factor by factor.
 func TestEvidenceFromTheFormula(t *testing.T) {
 	p := goldenPredictions()
-	bet := func(members func(c float64) float64) float64 { // sign of each example, 0 for no bet
+	bet := func(members func(c float64) float64) float64 { // members(c) is the sign of the bet, 0: no bet
 		var r, v, sum float64
 		for i, c := range p.Confidence {
 			r += members(c) * (indicator(p.Correct[i]) - c)

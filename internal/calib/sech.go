@@ -37,13 +37,13 @@ func (k Sech) uniform(row int) float64 {
 //
 // b1 is from Ciosek et al. 2025, Lemma 1; b2 is a third of the b2 there. Let t be the original score, η₀(t) = P(y=1|t),
 // and u = −tanh((s−t)/h)/h. u is the derivative of ln sech((s−t)/h) in s, so |u| ≤ a = tanh(1/h)/h. Under the
-// distribution of t given s, d/ds E[f] = E[f_s] + Cov(f, u). So η = E[η₀] has the derivative η′ = Cov(η₀, u). Because
-// u_s = u² − 1/h²,
+// distribution of t given s, d/ds E[f] = E[f_s] + Cov(f, u), where f_s = ∂f/∂s. So η = E[η₀] has the derivative η′ =
+// Cov(η₀, u). With u_s = u² − 1/h² and ū = E[u],
 //
 //	η″ = Cov(η₀, u_s) + Cov(η₀, u²) − 2ū·Cov(η₀, u) = Cov(η₀, f),  f = 2u² − 2ūu.
 //
 // sd(u) ≤ a and sd(η₀) ≤ ½ give b1. To see that Var f ≤ a⁴, take a = 1. Then 1 − (f−1)² − 4ū(u−ū) = 4(1−u²)(u−ū)² ≥ 0,
-// and the expectation of this is 1 − E(f−1)² ≤ 1 − Var f.
+// and the expectation of the left side is 1 − E(f−1)² ≤ 1 − Var f.
 func derivatives(h float64) (b1, b2 float64) {
 	a := math.Tanh(1/h) / h
 	return a / 2, a * a / 2

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// FitTemperature returns one of these if the likelihood has no maximum. At these temperatures the softmax of usual
-// logits is one-hot or uniform.
+// FitTemperature returns one of these temperatures if the likelihood has no maximum. At these temperatures the softmax
+// of usual logits is one-hot or uniform.
 const (
 	MinTemperature = 1e-3
 	MaxTemperature = 1e3
@@ -39,7 +39,7 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	highNLL, highSlope, _ := nllAt(logits, classes, label, hi)
 	_, slopeAtZero, _ := nllAt(logits, classes, label, 0)
 	switch {
-	case lowSlope == 0 && highSlope == 0: // the NLL is convex, so it is constant in between: keep T = 1
+	case lowSlope == 0 && highSlope == 0: // the NLL is convex, so it is constant between lo and hi: keep T = 1
 		return TemperatureFit{1, highNLL, false}, nil
 	case slopeAtZero >= 0: // the NLL is convex, so it is never smaller than at β = 0
 		return TemperatureFit{1 / lo, lowNLL, true}, nil

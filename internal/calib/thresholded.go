@@ -9,8 +9,8 @@ type Uncertified struct {
 	Correct      bool    // the prediction without attack is correct
 }
 
-// Thresholded counts answers under an attack within a radius. The classifier answers only with a confidence of at least
-// Tau (Stutz et al. 2020, here certified). The confidence is the mean score of the answered class.
+// Thresholded counts answers under an attack within a radius. As in Stutz et al. 2020, the classifier answers only with
+// a confidence of at least Tau. The counts here are certified. The confidence is the mean score of the answered class.
 type Thresholded struct {
 	Tau float64
 	// Wrong is E, the number of examples for which an attack may cause a wrong answer. Either the certified class is
@@ -49,10 +49,10 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 //
 //	min{1, (E + k)/(E + C)}, 0 if E + k = 0.
 //
-// An attack makes at most E answers wrong and leaves at least C right answers. The worst attack silences all other
-// right answers, because they dilute the wrong answers. A failed bound turns an example into a wrong answer. If the
-// example is one of the C, then E + 1 and C − 1 remain, which is the worst case. Otherwise E + 1 and C remain. The
-// result is rounded up.
+// An attack makes at most E answers wrong and leaves at least C right answers. The worst attack pushes the confidence
+// of all other right answers below Tau, because these answers would lower the share of wrong answers. A failed bound
+// turns an example into a wrong answer. In the worst case the example is one of the C right answers, and then there are
+// E + 1 wrong and C − 1 right answers. Otherwise there are E + 1 wrong and C right answers. The result is rounded up.
 func (t Thresholded) Error(failures int64) float64 {
 	wrong, answers := float64(t.Wrong)+float64(failures), float64(t.Wrong)+float64(t.Right)
 	switch {

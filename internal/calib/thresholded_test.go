@@ -46,8 +46,8 @@ func worstError(outcomes []int, failures int) float64 {
 	return worst
 }
 
-// The certified error is never below the error that the worst attack causes. The two are equal if enough examples can
-// fail.
+// The certified error is never below the error that the worst attack causes. The two errors are equal if the number of
+// failures is at most the number of right answers.
 func TestThresholdedIsTheWorst(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	for range 3000 {
@@ -64,7 +64,7 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 			l, u = min(l, u), max(l, u)
 			may := silently
 			switch kind := r.IntN(3); kind {
-			case 0: // certified right: no answer is possible if the confidence can fall below τ
+			case 0: // certified right; an attack can prevent the answer if the confidence can fall below τ
 				rows.Intervals = append(rows.Intervals, Bounded{l, u, true})
 				if may = rightly | silently; l >= tau {
 					may = rightly
@@ -100,7 +100,8 @@ func TestThresholdedIsTheWorst(t *testing.T) {
 			if bound < worst || bound > 1 {
 				t.Fatalf("τ = %v, %d failures of %+v, %d unknown: %v, an attack attains %v", tau, k, rows, unknown, bound, worst)
 			}
-			// A failure of a right answer is the worst failure, if there are enough right answers.
+			// The worst failures are failures of right answers. If there are at least k right answers, the bound is
+			// attained.
 			if k <= got.Right && bound > worst+1e-15 {
 				t.Fatalf("τ = %v, %d failures of %+v, %d unknown: %v, the worst attack attains %v", tau, k, rows, unknown, bound, worst)
 			}

@@ -152,15 +152,15 @@ func (b BoundRows) row(i int) (Bounded, error) {
 }
 
 // Sampled is the number of examples whose bounds can fail: all sampled examples. It includes examples without a row,
-// because the noise samples can decide whether an example has a row. If these examples were not counted, the number of
-// failures among the others could exceed Bin(N, α).
+// because the noise samples can decide whether an example has a row. If N counted only the examples with a row, more of
+// them could fail than Bin(N, α) predicts.
 type Sampled struct {
 	Examples int
 	Assumed  bool // the number is unknown, and the examples in the rows are taken to be all
 }
 
 // ErrLeavesOut means that the number of sampled examples is unknown, but the rows omit some. Gaps in the indices, or
-// fewer rows at some radii, show this.
+// fewer rows at some radii, show that examples are missing.
 var ErrLeavesOut = errors.New("the rows leave examples out, and the number of sampled examples is unknown")
 
 // FewerError means that the stated number of sampled examples is smaller than the number in the rows.
@@ -170,9 +170,9 @@ func (e *FewerError) Error() string {
 	return fmt.Sprintf("%d examples were sampled, but the rows have %d", e.Stated, e.Known)
 }
 
-// CountSampled returns the number of sampled examples: stated if it is positive, otherwise the number in the column
-// Examples, otherwise the number in the rows. An error about a row is a *RowError. An example may not occur twice at
-// one radius, because both rows would use the same noise samples, not two independent sets of samples.
+// CountSampled returns the number of sampled examples: the argument stated if it is positive, otherwise the number in
+// the column Examples, otherwise the number in the rows. An error about a row is a *RowError. An example may not occur
+// twice at one radius, because both rows would use the same noise samples, not two independent sets of samples.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	most, complete, err := b.countExamples()
 	if err != nil {
@@ -258,8 +258,8 @@ type AttackBounds struct {
 }
 
 // WithFailures returns the bounds for the case that some of the n intervals do not hold; failures is the maximum number
-// of these. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to the
-// calibration error (CCEWithFailures).
+// of such intervals. Each failure adds at most 1/n to a mean of terms in [0, 1] (MeanWithFailures), and at most 2/n to
+// the calibration error (CCEWithFailures).
 func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
 	out := AttackBounds{CBS: MeanWithFailures(b.CBS, failures, n)}
 	if b.CCE != nil {

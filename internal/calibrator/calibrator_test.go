@@ -150,7 +150,8 @@ func TestInputsAgree(t *testing.T) {
 }
 
 // On all kinds of outputs, every method gives probabilities. A map that is saved as JSON and parsed again gives the
-// same probabilities. Their likelihood is not worse than without the map.
+// same probabilities. The labels are at least as likely under these probabilities as under the classifier's own
+// probabilities.
 func TestEveryMethod(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	three := Data{Input: Logits, Columns: 3, Classes: 3}
@@ -203,7 +204,7 @@ func TestSeparable(t *testing.T) {
 	if _, err := Methods[5].Fit(d, Options{}); err == nil || !strings.Contains(err.Error(), "no maximum") {
 		t.Errorf("beta: %v", err)
 	}
-	platt := fit(t, "platt", d).Platt[0] // symmetric labels
+	platt := fit(t, "platt", d).Platt[0] // the data are symmetric around 0.5
 	near(t, "b", platt.B, 0, 1e-9)
 	// With labels of 3/4 and 1/4, the mean log-odds are ±ln 3.
 	if p := (Map{Platt: []PlattCurve{platt}}).curve(0, 0, math.Log(9)); !(p > 0.7 && p < 0.85) {

@@ -98,7 +98,7 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 		} else if err == nil && x[1] < 0 {
 			x, err = fit(1, 0)
 		}
-		if err == nil && (x[0] < 0 || x[1] < 0) { // scores in the wrong order: a constant is best
+		if err == nil && (x[0] < 0 || x[1] < 0) { // each weight alone is below 0: a constant is best
 			x, err = fit(0, 0)
 		}
 		if err == nil {
@@ -148,13 +148,13 @@ func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]flo
 			if value = loss(next); value <= current {
 				break
 			}
-			if scale /= 2; scale < 1e-10 { // the loss is as low as float64 can resolve
+			if scale /= 2; scale < 1e-10 { // a shorter step cannot lower the loss measurably
 				return w, nil
 			}
 		}
 		w, current = next, value
 	}
-	if current < 1e-6 { // every label is certain
+	if current < 1e-6 { // the fitted probability of every label is nearly 1
 		return nil, errSeparable
 	}
 	return w, nil

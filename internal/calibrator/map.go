@@ -272,7 +272,7 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 // softplus returns ln(1 + e^x) = −ln(1 − σ(x)).
 func softplus(x float64) float64 { return max(0, x) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-// curve maps only class k.
+// curve returns the value of the map's curve number k for a class with probability s and log-odds d.
 func (m Map) curve(k int, s, d float64) float64 {
 	switch {
 	case m.Platt != nil:

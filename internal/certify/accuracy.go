@@ -6,7 +6,8 @@ type Accuracy struct {
 	Labelled int // examples with a label
 	Asked    int // labelled examples whose prediction without noise is recorded
 	Clean    int // examples that the model answers correctly without noise
-	// None is the mode of the smoothed classifier. With NoneIgnore it answers even if most samples vote for no class.
+	// None is the mode of the smoothed classifier. With NoneIgnore the classifier answers even if most samples vote for
+	// no class.
 	None     NoneMode
 	Smoothed int // examples whose label has the most estimation votes; of tied classes only the lowest counts
 }
@@ -31,8 +32,8 @@ func (a *Accuracy) Add(v Votes) {
 	}
 }
 
-// Right reports whether the label has the most estimation votes, and more votes than None. Of tied classes only the
-// lowest counts.
+// Right reports whether the label has the most estimation votes of all classes, and more votes than v.None. Of tied
+// classes only the lowest has the most votes.
 func (v Votes) Right() bool {
 	k := argMax(v.Counts)
 	return k == v.Label && v.Counts[k] > v.None

@@ -30,8 +30,8 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	return c.certificate(v, a, test, b), nil
 }
 
-// claim is the statement that an observation proves a margin. The margin is above the bonferroni margin of the
-// observation.
+// claim is the statement that an observation proves this margin. Only margins above the observation's bonferroni margin
+// need a claim.
 type claim struct {
 	observation
 	margin float64

@@ -66,7 +66,7 @@ const (
 	fineOctaves = 4
 	fineSteps   = 8
 	coarseSteps = 2
-	// A capital is dropped when its exponent falls below giveUp.
+	// An interval is given up when the capital at its left end falls below 2^giveUp.
 	giveUp = -64
 )
 
@@ -163,7 +163,7 @@ type capital struct {
 	dev   float64 // ¼ + Σ(X−μ̂_i)²
 
 	pending int
-	x, bet  [bettingBlock]float64 // samples of the block; for each sample, 1/σ̂ or the bet, from the samples before it
+	x, bet  [bettingBlock]float64 // samples of the block, and the bet (Betting) or 1/σ̂ (STaR) for each
 
 	active   []wager
 	rejected []float64 // rejected share of each interval, counted from its left end
@@ -272,7 +272,7 @@ func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
 	w.left.f, w.right.f = l, r
 }
 
-// share returns the part of the interval that the chord of ln K rejects.
+// share returns the fraction of the interval that is rejected because the chord of ln K reaches the target there.
 func (c *capital) share(w wager) float64 {
 	if float64(w.left.e)*math.Ln2 < c.logTarget {
 		return 0

@@ -116,7 +116,7 @@ type Certificate struct {
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 	Claim
 	// Contest names the comparison that proves the claim, if several can: t=1, t=2, … for ranks, and class, silence or
-	// group for "A or silence". Bounds are bounds on the two sides of this comparison.
+	// group for "A or silence". The field Bounds then holds bounds on the two sides of this comparison.
 	Contest string `json:"contest,omitempty"`
 	// Composition says how the certificates of several runs were composed, and Members lists those that the claim rests
 	// on. Both are empty for a certificate of one run.

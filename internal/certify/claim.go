@@ -8,29 +8,30 @@ import (
 )
 
 // A Claim says what a certificate claims of its class A within the radius. The zero value claims that the smoothed
-// classifier answers A. It counts samples without an answer as votes for one more class.
+// classifier answers A. That classifier counts samples without an answer as votes for one more class.
 type Claim struct {
-	// TopK is the rank that is claimed: A stays among the first TopK classes. 0 and 1 both mean the first class alone,
-	// and files omit both.
+	// TopK is the rank that is claimed: A stays among the TopK classes with the most votes. 0 and 1 both mean the one
+	// class with the most votes. Files omit these two values.
 	TopK int `json:"top_k,omitempty"`
 	// None says what samples without an answer mean.
 	None NoneMode `json:"none_mode,omitempty"`
-	// RejectBelow is the confidence below which a sample counts as one without an answer. It is part of the classifier,
-	// and 0 means that every sample with finite outputs votes.
+	// A sample whose confidence is below RejectBelow counts as a sample without an answer. This rule is part of the
+	// classifier. 0 means that every sample with finite outputs votes.
 	RejectBelow float64 `json:"reject_below,omitempty"`
 }
 
-// NoneMode says which smoothed classifier is certified, where samples may vote for no class.
+// NoneMode says what samples that vote for no class mean for the smoothed classifier and for the certificate's claim.
 type NoneMode string
 
 const (
-	// NoneAnswer is the classifier that answers the outcome with the most votes. It is silent if most samples have no
-	// answer. The certificate claims that it answers A.
+	// NoneAnswer is the classifier that answers the class with the most votes. The classifier is silent (it has no
+	// answer) if samples without an answer outnumber the votes for each class. The certificate claims that the
+	// classifier answers A.
 	NoneAnswer NoneMode = ""
 	// NoneIgnore is the classifier that always answers the class with the most votes. The certificate claims that this
 	// class is A.
 	NoneIgnore NoneMode = "ignore"
-	// NoneSafe is the classifier of NoneAnswer. The certificate claims that it answers A or is silent.
+	// NoneSafe is the classifier of NoneAnswer. The certificate claims that this classifier answers A or is silent.
 	NoneSafe NoneMode = "safe"
 )
 
@@ -57,13 +58,13 @@ func (n NoneMode) MarshalText() ([]byte, error) { return []byte(n), nil }
 // UnmarshalText parses the name of a mode. Empty text is the default.
 func (n *NoneMode) UnmarshalText(text []byte) error { return NoneModes.Unmarshal(text, n) }
 
-// Ranked reports whether the claim is about the first two classes or more.
+// Ranked reports whether the claim is that A is among the first TopK classes with TopK ≥ 2.
 func (c Claim) Ranked() bool { return c.TopK > 1 }
 
-// Usual reports whether the claim is that the classifier answers A, with every finite sample a vote.
+// Usual reports whether c is the zero value: the classifier answers A, and every sample with finite outputs votes.
 func (c Claim) Usual() bool { return c == Claim{} }
 
-// Says describes the claim in words, as in "A is the answer".
+// Says describes the claim in words, for example "the class is the answer".
 func (c Claim) Says() string {
 	says := "the class is the answer"
 	switch {
@@ -82,7 +83,8 @@ func (c Claim) Says() string {
 	return says
 }
 
-// Accuracy names the share of the examples whose certified class is the label, for the captions of tables.
+// Accuracy returns the name of the certified accuracy for the captions of tables. The certified accuracy is the share
+// of the examples whose certified class is the label.
 func (c Claim) Accuracy() string {
 	switch {
 	case c.None == NoneSafe:
@@ -97,7 +99,7 @@ func (c Claim) Accuracy() string {
 	return "certified accuracy"
 }
 
-// Short names the claim in a word or two, as in "top 3".
+// Short names the claim in a few words, for example "top 3".
 func (c Claim) Short() string {
 	short := "answer"
 	if c.Ranked() {
@@ -112,7 +114,8 @@ func (c Claim) Short() string {
 	return short
 }
 
-// Qualifiers returns the text of the claim behind the name of a quantity, such as .top3. It is empty for the usual claim.
+// Qualifiers returns the text that follows the name of a quantity to mark the claim, for example .top3. The text is
+// empty for the usual claim.
 func (c Claim) Qualifiers() string {
 	text := ""
 	if c.None != NoneAnswer {
@@ -124,7 +127,7 @@ func (c Claim) Qualifiers() string {
 	return text
 }
 
-// complete checks the claim and replaces a TopK of 1 by 0.
+// complete returns an error if the claim is invalid. It replaces a TopK of 1 by 0.
 func (c *Claim) complete() error {
 	_, err := NoneModes.Parse(string(c.None))
 	switch {

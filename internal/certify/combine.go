@@ -49,7 +49,8 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 // certificate fails only if the bound fails for the rival that contains the true runner-up j*. The reason is that j* is
 // fixed, although unknown, and that E max_j X^j ≥ E X^{j*}. So each rival may use the whole of α, as long as the rivals
 // are fixed before the estimation samples. There are two rivals. The first rival is only the runner-up B of the
-// selection samples, which avoids the loss from a maximum. The second rival is the set of all other classes.
+// selection samples. The second rival is the set of all other classes. B is not in this set, because the mean of the
+// largest score grows with the set.
 
 // directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) over all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
 //

@@ -11,7 +11,7 @@ import (
 // This file composes certificates of several smoothed classifiers into certificates of one classifier that consists of
 // them.
 
-// Composition says how several classifiers form one.
+// Composition says how several smoothed classifiers, the members, form one classifier.
 type Composition string
 
 // The compositions.
@@ -24,7 +24,7 @@ const (
 	Agree Composition = "agree"
 )
 
-// Compositions lists the compositions of members of equal rank.
+// Compositions lists the compositions that treat all members alike.
 var Compositions = choice.Of("composition", Majority, Agree).Describe(func(c Composition) string {
 	return map[Composition]string{Majority: "the class that more than half of the runs answer", Agree: "the class that all runs answer"}[c]
 })
@@ -42,7 +42,7 @@ func (c Composition) Quorum(members int) int {
 	return members/2 + 1
 }
 
-// Composed is the method of certificates that Route and Poll make.
+// Composed is the method name of certificates that state a claim of Route or Poll.
 const Composed = "combined"
 
 // MemberCertificate is the part of a composed certificate that one member contributed.
@@ -62,10 +62,12 @@ type CombinedClaim struct {
 }
 
 // Route returns the claim of a router and its experts. The router's class is constant within its radius. If the class
-// is s, all inputs within this radius go to expert s. So the answer is constant within the smaller radius of the router
-// and expert s. The claim is false only if the certificate of the router is, or that of the expert for the class that
-// the router really answers. Both are fixed beforehand, so the probability is at most the sum of the two alphas
-// (RouterAlpha), even if the runs share their noise.
+// is s, all inputs within this radius go to expert s. So the answer is constant within the smaller of two radii, the
+// router's and that of expert s.
+//
+// Let s* be the class that the smoothed router really answers. The claim can be false only if the router's certificate
+// or the certificate of expert s* is false. The noise does not affect s*. So the probability of a false claim is at
+// most the sum of the alphas of these two certificates (RouterAlpha), even if the runs share their noise.
 func Route(router Certificate, experts []Certificate) CombinedClaim {
 	s := router.Prediction
 	if s == Abstained {
@@ -79,7 +81,7 @@ func Route(router Certificate, experts []Certificate) CombinedClaim {
 }
 
 // RouterAlpha returns the failure probability of a claim of Route, rounded up. It takes the largest alpha of the
-// experts, because the router's answer is not known beforehand.
+// experts, because the class that the smoothed router really answers is unknown.
 func RouterAlpha(router float64, experts []float64) float64 {
 	return addUp(router, slices.Max(experts))
 }
@@ -94,9 +96,9 @@ func addUp(a, b float64) float64 {
 	return sum
 }
 
-// Poll returns the claim of members of equal rank. It claims a class if at least atLeast members certify it, within the
-// radius that atLeast of them reach. More than half of the members must be needed, so that no two classes can be
-// claimed.
+// Poll returns the claim of a composition that treats all members alike. It claims a class if at least atLeast members
+// certify this class. The claimed radius is the largest that at least atLeast of these members certify. The number
+// atLeast must be more than half of the number of members, so that at most one class can be claimed.
 func Poll(members []Certificate, atLeast int) CombinedClaim {
 	for _, a := range members {
 		var used []int
@@ -117,16 +119,19 @@ func Poll(members []Certificate, atLeast int) CombinedClaim {
 // MostMembers limits the number of members of a composition.
 const MostMembers = 256
 
-// PollAlpha returns the failure probability of a claim of Poll, rounded up. The arguments are the failure probability
-// of each member, the number q of members that determine the answer, and the number c* of members that must certify it.
+// PollAlpha returns the failure probability of a claim of Poll, rounded up. The argument alphas holds the failure
+// probabilities of the K members. The argument quorum is the number q of members that determine the answer, and atLeast
+// is the number c* of members that must certify the answer.
 //
-// If the claim is false at a radius r, at most q−1 members are constant within r. These may all certify r. So at least
-// c*−q+1 of the other K−q+1 members or more certify r wrongly. If their failures are independent, this has the largest
-// probability for exactly K−q+1 members with the largest alphas. For equal alphas it is P(Bin(K−q+1, α) ≥ c*−q+1). If
-// their failures may depend on each other, Markov's inequality bounds it by the sum of these alphas over c*−q+1.
+// Suppose that the claim is false at a radius r. Then at most q−1 members really give the claimed answer everywhere
+// within r. Even if all of these certify the radius r, at least c*−q+1 of the other members certify it wrongly. There
+// are K−q+1 or more other members. If failures are independent, the probability of these wrong certificates is largest
+// for exactly K−q+1 other members with the largest alphas. If each alpha is α, this probability is P(Bin(K−q+1, α) ≥
+// c*−q+1). If failures may depend on each other, Markov's inequality bounds the probability by the sum of these alphas
+// divided by c*−q+1.
 //
-// The radius of a claim depends on the noise. But the members that certify r also certify all smaller radii, so the
-// bound at the smallest r at which the claim is false covers all larger ones.
+// The radius of a claim depends on the noise. But members that certify a radius also certify all smaller radii. So the
+// bound at the smallest r at which the claim is false covers all larger r.
 func PollAlpha(alphas []float64, quorum, atLeast int, independent bool) (float64, error) {
 	k := len(alphas)
 	switch {
@@ -156,9 +161,10 @@ func PollAlpha(alphas []float64, quorum, atLeast int, independent bool) (float64
 	return atLeastOf(worst, wrong), nil
 }
 
-// atLeastOf returns the probability that at least k of independent events happen, rounded up.
+// atLeastOf returns the probability, rounded up, that k or more events happen. The events are independent and have the
+// given probabilities.
 func atLeastOf(probabilities []float64, k int) float64 {
-	exactly := make([]float64, k+1) // exactly[j] for j < k, and exactly[k] for k events or more
+	exactly := make([]float64, k+1) // exactly[j] is the probability of j events if j < k, and of k or more if j = k
 	exactly[0] = 1
 	for _, p := range probabilities {
 		exactly[k] += p * exactly[k-1]

@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// The tests enumerate all outcomes of small compositions: which members hold, and which certify wrongly.
+// The tests enumerate all outcomes of small compositions. A member holds if it really gives the claimed answer
+// everywhere within the claimed radius. A member that does not hold may certify this answer wrongly.
 
-// worstPoll returns the largest probability that a poll claims a wrong answer, over all sets of members that hold.
-// A member that holds always certifies. Any other member certifies with its alpha, independently.
+// worstPoll returns the largest probability that a poll claims a wrong answer, over all sets of members that hold. A
+// member that holds always certifies. Any other member certifies independently, with the probability of its alpha.
 func worstPoll(alphas []float64, quorum, atLeast int) float64 {
 	k, worst := len(alphas), 0.0
 	for hold := range 1 << k {

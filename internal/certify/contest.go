@@ -7,15 +7,18 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// A contest is the comparison that proves a claim. It involves the mean p_1 of one event and the mean p_2 of a second
-// event that excludes the first. The claim holds within ρ while t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ).
+// A contest is the comparison that proves a claim. It compares the probabilities under noise of two events that exclude
+// each other. The first event has the probability p_1; for the usual claim it is a vote for A. The second event has the
+// probability p_2; for the usual claim it is a vote for the runner-up. For noise of scale 1, the claim holds within the
+// distance ρ while t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ), where F and Q belong to the law of the noise (law.Additive).
 type contest struct {
-	winner, rival int64   // estimation votes of both events; for the rival, an upper bound
-	t             float64 // 1: the usual margin; otherwise see ranks
-	test          string  // names the contest in certificates; empty for the only possible one
+	winner, rival int64   // number of estimation votes for the first event; upper bound on that for the second
+	t             float64 // 1 for the usual margin Q(p_1) − Q(p_2); for other factors see the type ranks
+	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }
 
-// A ballot holds one phase of an example's votes.
+// A ballot holds the votes of an example in one phase, selection or estimation. The field none counts the samples
+// without an answer, and n counts all samples.
 type ballot struct {
 	counts  []int64
 	none, n int64
@@ -24,7 +27,7 @@ type ballot struct {
 func (v Votes) selected() ballot  { return ballot{v.Counts0, v.None0, v.N0} }
 func (v Votes) estimated() ballot { return ballot{v.Counts, v.None, v.N} }
 
-// rivals returns the votes of all outcomes other than a.
+// rivals returns the votes of all classes other than a. In the mode NoneAnswer, silence is one more rival.
 func (b ballot) rivals(a int, none NoneMode) []int64 {
 	var all []int64
 	for class, c := range b.counts {
@@ -38,8 +41,8 @@ func (b ballot) rivals(a int, none NoneMode) []int64 {
 	return all
 }
 
-// contest returns the contest that certifies class a. The selection samples alone choose among possible contests, so
-// the choice is fixed before the estimation samples.
+// contest returns the contest that certifies class a. If several contests can certify it, only the selection samples
+// choose among them, so the choice is fixed before the estimation samples.
 func (c Claim) contest(v Votes, a int) (contest, error) {
 	switch {
 	case c.Ranked():
@@ -54,15 +57,16 @@ func (c Claim) contest(v Votes, a int) (contest, error) {
 	return contest{winner: v.Counts[a], rival: rival, t: 1}, nil
 }
 
-// The names of the contests that can certify "A or silence". A system that answers the outcome with the most votes is
-// wrong only if another class j has at least the votes of A and of silence.
+// The names of the contests that can certify "A or silence". A classifier that answers the outcome with the most votes
+// violates this claim only if another class j is at least as probable as A and at least as probable as silence.
 const (
 	classTest   = "class"   // p_A > p_j for all j
 	silenceTest = "silence" // p_none > p_j for all j
-	groupTest   = "group"   // ½(p_A + p_none) > p_j for all j; the larger of both is at least half of their sum
+	groupTest   = "group"   // ½(p_A + p_none) > p_j for all j; then the larger of p_A and p_none exceeds all p_j
 )
 
-// safeContest returns the contest that the selection samples favour. Without selection samples it is the classTest.
+// safeContest returns the contest for "A or silence" that the selection samples favour. Without selection samples it
+// returns the classTest.
 func safeContest(v Votes, a int) contest {
 	tests := func(b ballot) []contest {
 		rival := slices.Max(b.rivals(a, NoneSafe))
@@ -75,11 +79,11 @@ func safeContest(v Votes, a int) contest {
 	return favourite(v, tests)
 }
 
-// rankContest returns the contest that the selection samples favour for "A stays among the first k". It leaves out a
-// set U of u ≤ k−1 rivals, the favourites of the selection samples, and takes t = k−u. If A drops out of the first k,
-// then t rivals outside U have at least A's probability each. So the t most probable rivals outside U, a fixed set S,
-// have together at least t times A's probability. The t largest counts outside U are at least the votes of S. Without
-// selection samples, U is empty.
+// rankContest returns the contest for "A stays among the first k" that the selection samples favour. Here k is TopK.
+// Each possible contest leaves out a set U of u ≤ k−1 rivals, those with the most selection votes, and has t = k−u. If
+// A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be the set of
+// the t most probable rivals outside U. S is fixed, and its probability is then at least t times A's probability. The
+// votes for S are at most the sum of the t largest counts outside U. Without selection samples, U is empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // rivals by their selection votes, the most first
 	first := v.selected()
@@ -96,7 +100,7 @@ func (c Claim) rankContest(v Votes, a int) contest {
 		for u := range c.TopK {
 			left := slices.Clone(votes)
 			for _, i := range order[:min(u, len(order))] {
-				left[i] = 0 // does not change the sum of the largest
+				left[i] = 0 // removes the rival from the sum of the largest counts
 			}
 			slices.Sort(left)
 			t := c.TopK - u
@@ -111,8 +115,9 @@ func (c Claim) rankContest(v Votes, a int) contest {
 	return favourite(v, tests)
 }
 
-// favourite returns the contest with the largest margin that the selection samples suggest, in terms of the estimation
-// samples. Of equal ones it takes the first.
+// favourite chooses a contest by the selection samples, and returns it with the counts of the estimation samples. The
+// function tests lists the possible contests for a ballot. The chosen contest is the one for which the method suggested
+// returns the largest margin. Of several such contests, favourite chooses the first.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {
@@ -126,13 +131,14 @@ func favourite(v Votes, tests func(ballot) []contest) contest {
 	return tests(v.estimated())[best]
 }
 
-// suggested estimates the margin of a contest from n selection samples. Bounds at level ¼ in place of shares keep it
-// finite where a share is 0 or 1. It must not depend on the estimation samples, and so not on their number.
+// suggested estimates the margin of a contest from n selection samples. It uses confidence bounds with the failure
+// probability ¼ instead of frequencies, so the estimate is finite even if a frequency is 0 or 1. The estimate must not
+// depend on the estimation samples, not even on their number.
 func (x contest) suggested(n int64) float64 {
 	const level = 0.25
 	s := ranks{quantiles: quantiles{gaussianScale}, t: x.t}
 	return s.margin(binomial.LowerBound(x.winner, n, level), binomial.LowerBound(n-x.rival, n, level))
 }
 
-// clearest returns the factor of the contest with the largest margin if all votes are for the class.
+// clearest returns the factor t of the contest that has the largest margin in the case that all votes are for A.
 func (c Claim) clearest() float64 { return float64(max(1, c.TopK)) }

@@ -30,7 +30,7 @@ func ExampleRoundUp() {
 }
 
 // Of three certificates two are correct and one abstained. The certified accuracy at a radius is the share of examples
-// that are correct and certified at least that far.
+// with a correct certificate whose own radius is at least this radius.
 func ExampleSummarize() {
 	certs := []certify.Certificate{
 		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},
@@ -49,7 +49,7 @@ func ExampleSummarize() {
 	// mean radius 0.3, 1 abstained, at most 0 wrong with probability 0.95
 }
 
-// At radius 0.25 the only example of class 0 is certified, and one of the two examples of class 1.
+// At radius 0.25, the only example of class 0 and one of the two examples of class 1 are certified.
 func ExampleSummarizeClasses() {
 	certs := []certify.Certificate{
 		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3},

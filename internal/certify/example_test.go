@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// The example certifies with 1,000 samples of one example, after 100 other samples chose the class.
+// The votes of 100 selection samples choose the class. The votes of 1,000 estimation samples certify it.
 func ExampleVoteCertifier() {
 	c, err := certify.NewVoteCertifier(certify.VoteParams{
 		Target: certify.Target{Alpha: 0.001, Sigma: 0.5}, Method: certify.ClopperPearson,

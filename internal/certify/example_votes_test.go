@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// All sound methods, the default first, bound the margin Φ⁻¹(p_A) − Φ⁻¹(p_B) from the same votes. There are 90 votes
-// for the class, 5 for the runner-up and 5 for the rest.
+// All sound methods bound the margin Φ⁻¹(p_A) − Φ⁻¹(p_B) from the same votes. The default comes first. There are 90
+// votes for the class, 5 for the runner-up and 5 for the rest.
 func ExampleVoteMethods() {
 	for _, method := range certify.VoteMethods() {
 		if !method.Sound {
@@ -133,8 +133,9 @@ func ExampleAccuracy() {
 	// Output: 2 0.5 1
 }
 
-// Sampling ends as soon as a radius of half a σ is certain. Each checkpoint may spend only its share of α, so stopping
-// takes 23 unanimous votes. A number fixed beforehand would need 19.
+// Sampling ends as soon as a radius of half a σ is certified. Each checkpoint may use only its share of α, so sampling
+// with checkpoints takes 23 votes even if all are for the class. If the number of samples were fixed beforehand, 19
+// votes would be enough.
 func ExampleStopping() {
 	rule, err := certify.ParseStop("radius>=0.5")
 	if err != nil {
@@ -190,7 +191,7 @@ func ExampleStopping_Checkpoints() {
 	// Output: last after 1000 samples, shares sum to 1.000
 }
 
-// A radius of 8σ needs more votes than 100,000, even if all agree.
+// A radius of 8σ needs more than 100,000 votes, even if all votes are for the class.
 func ExampleNewStopping_outOfReach() {
 	rule, err := certify.ParseStop("radius>=2")
 	if err != nil {

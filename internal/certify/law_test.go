@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// referenceMargins are lower bounds on Q(p_A) − Q(p_B) at scale 1 and α = 0.001, by independent programs: bonferroni and
-// Buehler's bound. The radius in L1 is half of the bound. For uniform noise the bound is twice that on p_A − p_B.
+// referenceMargins are lower bounds on Q(p_A) − Q(p_B) at scale 1 and α = 0.001: bonferroni and Buehler's bound.
+// Independent programs computed them. The radius in L1 is half of the bound. For uniform noise the bound is twice the
+// bound on p_A − p_B.
 var referenceMargins = []struct {
 	law       law.Law
 	n, x1, x2 int64
@@ -57,8 +58,9 @@ func TestLawsCertify(t *testing.T) {
 	}
 }
 
-// With W equal integers as noise, the radius in steps is S = ⌈W·m/2⌉ − 1, where m bounds p_A − p_B. A radius in units
-// stays below the distance (S+1)·g at which the noise of two inputs has lost too much overlap.
+// If the noise is uniform on W integers, the radius in steps is S = ⌈W·m/2⌉ − 1, where m is a lower bound on p_A − p_B.
+// The radius in units of the data must stay below (S+1)·g. At that distance, the noisy inputs of the two points overlap
+// too little to prove the answer.
 func TestUniformSteps(t *testing.T) {
 	const W, g = 128, 1.0 / 255
 	steps := []float64{55, 40, 24, 56, 13}

@@ -9,7 +9,9 @@ import (
 // exactMargin is the exact margin search: Buehler's optimal lower bound for outcomes ordered by their bonferroni margin
 // T,
 //
-//	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L },  g the margin.
+//	sup{ L : P_q(T ≥ T(x)) ≤ α for all q with g(q) ≤ L }.
+//
+// Here x is the observed outcome, q is a distribution of the outcomes, and g(q) is its margin.
 //
 // Moutaouakil 2024 §4 poses it as a signomial program over (q1, q2, q3), the probabilities of the class, the true
 // runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
@@ -93,8 +95,8 @@ func newSearch(e *event, scale scale, alpha float64) search {
 	return search{event: e, scale: scale, alpha: alpha, logAlpha: math.Log(alpha)}
 }
 
-// logP returns an upper bound on ln P_q(event). It returns a crude bound if that bound is far below α, because the
-// exact sums far from the observation take the most time and matter least.
+// logP returns an upper bound on ln P_q(event). It returns the bound of the method crude if this bound is far below ln
+// α. The reason is that the exact sums for such q take the most time and matter least.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude

@@ -9,11 +9,11 @@ import (
 // prove tries to prove P_q(event) ≤ α for every point of the frontier f. It returns −1 if it succeeds, otherwise a y
 // near which the inequality may not hold.
 //
-// It uses two arguments. First, by monotonicity, no point with q2 ≥ a and q1 ≤ b has a larger probability than the
-// corner (b, a). This covers both ends of the frontier. Second, between the ends, a polygon lies above the frontier.
-// Its vertices are points c_0, c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the tangents
-// at c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has the same
-// q2 and a larger q1, and therefore a larger probability.
+// It uses two arguments. First, by monotonicity, no point with q2 ≥ a and q1 ≤ b gives the event a larger probability
+// than the corner (b, a). This covers both ends of the frontier. Second, between the ends, a polygon lies above the
+// frontier. Its vertices are points c_0, c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the
+// tangents at c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has
+// the same q2 and a larger q1, and therefore a larger probability.
 //
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
 // ((a+b)e^u2 + a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters

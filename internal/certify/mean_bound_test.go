@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// exactBetting computes the betting bound directly from its formula (with c the larger of ¾ and the two-point
-// fraction). It keeps all samples, computes the capital of one m at a time, compares after every block, and bisects.
+// exactBetting computes the betting bound directly from its formula, where c is the larger of ¾ and chernoffFraction.
+// It keeps all samples. For one m at a time it computes the capital, and compares the capital with 1/α after every
+// block. It finds the bound by bisection over m.
 func exactBetting(samples []float64, alpha float64) float64 {
 	n := float64(len(samples))
 	rejects := func(m float64) bool {
@@ -190,7 +191,7 @@ func TestBettingAgainstExact(t *testing.T) {
 	}
 }
 
-// If all samples are 1, no bound can be above α^{1/n}, the Clopper–Pearson bound. The betting bound comes near it.
+// If all samples are 1, no bound can be above the Clopper–Pearson bound α^{1/n}. The betting bound comes near α^{1/n}.
 func TestBettingAllOnes(t *testing.T) {
 	for _, n := range []int{100, 1000, 100000} {
 		samples := draw(nil, n, func(*rand.Rand) float64 { return 1 })

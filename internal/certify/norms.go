@@ -15,13 +15,13 @@ type Space struct {
 	Span float64
 }
 
-// RadiusIn returns the largest radius in the norm 'to' that a certified radius in L2 or L1 implies, rounded down. Every
-// perturbation within it lies within the certified radius R (d = Dim):
+// RadiusIn returns the largest radius in the norm 'to' that a certified radius R in L2 or L1 implies, rounded down. A
+// perturbation δ within the returned radius lies within R, by these inequalities with d = Dim:
 //
 //	‖δ‖₂ ≤ ‖δ‖₁,  ‖δ‖₁ ≤ √d·‖δ‖₂,  ‖δ‖₂ ≤ √d·‖δ‖∞,  ‖δ‖₁ ≤ d·‖δ‖∞.
 //
-// In L0 it is the largest number k of coordinates, at most d, with √k·Span < R in L2 or k·Span < R in L1. The function
-// returns an error for a conversion from other norms, and for L0 without a Span.
+// In L0 the returned radius is the largest number k ≤ d of coordinates with √k·Span < R if R is in L2, or k·Span < R if
+// R is in L1. The function returns an error if R is in another norm, and for L0 without a Span.
 func (s Space) RadiusIn(to, from law.Norm, radius float64) (float64, error) {
 	d := float64(s.Dim)
 	var factor float64
@@ -43,7 +43,7 @@ func (s Space) RadiusIn(to, from law.Norm, radius float64) (float64, error) {
 	return RoundDown(nudgeDown(radius * factor)), nil
 }
 
-// changed returns the radius in L0.
+// changed returns the radius in L0, the number of coordinates that may change.
 func (s Space) changed(from law.Norm, radius float64) (float64, error) {
 	if !(s.Span > 0) {
 		return 0, fmt.Errorf("a radius in %s implies none in %s where a value can change without limit", from.Title(), law.L0.Title())

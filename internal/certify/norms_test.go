@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The test compares RadiusIn with the extreme perturbations: one of equal coordinates, and one of a single coordinate.
+// The test compares RadiusIn with two extreme perturbations. The first changes all coordinates by the same number, and
+// the second changes only one coordinate.
 func TestRadiusIn(t *testing.T) {
 	const radius = 3.1
 	for _, d := range []int{1, 4, 784} {
@@ -31,7 +32,8 @@ func TestRadiusIn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// The farther of the two extremes touches both balls.
+				// Both extremes have the length got in the norm to. The longer of them in the norm from has the
+				// length radius there.
 				all, one := length(from, got/length(to, 1, d), d), length(from, got, 1)
 				if far := max(all, one); far > radius*(1+1e-13) || far < radius*(1-1e-8) {
 					t.Errorf("d = %d: %v in %s is %v in %s, and reaches %v", d, radius, from, got, to, far)

@@ -40,7 +40,7 @@ func (o *order) enclose(k int64) binomial.Span {
 		v, _ = o.pages.LoadOrStore(number, new(orderPage))
 	}
 	cell := &v.(*orderPage)[k%pageSize]
-	// hi is stored last: if it is set, so is lo.
+	// hi is stored after lo. So if hi is set, lo is set too.
 	if hi := cell.hi.Load(); hi != 0 {
 		return binomial.Span{Lower: math.Float64frombits(cell.lo.Load()), Upper: math.Float64frombits(hi)}
 	}
@@ -66,7 +66,7 @@ type event struct {
 	order  *order
 	level  float64                 // T of the observed outcome
 	strict bool                    // exclude outcomes at this level
-	member func(x1, x2 int64) bool // if not nil, tells whether an outcome is in the event
+	member func(x1, x2 int64) bool // if not nil, decides instead of level whether an outcome is in the event
 
 	known map[int64]*eventPage
 }
@@ -110,7 +110,7 @@ func (e *event) threshold(x2, near int64) int64 {
 		return *cell - 1
 	}
 	top := e.order.n - x2 + 1
-	// lo is −1 or not in the event; hi is top or in the event.
+	// Either lo is −1, or (lo, x2) is not in the event. Either hi is top, or (hi, x2) is in the event.
 	lo, hi := int64(-1), top
 	x := min(max(near, 0), top-1)
 	for step := int64(1); lo+1 < hi; step *= 2 {

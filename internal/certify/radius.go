@@ -45,8 +45,8 @@ func (t Target) shift(radius float64) float64 {
 // samples. After n successes in n samples, no sound lower bound on the success probability is above α^{1/n}. Otherwise
 // some p would lie between α^{1/n} and the bound. For this p the bound would fail with probability P(n of n) = pⁿ > α.
 // For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n} − 1. With
-// more classes, a bound must hold for more distributions, so it cannot be larger. For the first k classes, the same
-// holds for the contest against all other classes together. The radius is rounded up.
+// more classes, a bound must hold for more distributions, so it cannot be larger. For the claim that A is among the
+// first k classes, the same holds for the contest between A and all other classes together. The radius is rounded up.
 //
 // For the law Splitting, the radius is at most W/2 steps, which is the half width λ.
 func (t Target) LargestRadius(n int64) float64 {

@@ -6,26 +6,27 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// ranks is the scale of a contest with a factor t: it holds within ρ while
+// ranks is the scale of a contest with a factor t. The contest holds within ρ while
 //
 //	t·F(Q(q1)−ρ) > F(Q(q2)+ρ).
 //
-// The margin is 2ρ, so that the radius is the same function of it as for the second margin. At t = 1 it is the second
-// margin. The frontier of a margin is q1 = F(ρ + Q(F(Q(q2)+ρ)/t)). It is concave, because q ↦ F(Q(q)+ρ) is concave and
-// nondecreasing, and so is its composition with itself and a factor.
+// The margin is 2ρ for the largest such ρ. So the radius is the same function of this margin as of the second margin.
+// For t = 1 this margin is the second margin. The frontier of a margin is q1 = F(ρ + Q(F(Q(q2)+ρ)/t)). On the frontier,
+// q1 is a concave function of q2. This is so because the function q ↦ F(Q(q)+ρ) is concave and nondecreasing. The
+// frontier applies it to q2, divides the result by t, and applies it again.
 //
-// With all votes for the class, t > 1 gives a larger margin than t = 1, and t < 1 a smaller one.
+// With all votes for the class, t > 1 gives a larger margin than t = 1, and t < 1 gives a smaller margin.
 type ranks struct {
 	quantiles
 	t float64
 
-	ends map[float64][2]float64 // end of the frontier by margin; nil: not kept
+	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil: no cache
 }
 
 var gaussianScale = law.Gaussian
 
-// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). The factor of safety is above 1 if the
-// answer "yes" must be right, and below 1 if "no" must be right.
+// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). Because of rounding errors, only one of
+// the results can be certain: true if the factor safety is above 1, and false if it is below 1.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)

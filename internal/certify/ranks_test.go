@@ -121,9 +121,10 @@ func contestRadius(p, q, t float64) float64 {
 	return lo
 }
 
-// For every (p_A, p_S, t) there is a classifier of a real number that attains the radius. The class A is the left part
-// of the line and S the right part. At the distance of the radius, S splits into t classes of equal mass, and A ties
-// with them. A bit before, A still has more than the least of them.
+// For every (p_A, p_S, t) there is a classifier that attains the radius. Its input is one real number. It answers A on
+// the left part of the line. On the right part S it answers t classes, which are equally probable at the distance of
+// the radius. At this distance A is as probable as each of them. At a slightly smaller distance A is more probable than
+// the least probable of them.
 func TestRanksAreTight(t *testing.T) {
 	for _, c := range []struct{ a, s, t float64 }{{.8, .15, 2}, {.5, .4, 3}, {.25, .6, 5}, {.9, .05, 1}, {.95, .02, .5}} {
 		rho := (&ranks{quantiles: quantiles{law.Gaussian}, t: c.t}).margin(c.a, 1-c.s) / 2
@@ -173,9 +174,9 @@ func multinomialProbability(x []int64, p []float64) float64 {
 	return math.Exp(l + f)
 }
 
-// truth returns the radius that the contest of a certificate has under p, of outcomes A, B, C, … and silence. The set U
-// of a rank contest holds the favourites of the selection samples, which are not known here. The true favourites give
-// the largest radius.
+// truth returns the radius that the contest of a certificate has if p holds the probabilities of the outcomes A, B, C,
+// … and silence. In a rank contest, the set U of the rivals that are left out depends on selection samples, which truth
+// does not know. It takes the most probable rivals instead, which gives the largest radius.
 func (c Claim) truth(contest string, p []float64) float64 {
 	others := slices.Clone(p[1:])
 	silence := others[len(others)-1]
@@ -203,8 +204,8 @@ func (c Claim) truth(contest string, p []float64) float64 {
 	return contestRadius(p[0], math.Min(sum, 1), float64(t))
 }
 
-// By exact enumeration of all selection and all estimation votes, the certificate of a claim is wrong with probability
-// at most α, for every p of a grid. Somewhere it is not far below α.
+// The certificate of a claim must be wrong with probability at most α, for every p of a grid. The test enumerates all
+// selection and all estimation votes. For some p the probability must be close to α.
 func TestClaimCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, c := range []struct {
@@ -296,8 +297,9 @@ func worstFailure(t *testing.T, claim Claim, method VoteMethod, classes int, n0,
 	return worst
 }
 
-// A bound from frequencies among the samples that answer is wrong: with p = (.02, .001) and .979 silent, the other class
-// overtakes at a distance of .5182σ, and such a bound claims 1.6684σ. The certificate that ignores silence must not.
+// A bound from frequencies among only the samples with an answer would be wrong. In this example, the two classes have
+// the probabilities .02 and .001, and silence has .979. The second class can overtake the first at a distance of
+// .5182σ, but such a bound claims 1.6684σ. The certificate of the mode NoneIgnore must not claim so much.
 func TestIgnoredSilenceIsNoConditioning(t *testing.T) {
 	flips := contestRadius(0.02, 0.001, 1)
 	conditional := normal.Quantile(0.02 / 0.021)
@@ -316,7 +318,7 @@ func TestIgnoredSilenceIsNoConditioning(t *testing.T) {
 	}
 }
 
-// The reference values of MATH §11 come from an independent program. They are second margins, ignoring silence.
+// The reference values of MATH §11 come from an independent program. They are second margins in the mode NoneIgnore.
 func TestIgnoreReferenceValues(t *testing.T) {
 	for _, c := range []struct {
 		n, a, b          int64
@@ -337,8 +339,8 @@ func TestIgnoreReferenceValues(t *testing.T) {
 	}
 }
 
-// With 300 votes for A, 650 silent ones and 20 for another class, each contest of "A or silence" has its own radius. The
-// selection samples choose.
+// With 300 votes for A, 650 samples without an answer and 20 votes for another class, each contest of "A or silence"
+// has its own radius. The selection samples choose the contest.
 func TestSafeReferenceValues(t *testing.T) {
 	certifier := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label, Claim: Claim{None: NoneSafe}}})
 	for _, c := range []struct {
@@ -364,7 +366,7 @@ func TestSafeReferenceValues(t *testing.T) {
 	}
 }
 
-// The number and the names of the classes left out of a rank contest come from the selection samples alone.
+// Only the selection samples determine how many and which classes are left out of a rank contest.
 func TestRankContest(t *testing.T) {
 	v := Votes{N0: 100, Counts0: []int64{50, 25, 25, 0, 0}, N: 1000, Counts: []int64{500, 20, 300, 140, 40}}
 	claim := Claim{TopK: 3}
@@ -391,7 +393,7 @@ func TestRankContest(t *testing.T) {
 	}
 }
 
-// A certificate for more ranks is never below that for fewer if no rival stands out.
+// With these votes, a larger TopK gives a larger radius under Gaussian noise. CertifyAtLeast must agree with Certify.
 func TestMoreRanksCertifyMore(t *testing.T) {
 	v := Votes{N0: 100, Counts0: []int64{60, 20, 10, 5, 5}, N: 1000, Counts: []int64{600, 200, 100, 50, 50}}
 	last := -1.0
@@ -439,7 +441,7 @@ func TestClaimsRefused(t *testing.T) {
 	}
 }
 
-// Sampling for a rank stops early, and the certificate there holds at the share of its checkpoint.
+// Sampling for a rank stops early, and the certificate uses only the share of α that its checkpoint has.
 func TestStoppingForRanks(t *testing.T) {
 	p := VoteParams{Target: Target{Alpha: 0.001, Sigma: 1, Class: Label, Claim: Claim{TopK: 3}}}
 	s := mustStop(t, p, "radius>=1", 100000)

@@ -86,7 +86,7 @@ type ScoreAccumulator struct {
 	certifier *ScoreCertifier
 
 	seen0, seen int64
-	first       []float32 // the first selection samples [·m]
+	first       []float32 // scores of the first selection samples, m for each sample
 	sums        []float64 // sums of the selection samples' scores [m]
 
 	class  int // A; −1 until the selection is over

@@ -95,7 +95,8 @@ func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 }
 
 // splitClass returns the class A to certify: the label, or the class that has the most of the known evaluations. If the
-// known evaluations decide what the smoothed classifier answers, the latter is this answer.
+// known evaluations already decide what the smoothed classifier answers, the class with the most of them is this
+// answer.
 func (p VoteParams) splitClass(v Votes) (int, error) {
 	if p.Class == Label {
 		return v.Elected(Label)
@@ -119,7 +120,8 @@ func leadOf(v Votes, a int) int64 {
 	return lead
 }
 
-// stepRadius returns the radius of a number of steps, rounded down. It is the radius of a closed ball.
+// stepRadius returns the radius of a number of steps, rounded down. The certificate includes the perturbations whose
+// norm equals the radius.
 func (t Target) stepRadius(steps int64) float64 {
 	return floorRat(new(big.Rat).Mul(t.Step, big.NewRat(steps, 1)))
 }
@@ -133,7 +135,7 @@ func floorRat(x *big.Rat) float64 {
 	return RoundDown(f)
 }
 
-// newSplittingStop does the work of NewStopping for the method Splitting. Any number of evaluations may be the last,
+// newSplittingStop does the work of NewStopping for the method Splitting. The evaluations may end after any number,
 // because the certificate counts unknown evaluations against the class.
 func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
 	c, err := NewVoteCertifier(p)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The float64 nearest to ½ − 2⁻⁶⁰ is ½, which is above it.
+// The float64 nearest to ½ − 2⁻⁶⁰ is ½, which is above ½ − 2⁻⁶⁰. floorRat must return a smaller number.
 func TestFloorRatIsBelow(t *testing.T) {
 	half, tiny := big.NewRat(1, 2), big.NewRat(1, 1<<60)
 	for _, c := range []struct {

@@ -29,7 +29,7 @@ func splitCertifier(t testing.TB, w int) *certify.VoteCertifier {
 	return c
 }
 
-// certifySplit returns the certificate of these counts, and its steps, which are −1 if nothing is certified.
+// certifySplit returns the certificate of these counts, and its number of steps, or −1 if nothing is certified.
 func certifySplit(t testing.TB, c *certify.VoteCertifier, counts []int64, none int64) (certify.Certificate, int64) {
 	t.Helper()
 	v := certify.Votes{Label: 0, Counts: counts, None: none, N: none}
@@ -62,8 +62,8 @@ func TestSplittingReference(t *testing.T) {
 		{442, 221, 0, []int64{442, 0}, 0},
 		{442, 220, 1, []int64{0, 442}, 0},
 		{10, 0, 0, []int64{5, 5}, 0},                  // the lower class wins a tie
-		{10, 0, 0, []int64{5, 0}, 5},                  // no answer loses a tie
-		{10, -1, certify.Abstained, []int64{0, 4}, 6}, // no answer leads
+		{10, 0, 0, []int64{5, 0}, 5},                  // evaluations without an answer lose a tie
+		{10, -1, certify.Abstained, []int64{0, 4}, 6}, // most evaluations have no answer
 		{10, -1, certify.Abstained, []int64{3, 3}, 4},
 		{10, 1, 1, []int64{0, 6}, 4},
 		{10, 2, 2, []int64{2, 1, 7}, 0},
@@ -87,7 +87,7 @@ func TestSplittingReference(t *testing.T) {
 	}
 }
 
-// model is a classifier of lattice points, by a table.
+// model is a classifier that looks up the class of a lattice point in a table.
 type model map[string]int
 
 // splitExample returns the model's inputs at x, as text, for t = 0, …, W−1.
@@ -196,8 +196,10 @@ func TestSplittingByBruteForce(t *testing.T) {
 	}
 }
 
-// For every lead there is a model whose answer changes at S + 1 steps and not before: it answers j instead of A exactly
-// where the perturbed inputs differ. The second coordinate stays, so that no two evaluations share an input.
+// For every lead there is a model for which the smoothed answer changes at S + 1 steps and not before. This model
+// answers j instead of A at exactly those inputs of the perturbed example that differ from the inputs of the example.
+// Only the first coordinate moves. The second coordinate has another value in each evaluation, so no two evaluations
+// share an input.
 func TestSplittingIsTight(t *testing.T) {
 	const w, high = 12, 20
 	noise, certifier := splitNoise(t, 5, w, 2, high), splitCertifier(t, w)
@@ -213,7 +215,7 @@ func TestSplittingIsTight(t *testing.T) {
 			}
 			far := splitExample(t, noise, w, []int32{x[0] + int32(steps) + 1, x[1]})
 			table, left := model{}, votes
-			for pass := range 2 { // first the evaluations that change
+			for pass := range 2 { // the first pass takes the evaluations that change
 				for k := range at {
 					if (at[k] != far[k]) != (pass == 0) {
 						continue
@@ -244,8 +246,8 @@ func TestSplittingIsTight(t *testing.T) {
 	}
 }
 
-// The test tries all sequences of evaluations. Each example ends at the first moment at which the known evaluations
-// decide whether the radius reaches the rule's radius, and its certificate is never more than that of all evaluations.
+// The test tries all sequences of evaluations. Each example must end at the first moment at which the known evaluations
+// decide whether the radius reaches the rule's radius. Its radius must not exceed the radius that all evaluations give.
 func TestSplittingStopsAtTheDecision(t *testing.T) {
 	const w = 7
 	certifier := splitCertifier(t, w)
@@ -394,7 +396,8 @@ func TestSplittingRefuses(t *testing.T) {
 	}
 }
 
-// A certificate of the label is that of the prediction if the prediction is right; otherwise it abstains.
+// If the prediction is right, the certificate for the label equals the certificate for the prediction. Otherwise the
+// certificate for the label abstains.
 func TestSplittingOfTheLabel(t *testing.T) {
 	p := splitParams(10)
 	p.Class = certify.Label

@@ -106,8 +106,8 @@ const (
 	// scoutShare is the share of α for all checkpoints before the first that can certify. At these, sampling of
 	// hopeless inputs ends.
 	scoutShare = 0.05
-	// checkpointRatio is the ratio ρ of checkpoints. With this ratio, sampling on average exceeds the least sufficient
-	// n by a factor (ρ−1)/ln ρ, and ln(budget/first)/ln ρ checkpoints share α.
+	// checkpointRatio is the ratio ρ of successive checkpoints. With this ratio, sampling on average exceeds the least
+	// sufficient n by a factor (ρ−1)/ln ρ, and ln(budget/first)/ln ρ checkpoints share α.
 	checkpointRatio = 1.5
 	// scoutStart is the number of samples at the very first checkpoint.
 	scoutStart = 100
@@ -154,7 +154,7 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 		s.add(scouts, scoutShare)
 	}
 	switch len(between) {
-	case 0: // the first is the budget
+	case 0: // the first checkpoint that can certify is the budget
 		s.add([]int64{budget}, spread)
 	case 1:
 		s.add(append(between, budget), spread)
@@ -190,7 +190,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 		return p.Radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level(), t: p.clearest()}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
-		share = 1 - scoutShare // share of a single checkpoint, after the scouts
+		share = 1 - scoutShare // share of the budget if no earlier checkpoint can certify
 		if enough(budget) {
 			return budget
 		}

@@ -62,8 +62,8 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses every binomialEvery-th threshold, which are 127 thresholds. More thresholds widen the band through
-// ln K; fewer thresholds lose the detail between neighbours.
+// BandBinomial uses every binomialEvery-th threshold, which are K = 127 thresholds. With more thresholds, the level α/K
+// is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbours.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.

@@ -17,8 +17,8 @@ type Tally struct {
 	idealised    bool        // whether some certificate is idealised
 	samples      int64
 	quantisation float64
-	largest      float64 // largest radius of a correct certificate that does not stand for +∞
-	all          part    // without radii
+	largest      float64 // largest radius of a correct certificate, except radii that stand for +∞
+	all          part    // counts of all examples; the radii are only in byLabel
 	byLabel      map[int]*part
 }
 
@@ -97,7 +97,8 @@ func (t *Tally) Summary(radii []float64) Summary {
 	return s
 }
 
-// In summarises the certificates by the radii that they imply in another norm. Without radii it chooses round ones.
+// In summarises the certificates by the radii that they imply in another norm. If the argument radii is empty, In
+// chooses round radii.
 func (t *Tally) In(norm law.Norm, s Space, radii []float64) (NormSummary, error) {
 	var converted []*part
 	most := 0.0

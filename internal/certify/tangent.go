@@ -34,7 +34,7 @@ type tangentAt struct {
 	low, high tangentSide
 }
 
-// tangentSide holds ψ/ψ(1) and C of one side.
+// tangentSide holds ψ/ψ(1) and C (see tangent) for one side of the interval.
 type tangentSide struct {
 	slope    []float64 // slope of ψ in each cell
 	base     []float64 // ψ at the cell's lower end

@@ -80,7 +80,8 @@ func (t *Target) complete() error {
 	return nil
 }
 
-// errScaled says that votes or a certificate do not have the target's kind of scale. The argument is their own kind.
+// errScaled says that votes or a certificate have another value of Scaled than the target. The argument is the value in
+// the votes or the certificate.
 func errScaled(scaled bool) error {
 	if scaled {
 		return errors.New("each column has noise of its own scale here: only the run says what its radii mean; give the run folder")

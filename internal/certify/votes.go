@@ -145,7 +145,7 @@ type VoteCertifier struct {
 // An observation holds the inputs of a bound except the method and the kind of margin.
 type observation struct {
 	n, a, b int64 // samples, votes for the class, votes for the runner-up
-	two     bool  // the model has two classes
+	two     bool  // the claim is the usual one, and the model has two classes
 	alpha   float64
 	t       float64 // factor of the contest; 0 and 1: the usual margin
 }
@@ -231,12 +231,13 @@ func (c *VoteCertifier) scaleOf(o observation) scale {
 	return c.ranksOf(o)
 }
 
-// ranksOf returns the scale of a contest with a factor. It serves one search, because it remembers ends of frontiers.
+// ranksOf returns a new scale of a contest with a factor. Goroutines must not share it, because it caches ends of
+// frontiers without a lock.
 func (c *VoteCertifier) ranksOf(o observation) *ranks {
 	return &ranks{quantiles: quantiles{c.params.additive()}, t: o.t, ends: make(map[float64][2]float64)}
 }
 
-// beaten reports whether the observed counts of the contest do not favour the winner.
+// beaten reports whether the observed counts do not favour the contest's winner over its rival.
 func (o observation) beaten() bool {
 	if o.t == 0 || o.t == 1 {
 		return o.a <= o.b

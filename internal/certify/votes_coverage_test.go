@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// trueMargin returns the margin of class 0 under p.
+// trueMargin returns the margin of class 0 if the classes have the probabilities p.
 func trueMargin(kind MarginKind, p []float64) float64 {
 	b := 0.0
 	for _, q := range p[1:] {

@@ -91,7 +91,7 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 		head := text[:at]
 		return append(slices.Clone(head), f.end...), s.compare(cell, crc32.Update(uint32(s), table, head), head)
 	}
-	// One flipped bit leaves either the key or the mark intact.
+	// One flipped bit leaves either the key "check" or the prefix "crc32c:" intact.
 	tail := text[max(0, len(text)-nearEnd):]
 	if bytes.Contains(tail, []byte(`"check"`)) || bytes.Contains(tail, []byte(mark)) {
 		return text, Bad
@@ -99,7 +99,7 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 	return text, Absent
 }
 
-// cut finds the checksum of a text: the length of the text before it, and its cell.
+// cut finds the checksum of a text. It returns the length of the text before the checksum, and the checksum as cell.
 func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	at := len(text) - len(f.before) - cellLen - len(f.after)
 	if at < 2 || text[0] != '{' {

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Seed is the value from which the CRC of a line starts. It identifies the thing that the lines of a file belong to, so
-// that a line of another thing fails the check. The zero Seed identifies nothing, and the CRC depends on the text
+// Seed is the value from which the CRC of a line starts. It identifies what the lines of a file belong to, for example
+// a run. A line of another run then fails the check. The zero Seed identifies nothing, and the CRC depends on the text
 // alone.
 //
 // A CRC can be inverted: for every text and checksum there is exactly one start. Half of a Seed's bits follow from the
@@ -15,8 +15,8 @@ import (
 // leads to another Seed with a probability of 2⁻¹⁶. A change of an odd number of bits before the checksum never does.
 type Seed uint32
 
-// NewSeed returns the Seed for the thing that a digest identifies. There are 65535 seeds. The digests should be
-// uniform, as those of SHA-256 are.
+// NewSeed returns the Seed for the run, or another object, that a digest identifies. There are 65535 seeds. The digests
+// should be uniform, as those of SHA-256 are.
 func NewSeed(digest []byte) Seed {
 	const seeds = 1<<16 - 1
 	return seed(uint16(crc32.Checksum(digest, table)%seeds + 1))

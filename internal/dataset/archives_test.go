@@ -111,7 +111,7 @@ func parquetFile[T any](t testing.TB, rows []T, options ...parquet.WriterOption)
 
 const classLabel = `{"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}`
 
-// promise lets change rewrite the header of the first page of a Parquet file.
+// promise returns a Parquet file in which the function change has rewritten the header of the first page.
 func promise(t *testing.T, file []byte, change func(*meta.PageHeader)) []byte {
 	t.Helper()
 	var protocol thrift.CompactProtocol

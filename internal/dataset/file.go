@@ -17,7 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// contents gives random access to a file. A read returns the same bytes as the first read at this place, or an error.
+// contents gives random access to a file. A read returns the same bytes as the first read at the same offset, or an
+// error.
 type contents interface {
 	io.ReaderAt
 	io.Closer
@@ -107,7 +108,7 @@ func (c *checkedFile) size() int64 { return c.length }
 // Close closes the file.
 func (c *checkedFile) Close() error { return c.file.Close() }
 
-// errBefore means that an archive places a member before its own first byte.
+// errBefore means that an archive places a member before the first byte of the archive.
 var errBefore = errors.New("reads before the beginning of the file")
 
 // ReadAt implements io.ReaderAt.
@@ -156,8 +157,8 @@ func (c *checkedFile) load(k int64) error {
 var gzipMagic = []byte{0x1f, 0x8b}
 
 // openContents opens a file. If its first bytes are those of gzip, it unpacks the file into memory. The function
-// promise reads the unpacked header and returns the length that it states, or -1 if it states none. A longer file is
-// refused.
+// promise reads the unpacked header and returns the file length that the header states, or -1 if the header states
+// none. openContents refuses an unpacked file that is longer.
 func openContents(ctx context.Context, path string, promise func(io.Reader) (int64, error)) (contents, error) {
 	file, err := openChecked(path)
 	if err != nil {

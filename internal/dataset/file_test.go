@@ -382,7 +382,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				}
 			})
 			t.Logf("%d kB of file, %d MiB at most", len(c.data)>>10, peak>>20)
-			// A line is collected in a slice that doubles as it grows.
+			// The reader collects a line in a slice. Whenever the slice is full, its capacity doubles.
 			most := uint64(48 << 20)
 			if strings.Contains(c.want, "a line") {
 				most = 400 << 20
@@ -407,7 +407,8 @@ func lines(t testing.TB, head, line string, n int) []byte {
 	return gzipped(t, append([]byte(head), bytes.Repeat([]byte(line), n/len(line))...))
 }
 
-// peakOf returns how far the heap rises above its initial size while do runs. It measures the heap at intervals.
+// peakOf returns how far the heap rises above its initial size while the function do runs. It measures the heap at
+// intervals.
 func peakOf(do func()) uint64 {
 	runtime.GC()
 	var m runtime.MemStats

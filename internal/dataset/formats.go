@@ -214,7 +214,7 @@ func remedyInFolder(dir string) *remedy {
 			continue
 		}
 		for _, r := range remedies {
-			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") { // images are supported
+			if hasSuffix(name, r.suffixes) && !slices.Contains(r.suffixes, ".png") { // images are supported in folders
 				return &r
 			}
 		}
@@ -225,9 +225,9 @@ func remedyInFolder(dir string) *remedy {
 	return nil
 }
 
-// splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split "test". Without
-// it, it takes the split "validation", and otherwise the only split. The name of a file begins with its split, up to
-// "-", "_" or ".", for example test-00000-of-00003.parquet (Hugging Face).
+// splitIn returns the files of one split in a folder or in its subfolder "data". It takes the split "test" if there is
+// one, otherwise the split "validation" if there is one, and otherwise the only split. The name of a file begins with
+// its split, up to "-", "_" or ".", for example test-00000-of-00003.parquet (Hugging Face).
 func splitIn(dir, suffix string) ([]string, error) {
 	var all []string
 	for _, sub := range []string{dir, filepath.Join(dir, "data")} {

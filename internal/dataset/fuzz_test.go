@@ -59,7 +59,7 @@ func fuzz(f *testing.F, name string, seeds ...[]byte) {
 		for i := range d.Len() {
 			e, err := d.Example(i)
 			if err != nil {
-				if !d.cropped { // images are only decoded now, and may fail
+				if !d.cropped { // images are decoded only here, so decoding may fail
 					t.Error(err)
 				}
 				continue
@@ -94,7 +94,8 @@ func FuzzCIFAR(f *testing.F) {
 	fuzz(f, "test_batch.bin", append([]byte{3}, pixels(cifarPixels)...), append([]byte{3, 4}, pixels(cifarPixels)...))
 }
 
-// FuzzPickle replaces the pixels of an image by a mark, so that mutations hit the instructions around them.
+// FuzzPickle writes a short mark for the pixels of an image, so that most mutations change the instructions around the
+// pixels.
 func FuzzPickle(f *testing.F) {
 	const (
 		array  = "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02M\x00\x0c\x86cnumpy\ndtype\nU\x02u1\x89\x88\x87R(K\x03U\x01|NNNNNNtb"

@@ -143,7 +143,7 @@ func readLabels(ctx context.Context, path string) ([]int, func(i int) string, er
 	if len(f.dims) != 1 {
 		return nil, nil, fmt.Errorf("%s: byte 3: %d dimensions; labels have 1", path, len(f.dims))
 	}
-	const bytes = 9 // bytes per label: one in the file, and an int
+	const bytes = 9 // bytes per label: one in the file, and eight as an int
 	if err := memory.Check(bytes * int64(f.dims[0])); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -114,7 +114,8 @@ func chosenColumn(header []string, columns int, chosen string) (int, error) {
 	return 0, param.Errorf("%s %s: no column has this name", param.LabelColumn, quote.Name(chosen))
 }
 
-// oneHot returns the columns label_0, label_1, … (or class, target, y), which pandas.get_dummies writes for labels.
+// oneHot returns the columns label_0, label_1, … (or class_0, target_0, y_0, …), which pandas.get_dummies writes for
+// labels.
 func oneHot(header []string) (columns []int) {
 	for k, name := range header {
 		at := strings.LastIndexByte(name, '_')
@@ -194,9 +195,9 @@ func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	return err
 }
 
-// indexColumn returns 0 if the first column counts the rows, as pandas writes it, and otherwise −1. It refuses a
-// first column that has the name of an index but does not count the rows, because the column would be wrong as a
-// value.
+// indexColumn returns 0 if the first column counts the rows, as pandas writes it, and otherwise −1. It refuses a first
+// column that has the name of an index but does not count the rows, because such a column is neither an index nor an
+// input value.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil
@@ -219,7 +220,8 @@ func (t *csvTable) counts(k int) bool {
 	return (first == 0 || first == 1) && t.rows() > 1
 }
 
-// A table of at most fewRows rows may hold one example of each class, labelled 0, 1, 2, … in order.
+// A table of at most fewRows rows may hold one example of each class, labelled 0, 1, 2, … in order. So a first column
+// that counts the rows may hold labels there.
 const fewRows = 10
 
 // guess finds the column of the labels. It returns a position in t.watched, which lists the first and the last
@@ -238,7 +240,7 @@ func (t *csvTable) guess(index int) (int, error) {
 		return 0, param.Errorf("%s: line %d: label %w; if the first column does not hold the labels, %s says which does",
 			t.path, t.lines[first.row], first.damaged, param.LabelColumn)
 	case first.named:
-		return 0, nil // labelsOf handles names
+		return 0, nil // setLabels handles names
 	case last.named:
 		return 0, param.Errorf("%s: the last column is names, and the first numbers%s", t.path, settle)
 	case t.header == nil && t.rows() > fewRows && t.counts(0):
@@ -255,7 +257,7 @@ type candidate struct {
 	whole    bool  // all cells are whole numbers from 0 up
 	damaged  error // error for the first cell that is not a whole number
 	row      int   // row of damaged
-	dense    bool  // at least two values occur, and every value from 0 or 1 to top
+	dense    bool  // at least two values occur, among them every value from 0 or 1 to top
 	top      int
 	distinct int
 }
@@ -329,8 +331,8 @@ type cellList []cell
 func (l cellList) len() int      { return len(l) }
 func (l cellList) at(i int) cell { return l[i] }
 
-// setLabels sets d.labels from labels as written. They are names if Options.ClassNames has all of them, otherwise
-// numbers. d.labelAt must be set before.
+// setLabels sets d.labels from labels as written. The labels count as names if Options.ClassNames has all of them, and
+// otherwise as numbers. d.labelAt must be set before.
 func (d *Dataset) setLabels(labels written, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {

@@ -129,8 +129,9 @@ func TestLabelsApart(t *testing.T) {
 	}
 }
 
-// TestLabelsFromOne checks data whose labels run from 1 to the number of classes. They give an error, and a warning
-// even before the number of classes is known. Both spell the parameter's name as the front end does.
+// TestLabelsFromOne checks data whose labels run from 1 to the number of classes. CheckLabels refuses such labels, and
+// Warnings warns of them even before the number of classes is known. The error and the warning spell the parameter's
+// name as the front end does.
 func TestLabelsFromOne(t *testing.T) {
 	flag := func(n param.Name) string { return "--" + string(n) }
 	dir := t.TempDir()

@@ -35,9 +35,9 @@ type Lattice struct {
 	Low, High float32  // smallest and largest value
 	exponent  int      // for BinaryLattice: Step = 2^exponent
 	rounding  float64  // bound on |value in the file − Step·k|
-	// Rounded means that the file holds float64 numbers that are not float32. These numbers count as points of k/255
-	// or k/65535 if their float32 do, because k is then known. They count as points of k/2ᵉ only if all of them are
-	// usual spellings of their float32 (isNamed).
+	// Rounded means that the file holds float64 numbers that are not float32. These numbers count as points of k/255 or
+	// k/65535 if the nearest float32 numbers are such points, because k is then known. They count as points of k/2ᵉ
+	// only if all of them are usual spellings of their float32 (isNamed).
 	Rounded bool
 }
 
@@ -176,7 +176,7 @@ type recogniser struct {
 	seen, notZero      bool
 	low, high          float32
 	notBytes, notWords bool
-	rounding           float64 // largest rounding of a byte
+	rounding           float64 // largest bound on |value − k/255|
 	exponent           int     // exponent of the lowest bit set in any value
 	missed             float64 // largest |float64 in the file − value|
 	odd                bool    // a float64 in the file is not a usual spelling of its float32

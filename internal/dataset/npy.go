@@ -52,7 +52,7 @@ func (a *array) readAt(dst []byte, e int) error {
 	return fmt.Errorf("%s: %w", a.elementAt(e), err)
 }
 
-// noLabels returns the labels of data without labels, one for each example.
+// noLabels returns a placeholder label for each example of data without labels.
 func (a *array) noLabels() ([]int, error) {
 	if len(a.Shape) == 0 || memory.Check(8*int64(min(a.Shape[0], math.MaxInt32))) != nil || a.Shape[0] > math.MaxInt32 {
 		return nil, fmt.Errorf("%s: shape %v: %w", a.name, a.Shape, memory.Check(-1))

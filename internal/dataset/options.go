@@ -63,13 +63,13 @@ func (s Size) String() string {
 	return fmt.Sprintf("%dx%d", s.H, s.W)
 }
 
-// MarshalText returns 256 or 256x192.
+// MarshalText returns text such as 256 or 256x192.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // maxSide is the largest accepted height or width.
 const maxSide = 1 << 13
 
-// UnmarshalText parses 256 or 256x192; the height comes first.
+// UnmarshalText parses text such as 256 or 256x192. The height comes first.
 func (s *Size) UnmarshalText(text []byte) error {
 	first, second, two := strings.Cut(string(text), "x")
 	h, err := strconv.Atoi(first)

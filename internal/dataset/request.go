@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// Requests returns a dataset for inputs that come one by one in requests. Its two examples only span the range of the
-// values: all values of the first are low, all values of the second are high. The argument bytes means that the
-// values are bytes divided by 255.
+// Requests returns a dataset for inputs that come one by one in requests. It has two examples, which serve only to
+// state the range of the values. All values of the first example equal the argument low, and all values of the second
+// example equal the argument high. The argument bytes means that the values are bytes divided by 255.
 func Requests(shape []int, bytes bool, low, high float32) (*Dataset, error) {
 	if err := checkExample(shape); err != nil {
 		return nil, fmt.Errorf("an input of shape %v %w", shape, err)

@@ -168,8 +168,8 @@ func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 
 // weightBits is the number of fractional bits of a weight: 32, minus 8 for the byte and 2 for the overshoot of bicubic.
 const weightBits = 32 - 8 - 2
 
-// resample computes each sample of each line from the sample's tap. The functions source and target map a line and a
-// sample of the line to an index of the input and of the output.
+// resample computes each sample of each line from the sample's tap. The function source maps a line and a sample of
+// this line to an index of the input. The function target maps them to an index of the output.
 func resample(in []uint8, lines int, taps []tap, source, target func(line, at int) int) []uint8 {
 	out := make([]uint8, lines*len(taps))
 	for at, tap := range taps {

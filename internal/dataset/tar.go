@@ -21,9 +21,9 @@ func openTar(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	return openTars(ctx, []string{path}, opt)
 }
 
-// openTars reads the archives of a WebDataset. Members whose names agree up to the first dot, the key, make an
-// example. The image is a member such as key.jpg. Its label is a number or a name in key.cls, or the value of "label"
-// (or "class", "target", "cls") in key.json. The images stay in the archives.
+// openTars reads the archives of a WebDataset. The part of a member's name before the first dot is its key. Members
+// with the same key make an example. The image is a member such as key.jpg. Its label is a number or a name in key.cls,
+// or the value of "label" (or "class", "target", "cls") in key.json. The images stay in the archives.
 func openTars(ctx context.Context, paths []string, opt Options) (_ *Dataset, err error) {
 	var files closers
 	defer func() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestUnlabelled reads data without labels in each format that can lack them, and drops the labels of others.
+// TestUnlabelled reads data without labels and data with labels, and checks that every label is −1.
 func TestUnlabelled(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
@@ -56,7 +56,7 @@ func TestUnlabelled(t *testing.T) {
 	}
 }
 
-// TestLatticeAs puts data on another lattice, and rounds to it.
+// TestLatticeAs checks whether data lie on a given lattice, and rounds values to the lattice.
 func TestLatticeAs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.csv")
 	for _, c := range []struct {

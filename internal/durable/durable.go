@@ -1,5 +1,6 @@
 // Package durable writes files that survive a power cut. WriteFile writes a file that appears whole or not at all.
-// SyncFolder makes the names in a folder survive it, too. CheckName reports that an open file has lost its name.
+// SyncFolder makes the names in a folder survive a power cut. CheckName returns an error if an open file has lost its
+// name.
 package durable
 
 import (
@@ -47,7 +48,7 @@ func WriteFile(path string, data []byte) error {
 
 // Resolve follows the links at path and returns the path of the file that they lead to. The file may be missing.
 func Resolve(path string) (string, error) {
-	const most = 40 // as in Linux
+	const most = 40 // the limit of Linux
 	for range most {
 		to, err := os.Readlink(path)
 		if err != nil { // path is missing or is no link

@@ -127,8 +127,8 @@ func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	return c
 }
 
-// Opset returns the version of ONNX's own operators in the model. A model without such operators need not import them.
-// Opset then adds the import.
+// Opset returns the version of ONNX's own operators in the model. If the model does not import these operators, because
+// it uses none of them, Opset adds the import.
 func Opset(m *onnxpb.ModelProto) int64 {
 	for _, o := range m.OpsetImport {
 		if domainOf(o.GetDomain()) == "" {

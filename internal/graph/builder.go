@@ -45,7 +45,7 @@ func (b *Builder) Node(op string, inputs []string, attributes ...*onnxpb.Attribu
 	return out
 }
 
-// Op adds a node.
+// Op adds a node without attributes.
 func (b *Builder) Op(op string, inputs ...string) string { return b.Node(op, inputs) }
 
 // Cast adds a node that converts a value to another element type.

@@ -60,7 +60,7 @@ func readContract(info *Info, output string) (Contract, error) {
 }
 
 // batchSize interprets the first dimension of the input. This dimension is the batch if its size is free. It is also
-// the batch if the output has rows and the output's first size is free or the same.
+// the batch if the output has rows and the output's first size is free or equals the input's first size.
 func batchSize(input, output TensorInfo) int {
 	first, rank := input.Shape[0], len(input.Shape)
 	switch {
@@ -89,7 +89,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 			candidates = append(candidates, o)
 		}
 	}
-	if len(candidates) > 1 { // an output of one number beside the scores is a value or a loss, so drop it
+	if len(candidates) > 1 { // next to scores, an output of one number per sample is a value or a loss
 		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
 			candidates = more
 		}

@@ -65,12 +65,12 @@ type Denoiser struct {
 //	u = Low + (High−Low)·x                        the input, in the denoiser's range
 //	û = D(u)                                      for DenoisedImage
 //	û = clip(D(√ᾱ·u, t), Low, High)               for PredictedImage
-//	û = clip((√ᾱ·u − √(1−ᾱ)·D(√ᾱ·u, t))/√ᾱ, …)    for PredictedNoise
+//	û = clip((√ᾱ·u − √(1−ᾱ)·D(√ᾱ·u, t))/√ᾱ, Low, High)    for PredictedNoise
 //	scores = C(((û−Low)/(High−Low) − Mean)/Std)
 //
-// D is the denoiser, t its timestep, and C the classifier. The sizes of D's input and output must match the sizes of
-// C's input. If a diffusion model also learns its variance, its output has twice the channels and only the first half
-// is used. If the sizes do not match, the error names them.
+// Here x is the input, D the denoiser, t its timestep, and C the classifier. ᾱ is the field AlphaBar. The sizes of D's
+// input and output must match the sizes of C's input. If a diffusion model also learns its variance, its output has
+// twice the channels and only the first half is used. If the sizes do not match, the error names them.
 func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 	front, back := proto.CloneOf(denoiser.Model), proto.CloneOf(classifier.Model)
 	into, err := describe(back)
@@ -93,7 +93,8 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 		return nil, err
 	}
 	pair := back
-	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion())) // below 4, weights are also inputs
+	// Before IR version 4, weights are also inputs.
+	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion()))
 	pair.OpsetImport = imports
 	pair.Functions = slices.Concat(front.Functions, back.Functions)
 	g := pair.Graph
@@ -119,7 +120,7 @@ type join struct {
 	Denoiser
 	image    TensorInfo  // the classifier's input
 	input    TensorInfo  // the denoiser's input
-	step     *TensorInfo // the denoiser's timestep; nil if it has no such input
+	step     *TensorInfo // the denoiser's input for the timestep; nil if there is none
 	output   TensorInfo
 	variance bool // the second half of the output holds the variance
 
@@ -293,7 +294,7 @@ func (j *join) bridge() error {
 	if j.variance {
 		value = out.Node("Slice", []string{value, out.Ints(0), out.Ints(int64(j.channels())), out.Ints(1)})
 	}
-	if j.Kind == PredictedNoise { // (x_t − √(1−ᾱ)·ε)/√ᾱ
+	if j.Kind == PredictedNoise { // (input − √(1−ᾱ)·output)/√ᾱ, with the denoiser's input and output
 		value = j.affine(out, value, -noise/signal, 0)
 		value = out.Node("Add", []string{j.affine(out, scaled, 1/signal, 0), value})
 	}

@@ -66,7 +66,8 @@ type EnsembleMember struct {
 
 // EnsembleDigest returns the SHA-256 that identifies the graph of an ensemble. The digest is taken over a list of
 // lines. The first line names the average. A line "DIGEST OUTPUTS" follows for each member, in order. Each line ends
-// with a newline. The number in the first line changes if the same members are ever joined in another way.
+// with a newline. The first line also holds a version number. This number changes if a later rscert joins the same
+// members in another way.
 func EnsembleDigest(a Average, members []EnsembleMember) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "rscert ensemble 1: mean of %s\n", a)
@@ -81,8 +82,9 @@ func EnsembleDigest(a Average, members []EnsembleMember) string {
 //
 //	scores = (s₁(x) + … + s_K(x))/K    s_k are the logits, or the probabilities, of member k
 //
-// The members must take the same input and have the same number of classes. An error names the member, by the names
-// of the files, and what does not fit. Join also returns the digest and the kind of outputs of each member.
+// The members must take the same input and have the same number of classes. If a member does not fit, the error names
+// the member's file, as given in names, and the reason. Join also returns the digest and the kind of outputs of each
+// member.
 func (e Ensemble) Join(files []*File, names []string) (*File, []EnsembleMember, error) {
 	j := &joint{Ensemble: e, names: names}
 	j.prefix = "ensemble."
@@ -126,7 +128,7 @@ type joint struct {
 	names     []string
 	contracts []Contract
 	sums      []EnsembleMember
-	prefix    string // of all names except that of an output that the user named
+	prefix    string // starts all names, except the name of an output that the user named
 	opset     int64  // version of ONNX's operators
 }
 
@@ -165,7 +167,8 @@ func (j *joint) add(m *onnxpb.ModelProto, sum string) error {
 // match compares a member with the first one.
 func (j *joint) match(c Contract) error {
 	first := j.contracts[0]
-	for _, other := range j.contracts { // sizes that the first member leaves free may differ between two others
+	// Compare with all members, because two members may disagree in a size that the first member leaves free.
+	for _, other := range j.contracts {
 		if !agree(c.Input.Shape, other.Input.Shape, 1) {
 			return fmt.Errorf("it takes inputs %s, another model of the ensemble %s: their sizes must be the same", c.Input.shape(), other.Input.shape())
 		}
@@ -212,7 +215,7 @@ func (j *joint) build(models []*onnxpb.ModelProto) (*onnxpb.ModelProto, error) {
 	before, behind := NewBuilder(name), NewBuilder(name)
 	shared := j.prefix + "input"
 	g := &onnxpb.GraphProto{Name: proto.String("ensemble"), Input: []*onnxpb.ValueInfoProto{j.input(shared)}}
-	m := &onnxpb.ModelProto{IrVersion: proto.Int64(4), Graph: g} // from 4 on weights are not inputs
+	m := &onnxpb.ModelProto{IrVersion: proto.Int64(4), Graph: g} // from IR version 4 on, weights need not be inputs
 	var scores []string
 	var nodes []*onnxpb.NodeProto
 	for k, member := range models {
@@ -262,7 +265,7 @@ func (j *joint) scores(out *Builder, value string, kind OutputKind) string {
 	value = out.Cast(value, Float32)
 	if kind == Logits && j.Average == AverageProbabilities {
 		value = out.Op("Reshape", value, out.Ints(-1, int64(m)))
-		if m == 1 { // the logit of the second of two classes
+		if m == 1 { // the only score is the logit of the second of two classes
 			value = out.Op("Sigmoid", value)
 		} else {
 			value = out.Node("Softmax", []string{value}, IntAttribute("axis", 1))
@@ -271,7 +274,8 @@ func (j *joint) scores(out *Builder, value string, kind OutputKind) string {
 	return out.Op("Reshape", value, out.Ints(-1, 1, int64(m)))
 }
 
-// mean adds the mean of values [N, 1, m]. Concat fails if the sizes of the values differ. A sum could broadcast them.
+// mean adds the mean of values [N, 1, m]. Concat fails if the sizes of the values differ. A sum might broadcast them
+// instead.
 func (j *joint) mean(out *Builder, values []string, to string) {
 	const axesAreInput = 18 // in this operator set the axes of ReduceMean became an input
 	all := out.Node("Concat", values, IntAttribute("axis", 1))

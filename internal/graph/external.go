@@ -64,7 +64,7 @@ func readExternal(folder string, m *onnxpb.ModelProto) (files map[string]externa
 	defer root.Close()
 	r := externalReader{root: root, files: make(map[string]externalFile), weights: make(Weights),
 		movable: movableInitializers(m.Graph), room: roomForModels()}
-	left := r.room // room for tensors, counted apart from files, because several tensors can share bytes
+	left := r.room // room for the tensors; files are counted separately, because tensors can share bytes of a file
 	for _, e := range external {
 		if left -= e.size; left < 0 {
 			return nil, nil, e.wrong("the tensors in other files do not fit into the memory")
@@ -111,7 +111,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 	return nil
 }
 
-// movableInitializers returns the initializers whose data a session accepts from outside the graph, by name.
+// movableInitializers returns the initializers whose data a session accepts by name from outside the graph.
 func movableInitializers(g *onnxpb.GraphProto) map[*onnxpb.TensorProto]bool {
 	names := make(map[string]int)
 	for _, t := range g.Initializer {

@@ -35,7 +35,7 @@ type Arrangement struct {
 	size     int
 }
 
-// Arrange copies the example into in, in the model's order.
+// Arrange copies the example, in the model's order, to the slice in.
 func (a Arrangement) Arrange(in, example []float32) {
 	if a.Perm == nil {
 		copy(in, example)
@@ -156,7 +156,7 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill assigns sizes to the dimensions. It fails if the given size of a fixed dimension differs from its own.
+// fill assigns sizes to the dimensions. It fails if a dimension is fixed at a size other than the given one.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false

@@ -23,7 +23,7 @@ import (
 //	Cast                   uint64 to int32 and bool, bool to int32 and float, float to int32
 //	Less                   float
 //	Not                    bool
-//	ReduceMax, ReduceMin   float; from 18 on their axes are an input
+//	ReduceMax, ReduceMin   float; from operator set 18 on, the axes are an input
 //	Reshape                float
 //
 // The graph avoids operators that some providers or operator sets lack. Min of uint64 exists only from operator set 12
@@ -43,9 +43,9 @@ const maxRank = 1 << 24
 type NoiseNames struct {
 	Places  string // int32 [E, D]; the lattice points of the examples
 	Example string // int32 [T]; the index of the row's example, less than E
-	Key     string // uint64 [T, 1]; the key of each row's stream
+	Key     string // uint64 [T, 1]; the key of each row's stream of random numbers
 	Start   string // uint64 [T, 1]; the product of each row's key and first counter
-	Votes   string // int32 [T, 1]; m − class, or 0 for no class
+	Votes   string // int32 [T, 1]; m − class for a model of m classes, or 0 for no class
 }
 
 // Around describes the graph of a model to which noise and votes are added.
@@ -84,7 +84,7 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	columns := int64(len(draws.Next))
 	column := e.Cast(e.modulo(word, uint64(columns), a.opset), Int32)
 	next := e.Op("Gather", e.uint64s([]int64{columns}, draws.Next...), column)
-	aliased := e.Cast(e.Cast(e.Op("Div", word, next), Bool), Int32) // 1 if w ≥ next
+	aliased := e.Cast(e.Cast(e.Op("Div", word, next), Bool), Int32) // 1 if word ≥ next
 	step := e.Op("Gather", e.int32s(draws.Step...), column)
 	label := e.Op("Add", column, e.Op("Mul", aliased, step))
 

@@ -54,7 +54,8 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	return hint.New(fmt.Sprintf("%s of operator set %d may not mean the same in %d", quote.Name(n.GetOpType()), from, to), opsetHint)
 }
 
-// raiseOpset raises a model from an older operator set of ONNX to the version to. Every node must keep its meaning.
+// raiseOpset raises a model to a later version of ONNX's operators, which the argument to gives. Every node must keep
+// its meaning.
 func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
 	of := make(map[string]int64) // old version of each function; the key "" stands for the graph

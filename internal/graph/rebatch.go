@@ -67,7 +67,7 @@ type rebatching struct {
 // Edits maps the indices of nodes to the edits that free the batch of a graph.
 type Edits map[int]edit
 
-// FixSizes reports whether the edits replace sizes that the graph reads from its values by constants.
+// FixSizes reports whether the edits put constants in place of sizes that the graph reads from its values.
 func (e Edits) FixSizes() bool {
 	for _, edit := range e {
 		if edit.sizes != nil {

@@ -13,7 +13,7 @@ type rule func(*rebatching, *onnxpb.NodeProto) []option
 
 var rules = make(map[opKey]rule)
 
-func init() { // in init, because the rules of Reshape and other operators would refer to themselves
+func init() { // in init, so that one line can list all operators of a rule
 	add := func(domain, names string, rule rule) {
 		for _, name := range strings.Fields(names) {
 			rules[opKey{domain, name}] = rule
@@ -115,9 +115,9 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// sameForAll reports whether input k treats all samples of a batch alike in dimension dim of the result. The result has
-// rank dimensions, and the input is aligned at the last of them. The input must depend on the model's input, or have
-// size 1 in dimension dim.
+// sameForAll reports whether the operator treats all samples alike when it broadcasts input k to the result, whose
+// dimension dim holds the batch. The result has rank dimensions, and the input is aligned at the last of them. The
+// input must depend on the model's input, or have size 1 in dimension dim.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true
@@ -256,7 +256,7 @@ func (r *rebatching) transpose(n *onnxpb.NodeProto) []option {
 	return to(at.moved(dim))
 }
 
-// before returns the number of combinations of the indices that run slower than the batch's index in the row of values.
+// before returns the product of the sizes of all indices that run slower than the batch's index.
 func before(sizes []int64, at position) int64 {
 	p := at.outer
 	for _, s := range sizes[:at.dim] {
@@ -281,7 +281,7 @@ func (r *rebatching) cut(n *onnxpb.NodeProto, at position) []option {
 	p := before(r.shape(n, 0), at)
 	sizes := r.result(n)
 	var own, inside, last []option
-	q := int64(1) // number of values before dimension j
+	q := int64(1) // product of the new sizes before dimension j
 	for j, s := range sizes {
 		if outer := p / q; p%q == 0 && s%(outer*r.batch) == 0 && outer > 0 {
 			target := slices.Clone(sizes)
@@ -585,7 +585,7 @@ func (r *rebatching) resize(n *onnxpb.NodeProto) []option {
 		}
 		return to(at)
 	}
-	if !present(n, 3) { // resize by scales; if the batch has one sample, even a scale of 1.5 keeps its size
+	if !present(n, 3) { // resize by scales; even a scale of 1.5 leaves a batch of one sample at size 1
 		scales := 2
 		if r.opset < 11 {
 			scales = 1
@@ -660,7 +660,8 @@ func (r *rebatching) recurrent(n *onnxpb.NodeProto) []option {
 			return nil
 		}
 	}
-	o := option{places: []position{at.moved(2), at.moved(1)}} // [time, directions, batch, …]; [directions, batch, …]
+	// The outputs are [time, directions, batch, …] and [directions, batch, …].
+	o := option{places: []position{at.moved(2), at.moved(1)}}
 	if len(e.repeats) > 0 {
 		o.edit = &e
 	}

@@ -58,8 +58,8 @@ func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 
 var errChanges = errors.New("the file changes while it is read")
 
-// A weight holds the data of an initializer in a block. The graph then contains a tensor without data. Its external
-// file name is the weight's key.
+// A weight holds the data of an initializer in a block. The graph then contains a tensor without data. The tensor's
+// external file name is the weight's key.
 type weight struct {
 	block *block
 	data  []byte // a part of block

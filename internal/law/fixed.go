@@ -8,7 +8,7 @@ type Mass struct{ Hi, Lo uint64 }
 // places is the number of binary places of the fixed-point numbers below. The integer x stands for x·2⁻²⁵⁶.
 const places = 256
 
-// newMass rounds a fixed-point number down to 128 places. A negative number becomes 0.
+// newMass rounds a fixed-point number down to 128 binary places. A negative number becomes 0.
 func newMass(x *big.Int) Mass {
 	if x.Sign() < 0 {
 		return Mass{}
@@ -19,7 +19,8 @@ func newMass(x *big.Int) Mass {
 	return Mass{Hi: hi.Uint64(), Lo: lo.Sub(&lo, hi.Lsh(&hi, 64)).Uint64()}
 }
 
-// mirror returns the masses of the integers −n, …, n, given those of 0, …, n of a symmetric distribution.
+// mirror returns the masses of the integers −n, …, n in a symmetric distribution. The argument half holds the masses of
+// 0, …, n.
 func mirror(half []Mass) (first int, masses []Mass) {
 	last := len(half) - 1
 	masses = make([]Mass, 2*last+1)

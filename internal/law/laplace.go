@@ -7,8 +7,8 @@ import (
 
 // Laplace is noise of the density e^{−|z|/b}/(2b) in each coordinate. It certifies in the L1 norm: F is the Laplace
 // distribution function, and along a unit direction of L1 the probability p of an event changes at most at the rate
-// f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below that of Teng et al. 2020, Theorem 2, and equals
-// it for two classes.
+// f(Q(p)) = min(p, 1−p)/b. The radius ½[Q(p_A) − Q(p_B)] is never below the radius of Teng et al. 2020, Theorem 2. For
+// two classes both radii are equal.
 var Laplace Additive = laplace{}
 
 type laplace struct{}
@@ -21,8 +21,8 @@ func (laplace) Words() Words {
 
 func (laplace) Norm() Norm { return L1 }
 
-// CDF returns e^z/2 for z ≤ 0 and 1 − e^{−z}/2 above. Go's Exp is within one unit in the last place (four units are
-// assumed here).
+// CDF returns e^z/2 for z ≤ 0 and 1 − e^{−z}/2 for z > 0. Go's Exp is within one unit in the last place. The bound
+// relErr allows for four units.
 func (laplace) CDF(z float64) (p, relErr float64) {
 	if z > 0 {
 		return 1 - math.Exp(-z)/2, 8 * unit
@@ -30,7 +30,7 @@ func (laplace) CDF(z float64) (p, relErr float64) {
 	return math.Exp(z) / 2, 8 * unit
 }
 
-// Quantile returns ln 2p for p ≤ ½, and −ln 2(1−p) above.
+// Quantile returns ln 2p for p ≤ ½, and −ln 2(1−p) for p > ½.
 func (laplace) Quantile(p float64) float64 {
 	if p > 0.5 {
 		return -math.Log(2 * (1 - p))

@@ -25,7 +25,7 @@ type Law interface {
 	// Norm returns the norm in which radii are measured.
 	Norm() Norm
 
-	// Ratios returns the lattices on which the noise can be made.
+	// Ratios returns the limits that a lattice must meet so that the noise can be made on it.
 	Ratios() Ratios
 }
 
@@ -91,8 +91,8 @@ type Theorem interface {
 	Margin(radius, scale float64) float64
 }
 
-// Linear returns the theorem radius = factor·scale·margin. The factor follows from the property of all laws (see Law).
-// It is ½ for Law.Second and 1/(2·max f) for Law.First.
+// Linear returns the theorem radius = factor·scale·margin. The factor follows from the property of all additive laws
+// (see Additive). It is ½ for Additive.Second and 1/(2·max f) for Additive.First.
 func Linear(factor float64, formula string) Theorem { return linear{factor, formula} }
 
 type linear struct {

@@ -196,8 +196,9 @@ func TestLaplaceMassesAreJustBelow(t *testing.T) {
 	}
 }
 
-// W equal integers have the masses 1/W, exactly if W is a power of two. A half width that is the float64 nearest to W/2
-// steps gives the same integers.
+// If W = 2λ/step is whole, each of the W integers must have the mass 1/W, rounded down to 128 binary places. The mass
+// must be exact if W is a power of two. A half width λ that is the float64 nearest to W/2 steps must give the same
+// integers.
 func TestUniformIntegers(t *testing.T) {
 	for _, c := range []struct {
 		width int64

@@ -15,9 +15,9 @@ const (
 	L2 Norm = iota
 	// L1 is Σ|δ|.
 	L1
-	// LInf is max |δ|. No law certifies in it; a radius in another norm implies one.
+	// LInf is max |δ|. No law certifies in this norm, but a radius in L2 or L1 implies a radius in it.
 	LInf
-	// L0 is the number of coordinates that change. No law certifies in it either.
+	// L0 is the number of coordinates that change. No law certifies in this norm either.
 	L0
 )
 
@@ -41,8 +41,8 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 // UnmarshalText parses the name of a Norm.
 func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
-// Add adds the contribution of a coordinate x to a sum that Length will take. It serves L1 and L2, and does not fuse
-// products with sums.
+// Add adds the contribution of a coordinate x to a sum, from which Length computes the norm. Add serves only L1 and L2.
+// It does not fuse products with sums.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)

@@ -6,8 +6,8 @@ import (
 )
 
 // Uniform is noise that is uniform on [−λ, λ] in each coordinate. It certifies in the L1 norm: within the distance ρ an
-// event's probability changes by at most ρ/(2λ), so F(z) = (1+z)/2 and Q(p) = 2p − 1 at scale 1. Both margins state the
-// same, the second in twice the units of the first (Yang et al. 2020, uniform noise; Lee et al. 2019).
+// event's probability changes by at most ρ/(2λ), so F(z) = (1+z)/2 and Q(p) = 2p − 1 at scale 1. The second margin is
+// twice the first margin, and both give the same radius (Yang et al. 2020, uniform noise; Lee et al. 2019).
 var Uniform Additive = uniform{}
 
 type uniform struct{}
@@ -35,7 +35,8 @@ func (uniform) Density(z float64) float64 {
 // Slope returns 1 up to the end of the interval and 0 beyond it.
 func (u uniform) Slope(z, shift float64) float64 { return 2 * u.Density(z+shift) }
 
-// Peak is F(L−1) = L/2, at z = −1: for r ≥ 1, F(z+L) − r·F(z) falls from there on. For L ≥ 2 it is 1.
+// Peak is F(L−1) = L/2 for a margin L < 2. The maximum is at z = −1, because F(z+L) − r·F(z) does not grow with z above
+// −1 for r ≥ 1. For L ≥ 2 the maximum is 1.
 func (uniform) Peak(margin, _ float64) float64 { return min(margin/2, 1) }
 
 func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 times the margin") }
@@ -43,18 +44,18 @@ func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 
 // First returns the theorem R1 = λ·margin, by the density 1/(2λ).
 func (uniform) First() Theorem { return Linear(1, "p_A−p_B, radius λ times the margin") }
 
-// Ratios returns limits of λ/g. The table has at most 2¹⁶ integers. A coarse lattice wastes nothing, because uniform
-// integers are themselves a law of this kind.
+// Ratios returns limits of λ/g, where g is the lattice's step. The table has at most 2¹⁶ integers. A coarse lattice
+// loses no radius, because noise that is uniform on integers is itself noise of this kind.
 func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<15 - 2, Halves: true} }
 
 // Masses returns the law of the integers on a lattice of step g, with W = 2λ/g.
 //
-// If W is whole, they are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves the
-// noise by half a step, which changes no certificate: it is the same smoothing of a classifier that moves its inputs by
-// half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
+// If W is whole, the law has the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves
+// the noise by half a step, which changes no certificate: it is the same smoothing of a classifier that moves its
+// inputs by half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
 //
-// Otherwise the integer j has the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are rounded down to 128
-// places.
+// Otherwise the probability of the integer j is the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are
+// rounded down to 128 binary places.
 func (uniform) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	width := new(big.Rat).Mul(ratio, big.NewRat(2, 1))
 	inner := massOf(new(big.Rat).Inv(width))
@@ -76,7 +77,7 @@ func (uniform) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	return mirror(half)
 }
 
-// massOf rounds a probability below 1 down to 128 places.
+// massOf rounds a probability below 1 down to 128 binary places.
 func massOf(p *big.Rat) Mass {
 	return newMass(divide(p.Num(), p.Denom()))
 }

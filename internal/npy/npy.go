@@ -155,8 +155,8 @@ func (h *Header) Check(length int64) error {
 	return nil
 }
 
-// Number is a type that Decode can produce. As a float, a number is rounded to the float's precision. As an int64, only
-// integers of at most 63 bits fit.
+// Number is a type that Decode can produce. A number that becomes a float is rounded to the float's precision. Only
+// integers of at most 63 bits can become an int64.
 type Number interface{ int64 | float32 | float64 }
 
 // Decode decodes len(dst) elements of type t from the beginning of src.

@@ -196,7 +196,8 @@ func decodes[E interface {
 	}
 }
 
-// Every float16 is (-1)^s·2^(e-15)·(1+m/1024), or (-1)^s·2^-14·m/1024 if e is 0 (IEEE 754-2008, §3.4).
+// Let s be the sign bit, e the exponent bits and m the fraction bits of a finite float16. Its value is
+// (-1)^s·2^(e-15)·(1+m/1024), or (-1)^s·2^-14·m/1024 if e is 0 (IEEE 754-2008, §3.4).
 func TestDecodeHalf(t *testing.T) {
 	var src []byte
 	for b := range 1 << 16 {
@@ -408,7 +409,7 @@ func TestCheckMember(t *testing.T) {
 		{zip.Store, 11, 10, "11 bytes in an archive cannot hold 10"},
 		{zip.Deflate, 10, 10320, ""},
 		{zip.Deflate, 10, 10321, "cannot hold"},
-		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // their product with 1032 wraps around
+		{zip.Deflate, 1 << 62, 1 << 62, "cannot hold"}, // 1032 times the packed size wraps around
 		{zip.Store, 1 << 63, 1 << 63, "cannot hold"},
 		{12, 10, 10, "method 12"},
 	} {
@@ -419,7 +420,7 @@ func TestCheckMember(t *testing.T) {
 	}
 }
 
-// Zeros are the most compressible data. Packed by flate, they stay within the ratio.
+// Zeros are the most compressible data. Even for zeros, compress/flate does not exceed deflateRatio.
 func TestDeflateRatio(t *testing.T) {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestCompression)

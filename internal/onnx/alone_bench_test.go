@@ -42,7 +42,7 @@ func BenchmarkAlone(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer a.session.Destroy()
-	most := 2 // a second call at the same time only hides the host's work between calls
+	most := 2 // a second concurrent call only hides the host's work between calls
 	if !d.provider.ownMemory {
 		most = runtime.GOMAXPROCS(0)
 	}

@@ -264,7 +264,8 @@ func checkCompany(t *testing.T, m *Model, xs [][]float32, want *[][]float32) {
 	}
 }
 
-// TestCompanyFixed tests the same models with a batch dimension fixed at 1. The loader must not free this dimension.
+// TestCompanyFixed tests the models of TestCompany with a batch dimension fixed at 1. The loader must not free this
+// dimension.
 func TestCompanyFixed(t *testing.T) {
 	xs := unlike(20)
 	for name, c := range company {
@@ -317,9 +318,9 @@ func TestCompanyDevices(t *testing.T) {
 	}
 }
 
-// TestCompanyTrial disables the proof, so that only the trial runs remain. They compare batches of very different
-// inputs. Without the proof they find all these models except three. The first makes a choice that is rare, the second
-// has a function that ONNX Runtime does not use, and the third has sizes that never change.
+// TestCompanyTrial disables the proof, so that only the trial runs remain. The trial runs compare batches of very
+// different inputs. Without the proof, they detect all models of the map company except three. The choice in lookup is
+// rare, ONNX Runtime does not use the function in own_relu, and the sizes in sizes_of_values never change.
 func TestCompanyTrial(t *testing.T) {
 	for name, c := range company {
 		l := prover(t, c.build().bytes(t))

@@ -405,7 +405,7 @@ func TestDenoisePython(t *testing.T) {
 	} {
 		d := graph.Denoiser{Kind: kind, High: 1, Mean: []float64{0.1307}, Std: []float64{0.3081}}
 		if kind.Diffusion() {
-			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // linear schedule, at noise 1
+			d.Low, d.Timestep, d.AlphaBar = -1, 258, 0.5002447287382928 // linear schedule, where √(1−ᾱ)/√ᾱ ≈ 1
 		}
 		pair, err := graph.Denoise(c.denoiser, classifier, d)
 		if err != nil {

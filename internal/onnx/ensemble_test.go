@@ -15,11 +15,11 @@ import (
 // second is the net of testModels["nchw"] with other weights.
 func second() *modelBuilder {
 	b := newModel("x", graph.Float32, "N", 3, 4, 4)
-	b.weights("unused", graph.Float32, 77) // moves the random numbers on
+	b.weights("unused", graph.Float32, 77) // uses random numbers, so that the net's weights differ
 	return b.convnet("x", "y", graph.Float32).output("y", graph.Float32, "N", 4)
 }
 
-// join joins classifiers and loads the ensemble.
+// joinAll joins classifiers and loads the ensemble.
 func joinAll(t *testing.T, e graph.Ensemble, files ...*graph.File) (*Model, []graph.EnsembleMember) {
 	t.Helper()
 	names := make([]string, len(files))
@@ -98,7 +98,7 @@ func TestEnsemble(t *testing.T) {
 		t.Error(m.Outputs())
 	}
 
-	// Members of probabilities, of another number format, of a fixed batch, with an output that a flag names.
+	// Members may return probabilities, use another number format or fix the batch. The user may name their output.
 	ends := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "z", graph.Float32).
 		node("Softmax", "z", "y", integer("axis", 1)).output("y", graph.Float32, "N", 4)
 	m, members = joinAll(t, probabilities, ends.file(t), two.file(t))
@@ -146,8 +146,8 @@ func TestEnsembleLone(t *testing.T) {
 	compareMean(t, m, samples, softmaxOf(a), softmaxOf(b))
 }
 
-// TestEnsembleNames joins models whose names clash: the same names of values, nodes and functions, and names like
-// those that Join adds.
+// TestEnsembleNames joins models whose names clash: their values, nodes and functions have the same names, or names
+// like those that Join adds.
 func TestEnsembleNames(t *testing.T) {
 	samples := randomSamples(48)[:16]
 	one, two := testModels["nchw"](), second()
@@ -274,7 +274,7 @@ func TestEnsembleLies(t *testing.T) {
 	}
 }
 
-// TestEnsembleOfFiles averages the bundled models. One of them keeps its weights in a file beside it.
+// TestEnsembleOfFiles averages the bundled models. One of them keeps its weights in another file.
 func TestEnsembleOfFiles(t *testing.T) {
 	var files []*graph.File
 	var members [][][]float32

@@ -185,7 +185,7 @@ func TestExternalTypes(t *testing.T) {
 	sameScores(t, openRuntime(t), LoadOptions{Device: CPU}, b, 64)
 }
 
-// TestOpenVINOExternal makes the same checks on OpenVINO.
+// TestOpenVINOExternal makes the checks of TestExternalSameBits for one model on OpenVINO.
 func TestOpenVINOExternal(t *testing.T) {
 	inPrecisions(t, func(t *testing.T, r *Runtime, d Device, p Precision) {
 		sameScores(t, r, LoadOptions{Device: d, Precision: p, Batch: 32}, wide(), 64)

@@ -206,7 +206,7 @@ func TestLoadEndless(t *testing.T) {
 		"no nodes": endless(),
 	} {
 		if name == "no nodes" && testing.Short() {
-			continue // one thread of ONNX Runtime works until the tests end
+			continue // the abandoned run keeps a thread busy until the tests end
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		_, err := r.LoadContext(ctx, model.bytes(t), LoadOptions{Device: CPU})

@@ -54,8 +54,8 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // The scores of a sample must not depend on the other samples of its batch, on its row, or on the batch's size.
 // LoadFile proves this from the graph (see rebatch.go in package graph) and tests it on random samples bit by bit. The
 // model then runs whole batches per call. If the batch's size changes bits of the scores, it runs calls of the
-// reference size instead. If the proof fails, the model runs one input per call, and the method Warnings tells the user
-// so.
+// provider's reference size instead (see provider.go). If the proof fails, the model runs one input per call, and the
+// method Warnings tells the user so.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.
@@ -491,7 +491,8 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	at, err := l.session(true, want)
 	if err == nil && l.device.provider.ownMemory {
 		in, out := l.shapes(want)
-		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool) // calls as in real runs
+		// As in real runs, several calls are concurrent.
+		_, _, err = at.measure(l.ctx, max(1, l.device.provider.calls), in, out, pool)
 	}
 	if isShortage(err) && want > ref {
 		l.use(s, ref, want)

@@ -45,10 +45,10 @@ func (m *Model) Classes() int { return m.classes }
 // Batch returns the number of samples of every Run.
 func (m *Model) Batch() int { return m.batch }
 
-// Run computes scores of samples. The slice in [Batch·InputLen] holds the samples row by row. Run writes the scores to
-// out [Batch·Classes], row by row. Several goroutines may call it concurrently. A sample's scores have the same bits in
-// every batch, whatever the other samples of the batch are. Run returns the scores unchanged, including NaN and
-// infinities.
+// Run computes scores of samples. The argument in has Batch·InputLen values and holds the samples row by row. Run
+// writes the scores row by row to the argument out, which has Batch·Classes values. Several goroutines may call Run
+// concurrently. A sample's scores have the same bits in every batch, whatever the other samples of the batch are. Run
+// returns the scores unchanged, including NaN and infinities.
 func (m *Model) Run(ctx context.Context, in, out []float32) error {
 	if len(in) != m.batch*m.sampleLen || len(out) != m.batch*m.classes {
 		return fmt.Errorf("a run takes %d×%d values and gives %d×%d scores, not %d and %d",

@@ -84,7 +84,7 @@ type noisyCall struct {
 
 	examples tensors
 	places   []int32            // lattice points of the examples, D for each
-	held     [][]int32          // the examples in places; held so that no new example reuses an old one's address
+	held     [][]int32          // the examples in places; kept, so that no new example gets an old one's address
 	byCount  map[int]boundValue // tensors on places, by number of examples
 }
 

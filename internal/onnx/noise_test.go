@@ -25,8 +25,8 @@ import (
 
 var _ smoothing.NoiseMaker = (*Model)(nil)
 
-// testNoise returns noise with σ = ratio steps for data that are integers 0…255. mean and std have one value for each
-// channel of the input.
+// testNoise returns Gaussian noise with σ = ratio/255, for data that are multiples of 1/255 from 0 to 1. The arguments
+// mean and std have one value for each channel of the input.
 func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.LatticeNoise {
 	t.Helper()
 	step := big.NewRat(1, 255)
@@ -42,8 +42,8 @@ func testNoise(t testing.TB, ratio float64, mean, std []float64) *smoothing.Latt
 	return noise
 }
 
-// testInputs returns examples of random bytes. The first two values of each example are the smallest and the largest
-// byte.
+// testInputs returns examples of random bytes. The first value of each example is the smallest byte, and the last value
+// is the largest byte.
 func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel func(int) int) []smoothing.LatticeInput {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -161,7 +161,7 @@ func TestNoisyInputs(t *testing.T) {
 			inputs := testInputs(t, noise, 5, m.InputLen(), c.channel)
 			draw := newDrawing(m)
 			for round := range c.rounds {
-				// A batch has 1 to 5 examples, both phases, and first and last samples.
+				// A batch has 1 to 5 examples, both phases of sampling, and the smallest and largest sample numbers.
 				for i := range c.batch {
 					in := inputs[(i*(round+1)/c.batch)%len(inputs)]
 					phase := smoothing.Phase((i / 3) % 2)
@@ -587,7 +587,8 @@ var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
 	"Gather": {graph.Float32, graph.Int32, graph.Uint64}, "Cast": {graph.Bool, graph.Float32, graph.Int32, graph.Uint64}, "Reshape": {graph.Float32},
 	"Less": {graph.Float32}, "Not": {graph.Bool}, "ReduceMax": {graph.Float32}, "ReduceMin": {graph.Float32},
-	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)}, // sessions fold them
+	// Sessions replace Constant nodes by their values, so these nodes need no kernel.
+	"Constant": {graph.Float32, graph.Int32, graph.Uint64, graph.ElemType(onnxpb.TensorProto_INT64)},
 }
 
 // TestNoiseGraphKernels checks that every node that noise and votes add to a graph has a CUDA kernel.

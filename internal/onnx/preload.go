@@ -48,7 +48,8 @@ func (p *preloader) open(name string) error {
 		if err := p.check(folder, path); err != nil {
 			return err
 		}
-		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" { // it finds its builtins only on the loader's path
+		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" {
+			// nvrtc finds its builtins library by itself only on the loader's path.
 			if builtins := ortlib.Glob(folder, "libnvrtc-builtins.so.*"); len(builtins) > 0 {
 				_ = dlopen(builtins[0])
 			}

@@ -53,7 +53,7 @@ func Open(path string) (*Runtime, error) {
 	if err := disableTelemetry(); err != nil {
 		return nil, err
 	}
-	// The path is absolute, because the loader would look for a name without a slash on its own path.
+	// The path is absolute, because the loader would look for a name without a slash only on its search path.
 	file := library.Path()
 	version, providers, err := ask(file)
 	if err == nil {

@@ -41,7 +41,7 @@ type program struct {
 	inputs  []string            // names of the inputs
 	outputs []string            // names of the outputs; the output with the scores comes first
 	loops   bool                // the graph has loops, which may not end
-	frugal  bool                // allocate during runs; planned memory would be twice as much for a gradient
+	frugal  bool                // allocate memory during runs; for a gradient, ONNX Runtime would plan twice as much
 	tensors []graph.Initializer // initializers of the model whose data are in weights
 	weights graph.Weights
 }
@@ -211,8 +211,8 @@ var abandoned atomic.Bool
 var abandonedSessions sync.Map
 
 // callLoop is a variant of call for a model with loops. A loop without nodes in its body may never end, and its run
-// cannot be stopped between two nodes. callLoop abandons such a run. The function f holds everything that ONNX Runtime
-// still uses. (The goroutine costs 8 µs per run.)
+// cannot be stopped between two nodes. callLoop abandons such a run. The function f keeps everything alive that ONNX
+// Runtime still uses. (The goroutine costs 8 µs per run.)
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
 	var err error // the error of f; valid once done is closed
 	done := make(chan struct{})

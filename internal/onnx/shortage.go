@@ -33,7 +33,7 @@ func (m *Model) explainRun(err error) error {
 		return hint.Add(fmt.Errorf("%s has too little memory for the model: %w", describeDevice(m.device), err), "end other programs that use the device, or use another one")
 	}
 	advice := param.Textf("give a smaller %s, now %d, or end other programs that use the device", param.Batch, m.batch)
-	if m.noisy != nil { // the device then holds the weights twice
+	if m.noisy != nil { // with noise in the graph, the device holds the weights twice
 		advice = param.Textf("%s; %s host takes less memory, too", advice, param.NoiseOn)
 	}
 	return hint.Add(fmt.Errorf("%s has too little memory for %d samples a call: %w", describeDevice(m.device), m.tile, err), "%s", advice)

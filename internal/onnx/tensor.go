@@ -33,7 +33,7 @@ func (t *held[T]) open(pin *runtime.Pinner) (ort.Value, error) {
 	pin.Pin(&t.data[0])
 	v, err := ort.NewTensor(t.shape, t.data)
 	if err != nil {
-		return nil, err // not a nil *ort.Tensor
+		return nil, err // returning v would give an interface that is not nil
 	}
 	return v, nil
 }

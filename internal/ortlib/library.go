@@ -114,7 +114,7 @@ func (f Build) places(explicit string) []Place {
 		return []Place{{sourceParameter, explicit, RegularFile(explicit)}}
 	}
 	if path := os.Getenv(Env); path != "" {
-		if !filepath.IsAbs(path) { // a relative path means another file in each folder
+		if !filepath.IsAbs(path) { // a relative path names another file in each working directory
 			return []Place{{sourceEnv, path, fmt.Errorf("%s: not an absolute path", quote.Name(path))}}
 		}
 		return []Place{{sourceEnv, path, RegularFile(path)}}

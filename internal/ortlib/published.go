@@ -63,7 +63,8 @@ type Published struct {
 	// all other files that must be in its folder. A file is valid if it matches one of its hashes.
 	Library string
 	Files   map[string][]string
-	// Wheel is the Python package that contains the library. It is set if the library is not a build of ONNX Runtime.
+	// Wheel is the Python package that contains the library. It is set only if the library is not a build of ONNX
+	// Runtime.
 	Wheel Wheel
 }
 

@@ -69,10 +69,11 @@ func (e spelled) Unwrap() error { return e.error }
 // namedError is an error whose text names parameters.
 type namedError struct {
 	text Text
-	err  error // the error with the text spelled Plain
+	err  error // the error that Error returns, with names spelled by Plain
 }
 
-// Errorf is like fmt.Errorf, for a text that may name parameters. The method Error of its result spells them Plain.
+// Errorf is like fmt.Errorf, for a text that may name parameters. The method Error of its result writes the parameter
+// names with Plain.
 func Errorf(format string, args ...any) error {
 	t := Textf(format, args...)
 	return &namedError{t, t.wrap(Plain)}
@@ -82,8 +83,8 @@ func (e *namedError) Error() string           { return e.err.Error() }
 func (e *namedError) Unwrap() error           { return e.err }
 func (e *namedError) Spell(s Spelling) string { return e.text.Spell(s) }
 
-// Spell returns the text of err with parameter names spelled by s. If err wraps such an error, Spell keeps the words
-// that err adds around its text.
+// Spell returns the text of err with parameter names spelled by s. If err wraps an error that names parameters, Spell
+// keeps the words that err adds around the text of that error.
 func Spell(err error, s Spelling) string {
 	if e, ok := err.(speller); ok { //nolint:errorlint // wrapped errors follow below
 		return e.Spell(s)

@@ -59,7 +59,7 @@ func (m *machine) reduce(call []any) {
 	var v any
 	switch {
 	case f == reconstruct && len(args) == 3 && args[0] == any(ndarray):
-		v = &Array{} // the call has shape (0,) and type int8; BUILD sets the real ones
+		v = &Array{} // the call has shape (0,) and type int8; BUILD sets the real shape and type
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "C":
 		v = m.fill(&Array{}, args[2], args[1], Int{}, args[0])
 	case f == frombuffer && len(args) == 4 && m.text(args[3]) == "F":

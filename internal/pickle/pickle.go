@@ -73,7 +73,7 @@ type machine struct {
 	memo     map[uint64]any
 	err      error
 	buffer   [maxKey + 1]byte
-	last     Text   // argument of the last call of text, which is often the same "latin1" far away
+	last     Text   // argument of the last call of text, kept because many calls read the same "latin1"
 	lastText string // result of that call
 }
 
@@ -86,8 +86,8 @@ const (
 	stepMemory = 256 // in bytes
 )
 
-// Read reads the pickle in r, which has size bytes, and returns its value. Get lists the types of values. Errors name
-// the byte of the file.
+// Read reads the pickle in r, which has size bytes, and returns its value. The comment on Dict.Get lists the types of
+// values. Errors name the byte of the file.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (any, error) {
 	m := &machine{r: r, size: size, memo: map[uint64]any{}}
 	most := freeSteps + size/bytesAStep

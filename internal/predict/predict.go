@@ -53,10 +53,10 @@ func CheckAlpha(alpha float64) error {
 
 // Fixed decides after a fixed number of votes. Let j be the most frequent outcome, k the runner-up, and X_j and X_k
 // their numbers of votes. Fixed returns j if 2·P(Bin(X_j+X_k, ½) ≥ X_j) ≤ τ, and Abstained otherwise. For m outcomes, τ
-// is alpha·m/(m−1). Then the answer is wrong with probability at most alpha, for two reasons. A wrong outcome leads
-// with probability at most (m−1)/m. If a wrong outcome leads, the test accepts it with probability at most τ. (Hung &
-// Fithian 2019, "Rank verification for exponential families". Cohen et al. 2019, PREDICT, use τ = alpha.) In a tie
-// Fixed abstains. It rounds the tail up and τ down.
+// is alpha·m/(m−1). Then the answer is wrong with probability at most alpha, for two reasons. First, the probability
+// that a wrong outcome is the most frequent one is at most (m−1)/m. Second, if a wrong outcome is the most frequent
+// one, the test accepts it with probability at most τ. (Hung & Fithian 2019, "Rank verification for exponential
+// families". Cohen et al. 2019, PREDICT, use τ = alpha.) In a tie Fixed abstains. It rounds the tail up and τ down.
 func Fixed(counts []int64, alpha float64) int {
 	first, second := leaders(counts)
 	total := counts[first] + counts[second]
@@ -194,7 +194,8 @@ func (l *Leader) top() (first, second int) {
 	return first, second
 }
 
-// strike strikes outcomes and decides if at most one is left.
+// strike strikes each outcome whose process has reached the threshold. The rule has decided if at most one outcome is
+// left.
 func (l *Leader) strike() {
 	left, last := 0, Abstained
 	for _, i := range l.seen {

@@ -19,7 +19,7 @@ func OutputColumns() table.Options {
 }
 
 // Outputs takes a classifier's raw outputs from a table. It takes logits if the table has them, and otherwise
-// probabilities. They are those of all classes, or of class 1 only. The labels may be missing.
+// probabilities. The outputs are for all classes, or for class 1 only. The labels may be missing.
 func Outputs(t *table.Table) (calibrator.Data, error) {
 	d, err := outputs(t)
 	if err != nil {

@@ -147,7 +147,8 @@ func missingColumns(t *table.Table) error {
 		listColumns(t))
 }
 
-// probabilities collects the probability vectors [N×classes]. The result classes is 0 if there are none.
+// probabilities collects the probability vectors [N×classes]. The result classes is 0 if the table has no
+// probabilities.
 func probabilities(t *table.Table) (probability []float64, classes int, err error) {
 	for _, name := range []string{"probabilities", "probs", "scores"} {
 		if m, ok := t.Matrix(name); ok {

@@ -141,8 +141,8 @@ func TestVotesForNone(t *testing.T) {
 	if _, err := FromVotes("votes.jsonl", votes); err == nil || err.Error() != "votes.jsonl: example 3: has no label" {
 		t.Errorf("error %v", err)
 	}
-	// If the share of votes for no class is within the tolerance of sums, the predictions keep their probability
-	// vectors.
+	// If so few votes are for no class that the shares still sum to 1 within the tolerance, the predictions keep their
+	// probability vectors.
 	few := []certify.Votes{{Label: 1, N: 1000, Counts: []int64{0, 999}, None: 1}}
 	p, err = FromVotes("votes.jsonl", few)
 	if err != nil {
@@ -257,7 +257,7 @@ func TestLogits(t *testing.T) {
 	if err != nil || classes != 2 || !slices.Equal(got, []float64{0, -2, 0, 3}) || !slices.Equal(label, []int{0, 1}) {
 		t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
 	}
-	// −∞ gives a class probability 0. The class of the label may not have probability 0.
+	// A logit of −∞ gives its class the probability 0. The class of the label may not have probability 0.
 	inf := math.Inf(1)
 	got, _, _, err = Logits(writeArchive(t, []float64{1, -inf, 2, 3}, 2, []float64{0, 1}, "label"))
 	if err != nil || !slices.Equal(got, []float64{1, -inf, 2, 3}) {

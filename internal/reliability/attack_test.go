@@ -65,7 +65,7 @@ func TestDrawAttack(t *testing.T) {
 		}
 	}
 	a := attackOf(t, 2)
-	a.Diagrams[1].Clean = nil // unknown
+	a.Diagrams[1].Clean = nil // the bins without an attack are unknown
 	for format, first := range map[picture.Format]string{picture.PNG: "\x89PNG", picture.PDF: "%PDF-"} {
 		drawn, err := a.Draw(format)
 		if err != nil || !bytes.HasPrefix(drawn, []byte(first)) {

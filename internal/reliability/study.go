@@ -41,8 +41,8 @@ func drawn(n int) (indices []int) {
 	return indices
 }
 
-// measures returns CBS and CCE by radius. Each has one version for single bounds and one version for all examples
-// together.
+// measures returns CBS and CCE by radius. Each measure has two versions. The first holds if every stated bound holds,
+// and the second holds for all examples together at one level.
 func measures(results []acce.Result) []Measure {
 	level := ""
 	if c := results[0].Certified; c != nil {

@@ -45,6 +45,7 @@ func TestIdentity(t *testing.T) {
 		"top-k":              p(func(p *Parameters) { p.TopK = 3 }),
 		"none":               p(func(p *Parameters) { p.None = certify.NoneSafe }),
 		"reject-below":       p(func(p *Parameters) { p.RejectBelow = 0.5 }),
+		"average":            p(func(p *Parameters) { p.Average = graph.AverageProbabilities }),
 		"outputs":            p(func(p *Parameters) { p.Outputs = graph.Probabilities }),
 		"scores-output":      p(func(p *Parameters) { p.ScoresOutput = "y" }),
 		"precision":          p(func(p *Parameters) { _ = p.Precision.UnmarshalText([]byte("bf16")) }),

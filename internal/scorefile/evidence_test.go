@@ -112,8 +112,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// In a file of another program, some bytes have no meaning, and others occur only in the directory. A flip in the data
-// or in the headers of the data causes an error. Every other flip leaves all scores unchanged.
+// In a file of another program, some bytes have no meaning, and some occur only in the directory. A flip in the data or
+// in the headers of the data causes an error. Every other flip leaves all scores unchanged.
 func TestFlipsElsewhere(t *testing.T) {
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
 	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
@@ -146,7 +146,7 @@ func TestDigest(t *testing.T) {
 		write(t, w, s, examples, 0, 3)
 		var want []string
 		for i, e := range examples {
-			// This is the definition, written with encoding/binary.
+			// This computes the digest by its definition, with encoding/binary.
 			block := func(p []float32) uint32 {
 				if len(p) == 0 {
 					return 0
@@ -291,8 +291,7 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	again(w, err)
-	// In the first case the file was renamed but not yet cut. In the other cases the directory was written again up to
-	// some point.
+	// A power cut can leave a part file without a directory, or with a directory that was written up to some point.
 	for length := w.end; length <= int64(len(want)); length += 13 {
 		if err := errors.Join(os.Remove(path), os.WriteFile(part, want[:length], 0o644)); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,8 @@
 //	scores0  float32 [N, n0, m] probabilities, selection samples; optional
 //	scores   float32 [N, n, m]  probabilities, estimation samples
 //
-// m is the number of classes. Such files are far larger than memory, so Writer and Reader hold only a few rows.
+// N is the number of examples, n0 and n are the numbers of samples of an example, and m is the number of classes. Such
+// files are far larger than memory, so Writer and Reader hold only a few rows.
 package scorefile
 
 import (
@@ -23,7 +24,8 @@ type Shape struct {
 	Classes  int   // m
 }
 
-// maxClasses is far above the number of classes of real models. One row of scores is held in memory.
+// maxClasses is far above the number of classes of real models. It limits memory, because one row of scores is held in
+// memory.
 const maxClasses = 1 << 20
 
 func (s Shape) validate() error {

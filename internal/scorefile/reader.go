@@ -232,8 +232,8 @@ func (r *Reader) finish() error {
 	return io.EOF
 }
 
-// Selection passes the probabilities [k·m] of the example's selection samples to the function take, a few rows k at a
-// time. It reuses the slice.
+// Selection passes the probabilities of the example's selection samples to the function take, a few samples at a time.
+// A slice [k·m] holds k samples of m classes. Selection reuses the slice.
 func (r *Reader) Selection(take func(probs []float32) error) error { return r.scores(0, take) }
 
 // Estimation does the same as Selection for the estimation samples.

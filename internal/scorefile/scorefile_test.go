@@ -37,7 +37,8 @@ func randomExamples(s Shape) []example {
 	return examples
 }
 
-// write writes the examples from number from on, in an order of its own. It writes piece rows at a time.
+// write writes the examples at the positions from, from + 1, …, the last one first. Each call of the Writer writes at
+// most piece samples.
 func write(t *testing.T, w *Writer, s Shape, examples []example, from int, piece int64) {
 	t.Helper()
 	m := int64(s.Classes)

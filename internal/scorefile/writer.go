@@ -43,7 +43,7 @@ func Part(name string) string { return name + partSuffix }
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. When Create returns, the file
-// survives a power cut. So no other file of the run can be ahead of it.
+// survives a power cut. So a power cut cannot lose this file and keep a later file of the run.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -150,8 +150,8 @@ func (w *Writer) WriteExample(i, index, label int) error {
 	return nil
 }
 
-// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example. The argument first is the
-// number of the first of these samples.
+// WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, for m classes. The argument
+// first is the number of the first of these samples.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }

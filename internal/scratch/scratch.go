@@ -45,7 +45,7 @@ func Make(parent, prefix string) (*Folder, error) {
 		got, err := lock.TryLock()
 		switch {
 		case errors.Is(err, fs.ErrNotExist), err == nil && (!got || !names(lock)):
-			continue // another process came between and removes this folder
+			continue // another process locked the folder first, to remove it
 		case err != nil:
 			lock = nil // without locks in the file system, only Remove removes the folder
 		}

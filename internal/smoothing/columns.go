@@ -26,8 +26,9 @@ type Column struct {
 }
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
-// rounded up. The noise has Greatest times the step as its scale, which is not below the stated scale, so every
-// certificate for the stated scale holds. All quantised columns therefore share one table.
+// rounded up. The noise is drawn with the scale Greatest·step. This is at least the stated scale, so every certificate
+// for the stated scale holds. The ratio of scale to step is the same for all quantised columns, so they share one
+// table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
@@ -40,10 +41,12 @@ func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 	return NewLawTable(l, scale, step)
 }
 
-// ColumnTables are the different tables of a noise with a scale for each column, in the order of their first column.
+// ColumnTables holds the different tables of noise with a scale for each column. The tables are in the order of the
+// first columns that use them.
 type ColumnTables []*Table
 
-// add returns the table of a distribution, and adds it if the distribution is new.
+// add returns the table in t that has the same distribution as the argument. If there is none, add appends the argument
+// and returns it.
 func (t *ColumnTables) add(table *Table) *Table {
 	for _, old := range *t {
 		if old.name == table.name {
@@ -54,8 +57,8 @@ func (t *ColumnTables) add(table *Table) *Table {
 	return table
 }
 
-// NewColumnTables returns the tables for columns of these scales and steps. A scale of 0 means no noise, and a step of
-// nil a quantised column.
+// NewColumnTables returns the tables for columns of these scales and steps. A scale of 0 means a column without noise.
+// A nil step means a quantised column.
 func NewColumnTables(l law.Additive, scales []float64, steps []*big.Rat) (all ColumnTables, err error) {
 	for c, scale := range scales {
 		if scale == 0 || steps[c] == nil && slices.ContainsFunc(all, func(t *Table) bool { return t.name == quantisedName(l) }) {
@@ -125,11 +128,11 @@ type ColumnNoise struct {
 type columnNoise struct {
 	Column
 	quantise *Quantiser
-	step     float64 // of a quantised column
+	step     float64 // step of the lattice, if the column is quantised
 	first    int     // integer of the table's label 0
 	entries  []uint64
-	values   []float32 // values [k − low] of the model's input; nil for a quantised column
-	low      int
+	values   []float32 // values[k − low] is the model's input for the integer k; nil for a quantised column
+	low      int       // smallest integer in values
 }
 
 // RangeError means that the values of a column reach too far for a lattice as fine as its noise needs.
@@ -140,7 +143,7 @@ type RangeError struct {
 
 func (e *RangeError) Error() string { return fmt.Sprintf("%s: %v", e.Column, e.err) }
 
-// NewColumnNoise prepares the noise. The slice of holds the column of each coordinate of the model's input.
+// NewColumnNoise prepares the noise. of[d] is the column of coordinate d of the model's input.
 func NewColumnNoise(l law.Additive, columns []Column, of []int) (*ColumnNoise, error) {
 	n := &ColumnNoise{norm: l.Norm()}
 	for _, c := range of {
@@ -202,18 +205,22 @@ func (c *columnNoise) value(k int) float32 {
 type ColumnInput struct {
 	noise  *ColumnNoise
 	points []int32 // integers of the clean coordinates; 0 for coordinates without noise
-	// clean [D] is the model's input without noise. It is also the input under noise, where a column has no noise.
+	// clean [D] is the model's input without noise. Coordinates of columns without noise have these values in every
+	// sample.
 	clean []float32
 }
 
-// Input returns an example from its values [D] in the order of the model's input. It also returns the number to subtract
-// from every radius in units of the scales, rounded up. Over the quantised coordinates it is the norm of
+// Input returns an example from its values [D] in the order of the model's input. It also returns the number to
+// subtract from every radius in units of the scales, rounded up. This number is the norm, over the quantised
+// coordinates, of
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
-// where read bounds the distance between the numbers in the file and the values, at the example plus at any perturbed
-// example. The argument rounded tells that the file holds other numbers than float32. The values of columns without
-// noise enter the model as frozen, which the caller computes [D].
+// with x_c, q(x) and the step g of the Quantiser. The term read is 0 unless the argument rounded is set. If it is set,
+// the numbers in the file need not be float32 numbers. Then read is the sum of two bounds on the distance between a
+// number in the file and the float32 read from it: the bound for the example, and the bound for any perturbed example.
+//
+// The slice frozen [D] holds the model's inputs for the coordinates of columns without noise. The caller computes them.
 func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput, float64, error) {
 	in := ColumnInput{n, make([]int32, len(values)), slices.Clone(frozen)}
 	sum := 0.
@@ -241,7 +248,7 @@ func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput
 	return in, n.norm.Length(sum) * (1 + float64(len(values)+8)*0x1p-51), nil
 }
 
-// clamped returns k as it is, or a number outside the lattice's range if k does not fit into an int32.
+// clamped returns k if k is in the lattice's range. Otherwise it returns the number next to the range, Low−1 or High+1.
 func (l *Lattice) clamped(k int) int { return min(max(k, l.Low-1), l.High+1) }
 
 // Len returns D.

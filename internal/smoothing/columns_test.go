@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// twoScales returns noise on columns in different units, with a frozen column between them.
+// twoScales returns noise on columns in different units, with a frozen column (a column without noise) between them.
 func twoScales(t *testing.T, l law.Additive, scales ...float64) *ColumnNoise {
 	t.Helper()
 	var columns []Column
@@ -67,7 +67,7 @@ func TestColumnsDraw(t *testing.T) {
 	}
 }
 
-// The noise must not be smaller than stated.
+// The scale of the noise that is drawn must not be smaller than the stated scale.
 func TestColumnStep(t *testing.T) {
 	for _, l := range law.Additives() {
 		greatest := big.NewRat(l.Ratios().Greatest, 1)
@@ -102,8 +102,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 }
 
 // A linear classifier attains its certificate. The test enumerates its probabilities exactly at inputs of two columns in
-// different units. At every input, all perturbations within Φ⁻¹(p) minus the reduction must keep the class, also in the
-// worst direction. A radius that is larger by 0.1 % must fail there.
+// different units. At every input, the radius is Φ⁻¹(p) minus the number that Input returns. Perturbations within this
+// radius must keep the class in all directions. In the worst direction, a radius that is larger by 0.1 % must fail.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)
@@ -135,8 +135,9 @@ func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	}
 }
 
-// The reduction must cover the farthest that rounding can add, in units of the scales. The test compares it with the
-// formula of MATH, and with the largest change of the lattice points over many perturbations.
+// The number that Input subtracts from the radii must cover the largest distance that rounding can add to a
+// perturbation, in units of the scales. The test compares this number with the formula of MATH, and with the largest
+// change of the lattice points over many perturbations.
 func TestColumnReduction(t *testing.T) {
 	scales := []float64{.5, 0, 12}
 	for _, l := range law.Additives() {
@@ -242,7 +243,7 @@ func TestColumnsOnLattice(t *testing.T) {
 	}
 }
 
-// A column that reaches too far must be named.
+// The error for a column whose values reach too far must name the column.
 func TestColumnTooWide(t *testing.T) {
 	_, err := NewColumnNoise(law.Gaussian, []Column{{Name: "year", Scale: .5, Std: 1, Low: 1990, High: 2026}}, []int{0})
 	var wide *RangeError

@@ -106,8 +106,9 @@ type abandonable struct {
 
 func (a *abandonable) Abandoned() bool { return a.gone.Load() }
 
-// TestAbandoned abandons an example in its selection phase, in its estimation phase, and before it is sampled. Sampling
-// stops within the batches that are running, the example is emitted once without a decision, and later examples finish.
+// TestAbandoned abandons an example in its selection phase, in its estimation phase, and before it is sampled. The
+// workers must finish at most the batches that are running. The example must be emitted once without a decision, and
+// later examples must finish.
 func TestAbandoned(t *testing.T) {
 	const batch = 16
 	for _, c := range []struct {

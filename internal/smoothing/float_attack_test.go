@@ -39,7 +39,7 @@ func attackPoints() [2][]float32 {
 	return points
 }
 
-// placed returns the lattice input for these integers, with one channel.
+// placed returns the example with these integers and one channel as a LatticeInput.
 func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	t.Helper()
 	input, err := n.Input(integers, func(int) int { return 0 })

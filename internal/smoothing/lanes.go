@@ -84,7 +84,7 @@ func (l *lane) takes(a *active) bool { return !a.dropped && (a.lane == nil || a.
 // complete reports whether all samples up to the goal are done. The experiment can then decide how to go on.
 func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
 
-// fail records that a worker of the lane failed at a task. If other devices can continue, it marks this device as
+// fail records that a worker of the lane failed at a task. If other devices can continue, fail marks this device as
 // failed and returns nil. If an example fails on a second device, the example itself is at fault, and fail returns an
 // error.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
@@ -117,7 +117,7 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 }
 
 // blame marks the examples of a batch that failed on the lane. It returns the examples that have already failed on
-// another lane. If there are any, one of them is at fault and the devices are not.
+// another lane. If there are such examples, one of them is at fault, and not the devices.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {

@@ -106,8 +106,8 @@ var errOffRange = errors.New("outside the range of the data")
 // LatticeInput is an example on the lattice.
 type LatticeInput struct {
 	noise *LatticeNoise
-	// places [D] locates the clean coordinates. The clean value of coordinate d is noise.values[places[d] −
-	// table.First].
+	// places [D] holds the positions of the coordinates in noise.values. Without noise, coordinate d has the value
+	// noise.values[places[d] − table.First].
 	places []int32
 }
 

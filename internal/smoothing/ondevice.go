@@ -26,8 +26,8 @@ type NoiseMaker interface {
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
 // Here e is the array of the noise's table (see Table), and values holds the model's inputs for the lattice points (see
-// LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y + Key[i]. Places[k]
-// locates the coordinates of example k on the lattice and has the length of an input. Its content never changes.
+// LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y + Key[i]. Places[k] has
+// one entry for each coordinate of example k (see LatticeInput). The content of Places[k] never changes.
 type Rows struct {
 	Places  [][]int32 // lattice points of the batch's examples
 	Example []int32   // [Batch()], for each row an index into Places
@@ -40,8 +40,8 @@ func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset removes the examples. A row that is not set again belongs to the first example that is added next. The results
-// of this row are not used.
+// Reset removes the examples. A row that is not set again then belongs to the first example of the new batch, and the
+// results of this row are not used.
 func (r *Rows) Reset() {
 	clear(r.Places) // allows the memory to be freed
 	r.Places = r.Places[:0]
@@ -85,13 +85,14 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 	return 0, false
 }
 
-// Draws holds copies of a noise's tables in the form that devices use. For a word w, let column = w mod len(Next). Then
+// Draws holds copies of a noise's tables in the form that devices use. For a word w, let column = w mod len(Next). Let
+// place be the entry of the coordinate in Rows.Places. Then
 //
 //	label = column            if w < Next[column], which is 1 or more,
 //	        column + Step[column]  else,
 //	value = Values[place + label].
 type Draws struct {
-	Next   []uint64  // e + 1
+	Next   []uint64  // e[c] + 1 for each column c of the Table
 	Step   []int32   // the alias of each column minus the column
 	Values []float32 // the model's inputs, in all channels
 }

@@ -66,12 +66,12 @@ type Keyed interface {
 	Key() (seed uint64, n0 int64)
 }
 
-// Abandonable is an Experiment that may lose its purpose before it decides, as when the client of a request has gone. An
-// Eager sampler then draws no more samples for it, and calls Emit without Finish.
+// Abandonable is an Experiment whose result may become useless before it is finished, for example because the client of
+// a request has gone. An Eager sampler then draws no more samples for the experiment, and calls Emit without Finish.
 type Abandonable interface {
 	Experiment
-	// Abandoned reports whether the samples are no longer needed. Once true, it stays true. It may be called at any time
-	// and by several goroutines.
+	// Abandoned reports whether the samples are no longer needed. Once it has returned true, it always returns true. It
+	// may be called at any time and by several goroutines.
 	Abandoned() bool
 }
 
@@ -94,7 +94,7 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, chooses examples whose first sample is compared (see recheck.go). The seed also chooses
+	// Compare, if not nil, chooses examples whose first sample is compared (see recheck.go). The seed chooses further
 	// examples.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take

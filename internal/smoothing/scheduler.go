@@ -27,7 +27,7 @@ type active struct {
 	drawn    [phases]int64 // number of samples given to workers
 	clean    bool          // the clean input has been given to a worker
 	counted  int64         // number of finished samples of both phases, plus the clean input
-	tasks    int           // number of workers' tasks that have samples of the example, or decide it
+	tasks    int           // number of running tasks that draw samples of the example or call its Goal
 	dropped  bool          // the experiment was abandoned
 	finished bool
 
@@ -157,8 +157,8 @@ func (c *scheduler) arriveEarly() error {
 	return nil
 }
 
-// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits those of which no worker
-// has samples.
+// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits each abandoned example of
+// which no worker has samples.
 func (c *scheduler) dropAbandoned() error {
 	if !c.sampler.Eager {
 		return nil
@@ -380,8 +380,7 @@ func (c *scheduler) emit() error {
 	return nil
 }
 
-// decide asks for the experiment's next goal. If the experiment wants no more samples, the method finishes
-// it.
+// decide asks for the experiment's next goal. If the experiment wants no more samples, decide calls its method Finish.
 func (a *active) decide() (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,10 +19,10 @@ import (
 //
 //	k_d = i_d − ((i_d − t − v_d) mod W) + ⌊W/2⌋.
 //
-// Here k_d − ⌊W/2⌋ is the largest integer up to i_d that is congruent to t + v_d modulo W. If i_d moves by s steps, it
-// passes such an integer for min(s, W) of the t, and k_d stays the same for all other t.
+// Here k_d − ⌊W/2⌋ is the largest integer up to i_d that is congruent to t + v_d modulo W. If i_d moves by s steps, k_d
+// changes in min(s, W) of the W evaluations, namely those for which i_d passes such an integer.
 //
-// The certificates hold for all offsets. These come from the seed, so that a run can be repeated.
+// The certificates hold for all offsets. The seed determines the offsets, so that a run can be repeated.
 type Splits struct {
 	width   int
 	offsets []int32
@@ -91,7 +91,7 @@ func NewSplitNoise(l Lattice, s *Splits, mean, std []float64) (*SplitNoise, erro
 	return n, nil
 }
 
-// below returns the distance from a coordinate to its lowest value, W − 1 − ⌊W/2⌋.
+// below returns the largest number of steps by which an evaluation lowers a coordinate, W − 1 − ⌊W/2⌋.
 func (n *SplitNoise) below() int { return n.splits.width - 1 - n.splits.width/2 }
 
 // SplitInput is an example with the inputs of the law Splitting.
@@ -103,7 +103,7 @@ type SplitInput struct {
 }
 
 // Input returns the example Step·integers [D]. The integers are in the order of the model's input. The function channel
-// returns the channel of a coordinate, and from returns its place in the data.
+// returns the channel of a coordinate, and from returns the position of this coordinate in the data.
 func (n *SplitNoise) Input(integers []int32, channel, from func(d int) int) (SplitInput, error) {
 	if want := len(n.splits.offsets); len(integers) != want {
 		return SplitInput{}, fmt.Errorf("%d values: want %d", len(integers), want)
@@ -135,7 +135,7 @@ func (in SplitInput) Clean(dst []float32) {
 	}
 }
 
-// Perturb sets dst [D] to the input of evaluation sample mod W. It ignores the stream, because the inputs are not
+// Perturb sets dst [D] to the input of evaluation t = sample mod W. It ignores the stream, because the inputs are not
 // random.
 func (in SplitInput) Perturb(dst []float32, _ Stream, sample int64) {
 	w := int32(in.noise.splits.width)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The offsets are those of their documented stream, computed here from the definitions of words.go with math/big.
+// NewSplits must return the offsets that its documentation defines. The test computes them from the definitions in
+// words.go with math/big.
 func TestSplitsAreOfTheirStream(t *testing.T) {
 	const seed, width, d = 7, 100, 300
 	words := make([]uint64, d)

@@ -42,9 +42,9 @@ func (k ScaleKind) String() string { return string(k) }
 type Scales struct {
 	File     string    // CSV or JSON file: names of columns and their scales
 	Channels []float64 // scales of the colour channels
-	Kind     ScaleKind // Sigma is in standard deviations of the columns of Data
-	Data     string    // data set for Kind
-	Noisy    []string  // columns that Kind would freeze, but that get noise
+	Kind     ScaleKind // if given, a column's scale is Sigma times its standard deviation in Data
+	Data     string    // path of the data set from which Kind computes the scales
+	Noisy    []string  // columns that get noise although Kind alone would give them none
 }
 
 // Given reports whether the user asked for a scale for each column.

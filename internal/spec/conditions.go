@@ -17,8 +17,8 @@ type Smoothing struct {
 	SigmaColumns []SigmaColumn `json:"sigma-columns,omitempty"`
 }
 
-// Conditions holds the other parameters that determine an experiment's results. The JSON names are the keys in
-// run.json.
+// Conditions holds the parameters, except those in Smoothing, that determine an experiment's results. The JSON names
+// are the keys in run.json.
 type Conditions struct {
 	Outputs      graph.OutputKind `json:"outputs"`       // logits or probabilities, as detected
 	ScoresOutput string           `json:"scores-output"` // empty means the only output that can hold scores
@@ -66,10 +66,11 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// spread returns the candidate that is selected in a turn. The candidates are divided into one part per turn. The
-// turn's part begins at ⌊turn·candidates/turns⌋. The function selects one candidate of this part pseudo-randomly, but
-// always the same one. If it took equal steps instead, it could follow a pattern in the order of the files and select,
-// for example, the first image of every class.
+// spread returns the candidate that becomes selected example number turn, counted from 0. The candidates are divided
+// into as many consecutive parts as there are selected examples (turns). Part number turn begins at
+// ⌊turn·candidates/turns⌋. The function selects one candidate of this part pseudo-randomly, but always the same one. If
+// it took equal steps instead, it could follow a pattern in the order of the files and select, for example, the first
+// image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.

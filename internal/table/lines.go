@@ -56,7 +56,8 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// takeSeed keeps the Seed of the first row's checksum, because the file's run is unknown here.
+// takeSeed keeps the Seed that the first row's checksum reveals. Read does not know which run wrote the file, so it
+// checks the other rows by this Seed.
 func (t *Table) takeSeed(s checksum.Seed, found bool) {
 	if found {
 		t.seed = s

@@ -99,7 +99,7 @@ const mostHeader = 1 << 20
 // bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit, so mostUnpacked applies the limit
 // of Zstandard to it.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
-	const start = 64 // a copy refers to earlier bytes
+	const start = 64 // for the first bytes, which are not copies, because a copy repeats earlier bytes
 	switch codec {
 	case meta.Uncompressed:
 		return packed
@@ -136,8 +136,8 @@ func checkUnpacked(f io.ReaderAt, at int64, h meta.PageHeader, codec meta.Compre
 		return nil
 	}
 	packed, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
-	// In version 2 the levels before the values are not compressed. If the header has a dictionary, the library reads
-	// the page as a dictionary, whatever type the header states.
+	// In a data page of version 2, the repetition and definition levels before the values are not compressed. If the
+	// header has a dictionary, the library reads the page as a dictionary, whatever type the header states.
 	if h.Type == meta.DataPageV2 && !h.DictionaryPageHeader.Valid {
 		v2 := h.DataPageHeaderV2.V
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {

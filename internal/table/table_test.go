@@ -429,7 +429,7 @@ func rowOf(tab *Table, i int) string {
 	return text
 }
 
-// An error prints at most one line of foreign text, without control characters.
+// An error prints at most one line of text from the input, without control characters.
 func TestErrorsArePrintable(t *testing.T) {
 	long := strings.Repeat("\x1b[2J", 10_000)
 	odd := filepath.Join(t.TempDir(), "a\x1b[2J\nb.csv")
@@ -455,7 +455,7 @@ func TestErrorsArePrintable(t *testing.T) {
 	}
 }
 
-// limited reads a table with the given memory limit: it sets GOMEMLIMIT to twice the limit.
+// limited reads a table with the given memory limit. It sets GOMEMLIMIT to twice this limit.
 func limited(t *testing.T, limit int64, in string, opt Options) error {
 	t.Helper()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(2 * limit))
@@ -539,7 +539,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzObject checks that the fast path returns what encoding/json returns.
+// FuzzObject checks that flatObject, the fast path, returns what encoding/json returns.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":-2.5e3,"c":true}`))
 	f.Add([]byte(`{ "a" : 01 }`))

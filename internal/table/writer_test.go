@@ -116,7 +116,8 @@ func TestGroupAndSelect(t *testing.T) {
 	}
 }
 
-// Rows of an archive keep their number, even after a selection from a selection. Matrices keep their rows.
+// Rows of an archive keep their numbers through Select, even if Select is applied to a selection. Matrices keep their
+// rows.
 func TestSelectFromArchive(t *testing.T) {
 	table := &Table{Path: "a.npz", N: 3, binary: true, index: map[string]*column{}}
 	table.add(&column{name: "x", Matrix: Matrix{3, 1, []float64{7, 8, 9}}})

@@ -4,9 +4,9 @@
 //	{"open": "model.onnx", "examples": 8, "loss": "margin"}     → {"input": 3072, "classes": 10}
 //	{"run": "gradient", "x": […], "labels": […], "times": 3}    → {"scores": […], "loss": […], "gradient": […], "seconds": .01}
 //
-// The request "run": "forward" runs only the model, without a gradient. A request without x and labels uses those of
-// the previous request. The member "seconds" of the answer is the shortest time of all runs. If quiet is true, the
-// answer holds only this time.
+// The request "run": "forward" runs only the model, without a gradient. A request without x and labels uses the x and
+// labels of the previous request. The member "seconds" of the answer is the shortest time of all runs. If quiet is
+// true, the answer holds only this time.
 package main
 
 import (

@@ -31,12 +31,12 @@ const (
 
 // shape holds the figures of some folders.
 type shape struct {
-	files, functions        []int // number of lines of each
+	files, functions        []int // number of lines of each file and of each function
 	comments, code          int   // lines with only a comment; lines with code
 	allComments             int   // lines with a comment, including tests
-	inverted, soMany, thats int   // number of such phrases in comments
+	inverted, soMany, thats int   // number of phrases in comments that the patterns below match
 	examples                int
-	cyclomatic, cognitive   int // number of functions above 15
+	cyclomatic, cognitive   int // number of functions with a complexity above 15
 }
 
 // The patterns below match phrases that turn a sentence inside out.

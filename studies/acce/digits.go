@@ -18,8 +18,8 @@ const (
 	threshold    = 0.7
 )
 
-// digits compares certification by votes with certification by scores. It uses the saved scores of one
-// run, before confidences are bounded.
+// digits compares certification by votes with certification by scores. It uses the saved scores of one run, and then
+// bounds the confidences with the class certified in each way.
 func digits(path string) error {
 	evidence, err := runfolder.Find(path)
 	if err != nil {

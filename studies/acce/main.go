@@ -105,7 +105,8 @@ func oneSetting() []admm.Params {
 	return out
 }
 
-// found holds the values for one set of intervals, and the seconds for each value.
+// found holds the calibration errors for one set of intervals: without an attack (clean), as each solver finds them,
+// and the exact maximum. It also holds the solvers' seconds.
 type found struct {
 	ratio                                      float64 // R/σ of a random instance
 	clean, brier, dece, pair, grid, exact      float64

@@ -1,5 +1,6 @@
 // Noise makes the tables of docs/what-is-certified.md. They compare two runs of the bundled model, one with noise on a
-// lattice and one with noise in floats. They also show the radius that rounding costs for data off the lattice.
+// lattice and one with noise in floats. They also show by how much rounding reduces the radius for data that are not on
+// the lattice.
 //
 //	go run ./studies/noise LATTICE FLOAT    the run folders; scripts/studies.sh makes them
 package main

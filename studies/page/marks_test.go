@@ -87,7 +87,8 @@ func withoutMarked(t *testing.T, path, page string) string {
 	}
 }
 
-// Each mark of a page must name a part that a study prints, or it must name tests. A script fills the page.
+// Each mark of a page must name a part that a study prints, or it must name tests. If a page has a mark for a study's
+// part, a script must fill the page.
 func TestMarks(t *testing.T) {
 	programs := read(t, regexp.MustCompile(`^(.*[^t]\.go|.*\.sh|.*\.py)$`), "studies", "scripts")
 	for path := range programs {

@@ -212,7 +212,7 @@ func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
 
-// votes returns the votes of the same samples.
+// votes returns the example's samples as votes: each sample votes for the class of its largest score.
 func (e example) votes() certify.Votes {
 	count := func(rows []float32) []int64 {
 		counts := make([]int64, e.classes)
@@ -274,7 +274,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	for _, bound := range bounds {
 		for _, combine := range combines {
 			if kind == certify.FirstMargin && (combine == certify.Directed || combine == certify.Taylor) {
-				continue // at this radius directed equals projected
+				continue // for the first margin, directed equals projected
 			}
 			if combine == certify.Taylor && bound != certify.Betting {
 				continue

@@ -313,8 +313,8 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	var radius float64
 	byRadius, _ := fmt.Sscanf(name, "radius>=%g", &radius)
 	var samples, atBudget, stopped, fixed float64
-	// The function value returns an image's contribution. This is 1 if the image has the radius, or it is the radius
-	// itself.
+	// The function value returns an image's contribution to a mean. For a rule radius>=R it is 1 if the certificate's
+	// radius is at least R, and 0 otherwise. For the other rules it is the certificate's radius.
 	value := func(cert certify.Certificate) float64 {
 		if byRadius == 0 {
 			return cert.Radius

@@ -39,7 +39,8 @@ var activations = map[string]activation{
 		one := t.Op("Add", t.Op("Abs", x), t.like(x, 1))
 		return t.Op("Div", d, t.mul(one, one))
 	},
-	"Mish": func(t *tape, _ *node, x, _, d string) string { // s + x·(1−s²)·sigmoid(x), s = tanh(softplus(x))
+	"Mish": func(t *tape, _ *node, x, _, d string) string {
+		// The slope is s + x·(1−s²)·sigmoid(x), where s = tanh(softplus(x)).
 		s := t.Op("Tanh", t.Op("Softplus", x))
 		rise := t.mul(t.mul(x, t.Op("Sigmoid", x)), t.Op("Sub", t.like(x, 1), t.mul(s, s)))
 		return t.mul(d, t.Op("Add", s, rise))
@@ -77,7 +78,7 @@ func (t *tape) inside(x, v string, low, high float64, d string) string {
 func gelu(t *tape, n *node, d string) string {
 	x := n.in(0)
 	half, one := t.like(x, .5), t.like(x, 1)
-	if n.text("approximate", "none") == "tanh" { // ½x(1+h), h = tanh(u), u = √(2/π)(x + c·x³)
+	if n.text("approximate", "none") == "tanh" { // f(x) is ½x(1+h) with h = tanh(u) and u = √(2/π)(x + c·x³)
 		const c = .044715
 		k := math.Sqrt(2 / math.Pi)
 		xx := t.mul(x, x)

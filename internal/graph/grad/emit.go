@@ -95,8 +95,8 @@ func (t *tape) swapLast(x string, rank int) string {
 	return t.transpose(x, perm)
 }
 
-// reduce adds a reduction over axes. From operator set 18 on the axes are an input of the node, and for sums from 13
-// on. Before, they are an attribute.
+// reduce adds a reduction over axes. The axes are an input of the node from operator set 18 on, and for sums already
+// from 13 on. In older operator sets they are an attribute.
 func (t *tape) reduce(op, x string, axes []int64, keep bool) string {
 	if len(axes) == 0 {
 		return x

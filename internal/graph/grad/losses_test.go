@@ -31,8 +31,8 @@ func linearModel(t *testing.T, opset int64, w [][]float64) []byte {
 }
 
 // TestTargetedDLR compares the loss with Croce & Hein's equation 7, and its gradient with the equation's derivative,
-// worked out by hand. It tests all pairs of a label and a target. The label is among the four largest logits for some
-// pairs and not for others, and so is the target.
+// worked out by hand. It tests all pairs of a label and a target. For some pairs, the label's logit is among the four
+// largest, and for others it is not. The same holds for the target's logit.
 func TestTargetedDLR(t *testing.T) {
 	const values, classes = 3, 6
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -111,7 +111,8 @@ func targetedDLR(w [][]float64, x []float64, label, target int) (loss float64, g
 }
 
 // TestConfidence compares the confidence in a wrong class, ln max_{j≠y} softmax(z)_j, with its formula. It compares the
-// gradient with the formula w_j − Σ p_k·w_k. It tests all labels.
+// gradient with the formula w_j − Σ p_k·w_k. Here w_k are the weights of class k, p = softmax(z), and j is the wrong
+// class with the largest logit. The test uses all labels y.
 func TestConfidence(t *testing.T) {
 	w := [][]float64{{1, -2, .5, 3}, {.25, 1, -1, 2}}
 	const classes = 4

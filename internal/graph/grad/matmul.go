@@ -51,7 +51,7 @@ func (t *tape) reshapeIfVector(d, v string) string {
 	return d
 }
 
-// gemm is the rule of Y = α·op(A)·op(B) + β·C.
+// gemm is the rule of Y = α·op(A)·op(B) + β·C, where op transposes a matrix if the node says so.
 func gemm(t *tape, n *node) error {
 	a, b, d := n.in(0), n.in(1), n.d[0]
 	alpha, beta := n.float("alpha", 1), n.float("beta", 1)
@@ -111,8 +111,8 @@ func repeats(term string) bool {
 }
 
 // selection adds nodes that compute the gradient in x, where y takes the elements of x at the indices along an axis.
-// The axis has the given size, and d is the gradient in y. If the indices are consecutive, they pad d with zeros.
-// Otherwise they multiply d by a matrix of zeros and ones.
+// The axis has the given size, and d is the gradient in y. If the indices are consecutive, the nodes pad d with zeros.
+// Otherwise the nodes multiply d by a matrix of zeros and ones.
 func (t *tape) selection(v, d string, shape []int64, along int, indices []int64, size int64) string {
 	consecutive := len(indices) > 0
 	for i, at := range indices {

@@ -74,8 +74,8 @@ func rmsNormalization(t *tape, n *node) error {
 }
 
 // groupNormalization is the rule of a normalisation over groups of channels. In InstanceNormalization each group is one
-// channel. From operator set 21 on, the scale has one number for each channel. Before, GroupNormalization has one
-// number for each group.
+// channel. From operator set 21 on, the scale has one number for each channel. In older operator sets,
+// GroupNormalization's scale has one number for each group.
 func groupNormalization(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	groups := n.integer("num_groups", xs[1])

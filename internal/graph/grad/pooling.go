@@ -23,8 +23,8 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// shares returns for each window 1 over the number of elements that the window averages. Elements of the input count.
-// Elements of the padding count if padded is true. Elements beyond the padding never count.
+// shares returns, for each window, the reciprocal of the number of elements that the window averages. Elements of the
+// input count. Elements of the padding count if padded is true. Elements beyond the padding never count.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
 	for i, n := range w.out {
@@ -119,7 +119,7 @@ func (t *tape) spreadChosen(n *node, w window) string {
 	return t.spread(x, d, weights, shape, w, channels)
 }
 
-// channelStarts adds the flat index of each channel's first element, in the shape [N, C, 1, …].
+// channelStarts adds a constant of shape [N, C, 1, …] that holds the flat index of each channel's first element.
 func (t *tape) channelStarts(count, size int64, rank int, batch, channels int64) string {
 	starts := make([]int64, count)
 	for i := range starts {
@@ -128,8 +128,8 @@ func (t *tape) channelStarts(count, size int64, rank int, batch, channels int64)
 	return t.reshape(t.Ints(starts...), append([]int64{batch, channels}, slices.Repeat([]int64{1}, rank)...))
 }
 
-// placeIndices adds a constant of shape [1, 1, out…]. For each window it holds the index, index within the channel, of
-// the element at one position in the window. An element in the padding has the index −1.
+// placeIndices adds a constant of shape [1, 1, out…]. For each window it holds the index, counted within the channel,
+// of the element at one position in the window. An element in the padding has the index −1.
 func (t *tape) placeIndices(w window, place int64) string {
 	indices := []int64{0}
 	at := slices.Clone(w.kernel) // the position in the window along each axis

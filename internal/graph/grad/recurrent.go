@@ -145,7 +145,7 @@ func (c *recurrence) ofLast(output int) string {
 }
 
 // previous adds nodes that compute the value before each step. Before the first step, this is the value first. Before
-// any other step, it is the value that all holds for the previous step.
+// any other step, it is the previous step's part of the tensor all.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {
@@ -225,7 +225,7 @@ func (c *recurrence) bell(v string) string { return c.mul(v, c.oneMinus(v)) }
 func (c *recurrence) tanhSlope(v string) string { return c.oneMinus(c.mul(v, v)) }
 
 // walk goes through the steps from the last to the first, with the gradient d in the current state [B, H]. The function
-// step gets d and returns the gradient in the state before. walk returns the gradient in the initial state.
+// step gets d and returns the gradient in the state before the step. walk returns the gradient in the initial state.
 func (c *recurrence) walk(step func(k int64, d string) string) string {
 	var given []string
 	if c.slopes != "" {

@@ -93,8 +93,8 @@ func (t *tape) cutsOf(n *node) (c cuts, err error) {
 	return c, nil
 }
 
-// indicesOf lists the indices start, start+step, … that Slice takes along an axis of the given size. They end before
-// end.
+// indicesOf lists the indices start, start+step, … that Slice takes along an axis of the given size. The list stops
+// before it reaches end.
 func indicesOf(start, end, step, size int64) (indices []int64) {
 	within := func(i, low, high int64) int64 {
 		if i < 0 {

@@ -42,7 +42,8 @@ func (t *tape) softmaxSlope(d, y string, along int64) string {
 	return t.mul(y, t.Op("Sub", d, t.sum(t.mul(d, y), along)))
 }
 
-// attention is the rule of P·V with P = softmax(s·Q·Kᵀ + mask). Q, K and V have the shape [batch, heads, length, size].
+// attention is the rule of P·V with P = softmax(s·Q·Kᵀ + mask), where s is a number. Q, K and V have the shape [batch,
+// heads, length, size].
 func attention(t *tape, n *node) error {
 	q, k, v, mask := n.in(0), n.in(1), n.in(2), n.in(3)
 	qs := t.shape(q)

@@ -54,7 +54,7 @@ func TestTies(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		build func(f *function) string
-		want  []float64 // shares of the gradient in the result, which is 2
+		want  []float64 // each input's share of the gradient; the maximum itself is 2
 	}{
 		{"MaxPool", oneNode("MaxPool", ints("kernel_shape", 4)), []float64{0, 1, 0, 0}},
 		{"ReduceMax", with("ReduceMax", numbers(2)), []float64{0, .5, .5, 0}},
@@ -82,7 +82,7 @@ func TestStraightThrough(t *testing.T) {
 	scale := f.floats([]int64{3}, .5, .25, .125)
 	q := f.op("QuantizeLinear", in("x", scale, "zero"), integer("axis", 1))
 	y := f.op("DequantizeLinear", in(f.op("Transpose", in(q), ints("perm", 1, 0)), scale, "zero"), integer("axis", 0))
-	x := []float64{3, -4, 2, 100, 1, -1} // row by row; the zero point of the third column makes it a ReLU
+	x := []float64{3, -4, 2, 100, 1, -1} // row by row; the third zero point clips negative values, as ReLU does
 	terms, gradient := gradientAt(t, f, y, x)
 	for i, inside := range []bool{true, true, true, false, true, false} {
 		row, column := i/3, i%3

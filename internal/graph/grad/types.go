@@ -38,7 +38,7 @@ func typesOf(g *onnxpb.GraphProto) map[string]graph.ElemType {
 		for k, v := range n.Output {
 			types[v] = first
 			if n.GetDomain() == learned {
-				types[v] = graph.Float32 // a label has no gradient
+				types[v] = graph.Float32 // labels have another type, but no gradient
 			}
 			if k == 1 && (n.GetOpType() == "TopK" || n.GetOpType() == "MaxPool") {
 				types[v] = graph.Int64
@@ -72,7 +72,7 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 		return graph.Float32
 	}
 	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
-		return 0 // the first input need not tell the type (If has a condition there); the sweep refuses such a node
+		return 0 // the first input may have another type (If's is a condition); the sweep refuses this node
 	}
 	return types[n.in(typeInputs[op])]
 }

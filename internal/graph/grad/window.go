@@ -74,7 +74,7 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// dense returns the windows of stride 1 for a result between whose elements zeros were inserted.
+// dense returns windows of stride 1 for the result after insertZeros put zeros between its elements.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {
@@ -138,7 +138,7 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 }
 
 // spreadByPhase does the work of spread for images with stride s along both axes. For the element s·a + r of the padded
-// input, with 0 ≤ r < s, the gradient is
+// input, with 0 ≤ r < s, the gradient along one axis is
 //
 //	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t],
 //

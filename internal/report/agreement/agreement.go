@@ -28,7 +28,7 @@ type Agreement struct {
 	Examples int   `json:"examples"` // number of examples in both runs
 	Samples  int64 `json:"samples"`  // samples of these examples that both runs drew, for selection and estimation
 	Votes    Votes `json:"votes"`
-	// OtherCounts is the number of examples with different counts.
+	// OtherCounts is the number of examples with different vote counts.
 	OtherCounts int `json:"examples_with_other_counts"`
 	// OtherSamples is the number of examples with different numbers of samples.
 	OtherSamples int `json:"examples_with_other_n"`
@@ -86,8 +86,8 @@ type Votes struct {
 	// Source is "scores" for a comparison sample by sample, and "counts" if only the sums of votes are known.
 	Source Source `json:"source"`
 	// AtLeast is a lower bound on the number of samples with different votes. From counts it is the sum over the
-	// examples of Σ_k max(0, a_k − b_k). Votes that change in opposite directions cancel there, so the true number
-	// can be far larger.
+	// examples of Σ_k max(0, a_k − b_k), where a_k and b_k are the two runs' votes for class k. Votes that change in
+	// opposite directions cancel in the counts, so the true number can be far larger.
 	AtLeast int64 `json:"at_least"`
 	// AtMost is an upper bound, which only scores give. It is AtLeast plus the number of samples with tied largest
 	// scores, whose votes are unknown.

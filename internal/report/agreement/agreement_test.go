@@ -56,7 +56,7 @@ func TestApart(t *testing.T) {
 		if back := votesMoved(int64(m), cb, nb, int64(n), ca, na); n < m && back != got {
 			t.Fatalf("%v and %v: %d, the other way round %d", a, b, got, back)
 		}
-		// The largest possible agreement: match each of a's votes with an equal, unmatched vote of b.
+		// The votes agree as much as possible if each of a's votes is matched with an equal, unmatched vote of b.
 		left := slices.Clone(b)
 		fewest := int64(0)
 		for _, v := range a {
@@ -234,9 +234,9 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Sample by sample, example 1 differs in 2 votes, example 2 in 3, and example 3 in 1. Example 3 may also differ
-	// in a tie: its counts, 3 and 0 with one None against 3 and 1, prove only one difference. The counts of example 4
-	// prove that its tied vote differs.
+	// Sample by sample, example 1 differs in 2 votes, example 2 in 3, and example 3 in 1. The last vote of example 3 is
+	// a tie and may differ too. The counts do not prove that it differs: they are 3, 0 and one None in the first run,
+	// and 3 and 1 in the second run. The counts of example 4 prove that its tied vote differs.
 	if v := got.Votes; v.Source != FromScores || v.AtLeast != 7 || *v.AtMost != 8 || v.Rate != 1e5*7/30. || v.Low >= v.Rate || *v.High <= 1e5*8/30 {
 		t.Errorf("%+v", v)
 	}

@@ -217,7 +217,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 
 // drawNorms draws the certified accuracy of the runs by radius, with one panel per norm.
 func drawNorms(format picture.Format, runs []summary.Summary, o Options) ([]byte, error) {
-	panels := [][]summary.Summary{runs} // the norms of the noise
+	panels := [][]summary.Summary{runs} // radii in the norm of each run's noise
 	for _, norm := range summary.FurtherNorms(runs) {
 		panels = append(panels, summary.AllIn(norm, runs))
 	}
@@ -273,8 +273,9 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 	return drawPlot(format, p, o, "Certified calibration error and certified Brier score against the "+summary.Norms(runs)+" radius: "+names(runs)+".")
 }
 
-// calibrationLines returns the lines of CCE and CBS for the k-th run, which hold if every bound holds. For a single
-// run, it also returns the lines that hold with the stated probability.
+// calibrationLines returns the k-th run's lines of CCE, the certified calibration error, and CBS, the certified Brier
+// score. These lines hold if every bound holds. For a single run, it also returns lines that hold with the stated
+// probability.
 func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
 	var x, cce, cbs, cceAll, cbsAll []float64
 	for _, c := range s.Calibration {

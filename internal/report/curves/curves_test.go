@@ -61,7 +61,7 @@ func TestAccuracyLine(t *testing.T) {
 	}
 }
 
-// A curve with many steps is drawn on a grid, and ends at the same radius.
+// A curve with many steps is drawn on a grid of radii, and the grid ends at the last step.
 func TestGridOfManySteps(t *testing.T) {
 	var radii []float64
 	for k := range 2000 {
@@ -125,7 +125,7 @@ func TestDrawEveryCurve(t *testing.T) {
 }
 
 // The bounds on p_A give a step function that falls just above each bound. The chart begins at ½, or at the smallest
-// bound if it is lower.
+// bound if this bound is below ½.
 func TestDrawPA(t *testing.T) {
 	s := summary.Source{Path: "bounds", Kind: summary.CertificatesKind}
 	for i, p := range []float64{0.9, 0.4, 0.99, 0.99} {

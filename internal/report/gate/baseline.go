@@ -55,8 +55,8 @@ type RadiusChange struct {
 	This     float64 `json:"this"`
 	Change   float64 `json:"change"`
 	// The interval from Low to High is a betting interval of the mean difference between the two radii of an example. P
-	// is the p-value of the hypothesis that this mean is 0, from the same bets. All three are nil if the largest
-	// possible radius of a run is not known beforehand.
+	// is the p-value of the hypothesis that this mean is 0. The bets of the interval also give P. Low, High and P are
+	// nil if the largest possible radius of a run is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	P    *float64 `json:"p,omitempty"`
@@ -166,26 +166,26 @@ func unitScale(changes []float64, down, up float64) func(i int) float64 {
 }
 
 // meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
-// in [−down, up]. The pairs of radii form one sample, so variation that the two runs share cancels. meanChange widens
-// the interval by the rounding error of the mapping.
+// in [−down, up]. A change is the difference between the two runs' radii of one example, so variation that the runs
+// share cancels. meanChange widens the interval by the rounding error of the mapping.
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer are the parameters of run.json in which a run and its baseline may differ. They affect neither the
-// meaning nor the level of the certificates.
+// mayDiffer are the parameters of run.json in which a run and its baseline may differ. These parameters affect neither
+// the meaning of the certificates nor their failure probability.
 var mayDiffer = map[param.Name]bool{
-	// How to read the file of the model depends on the model.
+	// The next three say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
-	"seed": true,                                             // other noise of the same law
-	"skip": true, "max": true, "select": true, "shard": true, // examples are compared one by one
+	"seed": true,                                             // another seed draws other noise from the same law
+	"skip": true, "max": true, "select": true, "shard": true, // these choose examples, which exampleDifference compares
 	"save-scores": true,                                         // stored results
-	"confidence":  true, "confidence-bound": true, "band": true, // the bounds on confidence are not compared
+	"confidence":  true, "confidence-bound": true, "band": true, // a Comparison has no bounds on confidence
 	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision
-	// differences compares these below, from the certificates.
+	// The function differences compares these settings as the certificates state them.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 
@@ -235,7 +235,8 @@ func show(v any) string {
 	return "nothing"
 }
 
-// exampleDifference describes the first example that is missing in one run, or whose labels differ.
+// exampleDifference describes the first example that is missing in one run, or that has different labels in the two
+// runs.
 func exampleDifference(baseline, this []summary.Row) []param.Text {
 	before, after := byIndex(baseline), byIndex(this)
 	for i := range min(len(before), len(after)) {
@@ -260,7 +261,7 @@ type Drop struct {
 	most *big.Rat
 }
 
-// UnmarshalText reads a share, such as 0.01.
+// UnmarshalText reads a fraction of the examples, such as 0.01.
 func (d *Drop) UnmarshalText(text []byte) error {
 	most, err := parseNumber(string(text))
 	if err == nil && most.Cmp(big.NewRat(1, 1)) > 0 {
@@ -274,7 +275,7 @@ func (d *Drop) UnmarshalText(text []byte) error {
 
 func (d Drop) String() string { return d.text }
 
-// MarshalText returns the share as written.
+// MarshalText returns the fraction as written.
 func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 
 // Given reports whether a value was given.

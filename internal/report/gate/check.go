@@ -159,8 +159,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals to print for the shortfall off, so that it does not print as zero. This is 4,
-// or more if two significant digits need more.
+// places returns the number of decimals to print for the shortfall off. This is 4, or more if it takes more decimals to
+// show two significant digits. So a small shortfall does not print as zero.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {

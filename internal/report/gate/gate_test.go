@@ -57,8 +57,8 @@ func parse(t *testing.T, text string) Requirement {
 	return r
 }
 
-// Of 100 examples 59 are certified at 0.5. With probability 0.95, at most 1 of 100 certificates with α = 0.001 is
-// wrong (P(Bin > 0) = 0.095, P(Bin > 1) = 0.0046).
+// At radius 0.5, 59 of 100 examples are certified. With probability 0.95, at most 1 of 100 certificates with α = 0.001
+// is wrong (P(Bin > 0) = 0.095, P(Bin > 1) = 0.0046).
 func TestCheck(t *testing.T) {
 	s := sum(t, source("run", 100, 59, 0.5))
 	for _, test := range []struct {
@@ -91,7 +91,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Records certify nothing if they are unsound or idealised, or if they do not tell whether they are.
+// Records certify nothing if they are unsound or idealised, or if they do not state their soundness and arithmetic.
 func TestCertifiesNothing(t *testing.T) {
 	for want, change := range map[string]func(*summary.Source){
 		"not sound":               func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Sound = false }) },
@@ -143,7 +143,7 @@ func TestNotKnown(t *testing.T) {
 	}
 }
 
-// The values of bounds equal the summary's, to the last digit of their decimals.
+// A requirement on calibration uses the value in the summary, to the last digit of its decimal.
 func TestCheckCalibration(t *testing.T) {
 	s := sum(t, source("run", 100, 90, 0.5))
 	radius, certified := 0.25, 0.07
@@ -249,7 +249,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil || out[0].Value == nil {
 			return
 		}
-		// The decision follows from the numbers, if they are far enough apart for float64.
+		// If the value and the bound differ by more than the rounding errors of float64, a comparison of the float64
+		// numbers must give the same decision as Check.
 		bound, _ := r.bound.Float64()
 		if gap := *out[0].Value - bound; math.Abs(gap) > 1e-9 && out[0].Met != (gap > 0 != r.atMost) {
 			t.Errorf("%q: value %v, met %v", text, *out[0].Value, out[0].Met)
@@ -331,7 +332,7 @@ func TestCompare(t *testing.T) {
 			}
 		}
 	}
-	c, err = Compare(sum(t, this), sum(t, base)) // in this direction a quarter is lost
+	c, err = Compare(sum(t, this), sum(t, base)) // with the runs swapped, the accuracy falls by a quarter
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +394,8 @@ func TestIncomparable(t *testing.T) {
 	}
 }
 
-// mayDiffer may only name parameters of run.json. So if a parameter is renamed, it is compared again.
+// mayDiffer must name only parameters of run.json. An entry with an outdated name would have no effect, and Compare
+// would refuse runs that may differ.
 func TestMayDifferAreParameters(t *testing.T) {
 	known := map[param.Name]bool{}
 	parameters := reflect.TypeFor[runfolder.Parameters]()
@@ -468,7 +470,8 @@ func TestDropIsExact(t *testing.T) {
 	}
 }
 
-// The interval must contain the changes for any limits down and up. If all changes are losses, it must be below 0.
+// The interval must contain the mean change, also if the limits down and up differ. If examples are lost and none are
+// gained, the interval must be below 0.
 func TestMeanChangeSides(t *testing.T) {
 	changes := make([]float64, 2000)
 	for i := range changes {

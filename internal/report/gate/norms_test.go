@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// inNorms returns the summary of a run on inputs of four bytes: 59 of 100 examples are certified at 0.5 in L2, so at
-// 0.5 in L1 and at 0.25 in L∞.
+// inNorms returns the summary of a run on inputs of four bytes: 59 of 100 examples are certified at 0.5 in L2, so they
+// are also certified at 0.5 in L1 and at 0.25 in L∞.
 func inNorms(t *testing.T, norms ...law.Norm) summary.Summary {
 	t.Helper()
 	s := source("run", 100, 59, 0.5)

@@ -25,7 +25,7 @@ import (
 type Requirement struct {
 	text      string // as the user wrote it
 	metric    *metric
-	certified bool          // applies to the bound with probability 1 − δ, not to the point value
+	certified bool          // applies to the bound that holds with probability 1 − δ, not to the point value
 	norm      *law.Norm     // norm of the radius; nil: the norm of the run's noise
 	claim     certify.Claim // claim of the certificates, without RejectBelow
 	radius    *big.Rat
@@ -90,7 +90,7 @@ func Parse(text string) (Requirement, error) {
 	return r, nil
 }
 
-// qualify reads the norm and the claim behind the name.
+// qualify reads the norm and the claim that follow the name.
 func (r *Requirement) qualify(text string, given bool) error {
 	if !given {
 		return nil
@@ -116,7 +116,8 @@ func (r *Requirement) qualify(text string, given bool) error {
 	return nil
 }
 
-// parseClaim reads safe, ignore, or top3 for the first three classes. It returns false if the text is none of these.
+// parseClaim reads the claim safe, ignore or topK. K is a number of classes from 2, as in top3. It returns false if the
+// text is none of these.
 func (r *Requirement) parseClaim(text string) (bool, error) {
 	switch k, ranked := strings.CutPrefix(text, "top"); {
 	case text == certify.NoneSafe.String(), text == certify.NoneIgnore.String():
@@ -181,7 +182,8 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	return err
 }
 
-// parseExact reads a number to look up among float64s. It rejects more digits than a float64 can have.
+// parseExact reads a number to look up among float64s. It rejects a number that is not the shortest decimal of a
+// float64.
 func parseExact(text string) (*big.Rat, error) {
 	x, err := parseNumber(text)
 	if err != nil {
@@ -229,5 +231,5 @@ func (r Requirement) Selective() bool { return r.metric.name == "selective-error
 // OfBounds reports whether the requirement concerns the confidence under attack, which needs bounds at its radius.
 func (r Requirement) OfBounds() bool { return r.metric.ofBounds }
 
-// Certified reports whether the requirement applies to the bound with probability 1 − δ.
+// Certified reports whether the requirement applies to the bound that holds with probability 1 − δ.
 func (r Requirement) Certified() bool { return r.certified }

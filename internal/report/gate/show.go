@@ -44,8 +44,8 @@ func JUnit(outcomes []Outcome) ([]byte, error) {
 	return suite.encode()
 }
 
-// JUnitError returns JUnit XML for requirements that could not be checked because of err: a test that did not run is
-// neither a success nor a failure.
+// JUnitError returns JUnit XML for requirements that could not be checked because of err. It counts every requirement
+// as an error, because a test that did not run is neither a success nor a failure.
 func JUnitError(names []string, err error) ([]byte, error) {
 	suite := junitSuite{Name: "rscert", Tests: len(names), Errors: len(names)}
 	for _, name := range names {
@@ -59,7 +59,7 @@ func (s junitSuite) encode() ([]byte, error) {
 	return append([]byte(xml.Header), append(body, '\n')...), err
 }
 
-// GitHub returns the outcome as a workflow command, which GitHub Actions shows beside the run.
+// GitHub returns the outcome as a workflow command, which GitHub Actions shows as an annotation of the workflow run.
 func (o Outcome) GitHub() string {
 	level, title := "notice", "rscert: requirement met"
 	if !o.Met {

@@ -226,7 +226,7 @@ func (b *tab) keep(folder, name string, data []byte) {
 	}
 }
 
-// first is the text of a cell of the first row of examples.
+// first returns a JavaScript expression for the text of a cell in the first row of examples.
 func first(column int) string {
 	return fmt.Sprintf(`document.querySelector("#rows tbody tr:not(.gap)").children[%d].textContent`, column)
 }

@@ -169,7 +169,7 @@ func auditSeries(r Run, k int, radii []number) series {
 }
 
 // calibrationChart shows bounds on the calibration. If α is known, these are the bounds that hold with the stated
-// probability. Otherwise they are the bounds that hold if every row holds.
+// probability. Otherwise they are the bounds that hold if every bound on a confidence holds.
 func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
 		Meaning: "The most that an attack within the radius can make of the calibration error (CCE) and of the " +

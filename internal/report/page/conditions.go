@@ -12,6 +12,22 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
+// file names a file and the start of its digest.
+func file(f *summary.File) string {
+	if f == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (SHA-256 %.16s…)", quote.Line(f.File), f.SHA256)
+}
+
+// denoiser names the denoiser of a run and the start of its digest.
+func denoiser(c summary.Conditions) string {
+	if c.Denoiser == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (SHA-256 %.16s…)", quote.Line(c.Denoiser.String()), c.Denoiser.SHA256)
+}
+
 // parameters lists the conditions of the runs, except conditions that are unknown for all runs.
 func (p Page) parameters() []measure {
 	var rows []measure
@@ -29,21 +45,10 @@ func (p Page) parameters() []measure {
 			rows = append(rows, m)
 		}
 	}
-	file := func(f *summary.File) string {
-		if f == nil {
-			return ""
-		}
-		return fmt.Sprintf("%s (SHA-256 %.16s…)", quote.Line(f.File), f.SHA256)
-	}
 	add("Model", "The file of the classifier f, and the digest of its "+
 		"bytes.", func(c summary.Conditions) string { return file(c.Model) })
 	add("Denoiser", "The file of the model in front of f, and the digest of its bytes: what is certified is the "+
-		"pair.", func(c summary.Conditions) string {
-		if c.Denoiser == nil {
-			return ""
-		}
-		return fmt.Sprintf("%s (SHA-256 %.16s…)", quote.Line(c.Denoiser.String()), c.Denoiser.SHA256)
-	})
+		"pair.", denoiser)
 	add("Data set", "Where the examples are from, and the digest of their labels and "+
 		"values.", func(c summary.Conditions) string { return file(c.Data) })
 	add(summary.ScaleSymbol(p.summaries()), p.scale()+" in the units of the data (images: values in "+
@@ -217,7 +222,7 @@ func (p Page) pairs() string {
 	return text
 }
 
-// claims describes the certificates of the runs that claim something else than the answer.
+// claims describes what certificates claim, for each run whose claim is not the usual one (certify.Claim.Usual).
 func (p Page) claims() string {
 	text := ""
 	for _, r := range p.Runs {

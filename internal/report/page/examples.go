@@ -31,8 +31,8 @@ type examples struct {
 	Columns int      `json:"columns,omitempty"`
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet
 	Width   int      `json:"width,omitempty"`
-	Height  int      `json:"height,omitempty"` // of a picture
-	Pitch   [2]int   `json:"pitch,omitzero"`   // distance between pictures, right and down
+	Height  int      `json:"height,omitempty"` // height of a picture
+	Pitch   [2]int   `json:"pitch,omitzero"`   // distance to the next picture on the right, and to the next one below
 	Scale   int      `json:"scale,omitempty"`  // magnification on the screen
 	Drawn   int      `json:"drawn,omitempty"`  // examples with pictures
 }

@@ -14,7 +14,7 @@ type requirements struct {
 	Rows []requirement
 }
 
-// requirement is one outcome.
+// requirement shows the outcome of one requirement.
 type requirement struct {
 	Met              bool
 	Run, Text, Value string

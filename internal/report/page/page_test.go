@@ -17,7 +17,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// TestHostile looks for markup in names; the browser test checks its effect.
+// TestHostile checks that markup in names does not reach the page, and that the page loads no other file. TestBrowser
+// checks that such names appear as text.
 func TestHostile(t *testing.T) {
 	p := manyExamples(t, 40)
 	var first, second bytes.Buffer
@@ -206,7 +207,7 @@ func TestSheets(t *testing.T) {
 // far reports a difference larger than the loss of JPEG compression.
 func far(a, b uint8) bool { return a > b && a-b > 12 || b > a && b-a > 12 }
 
-// TestShrink averages squares of pixels.
+// TestShrink checks that shrink averages squares of pixels.
 func TestShrink(t *testing.T) {
 	large := image.NewGray(image.Rect(5, 5, 5+130, 5+100))
 	for y := range 100 {

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Audit is the accuracy under attack that an audit of the run found. It is an upper bound, and the certified accuracy
-// is the lower bound.
+// Audit is the accuracy under attack that an audit of the run found. It is an upper bound on the robust accuracy, and
+// the certified accuracy is a lower bound. A verified break is an input at which a test has shown that the answer is
+// not the label.
 type Audit struct {
 	Folder         string  `json:"folder"`
 	Examples       int     `json:"examples"` // number of audited examples with a label

@@ -71,7 +71,7 @@ func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	return t
 }
 
-// Answered returns the number of answers that the error is a share of. If it is 0, there is no error to speak of.
+// Answered returns the number of answers, which is the denominator of the error. If it is 0, there is no error.
 func (t Thresholded) Answered() int { return t.Wrong + t.Right }
 
 // Rat returns the largest error if the given number of bounds fail. It returns 0 if there are no answers and all

@@ -6,13 +6,13 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// OneClaim reports whether the certificates of all runs claim the same. Only then are their shares comparable.
+// OneClaim reports whether the certificates of all runs make the same claim. Only then are their accuracies comparable.
 func OneClaim(runs []Summary) bool {
 	return !slices.ContainsFunc(runs, func(s Summary) bool { return s.Conditions.Claim != runs[0].Conditions.Claim })
 }
 
-// Comparable reports whether a best run at each radius means anything: all radii are in one norm and all certificates
-// claim the same.
+// Comparable reports whether the runs can be ranked at each radius. For this, all radii must be in one norm, and all
+// certificates must make the same claim.
 func Comparable(runs []Summary) bool { return OneNorm(runs) && OneClaim(runs) }
 
 // Accuracy names the share that the curves show, for captions.
@@ -31,8 +31,8 @@ func Accuracy(runs []Summary) string {
 	return "certified share (the claims of the runs differ)"
 }
 
-// RunName returns the name of a run in a table or chart of several runs. If the runs claim different ranks, the name
-// ends with the rank.
+// RunName returns the name of a run in a table or chart of several runs. If Accuracy(runs) does not describe the claim
+// of this run, the name ends with the claim.
 func (s Summary) RunName(runs []Summary) string {
 	if Accuracy(runs) == s.Conditions.Accuracy() {
 		return s.Name

@@ -16,10 +16,10 @@ func (c Conditions) NormTitle() string {
 	return c.Norm.Title()
 }
 
-// Columns says what a radius r in units of the columns' scales means. A perturbation δ that is 0 in the frozen columns
-// is within r if the norm of δ_d/scale_d over the other columns is.
+// Columns explains a radius r that is in units of the scales of the columns. A perturbation δ is within r if it is 0 in
+// the Frozen columns and the norm of δ_d/scale_d over the other columns d is at most r.
 type Columns struct {
-	// Radius is the radius r of this table: that of the options, or the median certified radius.
+	// Radius is r. It is Options.AxesRadius, or the median certified radius if that option is 0.
 	Radius    float64    `json:"radius"`
 	SemiAxes  []SemiAxis `json:"semi_axes"`
 	Inscribed float64    `json:"inscribed_ball"` // radius of the largest ball in the noisy columns: r·min scale_d, rounded down
@@ -32,7 +32,7 @@ type Columns struct {
 // SemiAxis is how far a column may change if no other column does.
 type SemiAxis struct {
 	Column string  `json:"column"`
-	Scale  float64 `json:"scale"`  // of the noise, in the units of the column
+	Scale  float64 `json:"scale"`  // scale of the noise, in the units of the column
 	Length float64 `json:"length"` // r·scale, rounded down, in the units of the column
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The values are those of MATH §10.
+// The wanted values are from MATH §10.
 func TestColumns(t *testing.T) {
 	c := NewColumns(1.5, []spec.SigmaColumn{{Name: "a", Sigma: .5}, {Name: "f"}, {Name: "b", Sigma: 12}, {Name: "c", Sigma: .02}})
 	var lengths []float64

@@ -13,7 +13,7 @@ import (
 type gathered struct {
 	rows         []Row
 	first        certify.Certificate
-	n, samples   int64 // largest number of estimation samples of an example, and their sum
+	n, samples   int64 // estimation samples: the largest number of an example, and the sum
 	quantisation float64
 	stop         string
 
@@ -24,7 +24,8 @@ type gathered struct {
 	unusable error // why the votes cannot serve as predictions
 }
 
-// gather collects the examples that the source holds, unless Read has already collected them. Its errors lack the path.
+// gather collects the examples that the source holds, unless Read has already collected them. Its errors do not name
+// the path.
 func (s Source) gather() (*gathered, error) {
 	if s.gathered != nil {
 		return s.gathered, nil
@@ -45,7 +46,8 @@ func (s Source) gather() (*gathered, error) {
 	return g, g.check()
 }
 
-// newGathered returns room for this number of examples. A damaged file may overstate the number.
+// newGathered returns a gathered with room for this number of examples, but not for more than 2²⁰, because a damaged
+// file may overstate the number.
 func newGathered(examples int) *gathered {
 	return &gathered{rows: make([]Row, 0, min(examples, 1<<20)), answers: true}
 }

@@ -33,7 +33,7 @@ type Source struct {
 	Votes        []certify.Votes
 	gathered     *gathered
 
-	// Selection asks for the error among the answered inputs (ReadSelection). It is nil otherwise.
+	// Selection, if not nil, asks for the error among the answered inputs (ReadSelection).
 	Selection *Selection
 }
 
@@ -46,12 +46,12 @@ type Bounds struct {
 // Options are the settings of a summary.
 type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
-	Radii []float64 // radii of the curve; empty: round ones that cover all radii
-	Round []float64 // radii of the curve without Radii, for runs side by side; empty: round ones for each run
-	// Norms adds the certified accuracy in these norms. Without Radii, its radii are round ones.
+	Radii []float64 // radii of the curve; empty: round numbers that cover the certified radii
+	Round []float64 // radii of the curve if Radii is empty, common to several runs; empty: round numbers for each run
+	// Norms adds the certified accuracy in these norms. If Radii is empty, each norm has round radii of its own.
 	Norms []law.Norm
 	PA    bool // adds the distribution of the bounds on p_A
-	// AxesRadius is the radius of Summary.Columns; 0: the median of the correct radii.
+	// AxesRadius is the radius of Summary.Columns; 0: the median radius of the correct examples.
 	AxesRadius float64
 	Level      float64   // confidence level of the intervals
 	Delta      float64   // allowed failure probability of a statement about the dataset
@@ -117,13 +117,7 @@ func New(s Source, o Options) (Summary, error) {
 			out.Labelled++
 		}
 	}
-	if c := out.Conditions; c.Sound != nil && *c.Sound && c.Alpha != nil {
-		if c.Deterministic {
-			out.Dataset = &Statement{Examples: out.Selected}
-		} else {
-			out.Dataset, err = newStatement(out.Selected, *c.Alpha, o.Delta)
-		}
-	}
+	out.Dataset, err = out.Conditions.statement(out.Selected, o.Delta)
 	if err == nil {
 		out.Reliability, err = g.reliability(o)
 	}
@@ -141,12 +135,8 @@ func New(s Source, o Options) (Summary, error) {
 	}
 	out.describe(radii, out.largestRadius())
 	out.Columns = out.columns(o.AxesRadius)
-	if s.Selection != nil {
-		if out.Labelled < out.Examples || len(s.Selection.safe) != out.Examples {
-			return Summary{}, fmt.Errorf("%s: the error among answers needs a label and votes of every example", s.Path)
-		}
-		out.selection = s.Selection
-		out.Selective = out.selectives()
+	if err := out.describeSelection(s.Selection); err != nil {
+		return Summary{}, err
 	}
 	if err := out.describeNorms(o); err != nil {
 		return Summary{}, err
@@ -157,6 +147,18 @@ func New(s Source, o Options) (Summary, error) {
 		}
 	}
 	return out, nil
+}
+
+// statement bounds the number of wrong certificates among those of all sampled examples. It returns nil if the
+// certificates are not sound or do not state their alpha.
+func (c Conditions) statement(sampled int, delta float64) (*Statement, error) {
+	switch {
+	case c.Sound == nil || !*c.Sound || c.Alpha == nil:
+		return nil, nil
+	case c.Deterministic:
+		return &Statement{Examples: sampled}, nil
+	}
+	return newStatement(sampled, *c.Alpha, delta)
 }
 
 // checkCertificate checks that c is consistent and has the conditions of the first certificate.
@@ -195,7 +197,7 @@ func (s Source) conditions(g *gathered) Conditions {
 		c.MarginKind = fmt.Sprint(first.MarginKind)
 		c.Sound, c.Arithmetic, c.Lipschitz = &first.Sound, first.Arithmetic, first.Lipschitz
 		c.Alpha, c.Sigma, c.Composition = &first.Alpha, &first.Sigma, first.Composition
-		if first.Composition != "" && first.Sigma == 0 { // the runs have several σ
+		if first.Composition != "" && first.Sigma == 0 { // the composed runs have different σ
 			c.Sigma = nil
 		}
 	}
@@ -237,8 +239,8 @@ func countRows(rows iter.Seq[Row], is func(Row) bool) (n int) {
 	return n
 }
 
-// accuracies returns the accuracy without noise and the accuracy by the most votes, as certify.Accuracy does. A value
-// is nil if it is unknown.
+// accuracies returns the accuracy without noise and the accuracy of the class with the most votes. The type
+// certify.Accuracy defines both. A value is nil if it is unknown.
 func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 	share := func(class func(Row) int) *Share {
 		known := func(r Row) bool { return r.Label != certify.UnknownLabel && class(r) != Unknown }
@@ -248,8 +250,8 @@ func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 	return share(func(r Row) int { return r.Clean }), share(func(r Row) int { return r.Smoothed })
 }
 
-// CertifiedAt counts the examples whose certified class is the label and whose radius is at least r. It compares
-// decimals: r, and each radius as JSON holds it.
+// CertifiedAt counts the examples whose certified class is the label and whose radius is at least r. It compares r with
+// the decimal that JSON holds for each radius.
 func (s Summary) CertifiedAt(r *big.Rat) int {
 	return certifiedAt(s.all(), r)
 }
@@ -277,7 +279,7 @@ func (s Summary) At(radius float64) CurvePoint {
 }
 
 // Steps returns the radii at which the certified accuracy falls, in ascending order. Fewer examples count just above
-// such a radius than at this radius.
+// such a radius than at the radius itself.
 func (s Summary) Steps() []float64 {
 	var radii []float64
 	for _, r := range s.Rows {
@@ -289,8 +291,8 @@ func (s Summary) Steps() []float64 {
 	return slices.Compact(radii)
 }
 
-// SumOfRadii returns the sum of the radii of the correct examples, as decimals. It leaves out the largest radii; the
-// argument omit is their number.
+// SumOfRadii returns the exact sum of the radii of the correct examples, as the decimals that JSON holds. It leaves out
+// the largest radii. The argument omit is the number of radii to leave out.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)
@@ -312,7 +314,8 @@ func correctRadii(rows iter.Seq[Row]) []float64 {
 // is valid.
 const betsSeed = 1
 
-// averageRadius returns the average radius. The largest possible radius is nil if it is unknown.
+// averageRadius returns the average radius. The argument largest is the largest possible radius, or nil if it is
+// unknown.
 func (s Summary) averageRadius(largest *float64) Average {
 	a := Average{Value: decimal.MeanDown(s.SumOfRadii(0), s.Examples), Largest: largest}
 	if s.Dataset != nil {

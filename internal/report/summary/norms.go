@@ -22,7 +22,7 @@ type InNorm struct {
 // radii are in the norm of the noise.
 func (n InNorm) Whole() Summary { return n.whole }
 
-// In returns the summary with radii in another norm. Without radii in o it chooses round ones.
+// In returns the summary with radii in another norm. If o.Radii is empty, it chooses round radii.
 func (s Summary) In(norm law.Norm, o Options) (InNorm, error) {
 	if s.Conditions.Scaled {
 		return InNorm{}, fmt.Errorf("%s: its radii are in units of each column's scale, and imply none in %s", s.Path, norm.Title())
@@ -71,8 +71,8 @@ func (s *Summary) describeNorms(o Options) error {
 	return nil
 }
 
-// FurtherNorms lists the norms that were requested for the runs. A run whose noise has such a norm has radii in it
-// anyway, so the lists of the runs can differ.
+// FurtherNorms lists the norms of Summary.Norms, over all runs. The Norms of a run leave out the norm of its own noise,
+// so they can differ between runs.
 func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	for _, s := range runs {
 		for _, n := range s.Norms {
@@ -94,7 +94,8 @@ func AllIn(norm law.Norm, runs []Summary) []Summary {
 	return in
 }
 
-// InNorm returns the summary with radii in a norm: s itself, or one of its Norms. It returns false if there is none.
+// InNorm returns the summary with radii in a norm: s itself, or one of its Norms. It returns false if s has no radii in
+// this norm.
 func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	if s.Conditions.Norm == norm && !s.Conditions.Scaled {
 		return s, true
@@ -107,8 +108,8 @@ func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	return Summary{}, false
 }
 
-// describe computes the curve, the average radius and the classes from the rows. Without radii it chooses round ones.
-// The largest possible radius is nil if it is unknown.
+// describe computes the curve, the average radius and the classes from the rows. If the argument radii is empty,
+// describe chooses round radii. The argument most is the largest possible radius, or nil if it is unknown.
 func (s *Summary) describe(radii []float64, most *float64) {
 	if len(radii) == 0 {
 		radii = certify.RadiiUpTo(largest(s.Rows))

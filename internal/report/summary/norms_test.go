@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// ofBytes returns small as a run of inputs of four bytes. One of its radii is 1.8 instead of 1.
+// ofBytes returns the examples of small, as a run on inputs of four bytes. One of its radii is 1.8 instead of 1.
 func ofBytes() Source {
 	s := small()
 	s.Certificates[7].Radius = 1.8
@@ -38,8 +38,8 @@ func TestNorms(t *testing.T) {
 	}
 	for k, want := range []struct {
 		norm    law.Norm
-		counts  []int   // of the radii 0.1, 0.25, 0.25, 0.5, 0.75 and 1.8 in the norm, at 0.24, 0.26 and 1
-		average float64 // of ten examples
+		counts  []int   // how many L2 radii (0.1, 0.25, 0.25, 0.5, 0.75, 1.8) reach 0.24, 0.26 and 1 in the norm
+		average float64 // average radius of the ten examples
 	}{
 		{law.L1, []int{5, 3, 1}, 3.65 / 10}, {law.LInf, []int{3, 2, 0}, 3.65 / 20}, {law.L0, []int{1, 1, 1}, 0.3},
 	} {
@@ -58,7 +58,8 @@ func TestNorms(t *testing.T) {
 		if a.Low == nil || !(*a.Low <= a.Value && a.Value <= *a.High) {
 			t.Errorf("%s: interval of the average radius %+v", in.Norm, a)
 		}
-		// n votes of n give the largest radius, here 2.6 in L2: 2.6 in L1, 1.3 in L∞ and all four values in L0.
+		// If all n votes agree, the radius is the largest possible. This is 2.6 in L2 and in L1, 1.3 in L∞, and all
+		// four values in L0.
 		if most, limit := *s.AverageRadius.Largest, []float64{1, 0.5, 0}[k]; *a.Largest < most*limit-1e-8 || k == 2 && *a.Largest != 4 {
 			t.Errorf("%s: largest radius %v from %v in L2", in.Norm, *a.Largest, most)
 		}
@@ -140,7 +141,7 @@ func TestPA(t *testing.T) {
 	for _, share := range p.Shares {
 		counts = append(counts, share.Share.Count)
 	}
-	// At 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999.
+	// These are the numbers of bounds that reach 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99 and 0.999.
 	if !slices.Equal(counts, []int{6, 6, 6, 5, 3, 2, 1, 0}) || p.Shares[3].AtLeast != 0.8 || p.Shares[0].Share.Of != 10 {
 		t.Errorf("shares %+v", p.Shares)
 	}

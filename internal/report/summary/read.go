@@ -51,7 +51,8 @@ func read(ctx context.Context, path string, readRun func(context.Context, *runfo
 	return s, err
 }
 
-// holdRun reads a run's certificates and votes, and keeps them. The votes must prove the certificates.
+// holdRun reads a run's certificates and votes, and keeps them. It returns an error if a certificate does not follow
+// from the votes.
 func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run}
 	records, err := e.Records(ctx)
@@ -65,7 +66,8 @@ func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	return s, err
 }
 
-// readRun gathers a run's examples, and reads its bounds if it has them. The votes must prove the certificates.
+// readRun gathers a run's examples, and reads the run's bounds if there are any. It returns an error if a certificate
+// does not follow from the votes.
 func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run, gathered: newGathered(e.Run.Data.Selected)}
 	err := e.EachRecord(ctx, func(r runfolder.Record) error {

@@ -26,13 +26,13 @@ type Selective struct {
 	// Unsafe is the number of examples that may be answered wrongly: neither "the label or silence" nor "the label" is
 	// certified within the radius.
 	Unsafe int `json:"unsafe"`
-	// Answered is the number of examples that are certified to be answered, and rightly.
+	// Answered is the number of examples whose label is certified as the answer.
 	Answered int `json:"answered"`
 	Of       int `json:"of"`
 	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. It is rounded up.
 	Error float64 `json:"error"`
-	// Certified bounds the error for these examples with probability 1 − Dataset.Delta: the failures count as answers
-	// that are wrong. It is nil without Dataset.
+	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. It counts Dataset.Failures
+	// further answers as wrong. It is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
 	// Dataset.Delta. It is nil without Dataset, and for an unfinished run.
@@ -41,7 +41,7 @@ type Selective struct {
 
 // Selection holds two radii of each example: within the first, the classifier is certified to answer the label; within
 // the second, to answer the label or nothing. A radius of −1 means that nothing is certified. Both certificates of an
-// example hold together with probability 1 − alpha of its run.
+// example hold together with probability at least 1 − α, where α is the run's parameter alpha.
 type Selection struct{ answered, safe []float64 }
 
 // ReadSelection certifies the votes of the run at path twice, each time at half of the run's alpha.
@@ -139,9 +139,9 @@ func (s Summary) SelectiveAt(radius float64) (Selective, bool) {
 	return out, true
 }
 
-// Rat returns the largest error if the given number of examples have a wrong certificate, as an exact fraction. At worst
-// each of these examples counted as answered and is answered wrongly: (E + k)/(E + C). Without any answer, nothing is
-// wrong.
+// Rat returns the largest error if the given number of examples have a wrong certificate, as an exact fraction. At
+// worst, each of these examples is counted in Answered but gets a wrong answer. Then the error is (Unsafe +
+// failures)/(Unsafe + Answered), at most 1. If there are no answers and no failures, Rat returns 0.
 func (s Selective) Rat(failures int64) *big.Rat {
 	wrong, all := int64(s.Unsafe)+failures, int64(s.Unsafe+s.Answered)
 	if wrong >= all {
@@ -150,10 +150,11 @@ func (s Selective) Rat(failures int64) *big.Rat {
 	return big.NewRat(wrong, all)
 }
 
-// inPopulation bounds the error over the population. With probability 1−δ the shares of unsafe and of answered examples
-// in the population are at most U and at least L, two Clopper–Pearson bounds at δ/2. An input that can be answered
-// wrongly is unsafe with probability at least 1−α. An input that can be silenced or answered wrongly counts as answered
-// with probability at most α.
+// inPopulation bounds the error over the population. With probability 1−δ, the share of unsafe examples in the
+// population is at most U, and the share of answered examples is at least L. U and L are Clopper–Pearson bounds at δ/2.
+// An input that can be answered wrongly is unsafe with probability at least 1−α. An input that can be silenced or
+// answered wrongly counts as answered with probability at most α. So at most u = U/(1−α) of the population can be
+// answered wrongly, and at least c = (L−α)/(1−α) is always answered rightly. The error is at most u/(u+c).
 func (s Selective) inPopulation(alpha, delta float64) float64 {
 	n := int64(s.Of)
 	u := binomial.UpperBound(int64(s.Unsafe), n, delta/2) / (1 - alpha)
@@ -162,6 +163,19 @@ func (s Selective) inPopulation(alpha, delta float64) float64 {
 		return 1
 	}
 	return certify.RoundUp(min(1, u/(u+c)*(1+1e-12)))
+}
+
+// describeSelection adds the errors among the answered examples. The selection is nil unless it was requested.
+func (s *Summary) describeSelection(selection *Selection) error {
+	if selection == nil {
+		return nil
+	}
+	if s.Labelled < s.Examples || len(selection.safe) != s.Examples {
+		return fmt.Errorf("%s: the error among answers needs a label and votes of every example", s.Path)
+	}
+	s.selection = selection
+	s.Selective = s.selectives()
+	return nil
 }
 
 // selectives returns the errors at the radii of the curve.

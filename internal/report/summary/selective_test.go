@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// The error among answers at a radius counts unsafe examples, and the answered ones. An example that is certified to be
-// answered is not unsafe, even if "right or silent" is not certified of it.
+// The error among answers at a radius follows from the numbers of unsafe and of answered examples. An answered example
+// is not unsafe, even if "right or silent" is not certified for it.
 func TestSelectiveAt(t *testing.T) {
 	s := Summary{
 		Examples: 6, Selected: 6, Dataset: &Statement{Delta: 0.05, Alpha: 0.001, Examples: 6, Failures: 1},
@@ -38,7 +38,8 @@ func TestSelectiveAt(t *testing.T) {
 	}
 }
 
-// The bound for the population is u/(u+c), by Clopper–Pearson bounds that allow for alpha.
+// The bound for the population is u/(u+c). Here u is an upper bound on the share of unsafe inputs, and c is a lower
+// bound on the share of answered inputs. Both are Clopper–Pearson bounds that allow for alpha.
 func TestSelectiveInPopulation(t *testing.T) {
 	const alpha, delta = 0.001, 0.05
 	x := Selective{Unsafe: 20, Answered: 900, Of: 1000}
@@ -62,7 +63,7 @@ func TestSelectiveAllowsForFailures(t *testing.T) {
 					continue
 				}
 				x := Selective{Unsafe: unsafe, Answered: answered, Of: 20}
-				// The failures are among the answered: this many of them are answered wrongly.
+				// All failures are examples that count as answered, but are answered wrongly.
 				truth := big.NewRat(0, 1)
 				if unsafe+answered > 0 {
 					truth = big.NewRat(int64(unsafe)+wrong, int64(unsafe+answered))

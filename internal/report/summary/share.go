@@ -18,7 +18,7 @@ func newShare(count, of int, level float64) Share {
 	}
 }
 
-// optionalShare returns the same as newShare, or nil if the parameter of is 0.
+// optionalShare returns nil for a share of 0 examples, and otherwise the same as newShare.
 func optionalShare(count, of int, level float64) *Share {
 	if of == 0 {
 		return nil

@@ -37,12 +37,12 @@ type Summary struct {
 	// Level is the confidence level of each single interval. The intervals are for the accuracy over the population
 	// from which the examples were drawn independently. They do not cover the randomness of the noise.
 	Level float64 `json:"level"`
-	// Dataset states how many certificates of these examples may be wrong. It is nil unless they are known to be sound
-	// and their α is known. It does not concern a population.
+	// Dataset states how many certificates of these examples may be wrong. It is nil if the certificates are not known
+	// to be sound, or if their α is unknown. It does not concern a population.
 	Dataset *Statement `json:"dataset,omitempty"`
 
 	Clean     *Share `json:"clean_accuracy,omitempty"`    // without noise; an estimate, not certified
-	Smoothed  *Share `json:"smoothed_accuracy,omitempty"` // by the most votes; an estimate, not certified
+	Smoothed  *Share `json:"smoothed_accuracy,omitempty"` // of the most-voted class; an estimate, not certified
 	Abstained Share  `json:"abstained"`
 
 	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius
@@ -212,8 +212,8 @@ type Average struct {
 	// Both ends are nil if the largest possible radius is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
-	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. It counts the largest
-	// Failures radii as 0. It is nil without Dataset.
+	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. It counts the Dataset.Failures
+	// largest radii as 0. It is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Largest is the largest radius that a sound method can give with n samples at α; nil if unknown.
 	Largest *float64 `json:"largest_possible,omitempty"`

@@ -23,7 +23,8 @@ func cert(index, label, prediction int, radius float64) certify.Certificate {
 		Radius: radius, Method: "margin", MarginKind: certify.SecondMargin, Alpha: 0.01, Sigma: 0.5, N: 1000, Sound: true, Arithmetic: certify.Exact}
 }
 
-// small is ten examples: 6 correct with radii 0.1, 0.25, 0.25, 0.5, 0.75, 1; 2 wrong; 2 abstained.
+// small returns ten examples. Six are correct and have the radii 0.1, 0.25, 0.25, 0.5, 0.75 and 1. Two are wrong, and
+// two are abstentions.
 func small() Source {
 	clean, other := 1, 0
 	s := Source{Path: "dir/small", Kind: RunKind, Certificates: []certify.Certificate{
@@ -182,7 +183,7 @@ func TestRefuses(t *testing.T) {
 
 // A statement concerns all examples of the run, even if some are missing here. For α = 0.01 and 100 examples, 3
 // certificates may be wrong, because P(Bin(100, 0.01) > 3) = 0.018 and P(Bin(100, 0.01) > 2) = 0.079. For the 10
-// examples here alone it would be 1.
+// examples here alone, only 1 certificate may be wrong.
 func TestStatementOfWholeRun(t *testing.T) {
 	for name, shards := range map[string][]spec.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
 		s := small()

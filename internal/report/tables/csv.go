@@ -12,9 +12,9 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// csvHeader holds the columns of a tidy table, with one row per number. The column certified is the bound with
-// probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision, denoiser, and
-// the norm of the radius.
+// csvHeader holds the columns of a tidy table, with one row per number. The column certified is the bound that holds
+// with probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision,
+// denoiser, and the norm of the radius.
 var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified",
 	"sound", "arithmetic", "precision", "denoiser", "norm"}
 

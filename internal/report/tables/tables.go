@@ -22,7 +22,7 @@ import (
 // Report is the content to print, and the JSON document.
 type Report struct {
 	Runs         []summary.Summary       `json:"runs"`
-	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // with several runs
+	Envelope     []summary.EnvelopePoint `json:"envelope,omitempty"` // set if there are several runs
 	Comparisons  []gate.Comparison       `json:"comparisons,omitempty"`
 	Requirements []gate.Outcome          `json:"requirements,omitempty"`
 

@@ -170,8 +170,8 @@ func (p *lastingPod) volume(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("volume %s is of a kind that the tests do not know", name)
 }
 
-// probe asks the container as its probes say, and shows whether it is ready. It returns when the container fails its
-// startup probe or its liveness probe, or when the context ends.
+// probe sends the requests that the container's probes describe, and reports whether the container is ready. It returns
+// when the container fails its startup probe or its liveness probe, or when the context ends.
 func (p *lastingPod) probe(ctx context.Context) error {
 	c := p.pod.Spec.Containers[0]
 	succeeds := func(once bool) func(bool) (bool, error) {
@@ -246,7 +246,7 @@ func (p *lastingPod) ask(ctx context.Context, probe *core.Probe) bool {
 	return response.StatusCode >= 200 && response.StatusCode < 400
 }
 
-// show reports the status of a running pod, if it is another one than before.
+// show reports the status of a running pod, if the pod has become ready or is no longer ready.
 func (p *lastingPod) show(ctx context.Context, ready bool) error {
 	if p.shown != nil && *p.shown == ready {
 		return nil

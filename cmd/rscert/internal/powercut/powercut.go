@@ -1,11 +1,13 @@
 // Package powercut simulates power cuts while a program writes files, for tests.
 //
 // Record runs the real program and records its file operations. Recording.Cut then returns the files that a power cut
-// in between may leave. The model is harsher than usual file systems: it keeps only the promises of fsync(2):
+// between two operations may leave. The model is harsher than usual file systems: it keeps only the promises of
+// fsync(2):
 //
-//   - A file keeps the content written before its last fsync began. Each page of 4 KiB written since then,
-//     independently of the others, has its content at the fsync or after any later write. The file has one of the
-//     lengths since then. Pages that never reached the disk read as zeros.
+//   - A file keeps the content written before its last fsync began. If a page of 4 KiB was written since then, it has
+//     either its content at the fsync or its content after one of the later writes. The choice for one page does not
+//     depend on the other pages. The file has one of the lengths that it had since then. Pages that never reached the
+//     disk read as zeros.
 //   - A folder keeps the names present when its last fsync began. Each name made, moved or removed since then may or
 //     may not have changed. A rename happens as a whole or not at all.
 package powercut
@@ -26,7 +28,7 @@ type Kind int
 const (
 	Write Kind = iota
 	Truncate
-	Sync // a file
+	Sync // sync of a file
 	SyncFolder
 	Create
 	Mkdir
@@ -39,7 +41,7 @@ type Event struct {
 	Kind Kind
 	Path string // relative to the recording's root
 	To   string // for Rename: the new path
-	// Begin is the number of events completed when a Sync or SyncFolder began. It makes these durable.
+	// Begin is the number of events completed when a Sync or SyncFolder began. The sync makes these events durable.
 	Begin int
 
 	file   int // identity; a rename keeps it
@@ -51,7 +53,7 @@ type Event struct {
 // Recording holds a program's operations on the files below a folder.
 type Recording struct {
 	Events []Event
-	before Files // durable
+	before Files // files before the recording, which are durable
 	ids    map[string]int
 }
 
@@ -94,7 +96,8 @@ func (f Files) WriteTo(root string) error {
 	return nil
 }
 
-// Choice picks one of n ≥ 1 possible states after a cut, from 0, the oldest (durable) one, to n−1, the newest.
+// Choice picks one of n ≥ 1 possible states after a cut. State 0 is the oldest state, which is durable, and state n−1
+// is the newest.
 type Choice func(n int) int
 
 // Oldest is the choice of a disk that wrote only what a sync forced.

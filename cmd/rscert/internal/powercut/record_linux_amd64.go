@@ -24,7 +24,7 @@ type Program struct {
 }
 
 // Record runs the program and records its operations on the files below root, following its system calls with
-// ptrace(2). A program that fails is an error.
+// ptrace(2). Record returns an error if the program fails.
 func Record(root string, p Program) (Recording, error) {
 	before, err := ReadFiles(root)
 	if err != nil {
@@ -57,9 +57,9 @@ type tracer struct {
 	program   Program
 	recording Recording
 	names     map[string]int  // identities of the files below root now
-	sizes     map[int]int64   // by identity
+	sizes     map[int]int64   // file sizes by identity
 	open      map[int]*handle // by descriptor; nil: not below root
-	files     int             // identities in use
+	files     int             // number of identities in use
 	entered   map[int]syscall.PtraceRegs
 	begun     map[int]int // number of events when the thread's system call began
 }
@@ -167,7 +167,7 @@ func (t *tracer) stop(thread int) error {
 	return nil
 }
 
-// enter announces a change to Before.
+// enter calls Before when a thread is about to change or sync a file.
 func (t *tracer) enter(thread int, call syscall.PtraceRegs) error {
 	if t.program.Before == nil {
 		return nil
