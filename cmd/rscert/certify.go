@@ -39,7 +39,8 @@ func newCertify(s streams) *cobra.Command {
 every example it writes an L2 radius. No perturbation within this radius changes the
 prediction of the smoothed model. Each radius is right with probability at least 1 −
 alpha (Cohen et al. 2019). σ and every radius are in the units of the input data.
-Images have values in [0,1]; --mean and --std apply after the noise.
+Images have values in [0,1]; --mean and --std apply after the noise. --law chooses
+noise of another law, whose radii are in the L1 norm (docs/other-threats.md).
 
 With --confidence-radii, the votes certify the class, and the same samples bound the
 confidence under attack at these radii. The confidence is the mean score of the class
@@ -111,15 +112,15 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 	choiceVar(f, &p.Method, "method", runfolder.Method{}, runfolder.Methods(), fmt.Sprintf("method of certification; for votes: %s (default margin); for scores: %s (default with --scores: betting)",
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+names(certify.Classes()))
-	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin to certify: "+methods(certify.MarginKinds()).Described())
+	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
 	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, so that only the constant that the noise guarantees counts")
 	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop sampling an example early by this `rule`: radius>=R (once it is known whether the radius is at least R) or precision=F (once the radius is at least 1−F times the largest radius that is still possible)")
 	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz, so that you can certify them again; this implies --scores unless --confidence-radii is given; for m classes, the file takes 4·n·m bytes per example")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bounds the margin between two mean scores: "+names(certify.Combines()))
-	f.Float64Var(&p.Temperature, "temperature", 1, "with --scores or --reject-below, temperature of the softmax")
+	f.Float64Var(&p.Temperature, "temperature", 1, "temperature of the softmax for --scores and --reject-below")
 	claimFlags(f, &p.TopK, &p.None)
-	f.Float64Var(&p.RejectBelow, "reject-below", 0, "count a sample as a vote only if its `confidence` (largest softmax score at --temperature) is at least this; otherwise the sample votes for no class")
+	f.Float64Var(&p.RejectBelow, "reject-below", 0, "a sample votes for a class only if its `confidence` is at least this number, and otherwise for no class; the confidence is the largest softmax score at --temperature (docs/reject.md)")
 	f.Float64SliceVar(&p.ConfidenceRadii, "confidence-radii", nil, "also bound the mean score under attack at these `radii` and write the bounds to bounds.csv; these bounds take half of alpha")
 	choiceVar(f, &p.Confidence, "confidence", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence under attack: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.ConfidenceBound, "confidence-bound", certify.Betting, methods(certify.MeanBounds()), "bound on the mean in the confidence methods 'standard' and 'tangent': "+names(certify.MeanBounds()))

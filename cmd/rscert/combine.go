@@ -26,28 +26,30 @@ func newCombine(s streams) *cobra.Command {
 	var o combineOptions
 	cmd := &cobra.Command{
 		Use:   "combine RUN… --out FOLDER",
-		Short: "Certify routers and ensembles of certified runs",
+		Short: "Certify a router or a majority vote over certified runs",
 		Long: `This command certifies a classifier that consists of the smoothed classifiers of
 several runs. It reads the certificates of the runs and needs no model.
 
-With --router, the class that the router answers chooses the run that answers: the
-first RUN for class 0, the second for class 1, and so on. The radius is the smaller
-one of the router and the chosen run. The failure probability is the alpha of the
-router plus the largest alpha of the runs.
+With --router, the router's class chooses the run that answers. The first RUN answers
+for class 0, the second RUN for class 1, and so on. The certified radius is the
+router's radius or the radius of the chosen run, whichever is smaller. The failure
+probability is the alpha of the router plus the largest alpha of the runs.
 
-Without --router, the runs vote. --by majority answers the class that more than half
-of the runs answer. --by agree answers the class that all runs answer. The command
-certifies a class if --at-least runs certify it, within the radius that so many of
-them reach. The failure probability depends on these numbers (docs/combine.md). It is
-smaller if the runs have different seeds.
+Without --router, the runs vote. With --by majority, the answer is the class that more
+than half of the runs answer. With --by agree, the answer is the class that all runs
+answer. The command certifies a class if --at-least runs certify it. The certified
+radius is the largest radius that --at-least of these runs reach. The failure
+probability depends on --at-least, the number of runs and their alpha
+(docs/combine.md). It is smaller if the runs have different seeds.
 
-All runs must certify the same examples with the same law of noise, by sound methods.
-A router may have other labels than the runs, or none; the command then reads the data
-of the runs to compare the inputs.
+All runs must certify the same examples under noise of the same law, by sound methods.
+A router may have other labels than the runs, or no labels. In this case the command
+reads the data of the runs to compare the inputs.
 
-The result is a folder with certificates.jsonl and combined.json, which describes the
-runs. 'rscert report' and requirements accept the folder like a run. It holds no votes,
-so commands that need votes or a model refuse it.`,
+The result is a folder with two files. certificates.jsonl holds the certificates, and
+combined.json describes the runs. 'rscert report' and requirements accept the folder
+like a run. The folder holds no votes and no model, so commands that need votes or a
+model refuse it.`,
 		Example: `  rscert combine --router router expert0 expert1 --out routed
   rscert combine run1 run2 run3 --out together
   rscert combine run1 run2 run3 --at-least 3 --out together
@@ -69,12 +71,12 @@ so commands that need votes or a model refuse it.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.plan.Out, "out", "", "new `folder` for the certificates")
-	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router, whose classes choose the runs in their order")
-	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "how the runs answer together: "+certify.Compositions.Described())
-	integerVar(f, &o.plan.AtLeast, "at-least", 0, "number of runs that must certify a class; fix it before you see the runs; 0 = as many as must answer it")
+	f.StringVar(&o.plan.Out, "out", "", "new `folder` to which rscert writes the certificates")
+	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router; the router's class chooses the RUN that answers: class 0 the first, class 1 the second, and so on")
+	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "which class is the answer without --router: "+certify.Compositions.Described())
+	integerVar(f, &o.plan.AtLeast, "at-least", 0, "number of runs that must certify a class; choose this number before you see the runs; 0 means the smallest possible number: all runs with --by agree, more than half of them otherwise")
 	f.BoolVar(&o.json, "json", false, "print the description of the combined runs as JSON")
-	f.BoolVar(&o.quiet, "quiet", false, "show no progress")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
 }
 

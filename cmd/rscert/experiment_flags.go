@@ -57,7 +57,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
 	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns: logits, probabilities or auto (rscert inspects the model); if it returns a single number per sample, this is the output for the second of two classes")
-	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "of several models (--model given several times): what they average, logits or probabilities; --outputs then says what every model returns")
+	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "what rscert averages if --model is given several times: the logits or the probabilities of the models; --outputs then says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
 	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row: "+graph.Layouts.String()+" (c: channels, h: height, w: width)")
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before the model: one value, or one per channel")

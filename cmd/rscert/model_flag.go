@@ -21,7 +21,7 @@ func modelFlag(f *pflag.FlagSet, s *spec.Spec, usage string) {
 
 // modelsFlag adds --model.
 func modelsFlag(f *pflag.FlagSet, first *string, further *[]string, usage string) {
-	f.Var(models{first, further}, "model", usage+"; several (repeat the flag): their average, docs/ensembles.md")
+	f.Var(models{first, further}, "model", usage+"; give the flag several times to average several models (docs/ensembles.md)")
 }
 
 func (m models) Set(path string) error {

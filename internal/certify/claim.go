@@ -38,9 +38,9 @@ const (
 // NoneModes lists all modes, the default first.
 var NoneModes = choice.Of("none mode", NoneAnswer, NoneIgnore, NoneSafe).Optional().Describe(func(n NoneMode) string {
 	return map[NoneMode]string{
-		NoneAnswer: "the class wins against every other class and against silence",
-		NoneIgnore: "the class wins against every other class; silence does not count",
-		NoneSafe:   "no other class wins: the answer is the class or silence",
+		NoneAnswer: "the smoothed classifier answers the class; it is silent if \"no class\" gets the most votes",
+		NoneIgnore: "the class gets more votes than every other class; votes for no class do not count",
+		NoneSafe:   "the smoothed classifier answers the class or is silent",
 	}[n]
 })
 

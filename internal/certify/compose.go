@@ -26,7 +26,7 @@ const (
 
 // Compositions lists the compositions that treat all members alike.
 var Compositions = choice.Of("composition", Majority, Agree).Describe(func(c Composition) string {
-	return map[Composition]string{Majority: "more than half of the runs answer the class", Agree: "all runs answer the class"}[c]
+	return map[Composition]string{Majority: "the class that more than half of the runs answer", Agree: "the class that all runs answer"}[c]
 })
 
 func (c Composition) String() string { return string(c) }

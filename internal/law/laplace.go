@@ -49,7 +49,9 @@ func (laplace) Peak(margin, r float64) float64 {
 	return max(1-math.Sqrt(r)*math.Exp(-margin/2)+0x1p-48, 0)
 }
 
-func (laplace) Second() Theorem { return Linear(0.5, "Q(p_A)−Q(p_B), radius b/2 times the margin") }
+func (laplace) Second() Theorem {
+	return Linear(0.5, "Q(p_A)−Q(p_B) with the quantile function Q at b = 1, radius b/2 times the margin")
+}
 
 // First returns the theorem R1 = b·margin, by the largest density 1/(2b).
 func (laplace) First() Theorem { return Linear(1, "p_A−p_B, radius b times the margin") }

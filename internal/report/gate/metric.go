@@ -48,7 +48,7 @@ var metrics = []metric{
 			}
 			return shareOf(&s.Abstained)
 		}},
-	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified error among the inputs that are answered", radius: true, share: true,
+	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified share of wrong answers among the inputs that are answered", radius: true, share: true,
 		upper: true, certifiable: true, anyClaim: true, value: selectiveError},
 	{name: "cbs", example: "cbs@0.25<=0.05", what: "certified Brier score at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
