@@ -40,8 +40,8 @@ methods. Values that you do not give come from the run. A file without a run nee
 
 These methods certify votes:
 ` + listed(certify.VoteMethods()) + `
-These methods bound mean scores (of scores.npz, or of a run with --save-scores). The
-flag --combine says how the bounds give a margin:
+Scores come from scores.npz, or from a run with --save-scores. The following methods
+bound mean scores, and --combine says how to get a margin from these bounds:
 ` + listed(certify.MeanBounds()) + `
 Let p_A be the probability of the class, and p_B the largest probability of another
 class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.

@@ -468,7 +468,7 @@ func TestBootstrapLength(t *testing.T) {
 	}
 }
 
-// The bound of the function deviation holds at its stated level. The residuals have one sign and lie at the limits of
+// The function deviation returns a bound. This bound must hold at its stated level. The residuals have one sign and lie at the limits of
 // their range.
 func TestDeviationCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))

@@ -304,7 +304,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
 						}
-						if over < curve*(1-0x1p-39) { // points are lifted by 2⁻⁴⁰
+						if over < curve*(1-0x1p-39) { // the code lifts the polygon's points by 2⁻⁴⁰
 							t.Errorf("%v margin %v: the polygon is at %v over q2 = %v, the frontier at %v", kind, margin, over, at, curve)
 						}
 					}

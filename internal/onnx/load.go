@@ -622,7 +622,7 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples in calls of tile samples. It returns an error if a sample's scores
+// canonical returns the scores of the pool's samples. It calls the session with as many samples at a time as tile says. It returns an error if a sample's scores
 // depend on its row or on the other samples of the call.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())

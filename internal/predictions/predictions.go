@@ -318,7 +318,7 @@ func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.
 }
 
 // FromVotes uses the shares of the votes as probabilities. If votes for no class keep the sums of these shares below 1,
-// it uses only the largest share of each example, as the confidence. The argument path names the votes in errors.
+// it uses only the largest share of each example, as the confidence. Errors name the votes by the given path.
 func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)

@@ -4,7 +4,7 @@ package smoothing
 
 import "testing"
 
-// TestAuditLatticeFit tests 10⁹ draws from each of three tables, and series of 4·10⁷ draws and of 10⁸ words.
+// TestAuditLatticeFit tests 10⁹ draws from each of three tables, a series of 4·10⁷ draws, and 10⁸ random 64-bit words.
 func TestAuditLatticeFit(t *testing.T) {
 	var f fit
 	fitDraws(t, &f, 1_000_000_000)

@@ -26,8 +26,8 @@ const (
 	// logits (Croce & Hein 2020, equation 6). Scaling the logits does not change it. It needs three classes.
 	DLR Loss = "dlr"
 	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). It needs
-	// four classes. Attached.Labels holds y and t of each example. Users choose DLR, and targeted attacks then use this
-	// form.
+	// four classes. Attached.Labels holds y and t of each example. If a user chooses dlr for a targeted attack, the
+	// attack uses this form.
 	TargetedDLR Loss = "dlr-targeted"
 	// Difference is z_t − z_y for a class t. The attack FAB uses it to step to the decision boundary between y and t.
 	// Attached.Labels holds y and t of each example. Users cannot choose this loss.
