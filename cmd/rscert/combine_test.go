@@ -90,10 +90,10 @@ func TestCombine(t *testing.T) {
 	if !hasMembers(printed, `"composition":"majority"`, `"quorum":2`, `"at_least":2`, `"independent":true`, `"schema":"rscert/combine/1"`) {
 		t.Errorf("combine prints\n%s", printed)
 	}
-	const alphaA, alphaB = 0.001, 0.004 // the two largest alphas of the runs: b has 0.004, and a and c have 0.001
+	const total = 1 - (1-0.001)*(1-0.004)*(1-0.001) // any of the three certificates is false
 	for i, got := range certs("most") {
 		want := certify.Poll([]certify.Certificate{a[i], b[i], c[i]}, 2)
-		if got.Prediction != want.Class || got.Radius != want.Radius || math.Abs(got.Alpha-(1-(1-alphaA)*(1-alphaB))) > 1e-12 {
+		if got.Prediction != want.Class || got.Radius != want.Radius || math.Abs(got.Alpha-total) > 1e-12 {
 			t.Errorf("example %d: %+v, want %+v", i, got, want)
 		}
 	}
@@ -103,12 +103,12 @@ func TestCombine(t *testing.T) {
 		if p := a[i].Prediction; p >= 0 && p == b[i].Prediction && p == c[i].Prediction {
 			class, radius = p, min(a[i].Radius, b[i].Radius, c[i].Radius)
 		}
-		if got.Prediction != class || got.Radius != radius || got.Alpha != alphaB {
+		if got.Prediction != class || got.Radius != radius || math.Abs(got.Alpha-total) > 1e-12 {
 			t.Errorf("example %d: %+v, want class %d, radius %v", i, got, class, radius)
 		}
 	}
 	rscert(exitDone, "combine", path("a"), path("same"), path("c"), "--at-least", "3", "--out", path("dependent"), "--quiet")
-	if got := certs("dependent")[0]; got.Alpha < 0.001 || got.Alpha > 0.001+1e-15 { // by Markov's inequality
+	if got := certs("dependent")[0]; got.Alpha < 0.0015 || got.Alpha > 0.0015+1e-15 { // by Markov's inequality
 		t.Errorf("runs of one seed: alpha %v", got.Alpha)
 	}
 
@@ -139,6 +139,8 @@ func testCombineRefused(t *testing.T, rscert func(int, ...string) string, path f
 		"lipschitz": {"--model", cnn, "--sigma", "0.25", "--margin", "first", "--lipschitz", "1"},
 		"unsound":   {"--model", cnn, "--sigma", "0.25", "--method", "moutaouakil"},
 		"others":    {"--model", cnn, "--sigma", "0.25", "--skip", "2"},
+		"scores":    {"--model", cnn, "--sigma", "0.25", "--scores", "--method", "betting"},
+		"risky":     {"--model", routerModel(t, 0.13), "--labels", "none", "--sigma", "0.5", "--seed", "3", "--alpha", "0.997"},
 		"unlabeled": {"--model", cnn, "--sigma", "0.25", "--labels", "none"},
 	} {
 		rscert(exitDone, sampling(path(name), flags...)...)
@@ -154,6 +156,8 @@ func testCombineRefused(t *testing.T, rscert func(int, ...string) string, path f
 		{"a label", "--class was predicted, then label"},
 		{"a lipschitz", "its radius rests on a given Lipschitz constant"},
 		{"a unsound", "its method moutaouakil is not sound"},
+		{"a scores", "its method betting certifies from scores"},
+		{"a b --router risky", "the alphas of the runs add up to 1.001"},
 		{"a others", "they certify other examples"},
 		{"a unlabeled", "the data sets differ"},
 		{"a b --by best", `"best": want majority or agree`},

@@ -124,15 +124,18 @@ const MostMembers = 256
 // is the number c* of members that must certify the answer.
 //
 // Suppose that the claim is false at a radius r. Then at most q−1 members really give the claimed answer everywhere
-// within r. Even if all of these certify the radius r, at least c*−q+1 of the other members certify it wrongly. There
-// are K−q+1 or more other members. If failures are independent, the probability of these wrong certificates is largest
-// for exactly K−q+1 other members with the largest alphas. If each alpha is α, this probability is P(Bin(K−q+1, α) ≥
-// c*−q+1). If failures may depend on each other, Markov's inequality bounds the probability by the sum of these alphas
-// divided by c*−q+1.
+// within r. Even if all of these certify the radius r, at least c*−q+1 of the other members certify it wrongly.
 //
-// The radius of a claim depends on the noise. But members that certify a radius also certify all smaller radii. So the
-// bound at the smallest r at which the claim is false covers all larger r.
-func PollAlpha(alphas []float64, quorum, atLeast int, independent bool) (float64, error) {
+// If the members certify the predicted class, the claimed class depends on the noise, and so does the set of the other
+// members. So any c*−q+1 of all K members may be wrong. If failures are independent and each alpha is α, at least
+// c*−q+1 of them are wrong with at most the probability P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other,
+// Markov's inequality bounds the probability by the sum of the alphas divided by c*−q+1.
+//
+// If the members certify the label, the claimed class does not depend on the noise. Then the same formulas hold for the
+// other members alone. There are K−q+1 or more of them. The probability is largest for exactly K−q+1 other members with
+// the largest alphas. The radius of a claim depends on the noise. But members that certify a radius also certify all
+// smaller radii. So the bound at the smallest r at which the claim is false covers all larger r.
+func PollAlpha(alphas []float64, quorum, atLeast int, class Class, independent bool) (float64, error) {
 	k := len(alphas)
 	switch {
 	case k < 2 || k > MostMembers:
@@ -142,9 +145,10 @@ func PollAlpha(alphas []float64, quorum, atLeast int, independent bool) (float64
 	case atLeast < quorum || atLeast > k:
 		return 0, fmt.Errorf("%d members that must certify: want %d to %d", atLeast, quorum, k)
 	}
-	alphas = slices.Clone(alphas)
-	slices.Sort(alphas)
-	worst, wrong := alphas[quorum-1:], atLeast-quorum+1
+	worst, wrong := slices.Sorted(slices.Values(alphas)), atLeast-quorum+1
+	if class == Label {
+		worst = worst[quorum-1:]
+	}
 	if !independent {
 		sum := 0.0
 		for _, a := range worst {

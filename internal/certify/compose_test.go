@@ -50,44 +50,69 @@ func TestPollAlpha(t *testing.T) {
 				for i := range alphas {
 					alphas[i] = []float64{0.001, 0.3, rng.Float64(), 0.05}[rng.IntN(4)]
 				}
-				got, err := PollAlpha(alphas, quorum, atLeast, true)
+				got, err := PollAlpha(alphas, quorum, atLeast, Label, true)
 				want := worstPoll(alphas, quorum, atLeast)
 				if err != nil || got < want*(1-1e-14) || got > want*(1+1e-11) {
 					t.Errorf("%v, %d, %d: %v, %v; want %v", alphas, quorum, atLeast, got, err, want)
 				}
-				dependent, err := PollAlpha(alphas, quorum, atLeast, false)
-				slices.Sort(alphas)
-				sum := 0.0
-				for _, a := range alphas[quorum-1:] {
-					sum += a
+				got, err = PollAlpha(alphas, quorum, atLeast, Predicted, true)
+				want = worstPoll(alphas, 1, atLeast-quorum+1) // no member holds: c*−q+1 failures
+				if err != nil || got < want*(1-1e-14) || got > want*(1+1e-11) {
+					t.Errorf("%v, %d, %d, predicted: %v, %v; want %v", alphas, quorum, atLeast, got, err, want)
 				}
-				markov := min(1, sum/float64(atLeast-quorum+1))
-				if err != nil || math.Abs(dependent-markov) > 1e-15 {
-					t.Errorf("%v, %d, %d, dependent: %v, %v; want %v", alphas, quorum, atLeast, dependent, err, markov)
+				slices.Sort(alphas)
+				for class, worst := range map[Class][]float64{Label: alphas[quorum-1:], Predicted: alphas} {
+					dependent, err := PollAlpha(alphas, quorum, atLeast, class, false)
+					sum := 0.0
+					for _, a := range worst {
+						sum += a
+					}
+					markov := min(1, sum/float64(atLeast-quorum+1))
+					if err != nil || math.Abs(dependent-markov) > 1e-14 {
+						t.Errorf("%v, %d, %d, %s, dependent: %v, %v; want %v", alphas, quorum, atLeast, class, dependent, err, markov)
+					}
 				}
 			}
 		}
 	}
 }
 
-// These values follow from the formula P(Bin(K−q+1, α) ≥ c*−q+1).
+// TestPollAlphaOfRandomClass computes how often two members that really differ claim a class. Either may fail and give
+// the class of the other.
+func TestPollAlphaOfRandomClass(t *testing.T) {
+	const a = 0.2
+	false2 := 2 * a * (1 - a)
+	label, err1 := PollAlpha([]float64{a, a}, 2, 2, Label, true)
+	predicted, err2 := PollAlpha([]float64{a, a}, 2, 2, Predicted, true)
+	if err1 != nil || err2 != nil || label >= false2 || predicted < false2 {
+		t.Errorf("label %v (%v), predicted %v (%v): %v of the claims are false", label, err1, predicted, err2, false2)
+	}
+}
+
+// These values follow from the formulas P(Bin(K−q+1, α) ≥ c*−q+1) for the label and P(Bin(K, α) ≥ c*−q+1) for the
+// predicted class.
 func TestPollAlphaOfMath(t *testing.T) {
 	const a = 0.001
 	for _, c := range []struct {
 		k, quorum, atLeast int
+		class              Class
 		want               float64
 	}{
-		{2, 2, 2, a}, {3, 2, 2, 1 - (1-a)*(1-a)}, {3, 2, 3, a * a}, {3, 3, 3, a}, {5, 3, 3, 1 - math.Pow(1-a, 3)},
-		{5, 3, 4, 3*a*a*(1-a) + a*a*a}, {5, 3, 5, a * a * a}, {4, 3, 3, 2*a - a*a},
+		{2, 2, 2, Label, a}, {3, 2, 2, Label, 1 - (1-a)*(1-a)}, {3, 2, 3, Label, a * a}, {3, 3, 3, Label, a},
+		{5, 3, 3, Label, 1 - math.Pow(1-a, 3)}, {5, 3, 4, Label, 3*a*a*(1-a) + a*a*a}, {5, 3, 5, Label, a * a * a},
+		{4, 3, 3, Label, 2*a - a*a},
+		{2, 2, 2, Predicted, 0.001999}, {3, 2, 2, Predicted, 0.002997001}, {3, 2, 3, Predicted, 2.998e-6},
+		{3, 3, 3, Predicted, 0.002997001}, {5, 3, 3, Predicted, 0.004990009995001}, {5, 3, 4, Predicted, 9.980014996e-6},
+		{5, 3, 5, Predicted, 9.985006e-9}, {4, 3, 3, Predicted, 0.003994003999},
 	} {
 		alphas := slices.Repeat([]float64{a}, c.k)
-		got, err := PollAlpha(alphas, c.quorum, c.atLeast, true)
+		got, err := PollAlpha(alphas, c.quorum, c.atLeast, c.class, true)
 		if err != nil || math.Abs(got/c.want-1) > 1e-11 {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}
 	for _, c := range [][3]int{{1, 1, 1}, {4, 2, 3}, {3, 2, 1}, {3, 2, 4}, {3, 4, 4}, {MostMembers + 1, MostMembers, MostMembers}} {
-		if _, err := PollAlpha(make([]float64, c[0]), c[1], c[2], true); err == nil {
+		if _, err := PollAlpha(make([]float64, c[0]), c[1], c[2], Predicted, true); err == nil {
 			t.Errorf("%v: no error", c)
 		}
 	}
@@ -157,14 +182,14 @@ func TestPoll(t *testing.T) {
 }
 
 // TestPollRadius simulates claims whose radius depends on the noise. Member k is constant within rho[k]. With
-// probability alpha it certifies a larger radius. The claim must fail at most as often as PollAlpha says.
+// probability alpha it certifies a larger radius. The class is always the same, as with Label. The claim must fail at most as often as PollAlpha says.
 func TestPollRadius(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const alpha, draws = 0.2, 20000
 	rho := []float64{0.1, 0.2, 0.3, 0.4, 0.5}
 	for _, atLeast := range []int{3, 4, 5} {
 		quorum := Majority.Quorum(len(rho))
-		limit, err := PollAlpha(slices.Repeat([]float64{alpha}, len(rho)), quorum, atLeast, true)
+		limit, err := PollAlpha(slices.Repeat([]float64{alpha}, len(rho)), quorum, atLeast, Label, true)
 		if err != nil {
 			t.Fatal(err)
 		}

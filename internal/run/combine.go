@@ -55,6 +55,9 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 		}
 	}
 	done, err := c.settle()
+	if err == nil && done.Alpha >= 1 {
+		err = fmt.Errorf("the alphas of the runs add up to %v", done.Alpha)
+	}
 	if err != nil {
 		return nil, spec.BadInput(err)
 	}
@@ -100,7 +103,8 @@ type combined struct {
 	certs   []certify.Certificate
 }
 
-// read reads a run. Its votes must prove its certificates.
+// read reads a run. Its votes must prove its certificates. It refuses certificates from scores, because votes cannot
+// prove them.
 func (c *combining) read(ctx context.Context, path string) error {
 	evidence, err := runfolder.Find(path)
 	switch {
@@ -126,6 +130,10 @@ func (c *combining) read(ctx context.Context, path string) error {
 			return fmt.Errorf("%s: example %d: %w", path, r.Certificate.Index, err)
 		}
 		m.certs = append(m.certs, r.Certificate)
+	}
+	if _, byVotes := m.run.Parameters.Method.Votes(); !byVotes {
+		return hint.Add(fmt.Errorf("%s: its method %s certifies from scores, and certificates of scores cannot be recomputed from votes", path, m.run.Parameters.Method),
+			"certify again with a method for votes")
 	}
 	c.members = append(c.members, m)
 	return nil
@@ -316,10 +324,7 @@ func (c *combining) settle() (*runfolder.Combined, error) {
 	done.Composition, done.Quorum, done.AtLeast = p.By, p.By.Quorum(n), cmp.Or(p.AtLeast, p.By.Quorum(n))
 	done.Says = fmt.Sprintf("%s of %d, certified by %d", p.By, n, done.AtLeast)
 	var err error
-	done.Alpha, err = certify.PollAlpha(alphas, done.Quorum, done.AtLeast, done.Independent)
-	if err == nil && done.Alpha >= 1 {
-		err = fmt.Errorf("the alphas of the runs add up to %v", done.Alpha)
-	}
+	done.Alpha, err = certify.PollAlpha(alphas, done.Quorum, done.AtLeast, c.members[0].run.Parameters.Class, done.Independent)
 	return done, err
 }
 
