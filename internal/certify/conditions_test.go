@@ -257,7 +257,7 @@ func TestAgrees(t *testing.T) {
 	}{
 		{"its own", func(*Certificate) {}, ""},
 		{"a smaller radius", func(c *Certificate) { c.Radius /= 2 }, ""},
-		{"abstained", func(c *Certificate) { c.Prediction, c.Radius, c.Margin = Abstained, 0, 0 }, ""},
+		{"abstained", func(c *Certificate) { c.Prediction, c.Correct, c.Radius, c.Margin = Abstained, false, 0, 0 }, ""},
 		{"method", func(c *Certificate) { c.Method = "betting+directed" }, "its method is betting+directed"},
 		{"soundness", func(c *Certificate) { c.Sound = false }, "its method is hoeffding+directed (sound: false)"},
 		{"norm", func(c *Certificate) { c.Norm = law.L1 }, "it is of gaussian noise in the l1 norm"},
@@ -270,11 +270,59 @@ func TestAgrees(t *testing.T) {
 		{"radius", func(c *Certificate) { c.Radius *= 1 + 1e-6 }, "its radius"},
 		{"margin", func(c *Certificate) { c.Margin *= 1 - 1e-6 }, "its radius"},
 		{"quantisation", func(c *Certificate) { c.Quantisation *= 1.01 }, "its radius"},
+		{"sigma", func(c *Certificate) { c.Sigma = 1 }, "the run has no certificate with its sigma"},
+		{"deterministic", func(c *Certificate) { c.Deterministic = true }, "the run has no certificate with its deterministic"},
+		{"steps", func(c *Certificate) { c.Steps = new(int64) }, "the run has no certificate with its steps"},
+		{"rank", func(c *Certificate) { c.TopK = 3 }, "the run has no certificate with its top_k"},
+		{"none mode", func(c *Certificate) { c.None = NoneSafe }, "the run has no certificate with its none_mode"},
+		{"rejection", func(c *Certificate) { c.RejectBelow = 0.5 }, "the run has no certificate with its reject_below"},
+		{"contest", func(c *Certificate) { c.Contest = "t=1" }, "the run has no certificate with its contest"},
+		{"stop", func(c *Certificate) { c.Stop = StopRule{stopAtRadius, 2} }, "the run has no certificate with its stop"},
+		{"unbounded", func(c *Certificate) { c.Unbounded = true }, "the run has no certificate with its unbounded"},
+		{"sampled", func(c *Certificate) { c.Sampled = 10 }, "the run has no certificate with its sampled"},
+		{"composition", func(c *Certificate) { c.Composition = "agree" }, "the run has no certificate with its composition"},
+		{"members", func(c *Certificate) { c.Members = make([]MemberCertificate, 1) }, "the run has no certificate with its members"},
+		{"correct", func(c *Certificate) { c.Correct = !c.Correct }, "the run has no certificate with its correct"},
+		{"a radius of no class", func(c *Certificate) { c.Prediction, c.Correct = Abstained, false }, "the run has no certificate with its margin, radius"},
+		{"no samples", func(c *Certificate) { c.N = 0 }, "its n is 0"},
+		{"radius added", func(c *Certificate) { c.Quantisation = -1 }, "its n is 1500, its quantisation -1"},
 		{"nothing taken off", func(c *Certificate) { c.Quantisation = 0; c.Radius += 0.01 }, ""}, // a dataset on a lattice
 	} {
 		cert := own
 		tt.change(&cert)
 		if err := c.Agrees(cert); (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// AgreesWith compares a certificate with the votes of its example.
+func TestAgreesWith(t *testing.T) {
+	a := startScores(t, ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}}, 50, 1500, 2)
+	selection, _ := scoreSamples(50)
+	rows, _ := scoreSamples(1500)
+	feed(t, a, selection, rows)
+	own, err := a.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	votes := Votes{Index: own.Index, Label: own.Label, N: 1500, Counts: []int64{1000, 500}}
+	for _, tt := range []struct {
+		name   string
+		change func(*Certificate)
+		want   string
+	}{
+		{"its own", func(*Certificate) {}, ""},
+		{"index", func(c *Certificate) { c.Index++ }, "it is of example"},
+		{"label", func(c *Certificate) { c.Label++ }, "it is of example"},
+		{"n", func(c *Certificate) { c.N = 1_000_000 }, "its n is 1000000, that of its votes 1500"},
+		{"quantisation", func(c *Certificate) { c.Quantisation, c.Radius = 0.01, c.Radius/2 }, "its quantisation is 0.01, that of its votes 0"},
+		{"class", func(c *Certificate) { c.Prediction, c.Correct = 2, false }, "its prediction 2 is not one of the 2 classes"},
+		{"a condition", func(c *Certificate) { c.Sigma = 1 }, "the run has no certificate with its sigma"},
+	} {
+		cert := own
+		tt.change(&cert)
+		if err := a.certifier.AgreesWith(votes, cert); (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}

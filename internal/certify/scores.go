@@ -1,9 +1,13 @@
 package certify
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -64,8 +68,58 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 		return fmt.Errorf("its arithmetic is %s, the run's %s", cert.Arithmetic, t.Arithmetic)
 	case cert.Radius > lessQuantisation(t.Radius(cert.Margin), cert.Quantisation)*(1+1e-8): // both are rounded to nine digits
 		return fmt.Errorf("its radius %v does not follow from its margin %v", cert.Radius, cert.Margin)
+	case cert.N < 1 || !(cert.Quantisation >= 0) || !(cert.Radius >= 0) || !(cert.Margin >= 0):
+		return fmt.Errorf("its n is %d, its quantisation %v, its radius %v and its margin %v", cert.N, cert.Quantisation, cert.Radius, cert.Margin)
+	}
+	want := t.certificate(m, cert.Index, cert.Label, Abstained, cert.N, cert.Quantisation, marginBound{bounds: cert.Bounds})
+	if cert.Prediction != Abstained {
+		want.Prediction, want.Correct, want.Radius, want.Margin = cert.Prediction, cert.Prediction == cert.Label, cert.Radius, cert.Margin
+	}
+	if keys := differentKeys(cert, want); len(keys) > 0 {
+		return fmt.Errorf("the run has no certificate with its %s", strings.Join(keys, ", "))
 	}
 	return nil
+}
+
+// AgreesWith does what Agrees does, and compares the certificate with the votes of its example. The class has one of
+// the counts of the votes, unless there are none.
+func (c *ScoreCertifier) AgreesWith(v Votes, cert Certificate) error {
+	switch {
+	case cert.Index != v.Index || cert.Label != v.Label:
+		return fmt.Errorf("it is of example %d with label %d, the votes of example %d with label %d", cert.Index, cert.Label, v.Index, v.Label)
+	case cert.N != v.N:
+		return fmt.Errorf("its n is %d, that of its votes %d", cert.N, v.N)
+	case cert.Quantisation != v.Quantisation:
+		return fmt.Errorf("its quantisation is %v, that of its votes %v", cert.Quantisation, v.Quantisation)
+	case cert.Prediction < Abstained || len(v.Counts) > 0 && cert.Prediction >= len(v.Counts):
+		return fmt.Errorf("its prediction %d is not one of the %d classes", cert.Prediction, len(v.Counts))
+	}
+	return c.Agrees(cert)
+}
+
+// differentKeys returns the keys that differ between the JSON of two certificates, in order.
+func differentKeys(a, b Certificate) []string {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	if err := errors.Join(err1, err2); err != nil {
+		return []string{err.Error()}
+	}
+	if string(x) == string(y) {
+		return nil
+	}
+	var one, other map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(x, &one), json.Unmarshal(y, &other)); err != nil {
+		return []string{err.Error()}
+	}
+	differ := map[string]bool{}
+	for _, of := range []map[string]json.RawMessage{one, other} {
+		for key := range of {
+			if string(one[key]) != string(other[key]) {
+				differ[key] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(differ))
 }
 
 // ScoreExample is an example to be sampled.

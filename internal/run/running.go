@@ -80,7 +80,7 @@ func (r *running) checkDone(done runfolder.Done) error {
 		return fmt.Errorf("label is %d, that of the data %d", done.Votes.Label, label)
 	}
 	if r.Votes == nil {
-		if err := r.Scores.Agrees(done.Certificate); err != nil {
+		if err := r.Scores.AgreesWith(done.Votes, done.Certificate); err != nil {
 			return err
 		}
 	} else {

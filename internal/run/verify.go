@@ -341,7 +341,7 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
 	for _, r := range v.Records {
-		if err := c.Scores.Agrees(r.Certificate); err != nil {
+		if err := c.Scores.AgreesWith(r.Votes, r.Certificate); err != nil {
 			reasons = append(reasons, fmt.Sprintf("example %d: %v", r.Votes.Index, err))
 		}
 	}

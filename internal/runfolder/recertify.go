@@ -83,7 +83,7 @@ func (c Certifiers) checkShare(v certify.Votes) error {
 // If the certificate comes from scores, Check checks only the conditions.
 func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
 	if c.Votes == nil {
-		return c.Scores.Agrees(claimed)
+		return c.Scores.AgreesWith(v, claimed)
 	}
 	if err := c.checkShare(v); err != nil {
 		return err

@@ -169,11 +169,18 @@ func checkCertificate(first, c certify.Certificate) error {
 	if c.Correct != (c.Prediction == c.Label && c.Prediction != certify.Abstained) {
 		return fmt.Errorf("example %d has label %d, prediction %d and correct %v", c.Index, c.Label, c.Prediction, c.Correct)
 	}
+	if norm := c.Law.Law().Norm(); c.Norm != norm {
+		return fmt.Errorf("example %d has a radius in the %s norm, and %s noise certifies in the %s norm", c.Index, c.Norm, c.Law, norm)
+	}
+	if c.Deterministic && (c.Alpha != 0 || !c.Law.Deterministic()) {
+		return fmt.Errorf("example %d is deterministic, with alpha %v and %s noise", c.Index, c.Alpha, c.Law)
+	}
 	for _, d := range []struct {
 		what      string
 		one, this any
 	}{
 		{"method", first.Method, c.Method}, {"margin_kind", first.MarginKind, c.MarginKind}, {"alpha", first.Alpha, c.Alpha},
+		{"lipschitz", first.Lipschitz, c.Lipschitz},
 		{"law", first.Law, c.Law}, {"norm", first.Norm, c.Norm}, {"scaled", first.Scaled, c.Scaled}, {"sigma", first.Sigma, c.Sigma}, {"sound", first.Sound, c.Sound},
 		{"top_k", first.TopK, c.TopK}, {"none_mode", first.None, c.None}, {"reject_below", first.RejectBelow, c.RejectBelow},
 		{"deterministic", first.Deterministic, c.Deterministic},

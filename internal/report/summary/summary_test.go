@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
 	"github.com/rscert/rscert/internal/table"
@@ -161,12 +162,40 @@ func TestRefuses(t *testing.T) {
 		"arithmetic is exact":               func(s *Source) { s.Certificates[9].Arithmetic = certify.Idealised },
 		"alpha is 0.01":                     func(s *Source) { s.Certificates[9].Alpha = 0.1 },
 		"method is margin":                  func(s *Source) { s.Certificates[9].Method = "betting" },
-		"correct true":                      func(s *Source) { s.Certificates[3].Correct = true },
-		"correct false":                     func(s *Source) { s.Certificates[0].Correct = false },
-		"radius NaN":                        func(s *Source) { s.Certificates[0].Radius = math.NaN() },
-		"no certificates":                   func(s *Source) { s.Certificates = nil },
-		"votes of example 4":                func(s *Source) { s.Votes[3].Index = 4 },
-		"votes of 9 examples":               func(s *Source) { s.Votes = s.Votes[:9] },
+		"lipschitz is 0 of example 0, and":  func(s *Source) { s.Certificates[9].Lipschitz = 2 },
+		"example 9 has a radius in the l1 norm, and gaussian noise": func(s *Source) { s.Certificates[9].Norm = law.L1 },
+		"example 0 has a radius in the l1 norm, and gaussian noise": func(s *Source) {
+			for i := range s.Certificates {
+				s.Certificates[i].Norm = law.L1
+			}
+		},
+		"example 0 has a radius in the l2 norm, and laplace noise": func(s *Source) {
+			for i := range s.Certificates {
+				s.Certificates[i].Law = law.Of(law.Laplace)
+			}
+		},
+		"example 0 is deterministic, with alpha 0.01 and gaussian": func(s *Source) {
+			for i := range s.Certificates {
+				s.Certificates[i].Deterministic = true
+			}
+		},
+		"example 0 is deterministic, with alpha 0 and gaussian": func(s *Source) {
+			for i := range s.Certificates {
+				s.Certificates[i].Deterministic, s.Certificates[i].Alpha = true, 0
+			}
+		},
+		"example 0 is deterministic, with alpha 0.01 and splitting": func(s *Source) {
+			for i := range s.Certificates {
+				c := &s.Certificates[i]
+				c.Deterministic, c.Law, c.Norm = true, law.Of(law.Splitting), law.L1
+			}
+		},
+		"correct true":        func(s *Source) { s.Certificates[3].Correct = true },
+		"correct false":       func(s *Source) { s.Certificates[0].Correct = false },
+		"radius NaN":          func(s *Source) { s.Certificates[0].Radius = math.NaN() },
+		"no certificates":     func(s *Source) { s.Certificates = nil },
+		"votes of example 4":  func(s *Source) { s.Votes[3].Index = 4 },
+		"votes of 9 examples": func(s *Source) { s.Votes = s.Votes[:9] },
 	} {
 		s := small()
 		change(&s)
