@@ -15,7 +15,7 @@ import (
 // it.
 func TestScaledRun(t *testing.T) {
 	dir := t.TempDir()
-	run, scores, again := filepath.Join(dir, "run"), filepath.Join(dir, "scores"), filepath.Join(dir, "certificates.jsonl")
+	run, again := filepath.Join(dir, "run"), filepath.Join(dir, "certificates.jsonl")
 	rscert := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
@@ -32,14 +32,13 @@ func TestScaledRun(t *testing.T) {
 	if got := rscert(exitDone, sample(run)...); !strings.Contains(got, "by scaled L2 radius (units of σ, 4 examples, α = 0.001)") {
 		t.Errorf("certify prints\n%s", got)
 	}
-	rscert(exitDone, sample(scores, "--save-scores")...)
 	rscert(exitDone, "radius", run, "--method", "clopper-pearson", "--out", again)
 	for _, cert := range decodeLines[certify.Certificate](t, again) {
 		if !cert.Scaled || cert.Sigma != 1 {
 			t.Errorf("radius writes %+v", cert)
 		}
 	}
-	for _, command := range [][]string{{"radius", run}, {"radius", scores}, {"report", run}, {"report", again}, {"verify", run}, {"predict", "--run", run, "--data", data, "--max", "2", "--seed", "2"}} {
+	for _, command := range [][]string{{"radius", run}, {"report", run}, {"report", again}, {"verify", run}, {"predict", "--run", run, "--data", data, "--max", "2", "--seed", "2"}} {
 		if got := rscert(exitDone, append(command, "--json")...); !hasMembers(got[:strings.LastIndex(got, "}")+1], `"scaled":true`) {
 			t.Errorf("%v prints\n%s", command, got)
 		}
@@ -92,13 +91,14 @@ func TestScaledRun(t *testing.T) {
 		{"report", run, "--norms", "linf"},
 		{"report", run, "--require", "certified-accuracy.l2@0.5>=0"},
 		{"report", run, "--html", page, "--data", data},
-		{"confidence", scores, "--radii", "0.1"},
+		{"confidence", run, "--radii", "0.1"},
 		{"audit", run, "--model", cnn, "--data", data, "--out", filepath.Join(dir, "audit")},
 		{"attack", "--run", run, "--data", data, "--smoothed", "--norm", "l2", "--eps", "0.5"},
 		{"serve", "--run", run},
 		{"predict", "--run", run, "--data", data, "--off-lattice", "round"},
 		sample(filepath.Join(dir, "no"), "--confidence-radii", "0.5"),
 		sample(filepath.Join(dir, "no"), "--norms", "l1"),
+		sample(filepath.Join(dir, "no"), "--save-scores"),
 		sample(filepath.Join(dir, "no"), "--sigma", "0.5"),
 		sample(filepath.Join(dir, "no"), "--check", "--check-image", filepath.Join(dir, "no.png")),
 		{"report", whole, "--baseline", plain},

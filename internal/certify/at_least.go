@@ -9,8 +9,8 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
 	}
-	if v.Scaled != c.params.Scaled {
-		return Certificate{}, errScaled(v.Scaled)
+	if err := c.params.accepts(v); err != nil {
+		return Certificate{}, err
 	}
 	if c.width > 0 {
 		return c.split(v)

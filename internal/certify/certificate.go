@@ -60,6 +60,11 @@ type Votes struct {
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Scaled means that each column had noise of its own scale (Target.Scaled).
 	Scaled bool `json:"scaled,omitempty"`
+	// Deterministic means that the votes are evaluations at fixed inputs (the method Splitting), not random samples.
+	Deterministic bool `json:"deterministic,omitempty"`
+	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that it has none,
+	// or that the file is older than this key.
+	RejectBelow float64 `json:"reject_below,omitempty"`
 	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. No certificate depends on
 	// it.
 	Clean *int `json:"clean,omitempty"`

@@ -32,7 +32,7 @@ func splitCertifier(t testing.TB, w int) *certify.VoteCertifier {
 // certifySplit returns the certificate of these counts, and its number of steps, or −1 if nothing is certified.
 func certifySplit(t testing.TB, c *certify.VoteCertifier, counts []int64, none int64) (certify.Certificate, int64) {
 	t.Helper()
-	v := certify.Votes{Label: 0, Counts: counts, None: none, N: none}
+	v := certify.Votes{Label: 0, Counts: counts, None: none, N: none, Deterministic: true}
 	for _, k := range counts {
 		v.N += k
 	}
@@ -266,7 +266,7 @@ func TestSplittingStopsAtTheDecision(t *testing.T) {
 		}
 		for code := range all {
 			votes := func(n int64) certify.Votes { // 0 and 1 are classes, 2 is no answer
-				v := certify.Votes{N: n, Counts: make([]int64, 2)}
+				v := certify.Votes{N: n, Counts: make([]int64, 2), Deterministic: true}
 				rest := code
 				for range n {
 					if k := rest % 3; k < 2 {
@@ -376,10 +376,11 @@ func TestSplittingRefuses(t *testing.T) {
 	}
 	c := splitCertifier(t, 10)
 	for name, v := range map[string]certify.Votes{
-		"too few":      {N: 9, Counts: []int64{9, 0}},
-		"too many":     {N: 11, Counts: []int64{11, 0}},
-		"selection":    {N: 10, Counts: []int64{10, 0}, N0: 1, Counts0: []int64{1, 0}},
-		"quantisation": {N: 10, Counts: []int64{10, 0}, Quantisation: 0.1},
+		"too few":      {N: 9, Counts: []int64{9, 0}, Deterministic: true},
+		"too many":     {N: 11, Counts: []int64{11, 0}, Deterministic: true},
+		"selection":    {N: 10, Counts: []int64{10, 0}, N0: 1, Counts0: []int64{1, 0}, Deterministic: true},
+		"quantisation": {N: 10, Counts: []int64{10, 0}, Quantisation: 0.1, Deterministic: true},
+		"no mark":      {N: 10, Counts: []int64{10, 0}},
 	} {
 		if _, err := c.Certify(v); err == nil {
 			t.Errorf("%s: no error", name)
@@ -409,7 +410,7 @@ func TestSplittingOfTheLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for label, want := range []int64{-1, 2} {
-		cert, err := c.Certify(certify.Votes{Label: label, N: 10, Counts: []int64{2, 8}})
+		cert, err := c.Certify(certify.Votes{Label: label, N: 10, Counts: []int64{2, 8}, Deterministic: true})
 		if err != nil {
 			t.Fatal(err)
 		}

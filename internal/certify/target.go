@@ -80,6 +80,22 @@ func (t *Target) complete() error {
 	return nil
 }
 
+// accepts returns an error unless the votes were counted under noise of the target's kind, by the target's classifier.
+// Files that are older than the key reject_below lack it, so its absence is no error.
+func (t Target) accepts(v Votes) error {
+	switch {
+	case v.Scaled != t.Scaled:
+		return errScaled(v.Scaled)
+	case v.Deterministic && !t.Law.Deterministic():
+		return fmt.Errorf("its votes are evaluations at fixed inputs (law %s), not random samples: give the run folder", law.Splitting.Name())
+	case !v.Deterministic && t.Law.Deterministic():
+		return fmt.Errorf("its votes are not marked as deterministic, and law %s needs evaluations at fixed inputs", t.Law)
+	case v.RejectBelow != 0 && v.RejectBelow != t.RejectBelow:
+		return fmt.Errorf("reject_below is %v, and the classifier to certify has %v", v.RejectBelow, t.RejectBelow)
+	}
+	return nil
+}
+
 // errScaled says that votes or a certificate have another value of Scaled than the target. The argument is the value in
 // the votes or the certificate.
 func errScaled(scaled bool) error {

@@ -27,6 +27,8 @@ func (v Votes) Validate() error {
 		return fmt.Errorf("n is %d, above %d", v.N, int64(MaxVotes))
 	case !(v.Quantisation >= 0) || math.IsInf(v.Quantisation, 1):
 		return fmt.Errorf("quantisation is %v, want a number from 0", v.Quantisation)
+	case !(v.RejectBelow >= 0 && v.RejectBelow <= 1):
+		return fmt.Errorf("reject_below is %v, want a confidence from 0 to 1", v.RejectBelow)
 	case v.Clean != nil && (*v.Clean < -1 || *v.Clean >= m):
 		return fmt.Errorf("clean is %d, not one of the %d classes", *v.Clean, m)
 	case v.Label < UnknownLabel || v.Label >= m:
@@ -182,8 +184,8 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
 	}
-	if v.Scaled != c.params.Scaled {
-		return Certificate{}, errScaled(v.Scaled)
+	if err := c.params.accepts(v); err != nil {
+		return Certificate{}, err
 	}
 	if c.width > 0 {
 		return c.split(v)

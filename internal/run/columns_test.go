@@ -270,6 +270,7 @@ func TestColumnsRefused(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Plan){
 		"confidence-radii": func(p *Plan) { p.ConfidenceRadii = []float64{.5} },
+		"save-scores":      func(p *Plan) { p.Scores, p.SaveScores, p.Method = true, true, runfolder.ByScores(certify.Betting) },
 		"norms":            func(p *Plan) { p.Norms = []law.Norm{law.LInf} },
 		"noise float":      func(p *Plan) { p.Noise = spec.Float },
 		"sigma":            func(p *Plan) { p.Sigma = .5 },

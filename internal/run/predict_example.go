@@ -35,7 +35,7 @@ func (a *answering) start(example experiment.Example) *question {
 		q.leader = predict.NewLeader(outcomes, a.level)
 	}
 	q.votes.Index, q.votes.Label, q.votes.Quantisation = example.Index, example.Label, example.Quantisation
-	q.votes.Scaled = a.plan.Spec.Scaled()
+	q.votes.Scaled, q.votes.RejectBelow = a.plan.Spec.Scaled(), a.plan.voting.RejectBelow
 	return q
 }
 

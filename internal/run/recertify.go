@@ -58,6 +58,11 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	if err != nil {
 		return nil, err
 	}
+	for i := range byVotes {
+		if q.Evidence.Run == nil { // the lines of a file agree
+			byVotes[i].RejectBelow = votes[0].RejectBelow
+		}
+	}
 	bar := progress.Start(show, "certificates", int64(len(votes)*len(byVotes)), 0)
 	defer bar.Finish()
 	var sets [][]certify.Certificate

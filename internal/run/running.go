@@ -220,7 +220,7 @@ func (r *running) start(turn int, example experiment.Example) (smoothing.Experim
 	e := &exampleByVotes{running: r, turn: turn, input: example.Input}
 	v := &e.record.Votes
 	v.Index, v.Label, v.Quantisation = example.Index, example.Label, example.Quantisation
-	v.Scaled = r.plan.Scaled()
+	v.Scaled, v.Deterministic, v.RejectBelow = r.plan.Scaled(), r.plan.Law.Deterministic(), r.plan.RejectBelow
 	if r.Scores == nil {
 		return e, nil
 	}

@@ -12,6 +12,8 @@ func (p Plan) checkScaled() error {
 	switch {
 	case len(p.ConfidenceRadii) > 0:
 		return hint.Add(spec.BadInputf("%s: bounds on the confidence are for noise with one σ", param.ConfidenceRadii), "leave it out, or leave out %s", param.SigmaColumns)
+	case p.SaveScores:
+		return hint.Add(spec.BadInputf("%s: a file of scores does not say that each column has a σ of its own", param.SaveScores), "give %s, which writes no such file, or leave out %s", param.Scores, param.SigmaColumns)
 	case len(p.Norms) > 0:
 		return spec.BadInputf("%s: radii in units of each column's σ imply none in other norms", param.Norms)
 	}

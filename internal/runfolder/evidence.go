@@ -165,15 +165,17 @@ func (e *Evidence) ownVotes() ([]votesLine, error) {
 // openVotes opens a file of votes from elsewhere.
 func openVotes(path string) (*valueReader[votesLine], error) {
 	seen := map[int]bool{}
-	classes := 0
+	classes, rejectBelow := 0, 0.
 	return fileFormat[votesLine]{keys: votesKeys, alone: true, size: votesLine.size, valid: func(v votesLine) error {
 		if err := v.Validate(); err != nil {
 			return err
 		}
 		if classes == 0 {
-			classes = len(v.Counts)
+			classes, rejectBelow = len(v.Counts), v.RejectBelow
 		}
 		switch {
+		case v.RejectBelow != rejectBelow:
+			return fmt.Errorf("reject_below is %v, the lines before have %v", v.RejectBelow, rejectBelow)
 		case len(v.Counts) != classes:
 			return fmt.Errorf("counts has %d classes, the lines before have %d", len(v.Counts), classes)
 		case seen[v.Index]:

@@ -217,6 +217,9 @@ func differences(baseline, this summary.Summary) (d []param.Text) {
 	differ("norm", a.Norm, b.Norm)
 	differ("claim", a.Says(), b.Says())
 	differ("scaled", a.Scaled, b.Scaled)
+	if a.Scaled && b.Scaled && (baseline.Run == nil || this.Run == nil) && !summary.SameScales(baseline, this) {
+		d = append(d, param.Textf("the σ of each column: a file of certificates does not say it; compare the run folders"))
+	}
 	differ("sigma", a.Sigma, b.Sigma)
 	differ("alpha", a.Alpha, b.Alpha)
 	differ("sound", a.Sound, b.Sound)

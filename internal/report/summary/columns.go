@@ -75,8 +75,8 @@ func (s Summary) medianRadius() float64 {
 	return radii[(len(radii)-1)/2]
 }
 
-// sameScales reports whether radii of two runs are in the same units.
-func sameScales(a, b Summary) bool {
+// SameScales reports whether radii of two runs are in the same units.
+func SameScales(a, b Summary) bool {
 	if a.Conditions.Scaled != b.Conditions.Scaled {
 		return false
 	}

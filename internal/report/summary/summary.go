@@ -144,7 +144,7 @@ func Norms(runs []Summary) string {
 // OneNorm reports whether all radii are in the same norm. Only then are they comparable.
 func OneNorm(runs []Summary) bool {
 	return !slices.ContainsFunc(runs, func(s Summary) bool {
-		return s.Conditions.Norm != runs[0].Conditions.Norm || !sameScales(s, runs[0])
+		return s.Conditions.Norm != runs[0].Conditions.Norm || !SameScales(s, runs[0])
 	})
 }
 
