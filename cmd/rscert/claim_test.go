@@ -110,6 +110,10 @@ func TestClaimsThroughTheModel(t *testing.T) {
 		t.Errorf("report --selective prints\n%s", got)
 	}
 
+	if got := rscert(exitUsage, "report", run("ignore"), "--selective"); !strings.Contains(got, "ignores silence") {
+		t.Errorf("report --selective of a run that ignores silence: %s", got)
+	}
+
 	// predict must use the claim of the run. If it abstains on the run "answer", it must name the label on the run
 	// "ignore".
 	answers := func(name string) []predict.Answer {

@@ -184,7 +184,11 @@ func readVotePredictions(ctx context.Context, s streams, path string) (*calib.Pr
 	if err != nil {
 		return nil, err
 	}
-	return predictions.FromVotes(path, votes)
+	var rule certify.VoteRule
+	if r := evidence.Run; r != nil {
+		rule = certify.VoteRule{None: r.Parameters.None, Deterministic: r.Parameters.Law.Deterministic()}
+	}
+	return predictions.FromVotes(path, votes, rule)
 }
 
 // runRecords returns the votes of a run's examples. The votes must prove the certificates. runRecords warns of missing

@@ -115,6 +115,13 @@ func TestSplittingRun(t *testing.T) {
 		}
 	}
 	rscert(exitDone, "verify", folder("stopped"))
+	rscert(exitDone, "metrics", folder("run"))
+	if got := rscert(exitUsage, "metrics", folder("stopped")); !strings.Contains(got, "stopped early (radius>=0.1)") {
+		t.Errorf("metrics of a stopped run: %s", got)
+	}
+	if got := rscert(exitDone, "report", folder("stopped"), "--json"); strings.Contains(got, "smoothed_accuracy") {
+		t.Errorf("report has a smoothed accuracy of a stopped run\n%s", got)
+	}
 	rscert(exitDone, sample("stopped", "--stop", "radius>=0.1", "--resume")...)
 	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...) // other fixed offsets
 }

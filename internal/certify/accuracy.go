@@ -6,10 +6,38 @@ type Accuracy struct {
 	Labelled int // examples with a label
 	Asked    int // labelled examples whose prediction without noise is recorded
 	Clean    int // examples that the model answers correctly without noise
+	VoteRule     // how the smoothed classifier answers
+	Smoothed int // examples whose label the smoothed classifier answers
+	stopped  int // labelled examples whose votes do not decide this answer
+}
+
+// VoteRule says how votes decide the answer of the smoothed classifier. Of tied classes, the lowest wins.
+type VoteRule struct {
 	// None is the mode of the smoothed classifier. With NoneIgnore the classifier answers even if most samples vote for
 	// no class.
-	None     NoneMode
-	Smoothed int // examples whose label has the most estimation votes; of tied classes only the lowest counts
+	None NoneMode
+	// Deterministic means that the law has no random noise. Then "no class" loses every tie.
+	Deterministic bool
+}
+
+// Decides reports whether the votes are about the smoothed classifier. Where a deterministic law stops early, they are
+// not: the known evaluations are no random sample of all evaluations.
+func (r VoteRule) Decides(v Votes) bool { return !r.Deterministic || !v.Stop.Given() }
+
+// Answer returns the class that wins the estimation votes, or Abstained if "no class" wins.
+func (r VoteRule) Answer(v Votes) int {
+	k := argMax(v.Counts)
+	switch n := v.Counts[k]; {
+	case n > v.None, r.None == NoneIgnore && n > 0, r.Deterministic && n == v.None:
+		return k
+	}
+	return Abstained
+}
+
+// Right reports whether the answer is the label.
+func (r VoteRule) Right(v Votes) bool {
+	k := r.Answer(v)
+	return k == v.Label && k != Abstained
 }
 
 // Add counts an example.
@@ -24,27 +52,25 @@ func (a *Accuracy) Add(v Votes) {
 			a.Clean++
 		}
 	}
-	if a.None == NoneIgnore {
-		v.None = 0
-	}
-	if v.Right() {
+	switch {
+	case !a.Decides(v):
+		a.stopped++
+	case a.VoteRule.Right(v):
 		a.Smoothed++
 	}
 }
 
 // Right reports whether the label has the most estimation votes of all classes, and more votes than v.None. Of tied
 // classes only the lowest has the most votes.
-func (v Votes) Right() bool {
-	k := argMax(v.Counts)
-	return k == v.Label && v.Counts[k] > v.None
-}
+func (v Votes) Right() bool { return VoteRule{}.Right(v) }
 
 // CleanShare returns the accuracy without noise, and false if it is unknown.
 func (a Accuracy) CleanShare() (float64, bool) {
 	return float64(a.Clean) / float64(max(1, a.Asked)), a.Asked > 0
 }
 
-// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if it is unknown.
+// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if it is unknown. It is
+// unknown if some votes do not decide an answer: the other examples are no random choice.
 func (a Accuracy) SmoothedShare() (float64, bool) {
-	return float64(a.Smoothed) / float64(max(1, a.Labelled)), a.Labelled > 0
+	return float64(a.Smoothed) / float64(max(1, a.Labelled)), a.Labelled > 0 && a.stopped == 0
 }

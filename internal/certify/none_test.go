@@ -183,3 +183,31 @@ func TestConfidenceOfScoresThatAreOftenNone(t *testing.T) {
 		}
 	}
 }
+
+// "No class" wins ties against random noise, loses them without it, and does not count if it is ignored. The votes of a
+// splitting run that stopped early decide nothing.
+func TestVoteRule(t *testing.T) {
+	stop, err := ParseStop("radius>=0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tie, silent := Votes{Label: 1, N: 8, Counts: []int64{0, 4}, None: 4}, Votes{Label: 1, N: 8, Counts: []int64{1, 2}, None: 5}
+	none := Votes{Label: 0, N: 8, Counts: []int64{0, 0}, None: 8}
+	for _, c := range []struct {
+		rule VoteRule
+		want [3]int
+	}{{VoteRule{}, [3]int{Abstained, Abstained, Abstained}}, {VoteRule{None: NoneIgnore}, [3]int{1, 1, Abstained}},
+		{VoteRule{Deterministic: true}, [3]int{1, Abstained, Abstained}}} {
+		if got := [3]int{c.rule.Answer(tie), c.rule.Answer(silent), c.rule.Answer(none)}; got != c.want {
+			t.Errorf("%+v answers %v, want %v", c.rule, got, c.want)
+		}
+	}
+	for _, deterministic := range []bool{false, true} {
+		a := Accuracy{VoteRule: VoteRule{Deterministic: deterministic}}
+		a.Add(Votes{Label: 1, N: 8, Counts: []int64{0, 8}})
+		a.Add(Votes{Label: 1, N: 4, Counts: []int64{0, 4}, Stop: stop})
+		if share, ok := a.SmoothedShare(); ok == deterministic || ok && share != 1 {
+			t.Errorf("deterministic %v: smoothed accuracy %v, %v", deterministic, share, ok)
+		}
+	}
+}

@@ -319,7 +319,7 @@ func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.
 
 // FromVotes uses the shares of the votes as probabilities. If votes for no class keep the sums of these shares below 1,
 // it uses only the largest share of each example, as the confidence. Errors name the votes by the given path.
-func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
+func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)
 	}
@@ -331,6 +331,9 @@ func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	var label []int
 	short := false
 	for _, v := range votes {
+		if !rule.Decides(v) {
+			return nil, fmt.Errorf("%s: the run stopped early (%s): its evaluations are no sample, so they are about no classifier; run it without stop", path, v.Stop)
+		}
 		for _, c := range v.Counts {
 			probability = append(probability, float64(c)/float64(v.N))
 		}
@@ -340,7 +343,7 @@ func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	var p *calib.Predictions
 	var err error
 	if short {
-		p, err = mostVoted(votes)
+		p, err = mostVoted(votes, rule)
 	} else {
 		p, err = calib.TopLabel(probability, classes, label)
 	}
@@ -351,16 +354,16 @@ func FromVotes(path string, votes []certify.Votes) (*calib.Predictions, error) {
 	return p, err
 }
 
-// mostVoted uses the largest share of the votes as the confidence. The answer is wrong if "no class" has the most
-// votes.
-func mostVoted(votes []certify.Votes) (*calib.Predictions, error) {
+// mostVoted uses the largest share of the votes as the confidence. The answer is wrong if "no class" wins by
+// the rule.
+func mostVoted(votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	p := &calib.Predictions{}
 	for i, v := range votes {
 		if v.Label == certify.UnknownLabel {
 			return nil, &calib.RowError{Row: i, Reason: "has no label"}
 		}
 		p.Confidence = append(p.Confidence, float64(slices.Max(v.Counts))/float64(v.N))
-		p.Correct = append(p.Correct, v.Right())
+		p.Correct = append(p.Correct, rule.Right(v))
 	}
 	return p, p.Check()
 }

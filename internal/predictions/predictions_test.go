@@ -94,7 +94,7 @@ func TestFromVotes(t *testing.T) {
 		{Index: 3, Label: 1, N: 4, Counts: []int64{1, 3, 0}},
 		{Index: 5, Label: 0, N: 8, Counts: []int64{2, 1, 5}},
 	}
-	p, err := FromVotes("votes.jsonl", votes)
+	p, err := FromVotes("votes.jsonl", votes, certify.VoteRule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestFromVotes(t *testing.T) {
 		{votes, "votes.jsonl: example 5: label 3 is outside 0 to 2"},
 		{[]certify.Votes{votes[0], {N: 1, Counts: []int64{1}}}, "votes.jsonl: the number of classes changes"},
 	} {
-		if _, err := FromVotes("votes.jsonl", test.votes); err == nil || err.Error() != test.want {
+		if _, err := FromVotes("votes.jsonl", test.votes, certify.VoteRule{}); err == nil || err.Error() != test.want {
 			t.Errorf("error %v, want %s", err, test.want)
 		}
 	}
@@ -126,7 +126,7 @@ func TestVotesForNone(t *testing.T) {
 		{Index: 3, Label: 0, N: 8, Counts: []int64{2, 6, 0}},
 		{Index: 4, Label: 0, N: 8, Counts: []int64{0, 0, 0}, None: 8},
 	}
-	p, err := FromVotes("votes.jsonl", votes)
+	p, err := FromVotes("votes.jsonl", votes, certify.VoteRule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,19 +138,19 @@ func TestVotesForNone(t *testing.T) {
 		t.Errorf("class 1: %v", err)
 	}
 	votes[3].Label = certify.UnknownLabel
-	if _, err := FromVotes("votes.jsonl", votes); err == nil || err.Error() != "votes.jsonl: example 3: has no label" {
+	if _, err := FromVotes("votes.jsonl", votes, certify.VoteRule{}); err == nil || err.Error() != "votes.jsonl: example 3: has no label" {
 		t.Errorf("error %v", err)
 	}
 	// If so few votes are for no class that the shares still sum to 1 within the tolerance, the predictions keep their
 	// probability vectors.
 	few := []certify.Votes{{Label: 1, N: 1000, Counts: []int64{0, 999}, None: 1}}
-	p, err = FromVotes("votes.jsonl", few)
+	p, err = FromVotes("votes.jsonl", few, certify.VoteRule{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkPredictions(t, p, []float64{0.999}, []bool{true}, 2)
 	few[0].Counts[1], few[0].None = 998, 2
-	p, err = FromVotes("votes.jsonl", few)
+	p, err = FromVotes("votes.jsonl", few, certify.VoteRule{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,5 +408,21 @@ func TestOutputs(t *testing.T) {
 		if _, err := Outputs(readText(t, text, OutputColumns())); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// Silence is no rival if the classifier ignores it, and votes before a stop without random noise are refused.
+func TestFromVotesByRule(t *testing.T) {
+	votes := []certify.Votes{{Label: 1, N: 8, Counts: []int64{0, 3}, None: 5}, {Label: 1, N: 8, Counts: []int64{0, 4}, None: 4}}
+	for rule, want := range map[certify.VoteRule][]bool{
+		{}: {false, false}, {None: certify.NoneIgnore}: {true, true}, {Deterministic: true}: {false, true},
+	} {
+		if p, err := FromVotes("votes.jsonl", votes, rule); err != nil || !slices.Equal(p.Correct, want) {
+			t.Errorf("%+v: %+v, %v; want %v", rule, p, err, want)
+		}
+	}
+	votes[0].Stop, _ = certify.ParseStop("radius>=0.1")
+	if _, err := FromVotes("votes.jsonl", votes, certify.VoteRule{Deterministic: true}); err == nil || !strings.Contains(err.Error(), "stopped early") {
+		t.Errorf("votes before a stop: %v", err)
 	}
 }

@@ -144,7 +144,8 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	if r.Certifiers, err = description.Parameters.Certifiers(description.Target(r.plan.Alpha)); err != nil {
 		return spec.BadInput(err)
 	}
-	r.space, r.accuracy.None = description.Space(), r.plan.None
+	r.space = description.Space()
+	r.accuracy.VoteRule = certify.VoteRule{None: r.plan.None, Deterministic: r.plan.Law.Deterministic()}
 	if len(r.plan.Norms) > 0 && r.plan.Scaled() {
 		return spec.BadInputf("%s: radii in units of each column's σ imply none in other norms", param.Norms)
 	}

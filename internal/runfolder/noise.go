@@ -76,7 +76,8 @@ func (r Run) Inputs() int64 {
 	return d
 }
 
-// Space returns the space of the run's inputs. Values that are bytes, or that the classifier clamps, have a Span.
+// Space returns the space of the run's inputs. The values of images of integers, and values that the
+// classifier clamps, have a Span. Other data may lie on the lattice of bytes by chance, such as zeros and ones.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}
 	if r.Noise.Quantised {
@@ -84,7 +85,7 @@ func (r Run) Space() certify.Space {
 		return s
 	}
 	switch l, err := dataset.ParseLattice(r.Noise.Inputs); {
-	case err != nil:
+	case err != nil, len(r.Data.Shape) != 3:
 	case l.Kind == dataset.ByteLattice, l.Kind == dataset.WordLattice:
 		s.Span = 1
 	}

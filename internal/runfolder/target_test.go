@@ -739,3 +739,21 @@ func TestCreateValidates(t *testing.T) {
 		}
 	}
 }
+
+// Only the values of images of integers and clamped values are limited. A table of zeros and ones is not.
+func TestSpace(t *testing.T) {
+	r := drawn()
+	r.Noise.Quantised = false
+	r.Noise.Inputs = "values are bytes k/255"
+	if s := r.Space(); s != (certify.Space{Dim: 60, Span: 1}) {
+		t.Errorf("images: %+v", s)
+	}
+	r.Data.Shape = []int{60}
+	if s := r.Space(); s != (certify.Space{Dim: 60}) {
+		t.Errorf("a table: %+v", s)
+	}
+	r.Noise.Quantised, r.Noise.Low, r.Noise.High = true, -1, 3
+	if s := r.Space(); s != (certify.Space{Dim: 60, Span: 4}) {
+		t.Errorf("clamped: %+v", s)
+	}
+}

@@ -15,7 +15,7 @@ import (
 func inNorms(t *testing.T, norms ...law.Norm) summary.Summary {
 	t.Helper()
 	s := source("run", 100, 59, 0.5)
-	s.Run.Data.Shape = []int{4}
+	s.Run.Data.Shape = []int{1, 2, 2}
 	s.Run.Noise = runfolder.Noise{Inputs: "values are bytes k/255"}
 	o := summary.Default()
 	o.Radii, o.Norms = []float64{0, 0.5}, norms

@@ -184,7 +184,7 @@ func (p Page) assumptions() []assumption {
 	all := []assumption{
 		{"What is certified?", "The smoothed classifier, which answers with the class that is most probable under " +
 			"the noise, not the model by itself. A deployment has to sample the same noise." + p.pairs()},
-		{"What does a radius say?", "With probability at least 1 − α over the noise drawn, no perturbation of the " +
+		{"What does a radius say?", p.probability() + " perturbation of the " +
 			"input of " + article(summary.Norms(p.summaries())) + " norm up to the radius changes the smoothed classifier's class. Radii are rounded " +
 			"down." + p.claims() + p.exceptions()},
 		{"What may be wrong?", p.failures()},
@@ -206,6 +206,23 @@ func (p Page) assumptions() []assumption {
 		}
 	}
 	return all
+}
+
+// probability says how sure the certificates are.
+func (p Page) probability() string {
+	var names []string
+	for _, r := range p.Runs {
+		if r.Conditions.Deterministic {
+			names = append(names, r.Name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return "With probability at least 1 − α over the noise drawn, no"
+	case len(p.Runs):
+		return "The certificates hold with certainty: no"
+	}
+	return "With probability at least 1 − α over the noise drawn (with certainty for " + strings.Join(names, ", ") + "), no"
 }
 
 // pairs lists the runs with a denoiser or in reduced precision.
@@ -254,8 +271,11 @@ func (p Page) exceptions() string {
 
 // failures states how many certificates may be wrong.
 func (p Page) failures() string {
-	text := "Each certificate may fail with probability α, independently of the others. What stands after ≥ or ≤ " +
-		"allows for that:"
+	text := ""
+	if slices.ContainsFunc(p.Runs, func(r Run) bool { return !r.Conditions.Deterministic }) {
+		text = "Each certificate may fail with probability α, independently of the others. " +
+			"What stands after ≥ or ≤ allows for that:"
+	}
 	said := false
 	for _, r := range p.Runs {
 		switch d := r.Dataset; {
@@ -272,5 +292,5 @@ func (p Page) failures() string {
 	if !said {
 		return "It is not known how many of the certificates may be wrong."
 	}
-	return text
+	return strings.TrimSpace(text)
 }

@@ -284,3 +284,20 @@ func TestNorms(t *testing.T) {
 		t.Errorf("the page lacks the L1 radius: %v", err)
 	}
 }
+
+// Deterministic certificates hold with certainty, not with probability 1 − α.
+func TestDeterministic(t *testing.T) {
+	p := manyExamples(t, 40)
+	for k, want := range []string{"With probability at least 1 − α over the noise drawn, no", "(with certainty for " + p.Runs[0].Name + ")"} {
+		p.Runs[0].Conditions.Deterministic = k == 1
+		if got := p.assumptions()[1].Answer; !strings.HasPrefix(got, "With probability") || !strings.Contains(got, want) {
+			t.Error(got)
+		}
+	}
+	for k := range p.Runs {
+		p.Runs[k].Conditions.Deterministic = true
+	}
+	if got := p.assumptions()[1].Answer + p.failures(); !strings.HasPrefix(got, "The certificates hold with certainty: no perturbation") || strings.Contains(got, "α") {
+		t.Error(got)
+	}
+}

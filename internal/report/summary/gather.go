@@ -109,20 +109,16 @@ func (g *gathered) addVotes(r *Row, v certify.Votes) {
 	if v.Clean != nil {
 		r.Clean = *v.Clean
 	}
-	class, none := certify.Abstained, v.None
-	if g.first.None == certify.NoneIgnore {
-		none = 0
-	}
-	for k, n := range v.Counts { // in a tie, the lowest class wins
-		if n > none && (class < 0 || n > v.Counts[class]) {
-			class = k
-		}
-	}
-	r.Smoothed = class
-	if class >= 0 {
-		r.Confidence = float64(v.Counts[class]) / float64(v.N)
-	}
+	rule := certify.VoteRule{None: g.first.None, Deterministic: g.first.Deterministic}
 	g.answers = g.answers && v.Label != certify.UnknownLabel && v.None == 0
+	if rule.Decides(v) {
+		r.Smoothed = rule.Answer(v)
+		if r.Smoothed >= 0 {
+			r.Confidence = float64(v.Counts[r.Smoothed]) / float64(v.N)
+		}
+	} else {
+		g.answers = false
+	}
 	if g.classes == 0 {
 		g.classes = len(v.Counts)
 	}

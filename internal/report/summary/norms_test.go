@@ -20,7 +20,7 @@ func ofBytes() Source {
 		s.Certificates[i].Sigma = 1 // the largest radius is then 2.6
 	}
 	s.Run = &runfolder.Run{
-		Data:  runfolder.Data{Shape: []int{2, 2}, Selected: len(s.Certificates)},
+		Data:  runfolder.Data{Shape: []int{1, 2, 2}, Selected: len(s.Certificates)},
 		Noise: runfolder.Noise{Inputs: "values are bytes k/255"},
 	}
 	return s

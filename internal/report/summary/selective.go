@@ -55,6 +55,10 @@ func ReadSelection(ctx context.Context, path string) (*Selection, error) {
 	}
 	e = e.Whole()
 	p := e.Run.Parameters
+	if p.None == certify.NoneIgnore {
+		return nil, fmt.Errorf("%s: the error among answers is of a classifier that may be silent, and this run's classifier ignores silence (%s %s)",
+			path, param.None, certify.NoneIgnore)
+	}
 	method, byVotes := p.Method.Votes()
 	if !byVotes || !method.Ranks() {
 		return nil, hint.Add(fmt.Errorf("%s: the error among answers needs a run by the method %s or %s", path, certify.ExactMargin, certify.Bonferroni),

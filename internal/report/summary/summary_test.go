@@ -371,3 +371,27 @@ func TestReadLog(t *testing.T) {
 		}
 	}
 }
+
+// The evaluations of a deterministic run before a stop are no sample, so they give no smoothed accuracy. Without a stop,
+// "no class" loses ties.
+func TestDeterministicVotes(t *testing.T) {
+	stop, err := certify.ParseStop("radius>=0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := small()
+	for i := range s.Votes {
+		s.Certificates[i].Deterministic, s.Certificates[i].Alpha = true, 0
+		s.Votes[i].Counts, s.Votes[i].None = []int64{0, 500}, 500
+	}
+	if got := mustNew(t, s, Default()); got.Smoothed == nil || got.Smoothed.Count != 5 {
+		t.Errorf("ties: smoothed accuracy %+v", got.Smoothed)
+	}
+	for i := range s.Votes {
+		s.Votes[i].Counts, s.Votes[i].None, s.Votes[i].Stop, s.Votes[i].AlphaShare = []int64{0, 1000}, 0, stop, 1
+		s.Certificates[i].Stop = stop
+	}
+	if got := mustNew(t, s, Default()); got.Smoothed != nil || got.Reliability != nil || got.Clean == nil {
+		t.Errorf("stopped: smoothed accuracy %+v, reliability %+v, clean accuracy %+v", got.Smoothed, got.Reliability, got.Clean)
+	}
+}

@@ -175,3 +175,12 @@ func TestNormsInEveryFormat(t *testing.T) {
 		t.Error(plain)
 	}
 }
+
+// The caption of the error among answers says that radii are scaled.
+func TestSelectiveCaption(t *testing.T) {
+	s := summary.Summary{Dataset: &summary.Statement{Delta: 0.05}, Selective: []summary.Selective{{Radius: 0.5}}}
+	s.Conditions.Scaled = true
+	if got := (Report{Runs: []summary.Summary{s}}).selective(s).caption; !strings.Contains(got, "by scaled L2 radius") {
+		t.Error(got)
+	}
+}
