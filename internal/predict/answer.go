@@ -46,6 +46,11 @@ type row struct {
 	None    int64    `parquet:"none"`
 	Moved   float64  `parquet:"moved"`
 	Radius  *float64 `parquet:"radius,optional"`
+	// These are the certificate's class, the norm of its radius, and its claim, which is more than "the class is the
+	// answer" or less. They are nil without a certificate.
+	CertifiedClass *int64  `parquet:"certified_class,optional"`
+	Norm           *string `parquet:"norm,optional"`
+	Claim          *string `parquet:"claim,optional"`
 }
 
 func (a Answer) row() row {
@@ -61,30 +66,34 @@ func (a Answer) row() row {
 		r.Label = &label
 	}
 	if c := a.Certificate; c != nil && c.Prediction != certify.Abstained {
-		r.Radius = &c.Radius
+		class, norm, claim := int64(c.Prediction), c.Norm.String(), c.Claim.Short()
+		if c.Scaled {
+			norm = "scaled-" + norm
+		}
+		r.Radius, r.CertifiedClass, r.Norm, r.Claim = &c.Radius, &class, &norm, &claim
 	}
 	return r
 }
 
-// WriteCSV writes answers as CSV with a header. Missing labels and radii are empty.
+// WriteCSV writes answers as CSV with a header. Missing labels and the columns of missing certificates are empty.
 func WriteCSV(w io.Writer, answers []Answer) error {
 	c := csv.NewWriter(w)
-	lines := [][]string{{"index", "label", "class", "samples", "votes", "none", "moved", "radius"}}
+	lines := [][]string{{"index", "label", "class", "samples", "votes", "none", "moved", "radius", "certified_class", "norm", "claim"}}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	for _, a := range answers {
 		r := a.row()
-		label, radius := "", ""
+		label, certificate := "", make([]string, 4)
 		if r.Label != nil {
 			label = strconv.FormatInt(*r.Label, 10)
 		}
 		if r.Radius != nil {
-			radius = number(*r.Radius)
+			certificate = []string{number(*r.Radius), strconv.FormatInt(*r.CertifiedClass, 10), *r.Norm, *r.Claim}
 		}
 		line := []string{label}
 		for _, v := range []int64{r.Class, r.Samples, r.Votes, r.None} {
 			line = append(line, strconv.FormatInt(v, 10))
 		}
-		lines = append(lines, append(append([]string{strconv.FormatInt(r.Index, 10)}, line...), number(r.Moved), radius))
+		lines = append(lines, append(append([]string{strconv.FormatInt(r.Index, 10)}, line...), append([]string{number(r.Moved)}, certificate...)...))
 	}
 	return c.WriteAll(lines)
 }

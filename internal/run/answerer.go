@@ -19,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predict"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -53,6 +54,8 @@ type Description struct {
 	Bytes      bool         `json:"bytes"`  // inputs are bytes divided by 255
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
+	Norm       law.Norm     `json:"norm"`  // norm of the certificates' radii
+	Claim      string       `json:"claim"` // what a certificate claims, in words
 	Rule       predict.Rule `json:"rule"`
 	Alpha      float64      `json:"alpha"`
 	Budget     int64        `json:"budget"` // maximum number of votes for an answer
@@ -150,6 +153,7 @@ func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, err
 	err := w.begin(a.experiment.Record(), r)
 	if about != nil {
 		about.Law, about.Sigma, about.Arithmetic = r.Law, r.Sigma, r.Arithmetic
+		about.Norm, about.Claim = r.Norm, r.Claim
 	}
 	return w, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predict"
@@ -45,7 +46,9 @@ type Predicted struct {
 	RunID      string       `json:"run_id,omitempty"` // identifies what the run certified
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
+	Norm       law.Norm     `json:"norm"`             // norm of the certificates' radii
 	Scaled     bool         `json:"scaled,omitempty"` // radii are in units of the scales of the columns
+	Claim      string       `json:"claim"`            // what a certificate claims, in words
 	Rule       predict.Rule `json:"rule"`
 	Alpha      float64      `json:"alpha"`
 	Budget     int64        `json:"budget"` // maximum number of votes for an answer
@@ -254,7 +257,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 	if !(a.level > 0) {
 		return spec.BadInputf("%s: too many draws for this noise table: lower the number of votes", param.Alpha)
 	}
-	r.Scaled = p.Spec.Scaled()
+	r.Scaled, r.Norm, r.Claim = p.Spec.Scaled(), p.Spec.Law.Law().Norm(), a.plan.voting.Claim().Says()
 	r.Law, r.Sigma, r.Arithmetic = string(p.Spec.Law.Law().Name()), p.Spec.Sigma, target.Arithmetic.String()
 	return nil
 }

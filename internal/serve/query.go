@@ -198,7 +198,7 @@ func (s *Server) conditions(r run.Answered) map[string]any {
 	about := s.answerer().About()
 	c := map[string]any{
 		"run_id": about.RunID, "law": about.Law, "sigma": about.Sigma, "alpha": about.Alpha, "rule": about.Rule.String(),
-		"budget": about.Budget, "arithmetic": about.Arithmetic, "key": formatKey(r.Key),
+		"budget": about.Budget, "arithmetic": about.Arithmetic, "norm": about.Norm.String(), "claim": about.Claim, "key": formatKey(r.Key),
 	}
 	maps.DeleteFunc(c, func(_ string, v any) bool { return v == "" })
 	return c

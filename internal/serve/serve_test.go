@@ -123,7 +123,7 @@ func TestInferJSON(t *testing.T) {
 		{"floats", body("[1,1,1,2]", "FP32", "[0.003921569,0]", ""), `"data":[1]`},
 		{"votes", body("[1,1,1,2]", "UINT8", "[1,0]", `,"outputs":[{"name":"votes"}]`), `"outputs":[{"name":"votes","datatype":"INT64","shape":[1,3],"data":[1,2,10]}]`},
 		{"certificate", body("[1,1,1,2]", "UINT8", "[1,0]", `,"parameters":{"certify":true},"outputs":[{"name":"radius"}]`), `"data":[0.25]`},
-		{"conditions", body("[1,1,1,2]", "UINT8", "[1,0]", ""), `"parameters":{"alpha":0.001,"budget":100,"key":"0000000000000abc","law":"gaussian","run_id":"abc","sigma":0.5}`},
+		{"conditions", body("[1,1,1,2]", "UINT8", "[1,0]", ""), `"parameters":{"alpha":0.001,"budget":100,"key":"0000000000000abc","law":"gaussian","norm":"l2","run_id":"abc","sigma":0.5}`},
 		{"id", body("[1,1,1,2]", "UINT8", "[1,0]", ""), `"id":"q"`},
 	} {
 		status, _, text := post(t, server.URL+"/v2/models/m/infer", c.body)
