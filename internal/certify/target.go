@@ -205,7 +205,7 @@ const (
 
 var marginKinds = table[MarginKind, struct{}]{"margin", []entry[MarginKind, struct{}]{
 	{name: SecondMargin, sound: true},
-	{name: FirstMargin, sound: true, what: "; with --lipschitz L, the radius is margin/(√2·L) if that is larger"},
+	{name: FirstMargin, sound: true, what: "; with a known Lipschitz constant L, the radius is margin/(√2·L) if that is larger"},
 }}
 
 // MarginKinds describes both margins, the default first, with the radius theorem of each law.

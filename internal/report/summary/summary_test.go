@@ -182,6 +182,7 @@ func TestRefuses(t *testing.T) {
 		"example 0 is deterministic, with alpha 0 and gaussian": func(s *Source) {
 			for i := range s.Certificates {
 				s.Certificates[i].Deterministic, s.Certificates[i].Alpha = true, 0
+				s.Certificates[i].Law, s.Certificates[i].Norm = law.Of(law.Splitting), law.L1
 			}
 		},
 		"example 0 is deterministic, with alpha 0.01 and splitting": func(s *Source) {
@@ -382,6 +383,7 @@ func TestDeterministicVotes(t *testing.T) {
 	s := small()
 	for i := range s.Votes {
 		s.Certificates[i].Deterministic, s.Certificates[i].Alpha = true, 0
+		s.Certificates[i].Law, s.Certificates[i].Norm = law.Of(law.Splitting), law.L1
 		s.Votes[i].Counts, s.Votes[i].None = []int64{0, 500}, 500
 	}
 	if got := mustNew(t, s, Default()); got.Smoothed == nil || got.Smoothed.Count != 5 {
