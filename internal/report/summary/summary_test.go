@@ -182,7 +182,6 @@ func TestRefuses(t *testing.T) {
 		"example 0 is deterministic, with alpha 0 and gaussian": func(s *Source) {
 			for i := range s.Certificates {
 				s.Certificates[i].Deterministic, s.Certificates[i].Alpha = true, 0
-				s.Certificates[i].Law, s.Certificates[i].Norm = law.Of(law.Splitting), law.L1
 			}
 		},
 		"example 0 is deterministic, with alpha 0.01 and splitting": func(s *Source) {
