@@ -23,8 +23,8 @@ type row struct {
 	low, high float64
 }
 
-// worst answers two questions. Can an attack make the row a wrong answer with confidence ≥ τ? Does the row
-// stay a right answer with confidence ≥ τ under every attack?
+// worst reports whether some attack makes the row a wrong answer with confidence ≥ τ, and whether the row stays a right
+// answer with confidence ≥ τ under every attack.
 func (r row) worst(shift, tau float64) (wrong, right bool) {
 	moved := func(by float64) (share, score float64) {
 		q := normal(inverseNormal(r.p) + by)
@@ -58,8 +58,8 @@ func truth(rows []row, shift, tau float64) float64 {
 	return wrong / (wrong + right)
 }
 
-// dataset makes rows for which an attack only just succeeds at τ. Within the radius, the attack can tie the votes of
-// such a row or move its confidence across τ.
+// dataset makes n rows. One third of the rows are right by a wide margin. For most of the other rows an attack only
+// just succeeds: it can tie the votes within the radius, or move the confidence across τ.
 func dataset(kind int, n int, shift, tau float64) []row {
 	var rows []row
 	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // the share that an attack lowers to q
@@ -169,8 +169,8 @@ func certifiedErrors(t *testing.T, bounds string, taus []float64, delta float64)
 	return errors
 }
 
-// judge returns the share of failed statements divided by δ. It reports a test error if chance cannot explain these
-// failures.
+// judge returns the share of failed statements divided by δ. It reports a test error if this number of failures is
+// improbable under a failure rate of δ.
 func judge(t *testing.T, what string, failures int64, trials int, delta float64) float64 {
 	t.Helper()
 	share := float64(failures) / float64(trials) / delta

@@ -24,7 +24,7 @@ type ThresholdedError struct {
 	Wrong int     `json:"wrong"` // examples for which an attack may cause a wrong answer
 	Right int     `json:"right"` // examples answered rightly under every attack
 	Error float64 `json:"error"` // bound on the share of wrong answers if every bound holds
-	// Certified holds with probability 1 − δ, like Result.Certified.
+	// Certified is a bound on the share of wrong answers that holds with probability 1 − δ (see Result.Certified).
 	Certified *float64 `json:"certified_error,omitempty"`
 }
 

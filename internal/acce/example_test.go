@@ -21,7 +21,8 @@ func readTable(text string) *table.Table {
 	return t
 }
 
-// The example solves the two predictions of Emde et al. 2025, appendix E.2, in three bins.
+// The example computes the clean and the largest calibration error in three bins, and the largest Brier score, of the
+// two predictions in Emde et al. 2025, appendix E.2.
 func ExampleStudy_Solve() {
 	table := readTable("lower,upper,confidence,correct\n0.1,0.6,0.23,1\n0.5,0.9,0.78,0\n")
 	study, err := acce.NewStudy(table, acce.Options{Bins: 3, Solvers: acce.Solvers[:1]})

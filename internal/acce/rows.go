@@ -80,7 +80,7 @@ func locateExamples(t *table.Table, err error) error {
 	return predictions.LocateRow(t, err)
 }
 
-// UncountedError means that the table omits sampled examples and their number is unknown.
+// UncountedError means that the table omits sampled examples and the number of sampled examples is unknown.
 type UncountedError struct{ path string }
 
 func (e *UncountedError) Error() string { return e.Spell(param.Plain) }

@@ -35,9 +35,9 @@ type Options struct {
 	DECE       admm.DECEParams // settings of the solver dece
 	TraceEvery int             // WriteTrace gets the residuals of every TraceEvery-th step; 0: no residuals
 
-	// If Progress is not nil, each long search first calls it with the radius (nil if the table has none), the solver
-	// and the number of steps. The search calls the returned function step during its work, and the returned function
-	// done at its end.
+	// If Progress is not nil, each long search first calls Progress with the radius (nil if the table has none), the
+	// solver and the number of steps. The search then calls the returned function step during its work, and the
+	// returned function done at its end.
 	Progress func(radius *float64, solver string, steps int) (step Progress, done func())
 }
 
@@ -84,8 +84,8 @@ func NewStudy(t *table.Table, o Options) (*Study, error) {
 // Radii returns the number of radii to study. It is 1 for a table without radii.
 func (s *Study) Radii() int { return len(s.groups) }
 
-// Solve returns the result at each radius, in ascending order. If ctx ends, it returns the results so far. The last
-// result then holds the best values found by that time.
+// Solve returns the result at each radius, in ascending order. If ctx ends, Solve returns the results so far, and the
+// last result holds the best values found by that time.
 func (s *Study) Solve(ctx context.Context) ([]Result, error) {
 	for _, g := range s.groups {
 		r, err := s.solve(ctx, g)
@@ -241,7 +241,8 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // rounded float64 sums can exceed the exact sum
 }
 
-// certify turns a result that holds if every bound holds into a result that holds with probability 1 − δ.
+// certify returns bounds that hold with probability 1 − δ. It derives them from r, whose bounds hold only if every
+// bound of the table holds.
 func (s *Study) certify(r Result) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}

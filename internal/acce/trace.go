@@ -24,7 +24,8 @@ type trace struct {
 	steps  [][]admm.Residuals // the steps of each run
 }
 
-// trace begins the trace of a search if the options request one.
+// trace returns a Watch that records the residuals of a search for WriteTrace. The Watch records nothing if the options
+// request no trace.
 func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 	if s.options.TraceEvery == 0 {
 		return admm.Watch{}
@@ -40,7 +41,7 @@ func (s *Study) trace(g group, solver string, runs []traceRun) admm.Watch {
 // WriteTrace writes the residuals of all runs of the searches, one row for each step. A row holds ADMM's distance to
 // each constraint of the program (admm.Residuals), as a sum over all predictions and bins and as a maximum. It also
 // holds the relaxed calibration error, and the calibration error of the projected confidences. For the solver dece, a
-// row has no distances, because dece has no constraints. Its relaxed error is the differentiable error. WriteTrace
+// row has no distances, because dece has no constraints, and the relaxed error is the differentiable error. WriteTrace
 // needs Options.TraceEvery.
 func (s *Study) WriteTrace(out io.Writer) error {
 	w := table.NewWriter(out)
