@@ -42,7 +42,7 @@ func drawn(n int) (indices []int) {
 }
 
 // measures returns CBS and CCE by radius. Each measure has two versions. The first holds if every stated bound holds,
-// and the second holds for all examples together at one level.
+// and the second holds for all examples together with the probability stated in its name.
 func measures(results []acce.Result) []Measure {
 	level := ""
 	if c := results[0].Certified; c != nil {
