@@ -1,6 +1,6 @@
 // Package admm searches for confidences within certified intervals that make the expected calibration error large (Emde
-// et al. 2025). The searches come from the literature, and each result is at most the true maximum. Only calib.CCE,
-// which computes the maximum exactly, is a certificate.
+// et al. 2025). The searches come from the literature, and each result is at most the true maximum. Only the result of
+// calib.CCE, which computes the maximum exactly, is a certificate.
 //
 // NewProblem takes the intervals and the bins. Each search returns an Estimate with the confidences that attain it:
 //
@@ -42,7 +42,8 @@ func NewProblem(samples []calib.Bounded, clean []float64, bins calib.Bins) (*Pro
 	return &Problem{samples, clean, bins}, nil
 }
 
-// start returns confidences in the intervals.
+// start returns the confidences from which a search begins: the clean confidences, clamped to their intervals, or the
+// Brier confidences.
 func (p *Problem) start(s Start) []float64 {
 	z := make([]float64, len(p.samples))
 	for n, v := range p.samples {
@@ -120,8 +121,8 @@ func (r *Norms) add(d float64) {
 //
 // A step consists of a gradient step on a, a gradient step on z, the closed forms of eqs. (28)–(30) for q₁, q₂ and g,
 // and a gradient ascent step of size ρ on each λ. The iteration starts at a = 1/M with all λ = 0, q₁ and q₂ equal to a,
-// and g equal to the clamped z. (The paper does not say how it starts.) After each step ADMM projects a copy of (a, z).
-// It puts each sample into the reachable bin with the largest a_nm and clamps z_nm to the bin and the interval. The
+// and g equal to the clamped z. (The paper does not say how it starts.) After each step ADMM projects a copy of (a, z):
+// it puts each sample into the reachable bin with the largest a_nm and clamps z_nm to the bin and the interval. The
 // best such copy is the result (appendix G.1). A step takes O(NM) time, and the state has 7NM numbers.
 //
 // The paper calls a bin with the edges e_m and e_{m+1} out of reach if max(l, e_m) ≥ min(u, e_{m+1}). This rule leaves

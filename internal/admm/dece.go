@@ -27,11 +27,11 @@ const (
 //	s_n = softmax((w z_n + b)/τ), w_m = m, b_m = −Σ_{k<m} β_k,
 //
 // where β are the inner edges. As τ → 0 the dECE becomes the ECE. After each step, z is clamped to its interval. Like
-// ADMM, DECE keeps the best hard calibration error that it saw, so the result is never below the start. It runs from
-// all starts of par in parallel and returns the best run, or the first of several equally good runs. If there is no
-// start, it returns a NoStartError. Only three fields of the Residuals that the Watch receives are set: Step, SoftECE
-// (the dECE at the τ of the step) and ProjectedECE (the hard error). Each start is one run, and the random starts come
-// last.
+// ADMM, DECE keeps the best hard calibration error that it saw, so the result is never below the calibration error at
+// the start. DECE runs from all starts of par in parallel and returns the best run, or the first of several equally
+// good runs. If there is no start, it returns a NoStartError. Only three fields of the Residuals that the Watch
+// receives are set: Step, SoftECE (the dECE at the τ of the step) and ProjectedECE (the hard error). Each start is one
+// run, and the random starts come last.
 func (p *Problem) DECE(ctx context.Context, par DECEParams, w Watch) (Estimate, error) {
 	starts := par.StartsFrom(p.clean != nil)
 	if len(starts)+par.Random == 0 {
@@ -94,8 +94,8 @@ type softBins struct {
 	gap        []float64 // [M] Σ_n s_nm (c_n − z_n)
 }
 
-// assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. From bin to bin further
-// away from x, it falls by (distance from x to the crossed edge)/τ.
+// assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. At each edge between the
+// bin of x and another bin, the logit of the other bin falls by (distance from x to the edge)/τ.
 func (s *softBins) assign(n int, x, tau float64) []float64 {
 	m := s.p.bins.Len()
 	edge := s.p.bins.Edges()

@@ -113,8 +113,8 @@ func TestDECEHasItsSettings(t *testing.T) {
 	}
 }
 
-// partly takes only the first steps of a schedule: the argument first is their number, and steps is the length of the
-// schedule.
+// partly runs only the beginning of an ascent. The argument first is the number of steps to run, and steps is the
+// length of the whole schedule.
 func partly(p *Problem, z []float64, first, steps int, rate float64) {
 	s := newSoftBins(p)
 	for step := range first {
