@@ -1,5 +1,5 @@
 // Package binomial computes the binomial distribution with proved error bounds. It reads and writes no files. Every
-// number that a certificate uses is an enclosure (Span), or lies on the safe side of an enclosure.
+// number that a certificate uses is an enclosure (Span) or a bound that an enclosure proves.
 //
 //   - LowerBound and UpperBound are the one-sided Clopper–Pearson bounds on the success probability. LowerSpan encloses
 //     the exact lower bound.

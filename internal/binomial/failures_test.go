@@ -45,7 +45,7 @@ func TestFailureQuantile(t *testing.T) {
 	}
 }
 
-// P(Bin(1, ½) > 0) is exactly ½, and P(Bin(2, ½) > 1) is exactly ¼. A k whose tail equals δ is small enough, and
+// P(Bin(1, ½) > 0) is exactly ½, and P(Bin(2, ½) > 1) is exactly ¼. A tail equal to δ meets the condition ≤ δ, and
 // rounding may only increase k.
 func TestFailureQuantileAtTheLimit(t *testing.T) {
 	for _, tt := range []struct {

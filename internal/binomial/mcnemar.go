@@ -4,13 +4,13 @@ import "math"
 
 // McNemar returns the two-sided p-value of McNemar's exact test. Two classifiers answer the same questions. lost counts
 // the questions that the first answers rightly and the second wrongly, and gained counts the reverse. Under the null
-// hypothesis, the questions are independent and a change goes either way with probability ½. Then gained follows
-// Bin(lost + gained, ½), and
+// hypothesis, the questions are independent, and a question that only one classifier answers rightly is lost or gained
+// with probability ½ each. Then gained follows Bin(lost + gained, ½), and
 //
 //	p = min(1, 2·P(Bin(lost+gained, ½) ≥ max(lost, gained))).
 //
-// Questions without a change do not count (McNemar 1947; the exact form conditions on the number of changes). The
-// result is rounded up.
+// Questions that both classifiers answer rightly, or both wrongly, do not count (McNemar 1947; the exact form
+// conditions on lost + gained). The result is rounded up.
 func McNemar(lost, gained int64) float64 {
 	n := lost + gained
 	if n == 0 {

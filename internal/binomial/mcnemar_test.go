@@ -29,7 +29,7 @@ func TestMcNemar(t *testing.T) {
 }
 
 // Under the null hypothesis the test rejects with probability at most its level. The probability is over all outcomes
-// of n changes.
+// with lost + gained = n.
 func TestMcNemarLevel(t *testing.T) {
 	const n = 25
 	for _, level := range []float64{0.01, 0.05, 0.2} {
