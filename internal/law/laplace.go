@@ -53,23 +53,25 @@ func (laplace) Second() Theorem {
 	return Linear(0.5, "Q(p_A)−Q(p_B) with the quantile function Q at b = 1, radius b/2 times the margin")
 }
 
-// First returns the theorem R1 = b·margin, by the largest density 1/(2b).
+// First returns the theorem R1 = b·margin, which follows from the largest density, 1/(2b).
 func (laplace) First() Theorem { return Linear(1, "p_A−p_B, radius b times the margin") }
 
 // laplaceCut is the end of the table, in units of b. The mass beyond it is e^{−46} < 2⁻⁶⁶.
 const laplaceCut = 46
 
-// Ratios returns limits of b/g. The table needs 2·46·710 + 1 integers at the greatest ratio.
+// Ratios returns the limits of b/g, where g is the lattice's step. At the greatest ratio, the table has 2·46·710 + 1
+// integers.
 func (laplace) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 710} }
 
-// Masses returns lower bounds that are less than 2⁻¹²⁷ too low, on the integers up to 46b. With t = g/b, a = e^{−t/2}
-// and q = e^{−t},
+// Masses returns lower bounds on the masses of the integers up to 46 scales b. Each bound is too low by less than
+// 2⁻¹²⁷. With t = g/b, a = e^{−t/2} and q = e^{−t}, where g is the lattice's step,
 //
 //	p_0 = 1 − a,  p_j = sinh(t/2)·e^{−jt} = ½(1−q)·a·q^{j−1}.
 //
-// Everything is integer arithmetic, so all machines agree. The errors follow, in units of 2⁻²⁵⁶. t is rounded once, and
-// a is off by at most 2⁸. So q is off by at most 2¹⁰. A step of the power a·q^{j−1} adds at most 2¹⁰ + 1, and j < 2¹⁵,
-// so the power is off by at most 2²⁶, and p_j by at most 2²⁷. Subtracting 2²⁸ gives a lower bound.
+// All computations use integer arithmetic, so all machines get the same result. The following errors are in units of
+// 2⁻²⁵⁶. t is rounded once, and a is off by at most 2⁸. So q is off by at most 2¹⁰. A step of the power a·q^{j−1} adds
+// at most 2¹⁰ + 1, and j < 2¹⁵, so the power is off by at most 2²⁶, and p_j by at most 2²⁷. Subtracting 2²⁸ gives a
+// lower bound.
 func (laplace) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	t := divide(ratio.Denom(), ratio.Num())
 	a := exponential(new(big.Int).Rsh(t, 1))

@@ -1,5 +1,5 @@
-// Package law holds noise laws, that is, the kinds of noise. A law defines the norm in which its noise certifies. An
-// additive law also gives the radius, and the probability masses from which lattice noise is drawn.
+// Package law defines the kinds of noise, which are called laws. A law defines the norm in which its noise certifies.
+// An additive law also gives the radius, and the probability masses from which lattice noise is drawn.
 //
 // A new law needs one file with a type that implements Additive, and one entry in Laws. Parsing, help, the words in
 // reports and the lists in tests use Laws. The law Splitting is not additive, because its noise is not random.
@@ -25,7 +25,7 @@ type Law interface {
 	// Norm returns the norm in which radii are measured.
 	Norm() Norm
 
-	// Ratios returns the limits that a lattice must meet so that the noise can be made on it.
+	// Ratios returns the limits for scale/step within which the noise can be drawn on a lattice of this step.
 	Ratios() Ratios
 }
 
@@ -54,10 +54,10 @@ type Additive interface {
 	Second() Theorem
 	// First returns the theorem that turns the margin p_A − p_B into a radius.
 	First() Theorem
-	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are
-	// ⌊ratio·ε + ½⌋, where ε follows the law. A law may add a constant to ε. This moves the inputs of the smoothed
-	// function and changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same masses.
-	// The ratio is one that Ratios.Round returns and Ratios.Allow allows.
+	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are ⌊ratio·ε +
+	// ½⌋, where ε follows the law. A law may add a constant to ε. This moves the inputs of the smoothed function and
+	// changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same masses. The argument
+	// ratio must be a result of Ratios.Round that Ratios.Allow allows.
 	Masses(ratio *big.Rat) (first int, masses []Mass)
 }
 
@@ -136,8 +136,8 @@ func (r Ratios) Allow(ratio *big.Rat) bool {
 	return ratio.Cmp(big.NewRat(r.Least, 1)) >= 0 && ratio.Cmp(big.NewRat(r.Greatest+1, 1)) < 0
 }
 
-// Refine returns the smallest whole number such that dividing the step by it raises the ratio to Fine or more. It
-// returns false if the given ratio is above Greatest, or if the number would exceed 2¹⁵.
+// Refine returns the smallest whole number by which the step must be divided to make the ratio at least Fine. The
+// result ok is false if the given ratio is above Greatest, or if the number would exceed 2¹⁵.
 func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(r.Greatest+1, 1)) >= 0 {
 		return 1, false
@@ -150,7 +150,7 @@ func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	return max(1, int(ceil(need))), true
 }
 
-// Name is the name of one of the Laws. It is empty for the default law, and files omit it then.
+// Name is the name of one of the Laws. It is empty for the default law, and files omit an empty Name.
 type Name string
 
 // Of returns the Name of a law.
@@ -191,7 +191,7 @@ func (n Name) NeedRandom() error {
 	return nil
 }
 
-// String returns the law's name. For the default law it also returns the name instead of empty text.
+// String returns the law's name, also for the default law, whose Name is empty.
 func (n Name) String() string {
 	if n == "" {
 		return Laws[0].Name()

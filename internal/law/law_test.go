@@ -82,8 +82,8 @@ func TestPeakIsLargest(t *testing.T) {
 	}
 }
 
-// At scale 1 the radii must be R = ½[Q(p_A) − Q(p_B)] and R1 = (p_A − p_B)/(2·max f). For another scale they are
-// multiplied by it. Margin must be the inverse of Radius.
+// At scale 1 the radii must be R = ½[Q(p_A) − Q(p_B)] and R1 = (p_A − p_B)/(2·max f). For another scale the radii are
+// multiplied by the scale. Margin must be the inverse of Radius.
 func TestTheorems(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct {
@@ -235,8 +235,8 @@ func TestUniformIntegers(t *testing.T) {
 	}
 }
 
-// Each bound is tight for each law: two half spaces are the regions of the two classes, and at the distance R along a
-// coordinate their probabilities are equal.
+// Each bound is tight for each law: if the regions of the two classes are half spaces, the probabilities of the two
+// regions are equal at the distance R along a coordinate.
 func TestRadiusIsAttained(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {

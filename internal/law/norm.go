@@ -15,7 +15,7 @@ const (
 	L2 Norm = iota
 	// L1 is Σ|δ|.
 	L1
-	// LInf is max |δ|. No law certifies in this norm, but a radius in L2 or L1 implies a radius in it.
+	// LInf is max |δ|. No law certifies in this norm, but a radius in L2 or L1 implies a radius in LInf.
 	LInf
 	// L0 is the number of coordinates that change. No law certifies in this norm either.
 	L0

@@ -8,10 +8,10 @@ const unit = 0x1p-53
 // minTail is the smallest probability that High uses. It keeps the values of F above the range of subnormal numbers.
 const minTail = 1e-300
 
-// Low returns a number z with F(z) ≤ p, for p in [0, 1]. For p below minTail the number is −Inf. At p = 1 it is the
-// same as at p = 1−2⁻⁵³. In between it is slightly less than Q(p). For the Gaussian law the difference is at most
-// 1e-11·(1+|z|). Low checks the law's approximation of Q by evaluating F, and lowers the approximation if necessary.
-// For p > ½ it evaluates F(−z), because 1−p is exact there.
+// Low returns a number z with F(z) ≤ p, for p in [0, 1]. For p below minTail, z is −Inf. At p = 1, z is the same as at
+// p = 1−2⁻⁵³. For other p, z is slightly less than Q(p). For the Gaussian law the difference is at most 1e-11·(1+|z|).
+// Low checks the law's approximation of Q by evaluating F, and lowers the approximation if necessary. For p > ½ it
+// evaluates F(−z), because 1−p is exact there.
 func Low(l Additive, p float64) float64 {
 	p = math.Min(p, 1-unit)
 	if p > 0.5 {

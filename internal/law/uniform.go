@@ -41,18 +41,18 @@ func (uniform) Peak(margin, _ float64) float64 { return min(margin/2, 1) }
 
 func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 times the margin") }
 
-// First returns the theorem R1 = λ·margin, by the density 1/(2λ).
+// First returns the theorem R1 = λ·margin, which follows from the density 1/(2λ).
 func (uniform) First() Theorem { return Linear(1, "p_A−p_B, radius λ times the margin") }
 
-// Ratios returns limits of λ/g, where g is the lattice's step. The table has at most 2¹⁶ integers. A coarse lattice
+// Ratios returns the limits of λ/g, where g is the lattice's step. The table has at most 2¹⁶ integers. A coarse lattice
 // loses no radius, because noise that is uniform on integers is itself noise of this kind.
 func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<15 - 2, Halves: true} }
 
 // Masses returns the law of the integers on a lattice of step g, with W = 2λ/g.
 //
 // If W is whole, the law has the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves
-// the noise by half a step, which changes no certificate: it is the same smoothing of a classifier that moves its
-// inputs by half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
+// the noise by half a step, which changes no certificate: the result is the smoothing of a classifier that first moves
+// its input by half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
 //
 // Otherwise the probability of the integer j is the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are
 // rounded down to 128 binary places.
