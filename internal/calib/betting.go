@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// MeanInterval is a confidence interval at level 1−α for the mean of n independent, identically distributed x(i) ∈ [0,
-// 1] (Waudby-Smith & Ramdas 2024, "hedged capital", for a fixed n).
+// MeanInterval returns a confidence interval at level 1−α for the mean of n independent, identically distributed x(i) ∈
+// [0, 1] (Waudby-Smith & Ramdas 2024, "hedged capital", for a fixed n).
 //
 // Suppose that the mean is m and that each λ_i (the bet on x_i) depends only on the examples of earlier rounds. Then
 // each of the two products Π(1 + λ_i(x_i − m)) and Π(1 − λ_i(x_i − m)) has expectation 1, so it reaches 2/α with
@@ -18,8 +18,8 @@ import (
 // The seed deals the examples to rounds at random: about half of them join the last round, a quarter join the round
 // before it, and so on. For a round, σ̂² is the variance of the examples in the earlier rounds. λ is constant within a
 // round, so a histogram of the round's examples is enough. Each example is split between the two ends of its histogram
-// cell. As ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm smaller and the interval larger. The relative
-// change is at most 1/bettingCells.
+// cell. As ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm smaller and the interval larger. The interval
+// grows by at most a relative 1/bettingCells.
 func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
@@ -40,8 +40,8 @@ func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) flo
 	return min(1, 2*math.Exp(-most))
 }
 
-// bisect returns the largest m ∈ [0, 1) that it finds with refuted(m), or 0 if it finds none. The function refuted must
-// be true up to some m and false beyond it.
+// bisect returns a refuted m that is at most 2⁻⁵⁰ below the largest refuted m ∈ [0, 1), or 0 if it finds no refuted m.
+// The function refuted must be true up to some m and false beyond it.
 func bisect(refuted func(m float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 50 {
@@ -78,7 +78,7 @@ func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
 	return rounds
 }
 
-// stakes returns λ for each round, before mostStake limits it.
+// stakes returns λ for each round. The limit mostStake is not applied yet.
 func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	// Start with one example at ½ with variance ¼, so that the variance is never 0.
 	count, sum, squares := 1.0, 0.5, 0.5

@@ -13,8 +13,8 @@ type LowerBound struct {
 // 1−δ.
 //
 // The pairs come in an order that does not depend on the data. The function σ of the score has |σ| ≤ 1 and depends only
-// on the earlier pairs. It guesses the sign of s − η(s) for the next pair. Given the earlier pairs, X = σ(s)(s−y) ≥ −1
-// has the mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
+// on the earlier pairs. σ(s) guesses the sign of s − η(s) for the next pair. Given the earlier pairs, X = σ(s)(s−y) ≥
+// −1 has the mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
 //
 //	M(m) = Π (1 + λ(X_i − m)),  0 ≤ λ ≤ ½,
 //
@@ -23,9 +23,9 @@ type LowerBound struct {
 // probability ≤ δ. The average decreases in m, and the bound is the largest m at which the average reaches 1/δ, or 0 if
 // it reaches 1/δ at no m.
 //
-// σ is constant in each of 1, 2, 4, … or 128 bins of equal width. In a bin, σ is 2z clipped to [−1, 1], where z =
-// Σ(s−y)/√count over the earlier pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is
-// near the best λ for an X of standard deviation 2^−j.
+// Each choice of σ is constant in each of 1, 2, 4, … or 128 bins of equal width. In a bin, σ is 2z clipped to [−1, 1],
+// where z = Σ(s−y)/√count over the earlier pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j for j = 0, 1, ….
+// Each value is near the best λ for an X of standard deviation 2^−j.
 //
 // Two simplifications reduce the computation to one pass. First, σ changes only at the start of an epoch, so the order
 // of the pairs within an epoch does not matter. The seed deals the pairs to epochs at random. Later epochs hold more

@@ -76,10 +76,11 @@ func partitions(n int) int { return max(1, bits.Len(uint(n))-2) }
 
 const uncut = math.MaxUint8
 
-// cutLevels returns, for each position of the sample, the coarsest partition with a cut before this position. Partition
-// 0 is undivided. For each j, partition k has a cut at the n·j/2ᵏ-th point. If this point is one of several equal
-// scores, the cut moves to the nearer end of their range. Partition k also has a cut before and after each set of at
-// least n/2ᵏ equal scores. Cuts depend on the scores alone, and partition k+1 has all cuts of partition k.
+// cutLevels returns, for each position of the sample, the number of the coarsest partition that has a cut before this
+// position. Partition 0 is undivided. For each j, partition k has a cut at the n·j/2ᵏ-th point. If this point is one of
+// several equal scores, the cut moves to the nearer end of their range. Partition k also has a cut before and after
+// each set of at least n/2ᵏ equal scores. Cuts depend on the scores alone, and partition k+1 has all cuts of partition
+// k.
 func (s *Sample) cutLevels() []uint8 {
 	n := len(s.packed)
 	level := make([]uint8, n+1)

@@ -135,7 +135,7 @@ func TestBinnedCoverage(t *testing.T) {
 	checkBinnedCoverage(t, []int{150}, trials)
 }
 
-// The simulation detects a bound that is too small, for example one with only a fifth of the concentration term.
+// The simulation detects a bound that is too small, for example a bound with only a fifth of the concentration term.
 func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
 	l := pairLaws()[17] // one atom: |s−ȳ| is a single, nearly normal number
 	below := 0
@@ -153,8 +153,8 @@ func TestBinnedCoverageNeedsTheConcentration(t *testing.T) {
 	}
 }
 
-// perturbedAtoms draws scores from a few atoms and perturbs them. The calibration function of the perturbed scores
-// bends as much as b2 allows.
+// perturbedAtoms draws scores from a few atoms and perturbs them. Neighbouring atoms have very different labels, so the
+// calibration function of the perturbed scores has a large second derivative.
 func perturbedAtoms(n int, h float64, seed uint64) (*Sample, error) {
 	atoms, etas := []float64{0, 0.45, 0.55, 1}, []float64{0.4, 1, 0, 0.7}
 	k := Sech{h, seed}

@@ -36,8 +36,8 @@ import (
 // P from labels to ŷ is still a projection, but its h_i can exceed 1 (see oneStep). Only Σh_i² ≤ n is known, so oneStep
 // uses its second exponent.
 //
-// From secondOrderFrom scores on, each order gets half of δ₁ (see oneStep). With fewer scores the second order never
-// gives the smaller bound.
+// If there are at least secondOrderFrom scores, each order gets half of δ₁ (see oneStep). With fewer scores the second
+// order is not used, because it never gives the smaller bound.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err

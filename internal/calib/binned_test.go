@@ -189,7 +189,7 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 				continue
 			}
 			// Among the laws with mean 0, variance v and no value below −1−c (below −1, given the scores), the worst
-			// has two points.
+			// law has only two values.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {
 				low = 1

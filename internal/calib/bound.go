@@ -16,7 +16,7 @@ import (
 //
 // of a binary classifier with score s and label y.
 type Bound struct {
-	// Value is the bound: the sum of Terms, at most 1.
+	// Value is the bound: the sum of Terms, or 1 if the sum is larger.
 	Value float64 `json:"value"`
 	// OfSample is a bound on the error of the scores in the sample, (1/n)Σ|s_i − η(s_i)|: P(error > OfSample) ≤ Delta.
 	// It is 0 if the method has no such bound.
@@ -156,7 +156,7 @@ func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Te
 	return mean(0), mean(1)
 }
 
-// newBound adds eps, a bound on the rounding error, as a separate term.
+// newBound returns the Bound with these terms and one more term: eps, a bound on the rounding error.
 func newBound(terms, chosen Terms, delta, eps float64, sound bool) (Bound, error) {
 	b := Bound{Delta: delta, Sound: sound, Terms: append(terms, Term{"rounding", eps}), Chosen: chosen}
 	b.Value = min(1, b.Sum())

@@ -182,7 +182,7 @@ func TestWindowsAreDirectSums(t *testing.T) {
 					want.kk += k * k
 					want.ky += k * float64(y)
 				}
-				// A point exactly on the edge may count or not, as its weight is 0.
+				// A point exactly on the edge of the window may count or not, because its weight is 0.
 				if math.Abs(got.n-want.n) > 0.5 && math.Abs(got.k-want.k) > 1e-9 {
 					t.Fatalf("%s h %v s %v: %v points, want %v", name, h, s, got.n, want.n)
 				}
@@ -334,8 +334,8 @@ func TestBoundsRefuse(t *testing.T) {
 
 func uniform01(s float64) float64 { return s }
 
-// Extreme but legal inputs give bounds in [0, 1] whose terms add up, and the
-// order of the rows does not matter.
+// Extreme but legal inputs give bounds in (0, 1]. A bound is the sum of its terms, or 1 if the sum is larger. No term
+// is negative or infinite.
 func TestBoundsOnOddSamples(t *testing.T) {
 	samples := map[string]*Sample{
 		"smallest":  draw(4, 1, uniform, uniform01),

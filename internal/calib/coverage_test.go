@@ -187,8 +187,8 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	if tooMany(repaired, trials, delta) {
 		t.Errorf("repaired: %d of %d failures", repaired, trials)
 	}
-	// In theory the printed bound fails in one sample of six. BB makes the bound larger, so it fails less often. The
-	// test accepts 5 to 25 failures in a hundred samples.
+	// In theory the printed bound fails in one sample of six. The empirical Bernstein term BB makes the bound larger,
+	// so the bound fails less often. The test accepts 5 to 25 failures in a hundred samples.
 	if printed < trials/20 || printed > trials/4 {
 		t.Errorf("printed: %d of %d failures, expected about a seventh", printed, trials)
 	}

@@ -22,8 +22,8 @@ type Worst struct {
 // is exact, in O(N + M²) time and O(M²) memory. The result bounds the calibration error under attack if every interval
 // holds.
 //
-// |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is the maximum over signs s ∈ {±}^M of Σ_n
-// (the value of the best bin for sample n under s). Given the signs:
+// |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is the maximum over signs s ∈ {±}^M of a
+// sum over the samples, in which each sample lies in the bin that is best for it under s. Given the signs:
 //   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
 //     Its best bin is the first '+' bin that it reaches, at z = max(l, edge). If it
 //     reaches none, z = u is best.
@@ -32,7 +32,7 @@ type Worst struct {
 //
 // So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p: if the first bin that
 // a sample reaches lies in (p', p], the first '+' bin from there on is p. The contribution of the wrong samples is a
-// sum over pairs of consecutive '−' bins. It is the same problem mirrored at ½ (z → 1 − z, bins in reverse order). A
+// sum over pairs of consecutive '−' bins. This sum is the first sum mirrored at ½ (z → 1 − z, bins in reverse order). A
 // dynamic program over the bins finds the best signs; its state is the last '+' bin and the last '−' bin. One of these
 // two is always the previous bin. One pass over the samples makes the tables of counts and sums that the program needs.
 //

@@ -334,7 +334,7 @@ func TestCCEProperties(t *testing.T) {
 			}
 		}
 
-		// The order does not matter, to the last bit. Repeating every sample does not matter either.
+		// Neither the order of the samples nor repeating every sample changes the value, not even in the last bit.
 		shuffled := slices.Clone(intervals)
 		r.Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if again := value(b, shuffled); again != w.Value {

@@ -96,7 +96,7 @@ func ExampleMeanWithFailures() {
 	// Output: 0.205
 }
 
-// 5 of 1,000 predictions may be in another bin than their intervals allow.
+// The intervals of up to 5 of the 1,000 predictions may not hold, so these predictions may be in any bin.
 func ExampleCCEWithFailures() {
 	fmt.Printf("%.3f\n", calib.CCEWithFailures(0.3, 5, 1000))
 	// Output: 0.310

@@ -114,7 +114,7 @@ func ExampleBettingLower() {
 	// Output: at least 0.37 with probability 0.95
 }
 
-// Of the scores 0.2 and 0.8, exactly the shares 0.2 and 0.8 have label 1. So the calibration error is 0, and the noise
+// Exactly 20 % of the scores 0.2 and 80 % of the scores 0.8 have label 1. So the calibration error is 0, and the noise
 // of the labels does not raise the estimate.
 func ExampleEstimateError() {
 	score, label := make([]float64, 2000), make([]float64, 2000)

@@ -104,8 +104,8 @@ func meanTerms(sum, fold Terms, folds int) Terms {
 	return sum
 }
 
-// formulaSamples returns samples with ties, gaps in the scores, both ends, and points near an atom, where the smoother
-// has small weights but a large bias.
+// formulaSamples returns samples with ties, gaps in the scores, the scores 0 and 1, and points near an atom, where the
+// smoother has small weights but a large bias.
 func formulaSamples() map[string]*Sample {
 	return map[string]*Sample{
 		"uniform": draw(150, 41, uniform, func(s float64) float64 { return s * s }),

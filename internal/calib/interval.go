@@ -82,7 +82,8 @@ func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	}, level)
 }
 
-// PrevalenceEstimate returns the share of Correct. For class-1 predictions this is the share of label 1.
+// PrevalenceEstimate returns the share of examples with Correct set, with an interval. For class-1 predictions this is
+// the share of label 1.
 func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(func(i int) bool { return p.Correct[i] },
 		func(i int) float64 { return p.Confidence[i] }, level)

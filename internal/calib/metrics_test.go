@@ -468,8 +468,8 @@ func TestBootstrapLength(t *testing.T) {
 	}
 }
 
-// The function deviation returns a bound. This bound must hold at its stated level. The residuals have one sign and lie at the limits of
-// their range.
+// The bound that the function deviation returns must hold at its stated level. The residuals have one sign and lie at
+// the limits of their range.
 func TestDeviationCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	const trials = 4000

@@ -39,8 +39,8 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
 // third of all samples. In half of these samples η̂ errs towards s. Then the bound is too small, for every δ. So
 // Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is
-// positive. Each of its inequalities has δ/2K. Its b2 is the paper's b2, which is three times the b2 of the function
-// derivatives.
+// positive. Each of its two inequalities fails with probability at most δ/2K. Its b2 is the paper's b2, which is three
+// times the b2 of the function derivatives.
 //
 // Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
 // inequality, given the training scores,
@@ -52,7 +52,8 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // BB at δ4, bounds Σc_i². The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). It
 // sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)| instead. At such an s the labels do not matter, so s adds nothing
 // to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores, and BB uses these two ranges. κ depends only on the training scores.
-// Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs) has δ/4K.
+// Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs) fails with
+// probability at most δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
 // sum, and
@@ -380,8 +381,7 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// A point is a score where the smoother is used if W ≤ κ. It holds W, and by how much g is smaller than max(s,
-	// 1−s).
+	// A point stands for a score s where the smoother is used if W ≤ κ. squares is W, and saving is max(s, 1−s) − g(s).
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {

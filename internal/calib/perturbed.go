@@ -17,7 +17,7 @@ import (
 //   - An interval of length w has a probability of at most D·w. The probability that the share of scores in any
 //     interval exceeds D·w by 2√(ln(2·10⁹)/2n) is below 10⁻⁹ (Dvoretzky, Kiefer & Wolfowitz 1956; Massart 1990).
 //
-// Scores that nobody perturbed can pass too.
+// Unperturbed scores can pass this check too.
 func CheckPerturbed(s *Sample, bandwidth float64) error {
 	if err := checkBandwidth(bandwidth); err != nil {
 		return err

@@ -159,8 +159,8 @@ type Sampled struct {
 	Assumed  bool // the number is unknown, and the examples in the rows are taken to be all
 }
 
-// ErrLeavesOut means that the number of sampled examples is unknown, but the rows omit some. Gaps in the indices, or
-// fewer rows at some radii, show that examples are missing.
+// ErrLeavesOut means that the number of sampled examples is unknown, but the rows omit some of these examples. Gaps in
+// the indices, or fewer rows at some radii, show that examples are missing.
 var ErrLeavesOut = errors.New("the rows leave examples out, and the number of sampled examples is unknown")
 
 // FewerError means that the stated number of sampled examples is smaller than the number in the rows.
