@@ -20,8 +20,8 @@ type VoteRule struct {
 	Deterministic bool
 }
 
-// Decides reports whether the votes are about the smoothed classifier. Where a deterministic law stops early, they are
-// not: the known evaluations are no random sample of all evaluations.
+// Decides reports whether the votes can show the answer of the smoothed classifier. They cannot if sampling under a
+// deterministic law stopped early, because the known evaluations are not a random sample of all evaluations.
 func (r VoteRule) Decides(v Votes) bool { return !r.Deterministic || !v.Stop.Given() }
 
 // Answer returns the class that wins the estimation votes, or Abstained if "no class" wins.
@@ -69,8 +69,8 @@ func (a Accuracy) CleanShare() (float64, bool) {
 	return float64(a.Clean) / float64(max(1, a.Asked)), a.Asked > 0
 }
 
-// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if it is unknown. It is
-// unknown if some votes do not decide an answer: the other examples are no random choice.
+// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if it is unknown. It is unknown if
+// the votes of some examples do not decide the answer, because the other examples are not a random sample.
 func (a Accuracy) SmoothedShare() (float64, bool) {
 	return float64(a.Smoothed) / float64(max(1, a.Labelled)), a.Labelled > 0 && a.stopped == 0
 }

@@ -3,8 +3,8 @@ package certify
 import "math"
 
 // CertifyAtLeast does the same as Certify, but it need not find the largest margin that v proves. It first tries to
-// prove the given margin. Only if this fails does it search for the largest margin. So it checks a certificate in a
-// fraction of the time that Certify takes.
+// prove the given margin. If this fails, it searches for the largest margin. So checking a certificate takes a fraction
+// of the time of Certify.
 func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
@@ -30,8 +30,8 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 	return c.certificate(v, a, test, b), nil
 }
 
-// claim is the statement that an observation proves this margin. Only margins above the observation's bonferroni margin
-// need a claim.
+// claim is the key under which a VoteCertifier caches whether an observation proves a margin. Margins up to the
+// observation's bonferroni margin need no proof, so they have no claim.
 type claim struct {
 	observation
 	margin float64

@@ -128,7 +128,7 @@ func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
 
-// largestBet returns a number that no bet exceeds, because σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
+// largestBet returns an upper bound on all bets. It follows from σ̂²_{t−1} ≥ ¼/t ≥ 1/(4n).
 func (b *bettingGrid) largestBet() float64 {
 	if b.stake == stakeHedged {
 		return b.scale * 2 * math.Sqrt(float64(b.n)) * (1 + 0x1p-40)

@@ -105,8 +105,8 @@ type Certificate struct {
 	Precision string `json:"precision,omitempty"`
 	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.
 	Unbounded bool `json:"unbounded,omitempty"`
-	// Quantisation has been subtracted from the radius. It is not 0 if the inputs of this dataset lie on no lattice, so
-	// that rounding them to a lattice is part of the classifier.
+	// Quantisation is the loss of radius from rounding the input to a lattice. It has been subtracted from the radius.
+	// It is 0 if the inputs of the dataset already lie on the lattice. Otherwise rounding is part of the classifier.
 	Quantisation float64 `json:"quantisation,omitempty"`
 	// Sampled is a lower bound on the number of examples that were sampled. It includes examples that are not in this
 	// file, because somebody may have seen their results before omitting them. A statement about all certificates must
@@ -123,8 +123,8 @@ type Certificate struct {
 	// Contest names the comparison that proves the claim, if several can: t=1, t=2, … for ranks, and class, silence or
 	// group for "A or silence". The field Bounds then holds bounds on the two sides of this comparison.
 	Contest string `json:"contest,omitempty"`
-	// Composition says how the certificates of several runs were composed, and Members lists those that the claim rests
-	// on. Both are empty for a certificate of one run.
+	// Composition says how the certificates of several runs were composed, and Members lists the certificates on which
+	// the claim rests. Both fields are empty for a certificate of one run.
 	Composition string              `json:"composition,omitempty"`
 	Members     []MemberCertificate `json:"members,omitempty"`
 }

@@ -34,7 +34,7 @@ func (c Composition) String() string { return string(c) }
 // MarshalText writes the name.
 func (c Composition) MarshalText() ([]byte, error) { return []byte(c), nil }
 
-// Quorum is the number of members, of the given number, that must answer a class to make it the answer.
+// Quorum returns how many of the given number of members must answer a class so that this class is the answer.
 func (c Composition) Quorum(members int) int {
 	if c == Agree {
 		return members
@@ -124,7 +124,7 @@ const MostMembers = 256
 // is the number c* of members that must certify the answer.
 //
 // Suppose that the claim is false at a radius r. Then at most q−1 members really give the claimed answer everywhere
-// within r. Even if all of these certify the radius r, at least c*−q+1 of the other members certify it wrongly.
+// within r. Even if all of these members certify the radius r, at least c*−q+1 of the other members certify it wrongly.
 //
 // If the members certify the predicted class, the claimed class depends on the noise, and so does the set of the other
 // members. So any c*−q+1 of all K members may be wrong. If failures are independent and each alpha is α, at least

@@ -181,8 +181,9 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// TestPollRadius simulates claims whose radius depends on the noise. Member k is constant within rho[k]. With
-// probability alpha it certifies a larger radius. The class is always the same, as with Label. The claim must fail at most as often as PollAlpha says.
+// TestPollRadius simulates claims whose radius depends on the noise. The answer of member k is constant within rho[k].
+// With probability alpha the member certifies a larger radius. The class is always the same, as it is if the members
+// certify the label. The claim must fail at most as often as PollAlpha says.
 func TestPollRadius(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const alpha, draws = 0.2, 20000

@@ -171,7 +171,7 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	if got := lessQuantisation(0.1234567891234, 0); got != 0.1234567891234 {
 		t.Errorf("nothing taken off is %v", got)
 	}
-	// A summary states the largest deduction.
+	// A summary states the largest quantisation of its certificates.
 	if s := Summarize([]Certificate{{Quantisation: 0.1}, {Quantisation: 0.3}, {Quantisation: 0.2}}, nil); s.Quantisation != 0.3 {
 		t.Errorf("summary: %v", s.Quantisation)
 	}
@@ -328,7 +328,8 @@ func TestAgreesWith(t *testing.T) {
 	}
 }
 
-// Near 1, where Φ changes by less than its rounding, the bound is still below Φ(Φ⁻¹(p) − shift).
+// For p near 1, where Φ changes by less than its rounding error, the result of shiftDown is still below Φ(Φ⁻¹(p) −
+// shift).
 func TestShiftDownIsBelow(t *testing.T) {
 	for _, p := range []float64{0.99, 0.999, 1 - 0x1p-12, 1 - 0x1p-20, 1 - 0x1p-30, 1 - 0x1p-40} {
 		for _, shift := range []float64{0, 1e-3, 0.1, 1, 3} {

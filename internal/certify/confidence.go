@@ -15,8 +15,8 @@ import (
 //
 // Each row fails with probability ≤ Alpha. Half of Alpha belongs to the certificate, the other half to the interval of
 // A. If A is not the label, the interval of A and the interval of the label get a quarter of Alpha each, because the
-// samples decide which interval is stated. (With standard and cdf the rows of one example hold simultaneously at all
-// radii. With tangent each row holds with this probability only by itself.)
+// samples decide which interval is stated. (With the methods standard and cdf, the rows of one example hold
+// simultaneously at all radii. With the method tangent, each row holds with this probability only by itself.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`

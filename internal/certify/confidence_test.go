@@ -18,7 +18,7 @@ import (
 // A stepModel is a classifier of two classes. Its score f_0 is a nondecreasing step function of one coordinate u:
 // levels[0] up to the first edge, levels[k] beyond the k-th edge. The smoothed score after a shift by δ is z(u+δ) =
 // levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). For |δ| ≤ R it is smallest at δ = −R and largest at
-// δ = R. The cdf certificate bounds exactly these two values from S.
+// δ = R. The method cdf bounds exactly these two values by means of the survival function of the scores.
 type stepModel struct {
 	name          string
 	levels, edges []float64
@@ -187,7 +187,7 @@ func TestConfidenceTightness(t *testing.T) {
 			}
 		}
 	}
-	// The standard bound does not know that the score is "never below 0.6".
+	// The standard bound does not use the fact that the scores of the model "never below 0.6" are at least 0.6.
 	if s := "never below 0.6"; widest["standard+betting "+s] < 0.05 {
 		t.Errorf("standard is as tight as cdf on %q: %v", s, widest["standard+betting "+s])
 	}

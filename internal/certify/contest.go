@@ -12,7 +12,7 @@ import (
 // probability p_2; for the usual claim it is a vote for the runner-up. For noise of scale 1, the claim holds within the
 // distance ρ while t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ), where F and Q belong to the law of the noise (law.Additive).
 type contest struct {
-	winner, rival int64   // number of estimation votes for the first event; upper bound on that for the second
+	winner, rival int64   // estimation votes for the first event; upper bound on the estimation votes for the second
 	t             float64 // 1 for the usual margin Q(p_1) − Q(p_2); for other factors see the type ranks
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }

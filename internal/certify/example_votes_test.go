@@ -98,7 +98,7 @@ func ExampleVotes_Certifiable() {
 	// true
 }
 
-// Counts must add up to the number of samples; outputs that are no answer count as None.
+// The counts must add up to the number of samples. Samples without an answer count in None.
 func ExampleVotes_Validate() {
 	v := certify.Votes{Label: 0, N: 100, Counts: []int64{90, 8}}
 	fmt.Println(v.Validate())

@@ -32,8 +32,8 @@ func TestRadiusIn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Both extremes have the length got in the norm to. The longer of them in the norm from has the
-				// length radius there.
+				// Both extremes have the length got in the norm to. In the norm from, the longer of the two has the
+				// length radius.
 				all, one := length(from, got/length(to, 1, d), d), length(from, got, 1)
 				if far := max(all, one); far > radius*(1+1e-13) || far < radius*(1-1e-8) {
 					t.Errorf("d = %d: %v in %s is %v in %s, and reaches %v", d, radius, from, got, to, far)

@@ -70,8 +70,8 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 	}
 }
 
-// The search proves a bound only if the frontier is concave, its slope is the derivative, it ends where q1 + q2 = 1, and
-// reach stays below the value asked for.
+// The search proves a bound only if the frontier is concave, its slope is the derivative, it ends where q1 + q2 = 1,
+// and on the frontier up to reach's result q1 stays at or below the value given to reach.
 func TestRanksFrontier(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {
@@ -176,7 +176,7 @@ func multinomialProbability(x []int64, p []float64) float64 {
 
 // truth returns the radius that the contest of a certificate has if p holds the probabilities of the outcomes A, B, C,
 // … and silence. In a rank contest, the set U of the rivals that are left out depends on selection samples, which truth
-// does not know. It takes the most probable rivals instead, which gives the largest radius.
+// does not have. So truth leaves out the most probable rivals, which gives the largest radius.
 func (c Claim) truth(contest string, p []float64) float64 {
 	others := slices.Clone(p[1:])
 	silence := others[len(others)-1]

@@ -72,8 +72,8 @@ func (t Target) ClassOnly() Target {
 	return t
 }
 
-// sideAlpha is the part of α for one side of one interval, when the intervals of the given number of classes share
-// half of α.
+// sideAlpha returns the part of α for one side of one interval. The intervals of the given number of classes share half
+// of α.
 func (p ScoreParams) sideAlpha(classes int) float64 { return p.level() / 4 / float64(classes) }
 
 // ConfidenceParams selects the bounds on the confidence under attack.

@@ -81,8 +81,8 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	return nil
 }
 
-// AgreesWith does what Agrees does, and compares the certificate with the votes of its example. The class has one of
-// the counts of the votes, unless there are none.
+// AgreesWith does what Agrees does, and compares the certificate with the votes of its example. If the votes hold
+// counts, the predicted class must be one of the classes counted.
 func (c *ScoreCertifier) AgreesWith(v Votes, cert Certificate) error {
 	switch {
 	case cert.Index != v.Index || cert.Label != v.Label:

@@ -223,7 +223,7 @@ func TestDirectedMargin(t *testing.T) {
 	}
 }
 
-// The result does not depend on how the samples are divided among calls.
+// The certificate does not depend on how the samples are divided among calls of Selection and Estimation.
 func TestScoresInPieces(t *testing.T) {
 	s := scoreModels[3]
 	m := len(s.mean)

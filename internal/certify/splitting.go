@@ -11,8 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Splitting is the method of the law Splitting (Levine & Feizi 2021). It is not among VoteMethods, because it bounds
-// nothing by samples: the votes are those of all W evaluations that define the smoothed classifier.
+// Splitting is the method of the law Splitting (Levine & Feizi 2021). It is not among VoteMethods, because it is no
+// statistical bound: its votes come from all W evaluations that define the smoothed classifier.
 //
 // Let N_k be the number of evaluations with answer k. The smoothed classifier answers the class with the largest N_k,
 // the lowest such class in a tie. A perturbation of s lattice steps in the L1 norm changes at most s evaluations, so it

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// ChooseFirst warns that certificates by several methods from the same samples do not hold simultaneously.
+// ChooseFirst is the warning that certificates by several methods from the same samples need not hold simultaneously.
 const ChooseFirst = "sound is each method by itself: choose one before the votes or scores are seen; the best of several,\n" +
 	"picked by what they certify here, can be wrong with more than probability alpha"
 

@@ -114,7 +114,7 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
-// A certificate names its method, also if the method is the default. It marks every unsound method, with either margin.
+// A certificate names its method even if the method is the default. It marks every unsound method, with either margin.
 func TestCertificateSaysItsMethod(t *testing.T) {
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}
 	for _, row := range VoteMethods() {
@@ -158,8 +158,9 @@ func TestCertificateSaysItsMethod(t *testing.T) {
 	}
 }
 
-// Exact noise comes from finite words, which use a part of α. If the words use all of α, nothing can be certified.
-// (Formerly a level of 0 meant all of α for exact noise too.)
+// Exact noise is drawn from random words of finite length. The rounding of its law uses a part of α, and the bounds may
+// use only the rest, the Level. If Level is 0, nothing can be certified. (Formerly a Level of 0 meant all of α for
+// exact noise too.)
 func TestExactNeedsALevel(t *testing.T) {
 	target := Target{Class: Label, Alpha: 0.01, Sigma: 0.5, Arithmetic: Exact}
 	if _, err := NewVoteCertifier(VoteParams{Target: target}); err == nil || !strings.Contains(err.Error(), "all of alpha") {

@@ -32,8 +32,8 @@ type Target struct {
 	Precision string
 	Claim
 	// Scaled means that each column has a scale of its own, and that radii are in units of these scales. Sigma is then
-	// 1. A perturbation δ is within the radius if the norm of δ_d/scale_d is, over the columns with noise, and if δ is 0
-	// on the other columns.
+	// 1. A perturbation δ is within the radius if δ is 0 on the columns without noise and the norm of the numbers
+	// δ_d/scale_d of the other columns d is within the radius.
 	Scaled bool
 	// Step is the step of the lattice of the inputs. Only the method Splitting uses it.
 	Step *big.Rat
@@ -96,8 +96,8 @@ func (t Target) accepts(v Votes) error {
 	return nil
 }
 
-// errScaled says that votes or a certificate have another value of Scaled than the target. The argument is the value in
-// the votes or the certificate.
+// errScaled returns the error for votes or a certificate whose value of Scaled differs from the target's value. The
+// argument is the value in the votes or the certificate.
 func errScaled(scaled bool) error {
 	if scaled {
 		return errors.New("each column has noise of its own scale here: only the run says what its radii mean; give the run folder")
@@ -105,7 +105,8 @@ func errScaled(scaled bool) error {
 	return errors.New("it is of noise with one scale, and the run has a scale for each column")
 }
 
-// needGaussian rejects other noise for a method whose paper replaces Φ⁻¹ by a polynomial.
+// needGaussian returns an error if the noise is not Gaussian. It serves methods whose paper replaces Φ⁻¹ by a
+// polynomial.
 func (t Target) needGaussian(kind string, method fmt.Stringer) error {
 	if t.Law.Law() != law.Gaussian {
 		return fmt.Errorf("%s %s is for %s", kind, method, law.Gaussian.Words().Noise)

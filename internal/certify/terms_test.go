@@ -46,7 +46,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// The intervals take half of α, and each side takes half of this half. The certificate has the other half of α.
+// The intervals get half of α, of which each side gets half. The certificate gets the other half of α.
 func TestConfidenceTerms(t *testing.T) {
 	const n, alpha, sigma, radius = 4000, 0.02, 0.5, 0.2
 	selection, _ := scoreSamples(50)

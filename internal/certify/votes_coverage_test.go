@@ -19,7 +19,7 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world decides which classes share the probability left over by the class and the runner-up.
+// A world says which classes share the probability that the class and the runner-up leave over.
 type world int
 
 const (
