@@ -12,8 +12,8 @@ type Worst struct {
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// The field over has length M and marks the bins with the sign '+'. In these bins the maximiser has more correct
-	// predictions than its confidences say. In the other bins it has fewer.
+	// The field over has length M and marks the bins with the sign '+'. In these bins, the number of correct
+	// predictions exceeds the sum of the confidences that attain Value. In the other bins it is smaller.
 	over []bool
 }
 

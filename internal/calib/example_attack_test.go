@@ -199,7 +199,8 @@ func ExampleThresholdedError() {
 	// Output: 0.333 of 0.75
 }
 
-// Both examples are answered rightly without an attack. An attack gets a confident wrong answer for one of them.
+// Both examples are answered rightly without an attack. An attack causes a confident wrong answer for one of the
+// examples.
 func ExampleRobustTestError() {
 	fmt.Println(calib.RobustTestError([]calib.Attacked{
 		{Correct: true, Confidence: 0.9, AdversarialCorrect: true, AdversarialConfidence: 0.9},

@@ -35,7 +35,7 @@ const (
 //
 //	Σ a_i(E[x_i] − x_i) ≤ a·(logInverse + ln J + ψ(λ)·squares/a²)/λ
 //
-// for all λ in a grid of J values, where ψ(λ) = −ln(1−λ) − λ. So deviation takes the smallest right-hand side. The
+// for all λ in a grid of J values, where ψ(λ) = −ln(1−λ) − λ. So deviation returns the smallest right-hand side. The
 // bound follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y =
 // −a_i x_i/a. Only squares of x_i appear. So if all |x_i| are known, one bound is valid for every pattern of signs of
 // the x_i. The grid has ratio 2 and depends only on n.

@@ -38,9 +38,9 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
 // third of all samples. In half of these samples η̂ errs towards s. Then the bound is too small, for every δ. So
-// Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½, and uses the nearest training score where no weight is
-// positive. Each of its two inequalities fails with probability at most δ/2K. Its b2 is the paper's b2, which is three
-// times the b2 of the function derivatives.
+// Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½. If no weight is positive at a score, Printed uses the
+// nearest training score. Each of its two inequalities fails with probability at most δ/2K. Its b2 is the paper's b2,
+// which is three times the b2 of the function derivatives.
 //
 // Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
 // inequality, given the training scores,

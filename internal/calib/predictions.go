@@ -67,7 +67,7 @@ func SumToOne(sum float64, classes int) bool {
 	return math.Abs(sum-1) <= tolerance*math.Sqrt(float64(classes))
 }
 
-// Check reports the first value that is out of range, as a *RowError.
+// Check returns a *RowError for the first value that is out of range.
 func (p *Predictions) Check() error {
 	if p.N() == 0 {
 		return errNoRows

@@ -56,7 +56,7 @@ func RobustTestError(examples []Attacked, tau float64) float64 {
 }
 
 // ThresholdedError returns the confidence-thresholded clean error. The result wrong is the share of wrong answers among
-// those with confidence ≥ τ, or NaN if no example is answered. The result answered is the share of examples with
+// the answers with confidence ≥ τ, or NaN if no example is answered. The result answered is the share of examples with
 // confidence ≥ τ.
 func ThresholdedError(confidence []float64, right []bool, tau float64) (wrong, answered float64) {
 	for i, c := range confidence {

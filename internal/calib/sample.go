@@ -118,7 +118,7 @@ func (r *splitMix) uniformBelow(n int) int {
 	return int(hi)
 }
 
-// A seed has several streams, so that no two uses share random numbers.
+// Each seed has several streams of random numbers, so that two uses of one seed never share random numbers.
 const (
 	streamFolds uint64 = iota + 1
 	streamPairs

@@ -25,7 +25,7 @@ type SmoothCurve struct {
 //
 // On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
 // transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as an example just
-// beside it. (Taken literally, the paper's definition gives an example at 0 or 1 half the weight.)
+// beside it. (Under the paper's literal definition, an example at 0 or 1 has half the weight.)
 func SmoothECE(p *Predictions) SmoothCurve {
 	s := newGridSmoother(p)
 	lo, hi := 0.0, 1.0

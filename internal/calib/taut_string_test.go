@@ -187,7 +187,7 @@ func FuzzTautString(f *testing.F) {
 	})
 }
 
-// Merging ties is equivalent to forcing equal scores to one value, because the objectives differ by a constant.
+// Merging ties is equivalent to giving equal scores one value, because the objectives differ by a constant.
 func TestDenoiseMergesTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	const n = 2000

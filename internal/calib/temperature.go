@@ -46,8 +46,8 @@ func FitTemperature(logits []float64, classes int, label []int) (TemperatureFit,
 	case separable(logits, classes, label):
 		return TemperatureFit{1 / hi, highNLL, true}, nil
 	}
-	// There is a minimum. Widen its bracket until the slope changes its sign. Apart from rounding, this happens within
-	// the range of float64.
+	// There is a minimum. Widen the bracket [lo, hi] until the slope changes its sign between lo and hi. Apart from
+	// rounding, the slope changes its sign within the range of float64.
 	for ; lowSlope >= 0 && lo > 0x1p-1000; lo /= 64 {
 		hi = lo
 		_, lowSlope, _ = nllAt(logits, classes, label, lo/64)
