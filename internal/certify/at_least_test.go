@@ -54,8 +54,8 @@ func TestCertifyAtLeast(t *testing.T) {
 			if len(quick.known) == 0 {
 				direct++
 			}
-			// No method proves more than the exact bound. So CertifyAtLeast must search, and return what the votes
-			// prove.
+			// The votes cannot prove this larger margin. So CertifyAtLeast must search for the largest margin, and
+			// return the certificate of Certify.
 			if more, err := quick.CertifyAtLeast(v, 1.001*want.Margin+0.01); err != nil || !reflect.DeepEqual(more, want) {
 				t.Errorf("%s, votes %v, a margin too large: %+v (%v), want %+v", method.Name, v.Counts, more, err, want)
 			}

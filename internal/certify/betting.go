@@ -7,11 +7,11 @@ import "math"
 //
 //	K_t(m) = Π_{i≤t} (1 + λ_i(X_i − m)),  0 ≤ λ_i ≤ c/m, c < 1,
 //
-// is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, it is a supermartingale.
-// By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects "mean ≤ m". The
-// lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above the true mean
-// μ, then μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m. The samples
-// are independent and in a fixed order. Their distributions may differ if each has a mean ≤ m.
+// is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, the capital is a
+// supermartingale. By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects
+// "mean ≤ m". The lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above
+// the true mean μ, then μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m.
+// The samples are independent and in a fixed order. Their distributions may differ if each has a mean ≤ m.
 //
 // There are three ways to bet:
 //
@@ -21,17 +21,17 @@ import "math"
 //     near 1.
 //   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet aims at the part of the target 1/α that is
 //     still missing, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The target is recalculated once per block of
-//     samples. The code omits the paper's last step, which rejects at a random threshold. Without this step the test is
-//     Ville's.
+//     samples. The code omits the paper's last step, which rejects at a random threshold. Without this step, Ville's
+//     inequality proves the test valid.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
 //     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
 //     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the bound is never below the bound
 //     of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above Hoeffding's bound if some X is neither 0 nor
 //     1. The final K does not depend on the order of the samples.
 //
-// (A form that does not depend on the order of the samples chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α. It
-// follows from Gaffke's bound by Chernoff's inequality. rscert does not offer this form, because we know of no proof
-// that it holds for every distribution at fixed n.)
+// (A form that does not depend on the order of the samples chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
+// This form follows from Gaffke's bound by Chernoff's inequality. rscert does not offer this form, because we know of
+// no proof that it holds for every distribution at fixed n.)
 //
 // Memory does not grow with n. The code keeps K at the ends g < g' of the intervals of a fixed grid on [0,1], with one
 // bet λ ≤ c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or
@@ -48,15 +48,15 @@ type bettingGrid struct {
 }
 
 const (
-	// bettingCap is the smallest c, where c is the largest share of the capital that a bet may stake. If that share is
-	// staked, a sample of 0 divides the capital by 4.
+	// bettingCap is the least value of c, the largest share of the capital that a bet may stake. If a bet stakes three
+	// quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
 	// chernoffCap keeps K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1 can
 	// reject m. The cap widens the bound by a relative 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of a
-	// block stays far inside the range of float64, because each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on
-	// the grid).
+	// block's factors stays far inside the range of float64, because each factor lies between 2⁻¹⁰ and 2²⁴ (the largest
+	// bet on the grid).
 	bettingBlock = 16
 	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. This is fine enough: for n = 10⁷ samples that
 	// are all 1, the bound is at the distance 2⁻²⁰ from 1. Each octave near 1, and each of the fineOctaves below ½, is

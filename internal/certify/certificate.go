@@ -16,9 +16,9 @@
 //
 // Softmax turns logits into scores. A ScoreCertifier starts a ScoreAccumulator for each example. The accumulator takes
 // scores one sample at a time. Then its method Certificate returns the certificate, and its method Confidence returns a
-// ConfidenceBound for each radius. MeanBounds lists the bounds on a mean, and LowerMean computes one. Combines lists
-// the ways to bound a margin from bounds on means. ConfidenceMethods lists the bounds under attack, and Bands lists the
-// confidence bands for a distribution of scores.
+// ConfidenceBound for each radius. MeanBounds lists the bounds on a mean. Combines lists the ways to bound a margin
+// from bounds on means. ConfidenceMethods lists the bounds under attack, and Bands lists the confidence bands for a
+// distribution of scores.
 //
 // # Radii and summaries
 //
@@ -62,8 +62,8 @@ type Votes struct {
 	Scaled bool `json:"scaled,omitempty"`
 	// Deterministic means that the votes are evaluations at fixed inputs (the method Splitting), not random samples.
 	Deterministic bool `json:"deterministic,omitempty"`
-	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that it has none,
-	// or that the file is older than this key.
+	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that the
+	// classifier has no such rule, or that the file was written before this key existed.
 	RejectBelow float64 `json:"reject_below,omitempty"`
 	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. No certificate depends on
 	// it.

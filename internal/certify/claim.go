@@ -24,14 +24,15 @@ type Claim struct {
 type NoneMode string
 
 const (
-	// NoneAnswer is the classifier that answers the class with the most votes. The classifier is silent (it has no
-	// answer) if samples without an answer outnumber the votes for each class. The certificate claims that the
+	// NoneAnswer stands for the classifier that answers the class with the most votes. This classifier is silent (it
+	// has no answer) if samples without an answer outnumber the votes for each class. The certificate claims that the
 	// classifier answers A.
 	NoneAnswer NoneMode = ""
-	// NoneIgnore is the classifier that always answers the class with the most votes. The certificate claims that this
-	// class is A.
+	// NoneIgnore stands for the classifier that always answers the class with the most votes. The certificate claims
+	// that this class is A.
 	NoneIgnore NoneMode = "ignore"
-	// NoneSafe is the classifier of NoneAnswer. The certificate claims that this classifier answers A or is silent.
+	// NoneSafe stands for the same classifier as NoneAnswer. The certificate claims that this classifier answers A or
+	// is silent.
 	NoneSafe NoneMode = "safe"
 )
 

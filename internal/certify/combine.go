@@ -58,7 +58,8 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 //
 // Among the points with a margin of at most L > 0, μ1 − rμ2 is largest on the curve μ1 = F(z+L), μ2 = F(z), z ≤ −L/2.
 // This maximum M(L), the law's Peak, grows with L. The bound is the L with M(L) = (1+r)y − r, approached from below.
-// For r = 1 the bound is 2Q(y). With y = (1+ℓ)/2 this is the margin of Projected.
+// For r = 1 the bound is 2Q(y). With y = (1+ℓ)/2, where ℓ is a lower bound on the mean of X^A − X^B, this is the margin
+// of Projected.
 func directedMargin(l law.Additive, y, r float64) float64 {
 	if r == 1 {
 		m := 2 * law.Low(l, y)

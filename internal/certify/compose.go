@@ -18,9 +18,10 @@ type Composition string
 const (
 	// Router: the class that the router answers chooses the expert whose class is the answer.
 	Router Composition = "router"
-	// Majority: the answer is the class that more than half of the members answer. If there is none, there is no answer.
+	// Majority: the answer is the class that more than half of the members answer. If no class has this majority, there
+	// is no answer.
 	Majority Composition = "majority"
-	// Agree: the answer is the class that all members answer. If they differ, there is no answer.
+	// Agree: the answer is the class that all members answer. If the members differ, there is no answer.
 	Agree Composition = "agree"
 )
 

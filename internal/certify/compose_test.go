@@ -77,8 +77,8 @@ func TestPollAlpha(t *testing.T) {
 	}
 }
 
-// TestPollAlphaOfRandomClass computes how often two members that really differ claim a class. Either may fail and give
-// the class of the other.
+// TestPollAlphaOfRandomClass computes how often two members that really differ claim a class. Either member may fail
+// and certify the class of the other member.
 func TestPollAlphaOfRandomClass(t *testing.T) {
 	const a = 0.2
 	false2 := 2 * a * (1 - a)
@@ -129,7 +129,7 @@ func TestRouterAlpha(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	// 1 + 2⁻⁶⁰ is no float64: the sum must not be below it.
+	// 1 + 2⁻⁶⁰ is not a float64, so addUp must return a larger number.
 	if got := addUp(1, 0x1p-60); got != math.Nextafter(1, 2) {
 		t.Errorf("1 + 2⁻⁶⁰ = %v", got)
 	}

@@ -71,8 +71,8 @@ func TestVotesSpendTheLevel(t *testing.T) {
 	}
 }
 
-// For scores, the bounds of both targets are equal with every mean bound and combination, with and without intervals by
-// every method.
+// For scores, the bounds of both targets are equal with every mean bound and combination, without intervals and with
+// the intervals of every method.
 func TestScoresSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	selection, _ := scoreSamples(50)

@@ -141,8 +141,8 @@ func (e *event) crude(q1, q2 float64) float64 {
 // margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds none above 0. The search starts at
 // floor, the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
-	// leave is a relative gap between the worst probability and α. Without a gap the proof would take too long. The gap
-	// lowers the margin by about 1e-5/3 of a standard deviation.
+	// leave is the relative gap that the search leaves between the worst probability and α. Without a gap the proof
+	// would take too long. The gap lowers the margin by about 1e-5/3 of a standard deviation.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)
 	at := 0.0
@@ -254,7 +254,7 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 }
 
 // climb finds a local maximum x of the probability on f, within width of u, by golden section. It also returns the
-// value v at x and the search width next, for a slightly moved f.
+// value v at x, and next, the search width to use after f has moved slightly.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
 	const golden = 0.6180339887498949

@@ -162,7 +162,7 @@ func TestMarginAgainstSummation(t *testing.T) {
 	}
 }
 
-// The test compares the result of probability with the sum over all outcomes.
+// The test compares the result of the method probability with the sum over all outcomes.
 func TestEventProbability(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range []int64{1, 2, 9, 60} {
@@ -434,8 +434,8 @@ func realVotes(t testing.TB) (votes []Votes) {
 	return votes
 }
 
-// On every tenth of the real votes, the method margin is strictly above bonferroni wherever something is certified. So
-// the proof succeeds, and bonferroni does not replace its result.
+// For every tenth example of the real votes, the bound of the method margin is strictly above the bonferroni margin if
+// the example is certified. So the proof succeeds, and bonferroni does not replace its result.
 func TestMarginOnRealVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")

@@ -7,13 +7,14 @@ type MeanBound string
 const (
 	// Betting is the hedged capital of Waudby-Smith & Ramdas 2024 (betting.go).
 	Betting MeanBound = "betting"
-	// Hoeffding is Hoeffding 1963, Theorem 2 (hoeffding.go).
+	// Hoeffding is the bound of Hoeffding 1963, Theorem 2 (hoeffding.go).
 	Hoeffding MeanBound = "hoeffding"
 	// Bernstein is the empirical Bernstein bound of Maurer & Pontil 2009 (bernstein.go).
 	Bernstein MeanBound = "bernstein"
 	// PrPlEB is the predictable plug-in empirical Bernstein bound (prpl_eb.go).
 	PrPlEB MeanBound = "prpl-eb"
-	// Chernoff bets a fraction fixed beforehand. The bound is never below Hoeffding's Theorem 1 (betting.go).
+	// Chernoff bets a fraction fixed beforehand. Apart from a small loss from the grid, it is never below the bound of
+	// Hoeffding 1963, Theorem 1 (betting.go).
 	Chernoff MeanBound = "chernoff"
 	// STaR aims each bet at the part of the target that is still missing (Voráček & Orabona 2025; betting.go).
 	STaR MeanBound = "star"

@@ -152,7 +152,7 @@ func TestMeanBoundCoverage(t *testing.T) {
 	}
 }
 
-// An order of samples chosen after seeing them breaks betting, and the coverage test detects it.
+// Betting fails if the order of the samples is chosen after they are seen. The coverage test detects this failure.
 func TestCoverageNeedsOrder(t *testing.T) {
 	const trials, n, alpha = 200, 60, 0.02
 	r := rand.New(rand.NewPCG(1, 1))
@@ -169,8 +169,8 @@ func TestCoverageNeedsOrder(t *testing.T) {
 	}
 }
 
-// The bound on the grid is little below the bound that keeps all samples. It can be above that bound only because a
-// whole interval of the grid uses one fraction.
+// The bound on the grid is only slightly below the bound that keeps all samples. It can be above that bound only
+// because a whole interval of the grid uses one fraction.
 func TestBettingAgainstExact(t *testing.T) {
 	for _, d := range distributions {
 		for _, n := range []int{50, 1000, 20000} {

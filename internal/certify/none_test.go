@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The sums n and n0 include samples that vote for no class. The keys for these samples appear only if there are any.
+// The sums n and n0 include samples that vote for no class. The JSON has keys for these samples only if there are such
+// samples.
 func TestNoneIsInTheSums(t *testing.T) {
 	v := Votes{Label: 1, N0: 4, Counts0: []int64{1, 2}, None0: 1, N: 10, Counts: []int64{4, 3}, None: 3}
 	if err := v.Validate(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A Space describes the inputs of a classifier, for radii in further norms.
+// A Space describes the inputs of a classifier. Its method RadiusIn converts radii to other norms.
 type Space struct {
 	Dim int // number of coordinates
 	// Span is the largest distance by which one coordinate can change: 1 for bytes scaled to [0, 1]. It is 0 if nothing

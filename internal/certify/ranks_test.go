@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// runnerUp returns the largest count of another outcome than class a.
+// runnerUp returns the largest count of any outcome except class a.
 func runnerUp(v Votes, a int) int64 { return slices.Max(v.estimated().rivals(a, NoneAnswer)) }
 
 // The values of R/σ come from an independent program. At t = 1 they are halves of the second margin.
@@ -42,7 +42,7 @@ func TestRanksReferenceValues(t *testing.T) {
 	}
 }
 
-// A contest with t = 1 by the scale of ranks is the usual second margin, under every law.
+// For t = 1, the scale ranks gives the usual second margin under every law.
 func TestRanksOfOneAreTheMargin(t *testing.T) {
 	for _, l := range law.Additives() {
 		q := quantiles{l}
@@ -70,8 +70,8 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 	}
 }
 
-// The search proves a bound only if the frontier is concave, its slope is the derivative, it ends where q1 + q2 = 1,
-// and on the frontier up to reach's result q1 stays at or below the value given to reach.
+// The proof of a bound needs four properties: the frontier is concave, its slope is the derivative, it ends where q1 +
+// q2 = 1, and at the point that reach returns q1 is at most the argument of reach.
 func TestRanksFrontier(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {
@@ -371,7 +371,8 @@ func TestRankContest(t *testing.T) {
 	v := Votes{N0: 100, Counts0: []int64{50, 25, 25, 0, 0}, N: 1000, Counts: []int64{500, 20, 300, 140, 40}}
 	claim := Claim{TopK: 3}
 	got, err := claim.contest(v, 0)
-	// The favourites 1 and 2 are left out, whatever their estimation votes are. Class 3 is the largest of the rest.
+	// The favourites 1 and 2 are left out, whatever their estimation votes are. Of the other classes, class 3 has the
+	// most estimation votes.
 	if want := (contest{500, 140, 1, "t=1"}); err != nil || got != want {
 		t.Errorf("%+v (%v), want %+v", got, err, want)
 	}

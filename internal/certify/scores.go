@@ -48,7 +48,8 @@ func (c *ScoreCertifier) start(bound MeanBound, n int64, alpha float64) lowerMea
 	return start()
 }
 
-// Agrees returns an error if cert differs from the certificates of c. The error names the condition that differs.
+// Agrees returns an error if a condition of cert, for example α or the method, differs from the certificates of c. The
+// error names this condition.
 func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	t, m := c.params.ClassTarget(), c.params.method()
 	switch {

@@ -24,7 +24,8 @@ func (d threePoint) draw(r *rand.Rand) float64 {
 }
 
 func randomThreePoint(r *rand.Rand) threePoint {
-	// Weights near 0 are as frequent as others, because rare values break normal approximations.
+	// The fourth power makes weights near 0 frequent. The test needs them, because rare values break normal
+	// approximations.
 	p := math.Pow(r.Float64(), 4)
 	q := math.Pow(r.Float64(), 4)
 	if r.IntN(2) == 0 {

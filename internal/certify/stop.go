@@ -100,11 +100,11 @@ type Stopping struct {
 
 const (
 	// endShare is the share of α for each of two checkpoints. One checkpoint is the budget, so that certificates there
-	// come close to the certificates of a fixed n. The other is the first checkpoint that can certify the rule's
-	// radius, where sampling of the clearest inputs ends.
+	// come close to the certificates of a fixed n. The other checkpoint is the first that can certify the rule's
+	// radius. There sampling of the clearest inputs ends.
 	endShare = 0.25
-	// scoutShare is the share of α for all checkpoints before the first that can certify. At these, sampling of
-	// hopeless inputs ends.
+	// scoutShare is the share of α for all checkpoints before the first that can certify. At these early checkpoints,
+	// sampling of hopeless inputs ends.
 	scoutShare = 0.05
 	// checkpointRatio is the ratio ρ of successive checkpoints. With this ratio, sampling on average exceeds the least
 	// sufficient n by a factor (ρ−1)/ln ρ, and ln(budget/first)/ln ρ checkpoints share α.
@@ -119,7 +119,8 @@ const (
 // ErrOutOfReach means that the budget cannot certify the rule's radius even if every vote is for the class.
 var ErrOutOfReach = errors.New("out of reach")
 
-// NewStopping returns the Stopping for rule and for certificates with p, from at most budget samples.
+// NewStopping returns the Stopping by the given rule for certificates with the parameters p. Sampling takes at most
+// budget samples.
 func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	if rule == (StopRule{}) {
 		return nil, errors.New("no rule to stop by")
@@ -246,7 +247,7 @@ func (s *Stopping) Next(v Votes) (int64, error) {
 	return s.checkpoints[i+1].N, nil
 }
 
-// Mark records in v the rule by which its sampling ended.
+// Mark records in v the rule by which sampling of the example ended.
 func (s *Stopping) Mark(v *Votes) error {
 	if s.certifier.width > 0 {
 		v.Stop, v.AlphaShare = s.rule, 1

@@ -95,10 +95,10 @@ type CertifiedAccuracy struct {
 // summaryDelta is the failure probability of a statement about all certificates together.
 const summaryDelta = 0.05
 
-// Summarize summarizes certificates of one method and α at the given radii.
+// Summarize summarises certificates of one method and one α at the given radii.
 func Summarize(certs []Certificate, radii []float64) Summary { return tally(certs).Summary(radii) }
 
-// allowFailures sets the number of wrong certificates that may be among the given number of examples.
+// allowFailures sets Delta and Failures for the given number of sampled examples.
 func (s *Summary) allowFailures(examples int) {
 	if !s.Sound || s.Deterministic {
 		return

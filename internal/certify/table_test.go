@@ -114,7 +114,8 @@ func TestUnknownMethods(t *testing.T) {
 	}
 }
 
-// A certificate names its method even if the method is the default. It marks every unsound method, with either margin.
+// A certificate names its method even if the method is the default. For an unsound method, the certificate says that
+// the method is not sound, with either margin.
 func TestCertificateSaysItsMethod(t *testing.T) {
 	votes := Votes{Label: 1, N: 1000, Counts: []int64{20, 960, 20}}
 	for _, row := range VoteMethods() {

@@ -20,7 +20,7 @@ type Target struct {
 	// Alpha is the failure probability of all statements about an example, in (0, 1).
 	Alpha float64
 	// Level is the part of Alpha that the bounds may use when noise is drawn from words of finite length
-	// (smoothing.Deflate). 0 means all of Alpha, as for idealised noise.
+	// (smoothing.Deflate). 0 means all of Alpha for idealised noise, and is an error for exact noise.
 	Level float64
 	Sigma float64 // scale of the noise in the units of the data; for the Gaussian, its standard deviation
 	// Lipschitz is a known Lipschitz constant, from the law's norm to L2, of the vector of smoothed vote
@@ -39,7 +39,7 @@ type Target struct {
 	Step *big.Rat
 }
 
-// additive returns the additive law of a complete target. Only the method Splitting has a target without one.
+// additive returns the additive law of a complete target. Only the target of the method Splitting has no additive law.
 func (t Target) additive() law.Additive {
 	l, err := t.Law.Additive()
 	if err != nil {
@@ -167,8 +167,8 @@ func lessQuantisation(radius, quantisation float64) float64 {
 	return max(0, RoundDown(nudgeDown(radius-quantisation)))
 }
 
-// Class chooses the class A to certify. A is fixed before the estimation samples are seen, so it is never chosen as the
-// class with most of their votes.
+// Class chooses the class A to certify. A is fixed before the estimation samples are seen, so the estimation samples
+// never choose A.
 type Class string
 
 const (

@@ -281,8 +281,8 @@ func TestRivalThatTheSelectionDidNotSee(t *testing.T) {
 	}
 }
 
-// Between two points of the frontier lies a vertex on or above both tangents there, so
-// that the polygon through it covers the curve.
+// The vertex between two points of the frontier lies on or above the tangents at both points, so the polygon through
+// the vertex covers the curve.
 func TestPolygonCoversTheFrontier(t *testing.T) {
 	for _, kind := range names(MarginKinds()) {
 		for _, margin := range []float64{0.05, 0.5, 0.9} {
