@@ -34,7 +34,7 @@ type Clean struct {
 	ECE float64 `json:"ece"`
 }
 
-// settleDataset finds out how many examples were sampled, and the failure probability alpha of each bound.
+// settleDataset determines the number of sampled examples and the failure probability alpha of each bound.
 func (s *Study) settleDataset(rows calib.BoundRows) (err error) {
 	d := Dataset{Optional: true}
 	if s.options.Dataset != nil {
