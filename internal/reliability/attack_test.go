@@ -35,8 +35,8 @@ func attackOf(t *testing.T, diagrams int) Attack {
 	return a
 }
 
-// For every number of diagrams, the panels are side by side and the picture has the size for these panels. Its bytes
-// are the same each time.
+// The number of diagrams determines the default size of the picture. Drawing the picture again with this size gives the
+// same bytes.
 func TestDrawAttack(t *testing.T) {
 	for diagrams, want := range map[int]string{1: "14x8.5", 2: "21x8.5", 3: "14x15.5", 4: "21x15.5", 5: "21x15.5"} {
 		a := attackOf(t, diagrams)
