@@ -165,8 +165,8 @@ func TestBestTraces(t *testing.T) {
 	}
 }
 
-// Among equal runs bestRun returns the first, in whatever order the runs end. If any run was stopped, the result is
-// marked as interrupted.
+// Among runs with the same error bestRun returns the first, in whatever order the runs end. If any run was stopped, the
+// result is marked as interrupted.
 func TestBestRunIsTheFirstOfEquals(t *testing.T) {
 	eces := []float64{0.25, 0.5, 0.5, 0.125}
 	got := bestRun(len(eces), func(run int) Estimate {
