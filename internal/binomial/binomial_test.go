@@ -11,7 +11,7 @@ import (
 func exactTail(n, k int64, p float64) *big.Rat {
 	P := new(big.Rat).SetFloat64(p)
 	Q := new(big.Rat).Sub(big.NewRat(1, 1), P)
-	// The common denominator 2^(s·n) allows integers, so no fractions need reducing.
+	// With the common denominator 2^(s·n), the sum needs only integers and reduces no fractions.
 	s := max(P.Denom().BitLen(), Q.Denom().BitLen()) - 1
 	one := new(big.Int).Lsh(big.NewInt(1), uint(s))
 	a := new(big.Int).Div(new(big.Int).Mul(P.Num(), one), P.Denom())
