@@ -22,9 +22,9 @@ import (
 // Each result is rounded to a neighbouring fixed-point number. All following errors are in units of 2⁻²⁵⁶. t is rounded
 // once. This changes p_j by at most 2¹², because |∂p_j/∂t| ≤ 1/t. r_j is off by at most 2⁹(j+1). φ(jt) is off by at
 // most Σ_i (2⁹(i+1)φ(it) + 1) ≤ 2⁴⁰, because j < 2¹⁶. hx is off by at most 2¹⁸. A step of the recurrence multiplies the
-// errors by at most (hx + h²)/(n+1) < 5.3/(n+1) and adds at most 2¹⁹. All steps together multiply them by less than 2⁶.
-// So the sum of at most 24 terms is off by less than 2⁵⁰ units, which is 2⁻²⁰⁶. To get a lower bound, Masses subtracts
-// 2⁻¹³⁹ from each result.
+// errors by at most (hx + h²)/(n+1) < 5.3/(n+1) and adds at most 2¹⁹. All steps together multiply the errors by less
+// than 2⁶. So the sum of at most 24 terms is off by less than 2⁵⁰ units, which is 2⁻²⁰⁶. To get a lower bound, Masses
+// subtracts 2⁻¹³⁹ from each result.
 func (gaussian) Masses(ratio *big.Rat) (first int, masses []Mass) {
 	t := divide(ratio.Denom(), ratio.Num())
 	last := int(ceil(new(big.Rat).Mul(ratio, big.NewRat(cut, 1))))
