@@ -96,8 +96,8 @@ func (a Sum) MeanUp(n int) float64 { return a.mean(n, big.ToPositiveInf) }
 // MeanDown returns the largest float64 that is not above a/n, n > 0.
 func (a Sum) MeanDown(n int) float64 { return a.mean(n, big.ToNegativeInf) }
 
-// mean divides once, with the given rounding. A nonzero quotient is at least 2⁻⁶³/2⁶³, so it is a normal
-// float64.
+// mean returns a/n with a single rounding, in the given direction. A nonzero quotient is at least 2⁻⁶³/2⁶³, so it is a
+// normal float64.
 func (a Sum) mean(n int, mode big.RoundingMode) float64 {
 	total := new(big.Int).SetInt64(a.hi)
 	total.Lsh(total, 64).Add(total, new(big.Int).SetUint64(a.lo))
