@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// levels returns a target with a level below its α, and a target whose α is that level. The two targets have equal
-// bounds and differ only in the stated α.
+// levels returns a target whose Level is below its Alpha, and a target whose Alpha equals that Level. The two targets
+// have equal bounds and differ only in the stated α.
 func levels() (leveled, plain Target) {
 	leveled = Target{Alpha: 0.04, Level: 0.004, Sigma: 0.5}
 	plain = leveled

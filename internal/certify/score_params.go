@@ -11,7 +11,7 @@ import (
 // the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent the interval at each radius uses the full second half.
+// ConfidenceTangent, the interval at each radius uses the whole second half, so these intervals hold only one by one.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
