@@ -19,7 +19,7 @@ import (
 type Attack struct {
 	Title    string // shortened to fit; may be empty
 	Diagrams []AttackDiagram
-	Measures []Measure    // nil: the attacks were carried out
+	Measures []Measure    // nil in the second form
 	Size     picture.Size // zero: the number of diagrams determines the size
 }
 
