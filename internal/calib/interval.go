@@ -37,8 +37,8 @@ const (
 //
 // for all λ in a grid of J values, where ψ(λ) = −ln(1−λ) − λ. So deviation returns the smallest right-hand side. The
 // bound follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y =
-// −a_i x_i/a. Only squares of x_i appear. So if all |x_i| are known, one bound is valid for every pattern of signs of
-// the x_i. The grid has ratio 2 and depends only on n.
+// −a_i x_i/a. The bound depends on each x_i only through x_i². So if all |x_i| are known, one bound is valid for every
+// pattern of signs of the x_i. The grid has ratio 2 and depends only on n.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
 	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and all a_i are equal

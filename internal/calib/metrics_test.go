@@ -181,7 +181,7 @@ func TestTemperatureFarOut(t *testing.T) {
 			t.Errorf("scale %v: %+v, %v; want T %v", scale, got, err, scale*fit.Temperature)
 		}
 	}
-	// A class with probability 0 in every row changes nothing.
+	// A class with probability 0 in every row does not change the result.
 	var wide []float64
 	for i := range label {
 		wide = append(append(wide, logits[i*m:(i+1)*m]...), math.Inf(-1))

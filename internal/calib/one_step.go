@@ -36,11 +36,12 @@ import "math"
 //
 // At c = ½ the right side is e^{−nt²} with t = c − a; elsewhere it is smaller.
 //
-// Both exponents increase in c. The second does, because 1 − c + c·e^{−λ} decreases in c. The first is sup_λ [−λa − ln
-// φ(c)], where φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on two points attains it: −1
-// with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w) = a₀ + a₁w + a₂w², a₂ ≥
-// 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values of c that the data do
-// not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β are refuted as well.
+// Both exponents increase in c. The second exponent increases because 1 − c + c·e^{−λ} decreases in c. The first
+// exponent is sup_λ [−λa − ln φ(c)], where φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on
+// two points attains it: −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w)
+// = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values
+// of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β
+// are refuted as well.
 //
 // Levels: each of K pairs of a partition and a kind of P has δ₁/K. Each exponent refutes c if A is below some limit.
 // These limits do not depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is
@@ -76,9 +77,9 @@ func (o oneStep) population(a float64, means bool) float64 {
 }
 
 // sample returns the corresponding bound on c, the mean of |s_i − η(s_i)| over the scores of the sample. Given the
-// scores, c is fixed and only the labels are random. The h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c², where β is
-// the mean of E(s_i−y_i)²: neither Hoeffding's Theorem 3 nor the bound on β needs identically distributed variables.
-// Hoeffding's inequality for the labels gives e^{−2nt²}.
+// scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c²,
+// where β is the mean of E(s_i−y_i)². They need not be identically distributed, neither for Hoeffding's Theorem 3 nor
+// for the bound on β. Hoeffding's inequality for the labels gives e^{−2nt²}.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)
