@@ -11,7 +11,7 @@ import "math"
 // supermartingale. By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects
 // "mean ≤ m". The lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above
 // the true mean μ, then μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m.
-// The samples are independent and in a fixed order. Their distributions may differ if each has a mean ≤ m.
+// The samples are independent and in a fixed order. Their distributions may differ if each distribution has a mean ≤ m.
 //
 // There are three ways to bet:
 //
