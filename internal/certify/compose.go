@@ -16,7 +16,8 @@ type Composition string
 
 // The compositions.
 const (
-	// Router: the class that the router answers chooses the expert whose class is the answer.
+	// Router: the class that the router answers chooses an expert, and the class that this expert answers is the
+	// answer.
 	Router Composition = "router"
 	// Majority: the answer is the class that more than half of the members answer. If no class has this majority, there
 	// is no answer.

@@ -48,7 +48,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 // linearly with these votes and reaches 10 s or more at mostOthers.
 const mostOthers = 1 << 19
 
-// order returns the order of the ranking r. All examples with the same ranking share one order.
+// order returns the order for the ranking r. The function make makes the order once, and all examples with the same
+// ranking share this order.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
