@@ -32,7 +32,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	}
 	b := c.bonferroni(o)
 	if o.beaten() {
-		// On the frontier of the margin 0 (at q1 = q2 = ½ for t = 1) the event is likely, so no margin above 0 can be certified.
+		// The event is likely at a point of the frontier of the margin 0 (q1 = q2 = ½ for t = 1), so no margin above 0
+		// can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}

@@ -21,8 +21,8 @@ import (
 //	S = min over j ≠ A of ⌊(N_A − N_j − [j < A])/2⌋
 //
 // steps, where [j < A] is 1 if j wins a tie against A, otherwise 0. This holds with certainty for every model that
-// gives the same answer to the same input. Evaluations without an answer count as one more class, which loses every tie.
-// Where this class has the most evaluations, the smoothed classifier has no answer, and nothing is certified.
+// gives the same answer to the same input. Evaluations without an answer count as one more class, which loses every
+// tie. If this class has the most evaluations, the smoothed classifier has no answer, and nothing is certified.
 //
 // If only n of the W evaluations are known, the remaining W − n may all be for j. Then N_A − N_j is at least the known
 // difference minus W − n.
