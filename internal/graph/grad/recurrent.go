@@ -121,7 +121,7 @@ func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
 	return c
 }
 
-// of adds nodes that take this direction's part of v along an axis and give it the shape.
+// of adds nodes that take this direction's part of v along an axis and reshape this part to the given shape.
 func (c *recurrence) of(v string, axis int64, shape []int64) string {
 	part := c.tape.slice(v, []int64{c.direction}, []int64{c.direction + 1}, []int64{axis})
 	return c.reshape(part, shape)
