@@ -89,7 +89,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 			candidates = append(candidates, o)
 		}
 	}
-	if len(candidates) > 1 { // next to scores, an output of one number per sample is a value or a loss
+	if len(candidates) > 1 { // an output of one number per sample holds a value or a loss if another output holds scores
 		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
 			candidates = more
 		}

@@ -99,8 +99,8 @@ func Parse(model []byte, sum, folder string) (*File, error) {
 	return f, nil
 }
 
-// modelCopies is the number of copies of a model's weights that are in memory while the model is prepared. They are the
-// file's bytes, ONNX Runtime's copy, and the copy that sessions rearrange for their kernels.
+// modelCopies is the number of copies of a model's weights that are in memory while the model is prepared. The copies
+// are the file's bytes, ONNX Runtime's copy, and the copy that sessions rearrange for their kernels.
 const modelCopies = 3
 
 // roomForModels returns the number of bytes that the files of models may take so that all copies fit in memory.

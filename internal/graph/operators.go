@@ -15,8 +15,8 @@ import (
 // A certificate holds for a random classifier if the classifier draws independently for each sample. ONNX Runtime's
 // random numbers are not independent in this sense. ONNX Runtime seeds its generators once per session and continues
 // them from run to run. A result would therefore depend on the order of the runs, on the batch, and on the point at
-// which an interrupted run resumed. A comparison of two runs cannot reveal this, because a model may draw random
-// numbers for only one in a thousand inputs.
+// which an interrupted run resumed. A comparison of two runs could miss the random numbers, because a model may draw
+// them for only one in a thousand inputs.
 
 // opKey names an operator.
 type opKey struct{ domain, op string }

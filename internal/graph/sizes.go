@@ -27,7 +27,7 @@ import (
 // store a larger constant.
 const maxConstants = maxModel
 
-// maxFollowed is a number of elements. The check ignores the elements of values that have more.
+// maxFollowed is the largest number of elements of a value whose elements the check follows.
 const maxFollowed = 1 << 10
 
 // knownValue describes a value whose shape is known, or at least bounded from below.
