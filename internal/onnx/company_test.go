@@ -319,8 +319,9 @@ func TestCompanyDevices(t *testing.T) {
 }
 
 // TestCompanyTrial disables the proof, so that only the trial runs remain. The trial runs compare batches of very
-// different inputs. Without the proof, they detect all models of the map company except three. The choice in lookup is
-// rare, ONNX Runtime does not use the function in own_relu, and the sizes in sizes_of_values never change.
+// different inputs. Without the proof, they detect all models of the map company except three. In lookup, other samples
+// rarely change the choice of an offset. In own_relu, ONNX Runtime does not use the model's function. In
+// sizes_of_values, the sizes never change.
 func TestCompanyTrial(t *testing.T) {
 	for name, c := range company {
 		l := prover(t, c.build().bytes(t))

@@ -132,8 +132,8 @@ func TestRareDraws(t *testing.T) {
 }
 
 // TestExternalData checks that tensors in other files are found in every part of the model. If rscert missed such a
-// tensor, ONNX Runtime would read the tensor's file from the working directory, and nobody would hash it. A tensor
-// whose file is missing must be refused. Any other tensor must become part of the model.
+// tensor, ONNX Runtime would read the tensor's file from the working directory, and no hash would cover the file. A
+// tensor whose file is missing must be refused. Any other tensor must become part of the model.
 func TestExternalData(t *testing.T) {
 	external := func() *onnxpb.TensorProto {
 		tensor := intsTensor([]int64{1})

@@ -155,8 +155,8 @@ func (m *Model) warn(format string, args ...any) {
 	m.warnings = append(m.warnings, fmt.Sprintf(format, args...))
 }
 
-// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If one of
-// the example and the input is flat and the other is an image, the argument layout gives the order of the flat values.
+// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If either
+// the example or the input is flat and the other is an image, the argument layout gives the order of the flat values.
 func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error) {
 	dims := make([]graph.Dim, len(m.sample))
 	for i, n := range m.sample {

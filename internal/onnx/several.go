@@ -53,8 +53,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// adopt takes over those warnings of the model on another device that this model lacks. An example is a warning about
-// smaller calls on the other device.
+// adopt copies the warnings of the model on another device, except warnings that this model already has. An example is
+// a warning about smaller calls on the other device.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.Contains(m.warnings, w) {
