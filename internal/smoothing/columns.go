@@ -85,8 +85,8 @@ func (t ColumnTables) Name() string {
 	return strings.Join(names, ", ")
 }
 
-// Digest returns the digest of the only table. For several tables it returns the SHA-256 of their digests, each followed
-// by a newline.
+// Digest returns the only table's digest. For several tables it returns the SHA-256 of their digests, each followed by
+// a newline.
 func (t ColumnTables) Digest() string {
 	if len(t) == 1 {
 		return t[0].Digest()
@@ -135,7 +135,8 @@ type columnNoise struct {
 	low      int       // smallest integer in values
 }
 
-// RangeError means that the values of a column reach too far for a lattice as fine as its noise needs.
+// RangeError means that the range of a column's values is too wide for a lattice that is fine enough for the column's
+// noise.
 type RangeError struct {
 	Column string
 	err    error
@@ -193,7 +194,8 @@ func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) 
 }
 
 // value returns the model's input for the integer k. The conversions to float64 keep the operations unfused, so every
-// processor computes the same value. Any function of k would do: the certified classifier is a function of the integers.
+// processor computes the same value. The certificate would hold for any function of k, because the certified classifier
+// is a function of the integers.
 func (c *columnNoise) value(k int) float32 {
 	if c.values != nil {
 		return c.values[k-c.low]

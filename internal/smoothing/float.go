@@ -6,8 +6,8 @@ import (
 )
 
 // This file makes floating-point noise, for comparison with papers and older runs (--noise float). It uses only integer
-// arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product into a sum. To prevent this, the
-// code below converts products to float64.
+// arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product into a sum. To prevent such fusing,
+// the code below converts products to float64.
 //
 // The random words come from the generator Squares (Widynski 2020, arXiv:2004.06278) with four rounds and 32 bits per
 // counter. All arithmetic is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:

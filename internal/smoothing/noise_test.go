@@ -122,7 +122,7 @@ func TestBoxMullerError(t *testing.T) {
 		for i, exact := range []float64{c, s} {
 			e := math.Abs(float64(g[i]) - exact)
 			worst = max(worst, e)
-			// This is the error without the final rounding, if the rounding was the worst possible.
+			// The error without the final rounding is at least e − half, because the final rounding adds at most half.
 			half := math.Abs(float64(math.Nextafter32(g[i], 8))-float64(g[i])) / 2
 			worstInner = max(worstInner, e-half)
 		}

@@ -104,8 +104,7 @@ type Sampler struct {
 	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device counts votes by Vote. So with a
 	// Voter the device returns the outputs, and the host counts.
 	Voter func(outputs []float32) int
-	// Progress, if not nil, receives the number of newly drawn samples. When samples are discarded, it receives their
-	// negative number.
+	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
 	// Lost, if not nil, reports a failed device and the number of examples that the other devices redraw.
 	Lost func(device Classifier, examples int, err error)

@@ -157,8 +157,8 @@ func (c *scheduler) arriveEarly() error {
 	return nil
 }
 
-// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits each abandoned example of
-// which no worker has samples.
+// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits an abandoned example once
+// no worker runs a task with its samples.
 func (c *scheduler) dropAbandoned() error {
 	if !c.sampler.Eager {
 		return nil

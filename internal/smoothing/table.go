@@ -226,8 +226,8 @@ func (t *Table) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deflate returns α·e^{−Nη}, rounded down. To fail with probability at most α in spite of the excess mass of N draws
-// from tables with this η, a bound must use this smaller level.
+// Deflate returns α·e^{−Nη}, rounded down. A bound that uses N draws from tables with this η must use this smaller
+// level to fail with probability at most α.
 //
 // The table's masses are at most 1+η times the ideal masses. So for N independent draws, the probability of an event is
 // at most (1+η)ᴺ ≤ e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the

@@ -131,7 +131,7 @@ func (g segment) deliver(votes []int32, outputs []float32) (int, error) {
 	}
 }
 
-// due reports whether a segment's outputs are the next that an Observer must receive.
+// due reports whether a segment's outputs are the next outputs that an Observer must receive.
 func (a *active) due(g segment) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == a.n0)
 }
