@@ -49,7 +49,8 @@ const (
 // mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack has the same value.
 const mostTargets = 9
 
-// definition says what an attack is, needs and does. Each attack has one definition and one file.
+// definition describes an attack: its name, its needs and the function that runs it. Each attack has one definition and
+// one file.
 type definition struct {
 	name      Method
 	what      string    // a line of help

@@ -41,7 +41,7 @@ type Found struct {
 	Distance     float64   // distance of Adversarial from the example, rounded up
 	Flat         int       // number of steps whose gradient was zero
 	// Attacks that change confidences set these two fields. Confidence is the largest probability without an attack.
-	// Altered holds the altered inputs: for ACE one for each of Settings, and for the other attacks a single input.
+	// Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the other attacks find one.
 	Confidence float64
 	Altered    []Altered
 }

@@ -69,9 +69,10 @@ type NoisyGradients interface {
 //
 // Each restart follows DDN (Rony et al. 2019, algorithm 1). A step follows the normalised gradient and then scales the
 // perturbation to a radius. The radius shrinks if the label loses among the step's noisy copies, and grows if the label
-// wins. The gradient is SmoothAdv's (Salman et al. 2019), with fresh noise in each step. The search then draws further
-// noisy samples, the selection samples, along the perturbation of each restart. They show at which distance the label
-// starts to lose, and the restart with the smallest distance is chosen.
+// wins. Gradients computes the gradient with fresh noise in each step. It is SmoothAdv's gradient (Salman et al. 2019)
+// or an estimate from scores (see ScoreGradients). The search then draws further noisy samples, the selection samples,
+// along the perturbation of each restart. These samples show at which distance the label starts to lose. The search
+// chooses the restart with the smallest distance.
 //
 // All noise comes from Seed and the example's index. It does not depend on batches or the number of goroutines. Seed
 // must not be the seed of a run.

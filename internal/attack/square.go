@@ -134,9 +134,9 @@ func (w *walk) change(s *Search, x []float32, channel, top, bottom, left, right 
 	}
 }
 
-// share returns the share of the image that a square changes. With 10,000 queries it halves after query 10, 50, 200,
-// 500, 1000, 2000, 4000, 6000 and 8000, as in the authors' implementation. For other numbers of queries the schedule is
-// scaled.
+// share returns the share of the image that a square changes. With 10,000 queries the share halves after query 10, 50,
+// 200, 500, 1000, 2000, 4000, 6000 and 8000, as in the authors' implementation. For other numbers of queries the
+// schedule is scaled.
 func share(query, queries int) float64 {
 	at := 10000 * query / queries
 	p := firstShare
