@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// List holds the values of one kind, in the order of help.
+// List holds the values of one kind, in the order in which help shows them.
 type List[T fmt.Stringer] struct {
 	kind     string // name of the kind in errors about files
 	values   []T
