@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestCheckpoints: for 100 steps the checkpoints are those of Croce & Hein's implementation. The first is at step 22.
-// The gaps after it are 19, 16, 13, 10, 7 and then always 6. For small numbers of steps no checkpoint appears twice.
+// TestCheckpoints: for 100 steps the checkpoints equal the checkpoints of Croce & Hein's implementation. The first is
+// at step 22. The gaps after it are 19, 16, 13, 10, 7 and then always 6. For small numbers of steps no checkpoint
+// appears twice.
 func TestCheckpoints(t *testing.T) {
 	for _, c := range []struct {
 		steps int

@@ -96,7 +96,7 @@ type linear struct {
 	b        float64
 	batch    int
 	backward float64 // factor on the gradient; 1 is correct
-	lies     bool    // the gradient's scores say that everything is wrong
+	lies     bool    // according to the scores of Gradients, every example is misclassified
 }
 
 func (l *linear) InputLen() int { return len(l.w) }

@@ -32,8 +32,8 @@ func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	return d
 }
 
-// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. The term is rate·λ while λ is at most the
-// value in the field at. For every larger λ the term has the value in the field stays.
+// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. Up to λ = at, the term is rate·λ. For every
+// larger λ, the term has the constant value stays.
 type corner struct{ at, rate, stays float64 }
 
 // reach returns the smallest λ at which the sum of all terms is the gap, or +∞ if there is no such λ.
@@ -53,7 +53,7 @@ func reach(corners []corner, gap float64) float64 {
 	return math.Inf(1)
 }
 
-// speed is s_i, the distance that λ = 1 moves a value of weight w.
+// speed is the s_i of the method towards: the distance by which λ = 1 moves a value of weight w.
 func (t Threat) speed(w float64) float64 {
 	if t.Norm == L2 || w == 0 {
 		return math.Abs(w)

@@ -60,7 +60,7 @@ type definition struct {
 	norms     []Norm
 	steps     int // number of steps if the user gives none
 	run       func(*Search, context.Context, []*target) error
-	preset    []Stage // the attacks of a preset, which has no run
+	preset    []Stage // the attacks of a preset, for which the field run is nil
 	// confidence says that the attack changes confidences. Such an attack also attacks examples that the classifier
 	// gets wrong anyway.
 	confidence bool

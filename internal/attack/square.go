@@ -20,7 +20,7 @@ func (s *Search) square(ctx context.Context, targets []*target) error {
 }
 
 // walk changes random parts of each target's best input so far. It keeps a change if the loss falls. It passes each new
-// input to take, which reports whether the target needs no more queries.
+// input to the function take, which reports whether the target needs no more queries.
 func (s *Search) walk(
 	ctx context.Context, targets []*target, loss func(scores []float32, label int) float64,
 	take func(w *walk, x, scores []float32) (done bool, err error),

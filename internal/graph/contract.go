@@ -126,7 +126,7 @@ func scoresHint(outputs []TensorInfo) string {
 // maxListed is the largest number of inputs or outputs that an error lists.
 const maxListed = 8
 
-// List prints the things on one line, with at most maxListed of them.
+// List returns a line that names the things, but at most maxListed of them.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {

@@ -288,7 +288,7 @@ func (j *joint) mean(out *Builder, values []string, to string) {
 	out.Add(Node("ReduceMean", inputs, to, attributes...))
 }
 
-// prefixNames puts a prefix in front of all names of a model's values and of its own functions.
+// prefixNames puts a prefix in front of the names of a model's values and of the functions that the model defines.
 func prefixNames(m *onnxpb.ModelProto, prefix string) {
 	EachName(m.Graph, func(name string) string {
 		if name == "" {

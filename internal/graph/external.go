@@ -43,7 +43,7 @@ type externalFile struct {
 
 // A place locates a tensor's data in an external file.
 type place struct {
-	file         string // relative to the model's folder, without . and ..
+	file         string // relative to the model's folder, without the elements . and ..
 	offset, size int64
 }
 

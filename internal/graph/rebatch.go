@@ -112,7 +112,7 @@ func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (
 	return nil, fmt.Errorf("%s may let inputs of a batch see each other", nodeName(node))
 }
 
-// nodeName names a node in an error.
+// nodeName returns a node's operator and name for an error.
 func nodeName(n *onnxpb.NodeProto) string {
 	name := n.GetName()
 	if name == "" && len(n.Output) > 0 {

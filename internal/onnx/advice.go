@@ -14,7 +14,8 @@ import (
 
 // This file gives advice about models that run slowly or not at all.
 
-// batchAdvice explains how to export the model so that it can run in batches. The argument err says why it cannot.
+// batchAdvice explains how to export the model so that the model can run in batches. The argument err says why the
+// model cannot yet run in batches.
 func (l *loader) batchAdvice(err error) string {
 	free := fmt.Sprintf("whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", quote.Name(l.contract.Input.Name))
 	switch {

@@ -3,7 +3,7 @@ package onnx
 // This file calls ONNX Runtime's C API directly for five purposes that the Go binding does not cover. The code here
 // distinguishes a file that is not ONNX Runtime from a version that is too old. It asks for the library's version. It
 // lists the library's execution providers. It passes weights in rscert's own memory to a session. It runs sessions with
-// bound values in such a way that a run can be stopped.
+// bound values, and can stop such a run.
 
 /*
 #cgo linux LDFLAGS: -ldl

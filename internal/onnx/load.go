@@ -445,7 +445,7 @@ func (m *Model) randomSamples() [][]float32 {
 }
 
 // scoresAlone runs each sample alone in the unedited model and returns the scores. Scores from batches must agree with
-// them.
+// the returned scores.
 func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (alone [][]float32, err error) {
 	run := func(x []float32) []float32 {
 		var row []float32
@@ -645,8 +645,8 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 }
 
 // placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are the pool and,
-// after it, the companions. Each sample of the pool occurs in several rows. The other rows of the call hold changing
-// samples of the pool or companions.
+// after it, the companions. Each sample of the pool occurs in several rows. The other rows of such a call hold varying
+// samples of the pool, or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)

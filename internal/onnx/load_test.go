@@ -349,7 +349,7 @@ func TestOutputKinds(t *testing.T) {
 	}
 }
 
-// TestRunNaN checks that NaN and infinite scores reach the caller, and only for the affected samples.
+// TestRunNaN checks that NaN scores reach the caller for the affected sample, and that the other samples get no NaN.
 func TestRunNaN(t *testing.T) {
 	m := load(t, testModel(t, "nan"), LoadOptions{Batch: 3})
 	in, out := make([]float32, 3*testLen), make([]float32, 3*testClasses)

@@ -72,7 +72,7 @@ func TestEagerOvertakes(t *testing.T) {
 	var drawn atomic.Int64
 	short := newKeyed(1, 2, 0, done, 15)
 	s := Sampler{Classifier: &linear{batch: 16}, Workers: 1, Eager: true, Progress: func(n int64) {
-		if drawn.Add(n) > 3000 && short != nil { // Progress comes from the only worker
+		if drawn.Add(n) > 3000 && short != nil { // only one worker calls Progress
 			arrive <- short
 			short = nil
 		}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A makingDevice is a device that makes noise itself from Rows and Draws. It fails and marks outputs like other
-// devices.
+// A makingDevice is a device that makes noise itself from Rows and Draws. It fails and marks outputs in the same way as
+// a device.
 type makingDevice struct {
 	*device
 	noise *LatticeNoise

@@ -204,8 +204,8 @@ func TestNoiseIsPure(t *testing.T) {
 	}
 }
 
-// For 0 < s < 2³¹, consider the distance of s·G from the nearest multiple of 2⁶⁴. It is smallest where s is the
-// denominator of a convergent of G/2⁶⁴ (best approximation of the second kind). So it suffices to check these
+// For 0 < s < 2³¹, consider the distance of s·G from the nearest multiple of 2⁶⁴. This distance is smallest where s is
+// the denominator of a convergent of G/2⁶⁴ (best approximation of the second kind). So it suffices to check these
 // denominators.
 func TestCountersOfSamplesDoNotMeet(t *testing.T) {
 	num, den := new(big.Int).SetUint64(weyl), new(big.Int).Lsh(big.NewInt(1), 64)
@@ -310,8 +310,8 @@ func TestPermuteIsOne(t *testing.T) {
 	}
 }
 
-// No two keys of several seeds may be equal either. If 200,000 keys were drawn randomly from the 2^57.5 admissible
-// keys, two of them would be equal with probability 1e-7.
+// Keys of different seeds must differ, too. If 200,000 keys were drawn randomly from the 2^57.5 admissible keys, two of
+// them would be equal with probability 1e-7.
 func TestKeysOfNeighbours(t *testing.T) {
 	seen := map[uint64]string{}
 	for seed := range uint64(20) {

@@ -444,7 +444,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 				}
 			}
 		}
-		if len(first) != 4*500 || same > 5 { // lattice: by chance 2,000/(2√π·3640) = 0.15 are expected
+		if len(first) != 4*500 || same > 5 { // on the lattice, chance gives 2,000/(2√π·3640) = 0.15 on average
 			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
 		}
 		// Another seed must give other noise in every sample.
