@@ -82,7 +82,7 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// aimed returns the target with the class ω in place of its label, so that the gradient is that of CE(f(x), ω).
+// aimed returns the target with the class ω in place of its label, so that the gradient is the gradient of CE(f(x), ω).
 func (t *target) aimed(omega Omega) *target {
 	if omega == TrueLabel {
 		return t
@@ -145,7 +145,7 @@ const (
 )
 
 // crossingFactor multiplies the rate when a step would change the class. The attack does not take such a step. The
-// authors' attack ends there instead, and so returns x unchanged if its first step is too long.
+// authors' attack ends at such a step instead, and so returns x unchanged if the first step is too long.
 const crossingFactor = .5
 
 // gradual is an ACE attack on one example. Its result is the best of the points that kept the class.
@@ -195,7 +195,7 @@ func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	return false
 }
 
-// judge compares the value at x with the best one, and lowers the rate at a plateau.
+// judge compares the value at x with the best value so far, and lowers the rate at a plateau.
 func (c *gradual) judge() {
 	if c.here > c.value {
 		c.best, c.value = slices.Clone(c.x), c.here

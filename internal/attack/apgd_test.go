@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestCheckpoints: for 100 steps the checkpoints equal the checkpoints of Croce & Hein's implementation. The first is
-// at step 22. The gaps after it are 19, 16, 13, 10, 7 and then always 6. For small numbers of steps no checkpoint
-// appears twice.
+// TestCheckpoints: for 100 steps the checkpoints equal the checkpoints of Croce & Hein's implementation. The first
+// checkpoint is at step 22. The gaps after it are 19, 16, 13, 10, 7 and then always 6. For small numbers of steps no
+// checkpoint appears twice.
 func TestCheckpoints(t *testing.T) {
 	for _, c := range []struct {
 		steps int
@@ -32,8 +32,8 @@ func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 	return &Search{Threat: Threat{norm, epsilon, -1e6, 1e6}, Method: APGDCE, Steps: steps}
 }
 
-// TestAutoMove compares steps with algorithm 1 by hand. The first step has length η along the gradient. A later step is
-// .75 times such a step plus .25 times the last move. Every step is projected.
+// TestAutoMove compares steps with algorithm 1, computed by hand. The first step has length η along the gradient. A
+// later step is .75 times such a step plus .25 times the last move. Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -146,8 +146,9 @@ func TestAutoHalves(t *testing.T) {
 			t.Errorf("%s: halved after %v, want %v", c.name, got, c.want)
 		}
 	}
-	// From the third on, each loss is above the one before it, but all stay below the first. So the largest loss never
-	// changes. The first checkpoint does not halve the step, because it has no earlier checkpoint to compare with.
+	// From the third loss on, each loss is above the previous loss, but all losses stay below the first. So the largest
+	// loss never changes. The first checkpoint does not halve the step, because it has no earlier checkpoint to compare
+	// with.
 	losses := []float64{1000}
 	for step := range 100 {
 		losses = append(losses, float64(step))
@@ -274,7 +275,7 @@ func (c *several) Run(_ context.Context, x []float32, labels, targets []int64, s
 }
 
 // TestTargets: a targeted attack aims at up to Targets other classes, in the order of the example's scores. It finds a
-// boundary even if the first class that it aims at has none within reach.
+// boundary even if the first class that it aims at has no boundary within reach.
 func TestTargets(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, method := range []Method{PGD, APGDT} {
@@ -283,8 +284,8 @@ func TestTargets(t *testing.T) {
 			want              []int64
 			robust            bool
 		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
-			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation
-			// must change the other 20 values together to reach it, so no random start reaches it.
+			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation must change
+			// the other 20 values together to reach this boundary, so no random start reaches it.
 			model := &several{batch: 2, aims: make(map[int][]int64)}
 			for _, first := range []float64{10, 6, 4, 2, 8} {
 				model.w = append(model.w, append([]float64{first}, make([]float64, 20)...))
@@ -366,8 +367,8 @@ func TestMomentum(t *testing.T) {
 	}
 }
 
-// TestRows: as soon as a row of the batch is free, the next example takes it. Each ascent gets the loss and gradient of
-// its own row.
+// TestRows: as soon as a row of the batch is free, the next example takes this row. Each ascent gets the loss and
+// gradient of its own row.
 func TestRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := newLinear()

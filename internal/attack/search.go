@@ -181,7 +181,8 @@ func (s *Search) random(t *target, restart int) *rand.Rand {
 	return rand.New(rand.NewPCG(s.Seed, uint64(t.Index)<<20|uint64(restart)))
 }
 
-// settle takes a candidate as the example's adversarial input if it is allowed and the classifier gets it wrong.
+// settle takes a candidate as the example's adversarial input if the classifier gets the candidate wrong and the threat
+// allows it.
 func (s *Search) settle(t *target, candidate, scores []float32) error {
 	class := smoothing.Vote(scores)
 	if class == t.Label {

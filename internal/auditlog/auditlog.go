@@ -3,8 +3,8 @@
 // A server only appends to the file. It writes the lines of each request at once, before it sends the answer. So the
 // file holds every line whose answer was sent, even after a kill of the server. The next start removes an incomplete
 // last line. A server writes a session line when it starts; this line says how the server makes its answers. An answer
-// line holds the answer, the key of the answer's noise, and a hash of the input. With the session line and the input
-// itself, this suffices to repeat the answer.
+// line holds the answer, the key of the answer's noise, and a hash of the input. The answer line, the session line and
+// the input itself suffice to repeat the answer.
 package auditlog
 
 import (
@@ -179,7 +179,7 @@ func (l *Log) Close() error {
 	return errors.Join(l.file.Sync(), l.lock.Unlock(), l.file.Close())
 }
 
-// Read passes the lines of a log to visit. It skips an incomplete last line.
+// Read passes the lines of a log to the function visit. It skips an incomplete last line.
 func Read(path string, seed checksum.Seed, visit func(Line) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -198,7 +198,7 @@ var errTorn = errors.New("the last line is incomplete")
 // maxLine limits the memory for one line.
 const maxLine = 64 << 20
 
-// read passes each line and the offset after it to visit.
+// read passes each line, and the offset at which the line ends, to the function visit.
 func read(r io.Reader, seed checksum.Seed, visit func(line Line, end int64) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)

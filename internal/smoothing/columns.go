@@ -13,7 +13,7 @@ import (
 )
 
 // A Column is a set of coordinates whose noise has the same scale: a column of a table, or a colour channel. Every
-// column has a lattice of its own. The coordinates of a column without noise reach the model as they are.
+// column has a lattice of its own. The coordinates of a column without noise reach the model unchanged.
 type Column struct {
 	Name      string  // for errors
 	Scale     float64 // scale of the noise in the units of the column; 0: no noise
@@ -27,8 +27,8 @@ type Column struct {
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
 // rounded up. The noise is drawn with the scale Greatest·step. This is at least the stated scale, so every certificate
-// for the stated scale holds. The ratio of scale to step is the same for all quantised columns, so they share one
-// table.
+// for the stated scale holds. The ratio of scale to step is the same for all quantised columns, so these columns share
+// one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }

@@ -64,7 +64,8 @@ func TestEager(t *testing.T) {
 	}
 }
 
-// TestEagerOvertakes checks that a short example ends before a long one if it arrives while the long one is sampled.
+// TestEagerOvertakes checks that a short example ends before a long example if the short example arrives while the long
+// example is sampled.
 func TestEagerOvertakes(t *testing.T) {
 	arrive, done := make(chan *keyed, 4), make(chan int, 4)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -66,8 +66,8 @@ func (s Sampler) over(devices []*device) Sampler {
 	return s
 }
 
-// A restartable is an experiment that can start again. The restarted experiment replaces it in the order of all
-// experiments.
+// A restartable is an experiment that can start again. The restarted experiment replaces the old experiment in the
+// order of all experiments.
 type restartable struct {
 	*observed
 	slot   **restartable

@@ -57,7 +57,7 @@ func (q *Quantiser) round(x float32) float64 {
 }
 
 // Quantise sets dst to the integers of q(x)/step. It also returns the deduction, which is the number to subtract from
-// every radius at x, rounded up. It follows from
+// every radius at x, rounded up. The deduction follows from
 //
 //	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + that second norm,
 //

@@ -98,8 +98,8 @@ type Sampler struct {
 	// examples.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
-	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs this,
-	// because its next example may never come.
+	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
+	// sampler, because its next example may never come.
 	Eager bool
 	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device counts votes by Vote. So with a
 	// Voter the device returns the outputs, and the host counts.

@@ -147,7 +147,7 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	return nil, ctx.Err()
 }
 
-// arriveEarly accepts all examples that have arrived. It is for eager samplers, before they compose a batch.
+// arriveEarly accepts all examples that have arrived. Eager samplers call it before they compose a batch.
 func (c *scheduler) arriveEarly() error {
 	for c.sampler.Eager {
 		if arrived, err := c.arrive(); err != nil || !arrived {

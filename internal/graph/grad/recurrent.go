@@ -144,8 +144,8 @@ func (c *recurrence) ofLast(output int) string {
 	return c.of(c.n.d[output], 0, []int64{c.batch, c.hidden})
 }
 
-// previous adds nodes that compute the value before each step. Before the first step, this is the value first. Before
-// any other step, it is the previous step's part of the tensor all.
+// previous adds nodes that compute the value before each step. For the first step, this value is the argument first.
+// For any other step, the argument all holds the value after the previous step.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {
