@@ -66,8 +66,8 @@ type EnsembleMember struct {
 
 // EnsembleDigest returns the SHA-256 that identifies the graph of an ensemble. The digest is taken over a list of
 // lines. The first line names the average. A line "DIGEST OUTPUTS" follows for each member, in order. Each line ends
-// with a newline. The first line also holds a version number. This number changes if a later rscert joins the same
-// members in another way.
+// with a newline. The first line also holds a version number. This number changes if a later version of rscert joins
+// the same members in another way.
 func EnsembleDigest(a Average, members []EnsembleMember) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "rscert ensemble 1: mean of %s\n", a)

@@ -39,7 +39,7 @@ func (f *File) SHA256() string { return f.sha256 }
 func (f *File) Info() (*Info, error) { return describe(f.Model) }
 
 // Learned reports whether the model has operators of ai.onnx.ml. Models that were exported from scikit-learn have such
-// operators. They are fitted to raw table columns.
+// operators. These models are fitted to raw table columns.
 func (f *File) Learned() bool {
 	found := errors.New("found")
 	return eachNode(f.Model, func(_ *scope, n *onnxpb.NodeProto) error {

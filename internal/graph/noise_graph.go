@@ -72,7 +72,7 @@ func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	return Around{graph: m.Graph, opset: version, Rows: -1, values: values, classes: classes}, nil
 }
 
-// AddNoise adds nodes in front of the graph. They compute the graph's float32 input as smoothing.Rows defines it.
+// AddNoise adds nodes in front of the graph. The nodes compute the graph's float32 input as smoothing.Rows defines it.
 func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	g := a.graph
 	e := newEditor(g)

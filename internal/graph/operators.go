@@ -46,9 +46,9 @@ var foreign = []opKey{
 }
 
 // knownDomains lists the domains whose operators are part of ONNX Runtime. An operator of another domain runs code from
-// a foreign library, so rscert cannot know its result or whether it draws random numbers. ONNX Runtime would also
-// reject this operator, because rscert registers no custom library. rscert refuses the operator earlier, with an error
-// that names it.
+// a foreign library, so rscert cannot know what the operator computes or whether it draws random numbers. ONNX Runtime
+// would also reject this operator, because rscert registers no custom library. rscert refuses the operator earlier,
+// with an error that names it.
 var knownDomains = []string{"", "ai.onnx.ml", microsoft, "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.pytorch.aten"}
 
 // checkOperators refuses a model with operators that draw random numbers, keep a state or are unknown.

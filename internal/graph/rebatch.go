@@ -462,8 +462,8 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	e.finish()
 }
 
-// batchAnd adds nodes that compute a vector of sizes. The vector holds the sizes before, then the number of samples of
-// the input, then the sizes after.
+// batchAnd adds nodes that compute a vector of sizes. The vector holds the sizes in the argument before, then the
+// number of samples of the input, then the sizes in the argument after.
 func (e *editor) batchAnd(input string, before, after []int64) string {
 	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
 	first := e.Ints(0)

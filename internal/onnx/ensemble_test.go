@@ -122,7 +122,7 @@ func TestEnsemble(t *testing.T) {
 	compareMean(t, m, samples, a, b)
 }
 
-// raised returns a copy of a model with a later operator set, in which its operators mean the same.
+// raised returns a copy of a model with a later operator set, in which the model's operators have the same meaning.
 func raised(b *modelBuilder, opset int64) *modelBuilder {
 	c := &modelBuilder{proto.CloneOf(b.ModelProto), b.rng}
 	c.OpsetImport[0].Version, c.IrVersion = proto.Int64(opset), proto.Int64(8)
@@ -147,7 +147,7 @@ func TestEnsembleLone(t *testing.T) {
 }
 
 // TestEnsembleNames joins models whose names clash: their values, nodes and functions have the same names, or names
-// like those that Join adds.
+// like the names that Join adds.
 func TestEnsembleNames(t *testing.T) {
 	samples := randomSamples(48)[:16]
 	one, two := testModels["nchw"](), second()
@@ -187,7 +187,7 @@ func TestEnsembleNames(t *testing.T) {
 			}
 		})
 	}
-	// Two functions of one name that compute different things must not be confused.
+	// Two different functions with the same name must not be confused.
 	tanh, relu := calls("Relu", "Tanh"), calls("Relu", "Relu")
 	m, _ := joinAll(t, graph.Ensemble{Average: graph.AverageLogits}, tanh.file(t), relu.file(t))
 	compareMean(t, m, samples, alone(tanh), b)

@@ -212,8 +212,8 @@ func newLoader(ctx context.Context, file *graph.File, opt LoadOptions) (*loader,
 	return l, nil
 }
 
-// If the model has several outputs, sayOutput notes which one gives the scores. It warns if another output could also
-// hold scores.
+// If the model has several outputs, sayOutput notes which output gives the scores. It warns if another output could
+// also hold scores.
 func (l *loader) sayOutput(outputs []graph.TensorInfo) {
 	if len(outputs) == 1 {
 		return
@@ -312,7 +312,8 @@ func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	return in, append(out, l.row...)
 }
 
-// poolSize is the number of random samples on which a model is tried. aloneCount of them also run alone.
+// poolSize is the number of random samples on which a model is tried. aloneCount is the number of these samples that
+// also run alone.
 const (
 	poolSize   = 24
 	aloneCount = 8

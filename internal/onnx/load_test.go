@@ -181,8 +181,8 @@ func TestLoadSameNet(t *testing.T) {
 	}
 }
 
-// TestLoadOthers uses the models that compute other scores. It compares them with the unedited file, run with one call
-// per sample.
+// TestLoadOthers uses the models that compute other scores. It compares the scores with the scores of the unedited
+// file, run with one call per sample.
 func TestLoadOthers(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {

@@ -125,7 +125,7 @@ func (m *Model) Device() Device { return m.device }
 // Provider returns the name that ONNX Runtime gives to the model's execution provider.
 func (m *Model) Provider() string { return m.device.provider.name }
 
-// Precision returns the number type in which the device computes. It is part of the classifier.
+// Precision returns the number type in which the device computes. The precision is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
 // Settings records how a model is run. The scores depend only on the precision.

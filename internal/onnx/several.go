@@ -12,7 +12,7 @@ import (
 )
 
 // LoadEach makes a model ready to run on every device that opt.Device names. If opt.Device names GPUs by index, all
-// these GPUs must work. If it names CUDA without indices, LoadEach uses all GPUs that work. For other providers
+// these GPUs must work. If opt.Device names CUDA without indices, LoadEach uses all GPUs that work. For other providers
 // LoadEach returns one model. The first model's warnings cover all devices.
 //
 // LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares

@@ -7,8 +7,8 @@ import (
 )
 
 // This file holds the rules of recurrent layers. All states h[t] are outputs of the layer's node, so a few matrix
-// products compute the gates of all steps at once. Only the steps of the gradient backward in time get nodes of their
-// own. The length of the sequence is a constant, like all sizes.
+// products compute the gates of all steps at once. Only the gradient, which goes backward in time, needs separate nodes
+// for each step. The length of the sequence is a constant, like all sizes.
 
 // recurrence is one direction of a recurrent layer over T steps, B examples, I inputs and H states.
 type recurrence struct {
@@ -36,7 +36,7 @@ const (
 )
 
 // recurrent returns the rule of a recurrent layer. The function slopes differentiates one direction of the layer. It
-// returns the gradients in the gates' sums before their activations [T, B, gates·H], in the initial state [B, H] and in
+// returns the gradients in the sums inside the gates' activations [T, B, gates·H], in the initial state [B, H] and in
 // the initial cell.
 func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums, first, cell string)) rule {
 	return func(t *tape, n *node) error {
