@@ -13,7 +13,7 @@ import (
 // Omega says which class's probability an ACE attack changes. It is ω in Emde et al. 2025, equation 2.
 type Omega string
 
-// The classes.
+// These are the two classes whose probability an ACE attack can change.
 const (
 	TrueLabel  Omega = "label"      // the label y
 	Prediction Omega = "prediction" // ŷ, the model's class
@@ -43,7 +43,7 @@ const ACERate = 10
 // Settings lists the ACE attacks, in the order of table 1 of Emde et al. 2025.
 var Settings = []Setting{{-1, TrueLabel}, {1, TrueLabel}, {-1, Prediction}, {1, Prediction}}
 
-// String returns a name for files, such as minus-label.
+// String returns a name for use in file names, such as minus-label.
 func (s Setting) String() string {
 	sign := "plus"
 	if s.Eta < 0 {
@@ -158,7 +158,7 @@ type gradual struct {
 	x            []float32 // the point at which the ascent needs the gradient next
 	at, gradient []float32 // the last point that kept the class, and its gradient; nil before there is one
 	best         []float32 // the point of the largest value
-	value        float64   // η·CE at best
+	value        float64   // η·CE at the point best
 	plateau      float64   // the value at the last improvement
 	waiting      int       // steps since the last improvement
 	keeps        bool      // whether x keeps the class

@@ -249,7 +249,7 @@ func (c *several) scores(in, out []float32) {
 	}
 }
 
-// severalScores is the classifier.
+// severalScores computes only the scores of several.
 type severalScores struct{ *several }
 
 func (c severalScores) Run(_ context.Context, in, out []float32) error {

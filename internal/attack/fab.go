@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// The constants of FAB, from the paper's experiments and the authors' implementation.
+// These are the constants of FAB. They come from the paper's experiments and the authors' implementation.
 const (
 	fabBias      = .1   // α_max: the largest weight of the step that starts at the example
 	fabOvershoot = 1.05 // η: a step goes this many times as far as the boundary

@@ -12,7 +12,7 @@ import (
 // Method names an attack or a preset. Several names with commas between them name a sequence of attacks.
 type Method string
 
-// The attacks.
+// These are the attacks and the presets.
 const (
 	// FGSM is one step of length Epsilon along the gradient (Goodfellow et al. 2015).
 	FGSM Method = "fgsm"

@@ -16,7 +16,7 @@ import (
 // SmoothedMethod is the name of an attack on a smoothed classifier.
 type SmoothedMethod string
 
-// The attacks on a smoothed classifier.
+// These are the attacks on a smoothed classifier.
 const (
 	// SmoothAdv follows the gradient of the mean softmax of noisy copies (Salman et al. 2019).
 	SmoothAdv SmoothedMethod = "smoothadv"
@@ -37,7 +37,7 @@ func (m SmoothedMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 // UnmarshalText reads a method.
 func (m *SmoothedMethod) UnmarshalText(text []byte) error { return SmoothedMethods.Unmarshal(text, m) }
 
-// Defaults of a SmoothedSearch.
+// These are the defaults of a SmoothedSearch.
 const (
 	DefaultSmoothedSteps    = 150
 	DefaultSmoothedRestarts = 4

@@ -16,7 +16,7 @@ import (
 // Norm measures a perturbation.
 type Norm string
 
-// The norms.
+// These are the norms.
 const (
 	Linf Norm = "linf" // largest change of any value
 	L2   Norm = "l2"   // Euclidean norm

@@ -127,7 +127,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestTwoServers opens a log that another server has open. This must fail.
+// TestTwoServers checks that a log cannot be opened while another server has it open.
 func TestTwoServers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l, err := Open(path, ours)

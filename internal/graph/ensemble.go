@@ -23,7 +23,7 @@ import (
 // Average says what an ensemble averages. The zero value means no ensemble.
 type Average string
 
-// The kinds of averages.
+// These are the kinds of averages.
 const (
 	AverageLogits        Average = "logits"
 	AverageProbabilities Average = "probabilities"

@@ -215,7 +215,7 @@ func TestLoadEndless(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	abandoned.Store(false) // tests that close the runtime need this
+	abandoned.Store(false) // otherwise later tests could not close the runtime
 }
 
 // TestNoiseEndless uses a model whose loop never ends on noisy inputs. RunNoisy must abandon the call, and it must be

@@ -729,7 +729,7 @@ func BenchmarkRunNoisy(b *testing.B) {
 	}
 }
 
-// TestNoiseCancelled stops running batches.
+// TestNoiseCancelled cancels batches while they run.
 func TestNoiseCancelled(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 1 << 13, Device: CPU})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})

@@ -33,7 +33,7 @@ func (c Console) notef(format string, args ...any) { c.Note(fmt.Sprintf(format, 
 
 // Options specifies the source of the library.
 type Options struct {
-	From Source // if zero, all sources in turn
+	From Source // the zero value means all sources in turn
 	// URL replaces all sources. It is the address (http, https or file) or the path of a wheel, an npm package, a
 	// release archive or a library.
 	URL string

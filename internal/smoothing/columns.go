@@ -15,7 +15,7 @@ import (
 // A Column is a set of coordinates whose noise has the same scale: a column of a table, or a colour channel. Every
 // column has a lattice of its own. The coordinates of a column without noise reach the model unchanged.
 type Column struct {
-	Name      string  // for errors
+	Name      string  // the column's name in errors
 	Scale     float64 // scale of the noise in the units of the column; 0: no noise
 	Mean, Std float64 // the model's input is (x − Mean)/Std
 	// Lattice is the lattice of the column's data, as refined for the noise. If it is nil, the column is quantised: its

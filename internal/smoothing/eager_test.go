@@ -115,7 +115,7 @@ func TestAbandoned(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		n0      int64
-		after   int64 // samples before the end
+		after   int64 // number of samples before the example is abandoned
 		workers int
 	}{{"selection", 1 << 30, 1000, 1}, {"estimation", 0, 1000, 1}, {"at once", 0, 0, 1}, {"several workers", 500, 1000, 3}} {
 		t.Run(c.name, func(t *testing.T) {

@@ -38,7 +38,7 @@ import (
 //   - The radius is at most r = √(80 ln 2) = 7.447, and an exact pair exceeds this radius with probability 2⁻⁴⁰. So
 //     with probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian without a
 //     cut. The cost in total variation is at most 2⁻⁴¹ per coordinate (1.4e-9 for CIFAR-10, 6.9e-8 for ImageNet), and
-//     no class probability differs by more. This is too small to matter for a certificate. For n = 100,000 and
+//     no class probability differs by more. This cost is too small to matter for a certificate. For n = 100,000 and
 //     α = 0.001, a certificate shows at best p ≥ 1 − 6.9e-5. (If u had 32 bits, the cost would be 2⁻³³ per
 //     coordinate, 1.8e-5 for ImageNet.)
 //   - The rounding moves a pair around the circle by at most r·2π/2²⁴ ≤ 2.8e-6 (5e-7 for r = 1.25). It moves the pair

@@ -139,7 +139,7 @@ func TestBoxMullerError(t *testing.T) {
 		shift := rng.UintN(33)
 		check(uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)    // small u
 		check(^uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)   // u near 1
-		check(rng.Uint32(), rng.Uint32())                            // anything
+		check(rng.Uint32(), rng.Uint32())                            // arbitrary words
 		check(uint32(1)<<(shift&31)-rng.Uint32N(3), rng.Uint32()&3)  // values at which e changes
 		check(uint32(rng.Uint32N(257))<<24-rng.Uint32N(3), 1<<30-23) // values at which c changes
 	}

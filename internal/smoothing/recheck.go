@@ -74,7 +74,7 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// These are the changes that may change an output.
+// These values of What name the changes after which an output may differ.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"

@@ -46,7 +46,7 @@ func TestSplitInputIsTheDefinition(t *testing.T) {
 	from := func(d int) int { return []int{2, 0, 1}[d] }
 	for _, w := range []int{2, 3, 7, 8, 20} {
 		splits := NewSplits(1, w, 3)
-		// The second channel adds 1000.
+		// In the second channel, the model's inputs are larger by 1000.
 		noise, err := NewSplitNoise(Lattice{big.NewRat(1, 1), low, high}, splits, []float64{0, -1000}, []float64{1, 1})
 		if err != nil {
 			t.Fatal(err)

@@ -237,7 +237,7 @@ func product(sizes []int64) int64 {
 	return p
 }
 
-// axis returns a non-negative axis. A negative axis counts from the end.
+// axis returns the axis i as a non-negative number. A negative i counts from the end.
 func axis(i int64, rank int) int {
 	if i < 0 {
 		i += int64(rank)

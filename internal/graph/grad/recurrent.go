@@ -31,7 +31,7 @@ const (
 	recurrentB
 	recurrentLengths
 	recurrentH
-	recurrentC // only LSTM has it
+	recurrentC // only LSTM has this input
 	recurrentP
 )
 
