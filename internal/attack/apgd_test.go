@@ -93,8 +93,8 @@ func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, poin
 	return lengths, points, a
 }
 
-// lossesOf returns 101 losses. The first is 0. Each later loss is 1 larger than the one before it if better is true for
-// its step, and 1 smaller otherwise.
+// lossesOf returns 101 losses. The first is 0. If the function better returns true for a step, the loss of this step is
+// 1 larger than the previous loss. Otherwise it is 1 smaller.
 func lossesOf(better func(step int) bool) []float64 {
 	all := []float64{0}
 	for step := 1; step <= 100; step++ {

@@ -258,8 +258,8 @@ func (n *node) text(name, otherwise string) string {
 	return otherwise
 }
 
-// list returns the integers of an attribute. If the node lacks the attribute, the returned list has the given size and
-// repeats the argument otherwise.
+// list returns the integers of an attribute. If the node lacks the attribute, the returned list has the given size, and
+// every element is the argument otherwise.
 func (n *node) list(name string, size int, otherwise int64) []int64 {
 	if a := n.attribute(name); a != nil {
 		return a.Ints
