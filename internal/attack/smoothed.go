@@ -297,7 +297,7 @@ type poll struct {
 // lost reports whether the label has fewer votes than the rival.
 func (p poll) lost() bool { return p.forRival > p.forLabel }
 
-// clear reports whether more samples would hardly change which class is ahead.
+// clear reports whether more samples are unlikely to change which class is ahead.
 func (p poll) clear() bool {
 	lead := float64(p.forLabel - p.forRival)
 	return lead*lead > 9*float64(p.forLabel+p.forRival)
