@@ -13,7 +13,7 @@ import (
 // Omega says which class's probability an ACE attack changes. It is ω in Emde et al. 2025, equation 2.
 type Omega string
 
-// The classes.
+// These are the two classes whose probability an ACE attack can change.
 const (
 	TrueLabel  Omega = "label"      // the label y
 	Prediction Omega = "prediction" // ŷ, the model's class
@@ -43,7 +43,7 @@ const ACERate = 10
 // Settings lists the ACE attacks, in the order of table 1 of Emde et al. 2025.
 var Settings = []Setting{{-1, TrueLabel}, {1, TrueLabel}, {-1, Prediction}, {1, Prediction}}
 
-// String returns a name for files, such as minus-label.
+// String returns a name for use in file names, such as minus-label.
 func (s Setting) String() string {
 	sign := "plus"
 	if s.Eta < 0 {
@@ -82,7 +82,7 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// aimed returns the target with the class ω in place of its label, so that the gradient is that of CE(f(x), ω).
+// aimed returns the target with the class ω in place of its label, so that the gradient is the gradient of CE(f(x), ω).
 func (t *target) aimed(omega Omega) *target {
 	if omega == TrueLabel {
 		return t
@@ -145,7 +145,7 @@ const (
 )
 
 // crossingFactor multiplies the rate when a step would change the class. The attack does not take such a step. The
-// authors' attack ends there instead, and so returns x unchanged if its first step is too long.
+// authors' attack ends at such a step instead, and so returns x unchanged if the first step is too long.
 const crossingFactor = .5
 
 // gradual is an ACE attack on one example. Its result is the best of the points that kept the class.
@@ -158,7 +158,7 @@ type gradual struct {
 	x            []float32 // the point at which the ascent needs the gradient next
 	at, gradient []float32 // the last point that kept the class, and its gradient; nil before there is one
 	best         []float32 // the point of the largest value
-	value        float64   // η·CE at best
+	value        float64   // η·CE at the point best
 	plateau      float64   // the value at the last improvement
 	waiting      int       // steps since the last improvement
 	keeps        bool      // whether x keeps the class
@@ -195,7 +195,7 @@ func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	return false
 }
 
-// judge compares the value at x with the best one, and lowers the rate at a plateau.
+// judge compares the value at x with the best value so far, and lowers the rate at a plateau.
 func (c *gradual) judge() {
 	if c.here > c.value {
 		c.best, c.value = slices.Clone(c.x), c.here

@@ -149,7 +149,7 @@ func TestACEConfirms(t *testing.T) {
 	}
 }
 
-// TestACEPlateau: the rate falls to a tenth after 11 steps without progress. It halves if a step would change the
+// TestACEPlateau: the rate falls to a tenth after 11 steps without progress. The rate halves if a step would change the
 // class.
 func TestACEPlateau(t *testing.T) {
 	l := newLinear()

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The constants of Auto-PGD. The comments give their names in the paper.
+// These are the constants of Auto-PGD. The comments give their names in the paper.
 const (
 	apgdMomentum = .75 // α: weight of the new direction in a step
 	apgdRho      = .75 // ρ: a checkpoint halves the step if less than this share of the steps improved the loss

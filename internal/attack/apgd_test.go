@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestCheckpoints: for 100 steps the checkpoints are those of Croce & Hein's implementation. The first is at step 22.
-// The gaps after it are 19, 16, 13, 10, 7 and then always 6. For small numbers of steps no checkpoint appears twice.
+// TestCheckpoints: for 100 steps the checkpoints equal the checkpoints of Croce & Hein's implementation. The first
+// checkpoint is at step 22. The gaps after it are 19, 16, 13, 10, 7 and then always 6. For small numbers of steps no
+// checkpoint appears twice.
 func TestCheckpoints(t *testing.T) {
 	for _, c := range []struct {
 		steps int
@@ -31,8 +32,8 @@ func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 	return &Search{Threat: Threat{norm, epsilon, -1e6, 1e6}, Method: APGDCE, Steps: steps}
 }
 
-// TestAutoMove compares steps with algorithm 1 by hand. The first step has length η along the gradient. A later step is
-// .75 times such a step plus .25 times the last move. Every step is projected.
+// TestAutoMove compares steps with algorithm 1, computed by hand. The first step has length η along the gradient. A
+// later step is .75 times such a step plus .25 times the last move. Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -92,8 +93,8 @@ func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, poin
 	return lengths, points, a
 }
 
-// lossesOf returns 101 losses. The first is 0. Each later loss is 1 larger than the one before it if better is true for
-// its step, and 1 smaller otherwise.
+// lossesOf returns 101 losses. The first is 0. If the function better returns true for a step, the loss of this step is
+// 1 larger than the previous loss. Otherwise it is 1 smaller.
 func lossesOf(better func(step int) bool) []float64 {
 	all := []float64{0}
 	for step := 1; step <= 100; step++ {
@@ -145,8 +146,9 @@ func TestAutoHalves(t *testing.T) {
 			t.Errorf("%s: halved after %v, want %v", c.name, got, c.want)
 		}
 	}
-	// From the third on, each loss is above the one before it, but all stay below the first. So the largest loss never
-	// changes. The first checkpoint does not halve the step, because it has no earlier checkpoint to compare with.
+	// From the third loss on, each loss is above the previous loss, but all losses stay below the first. So the largest
+	// loss never changes. The first checkpoint does not halve the step, because it has no earlier checkpoint to compare
+	// with.
 	losses := []float64{1000}
 	for step := range 100 {
 		losses = append(losses, float64(step))
@@ -247,7 +249,7 @@ func (c *several) scores(in, out []float32) {
 	}
 }
 
-// severalScores is the classifier.
+// severalScores computes only the scores of several.
 type severalScores struct{ *several }
 
 func (c severalScores) Run(_ context.Context, in, out []float32) error {
@@ -273,7 +275,7 @@ func (c *several) Run(_ context.Context, x []float32, labels, targets []int64, s
 }
 
 // TestTargets: a targeted attack aims at up to Targets other classes, in the order of the example's scores. It finds a
-// boundary even if the first class that it aims at has none within reach.
+// boundary even if the first class that it aims at has no boundary within reach.
 func TestTargets(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, method := range []Method{PGD, APGDT} {
@@ -282,8 +284,8 @@ func TestTargets(t *testing.T) {
 			want              []int64
 			robust            bool
 		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
-			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation
-			// must change the other 20 values together to reach it, so no random start reaches it.
+			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation must change
+			// the other 20 values together to reach this boundary, so no random start reaches it.
 			model := &several{batch: 2, aims: make(map[int][]int64)}
 			for _, first := range []float64{10, 6, 4, 2, 8} {
 				model.w = append(model.w, append([]float64{first}, make([]float64, 20)...))
@@ -365,8 +367,8 @@ func TestMomentum(t *testing.T) {
 	}
 }
 
-// TestRows: as soon as a row of the batch is free, the next example takes it. Each ascent gets the loss and gradient of
-// its own row.
+// TestRows: as soon as a row of the batch is free, the next example takes this row. Each ascent gets the loss and
+// gradient of its own row.
 func TestRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := newLinear()

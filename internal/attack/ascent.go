@@ -21,7 +21,8 @@ type ascent interface {
 // and must not keep the slice.
 type watcher interface{ watch(scores []float32) }
 
-// ascend runs one ascent for each target that the attack still has to break, and passes the candidates to settle.
+// ascend runs one ascent for each target that the attack still has to break, and passes the candidates to the method
+// settle.
 func (s *Search) ascend(ctx context.Context, targets []*target, begin func(*target) ascent) error {
 	targets = standing(targets)
 	candidates, scores, err := s.candidates(ctx, targets, begin)

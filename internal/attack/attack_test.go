@@ -96,7 +96,7 @@ type linear struct {
 	b        float64
 	batch    int
 	backward float64 // factor on the gradient; 1 is correct
-	lies     bool    // the gradient's scores say that everything is wrong
+	lies     bool    // according to the scores of Gradients, every example is misclassified
 }
 
 func (l *linear) InputLen() int { return len(l.w) }
@@ -324,8 +324,8 @@ func TestHonest(t *testing.T) {
 	}
 }
 
-// TestSquares: a query changes one rectangle of the scheduled area. All values of one channel change by the same sign.
-// This holds whether channels are the first or the last dimension.
+// TestSquares: a query changes one rectangle, whose area follows the schedule. All values of one channel change by the
+// same sign. This holds whether channels are the first or the last dimension.
 func TestSquares(t *testing.T) {
 	for _, shape := range [][]int{{3, 8, 10}, {8, 10, 3}} {
 		s := newSearch(newLinear(), Square, Linf, .25)

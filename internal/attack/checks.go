@@ -8,7 +8,7 @@ import (
 // Check is the name of a test for misleading results. AutoAttack makes these tests, too (Croce & Hein 2020, checks.py).
 type Check string
 
-// The checks.
+// These are the checks.
 const (
 	// ZeroGradients: a gradient was zero, so the attack could not take a step along it.
 	ZeroGradients Check = "zero-gradients"
@@ -16,7 +16,8 @@ const (
 	ScoresBetter Check = "scores-better"
 	// RandomScores: the scores of the same inputs change from run to run.
 	RandomScores Check = "random-scores"
-	// Probabilities: the model returns probabilities. Their gradients vanish at inputs where the model is confident.
+	// Probabilities: the model returns probabilities. The gradients of probabilities vanish at inputs where the model is
+	// confident.
 	Probabilities Check = "probabilities"
 	// FewClasses: an attack of a preset was left out because its loss needs more classes.
 	FewClasses Check = "few-classes"

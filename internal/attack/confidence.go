@@ -30,7 +30,7 @@ func (s *Search) logit(scores []float32, k int) float64 {
 // crossEntropy returns −ln softmax(z)_y for the logits z. The result is accurate even if it is tiny.
 func (s *Search) crossEntropy(scores []float32, y int) float64 {
 	own, most := s.logit(scores, y), 0.
-	if math.IsInf(own, -1) { // a masked class
+	if math.IsInf(own, -1) { // the score −∞ masks the class
 		return math.Inf(1)
 	}
 	for k := range scores {

@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Constants of DDN. In the paper, the first step has length 1 for a radius of 1, and each step changes the radius by 5
-// %.
+// These are the constants of DDN. In the paper, the first step has length 1 for a radius of 1, and each step changes
+// the radius by 5 %.
 const (
 	ddnRadius = .1  // relative change of the radius in the first step
 	ddnLast   = .02 // step lengths and radius changes fall along half a cosine to this share of their first values

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// The constants of FAB, from the paper's experiments and the authors' implementation.
+// These are the constants of FAB. They come from the paper's experiments and the authors' implementation.
 const (
 	fabBias      = .1   // α_max: the largest weight of the step that starts at the example
 	fabOvershoot = 1.05 // η: a step goes this many times as far as the boundary
@@ -43,9 +43,9 @@ type chase struct {
 	*target
 	rivals []int     // the classes whose boundary with the label a step may cross
 	x      []float32 // the current point
-	// These fields describe the boundary nearest to x, as if the logits were linear. It contains all x + d with
-	// difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not finite,
-	// slope is nil.
+	// These fields describe the boundary nearest to x, as if the logits were linear. The boundary contains all x + d with
+	// difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not finite, slope
+	// is nil.
 	slope            []float64
 	difference, away float64
 	// best is the closest adversarial input so far, or nil if there is none, and distance is its distance from the
@@ -186,9 +186,9 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 	return z
 }
 
-// shrunk moves the input a towards x until the norm of the perturbation is this share of its old norm. For L2 it scales
-// the perturbation. For Linf it limits the change of each value, so that changes below the limit stay as they are. Such
-// small changes are common near the ends of the box.
+// shrunk moves the input a towards x until the norm of the perturbation is the given share of the old norm. For L2 it
+// scales the perturbation. For Linf it limits the change of each value, so that changes below the limit stay as they
+// are. Such small changes are common near the ends of the box.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
 		return t.between(x, a, share)
@@ -201,9 +201,9 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 }
 
 // closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
-// adversarial input so far, and passes the inputs within ε to settle. Each step estimates the boundary as the point
-// where the margin would be zero if it were linear. It tries a point slightly beyond this estimate. This point is close
-// to the boundary and usually adversarial.
+// adversarial input so far, and passes the inputs within ε to the method settle. Each step estimates the boundary as
+// the point where the margin would be zero if the margin were linear. It tries a point slightly beyond this estimate.
+// This point is close to the boundary and usually adversarial.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32
@@ -248,7 +248,7 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 const sectionBeyond = .01
 
 // section is the range in which the final search looks for the boundary. Its ends, inner and outer, are norms of
-// perturbations. They are given as shares of the norm of the perturbation that leads to the input end.
+// perturbations. They are given as shares of the norm of the perturbation that leads to the input in the field end.
 type section struct {
 	*chase
 	end          []float32 // the adversarial input from which the search starts; its share is 1

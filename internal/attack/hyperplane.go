@@ -10,10 +10,10 @@ import (
 // forbids every such d, towards returns the d that keeps x + d in the box and brings w·d closest to gap.
 //
 // The solution is |d_i| = min(λ·s_i, c_i) where w_i ≠ 0, with the sign of w_i·gap. Here c_i is the distance from x_i to
-// the box's end on that side, and s_i is 1 for Linf and |w_i| for L2. The left side of Σ |w_i|·min(λ·s_i, c_i) = |gap|
-// is piecewise linear in λ, with corners at c_i/s_i. So towards sorts the corners and finds λ exactly, up to rounding
-// (Croce & Hein 2020, FAB, section 3.1). For Linf several d can have the smallest norm. towards returns the one that is
-// zero where w is zero.
+// the end of the box in the direction of this sign, and s_i is 1 for Linf and |w_i| for L2. The left side of Σ
+// |w_i|·min(λ·s_i, c_i) = |gap| is piecewise linear in λ, with corners at c_i/s_i. So towards sorts the corners and
+// finds λ exactly, up to rounding (Croce & Hein 2020, FAB, section 3.1). For Linf several d can have the smallest norm.
+// towards returns the one that is zero where w is zero.
 func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	corners := make([]corner, 0, len(x))
 	for i, v := range w {
@@ -32,8 +32,8 @@ func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	return d
 }
 
-// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. The term is rate·λ while λ is at most the
-// value in the field at. For every larger λ the term has the value in the field stays.
+// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. Up to λ = at, the term is rate·λ. For every
+// larger λ, the term has the constant value stays.
 type corner struct{ at, rate, stays float64 }
 
 // reach returns the smallest λ at which the sum of all terms is the gap, or +∞ if there is no such λ.
@@ -53,7 +53,7 @@ func reach(corners []corner, gap float64) float64 {
 	return math.Inf(1)
 }
 
-// speed is s_i, the distance that λ = 1 moves a value of weight w.
+// speed is the s_i of the method towards: the distance by which λ = 1 moves a value of weight w.
 func (t Threat) speed(w float64) float64 {
 	if t.Norm == L2 || w == 0 {
 		return math.Abs(w)

@@ -12,7 +12,7 @@ import (
 // Method names an attack or a preset. Several names with commas between them name a sequence of attacks.
 type Method string
 
-// The attacks.
+// These are the attacks and the presets.
 const (
 	// FGSM is one step of length Epsilon along the gradient (Goodfellow et al. 2015).
 	FGSM Method = "fgsm"
@@ -49,7 +49,8 @@ const (
 // mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack has the same value.
 const mostTargets = 9
 
-// definition says what an attack is, needs and does. Each attack has one definition and one file.
+// definition describes an attack: its name, its needs and the function that runs it. Each attack has one definition and
+// one file.
 type definition struct {
 	name      Method
 	what      string    // a line of help
@@ -59,7 +60,7 @@ type definition struct {
 	norms     []Norm
 	steps     int // number of steps if the user gives none
 	run       func(*Search, context.Context, []*target) error
-	preset    []Stage // the attacks of a preset, which has no run
+	preset    []Stage // the attacks of a preset, for which the field run is nil
 	// confidence says that the attack changes confidences. Such an attack also attacks examples that the classifier
 	// gets wrong anyway.
 	confidence bool

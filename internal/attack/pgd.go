@@ -7,7 +7,7 @@ import (
 )
 
 // climb runs projected gradient ascent of the loss on all targets, round by round. FGSM is a single step of this
-// ascent, which has length Epsilon and starts at the example itself.
+// ascent. The step has length Epsilon and starts at the example itself.
 func (s *Search) climb(ctx context.Context, targets []*target) error {
 	ascend := func(round int) error {
 		return s.ascend(ctx, targets, func(t *target) ascent { return s.newClimb(t, round) })

@@ -18,8 +18,8 @@ const (
 // ConfRestarts is the number of random starts of PGDConf if the user gives none.
 const ConfRestarts = 10
 
-// ConfStep returns the length of PGDConf's first steps if the user gives none. In the code of Stutz et al. it is .005
-// for ε = .03 in Linf, and .05 for ε = 1 in L2.
+// ConfStep returns the length of PGDConf's first steps if the user gives none. In the code of Stutz et al. this length
+// is .005 for ε = .03 in Linf, and .05 for ε = 1 in L2.
 func ConfStep(t Threat) float64 {
 	if t.Norm == L2 {
 		return t.Epsilon / 20
@@ -124,12 +124,12 @@ type raising struct {
 	x        []float32
 	velocity []float64
 	at       []float32 // the last point that did not lower the value; nil before there is one
-	unit     []float32 // the normalised gradient at the point at
-	value    float64   // the value at the point at
+	unit     []float32 // the normalised gradient at that point
+	value    float64   // the value at that point
 	here     float64   // the value at x
 }
 
-// newRaising starts an ascent at the example itself for restart 0, and at a random point for the others.
+// newRaising starts an ascent. Restart 0 begins at the example itself, and the other restarts begin at random points.
 func (s *Search) newRaising(t *target, restart int) *raising {
 	c := &raising{
 		Search: s, target: t, length: s.StepSize, steps: s.Steps, x: slices.Clone(t.Values), velocity: make([]float64, len(t.Values)),

@@ -12,8 +12,8 @@ import (
 type ScoreGradients struct {
 	Classifier Classifier
 	Feed       func(in, values []float32) // writes the model's input for the values, without noise, into the slice in
-	// Slope converts a gradient with respect to the model's input, in, into the gradient with respect to the example's
-	// values.
+	// Slope converts the gradient in the slice in, with respect to the model's input, into the gradient with respect to
+	// the example's values.
 	Slope func(values, in []float32)
 	// Size is the number of noisy copies per Run. The estimate ignores copies for which the classifier gives no class.
 	Size int

@@ -41,7 +41,7 @@ type Found struct {
 	Distance     float64   // distance of Adversarial from the example, rounded up
 	Flat         int       // number of steps whose gradient was zero
 	// Attacks that change confidences set these two fields. Confidence is the largest probability without an attack.
-	// Altered holds the altered inputs: for ACE one for each of Settings, and for the other attacks a single input.
+	// Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the other attacks find one.
 	Confidence float64
 	Altered    []Altered
 }
@@ -181,7 +181,8 @@ func (s *Search) random(t *target, restart int) *rand.Rand {
 	return rand.New(rand.NewPCG(s.Seed, uint64(t.Index)<<20|uint64(restart)))
 }
 
-// settle takes a candidate as the example's adversarial input if it is allowed and the classifier gets it wrong.
+// settle takes a candidate as the example's adversarial input if the classifier gets the candidate wrong and the threat
+// allows it.
 func (s *Search) settle(t *target, candidate, scores []float32) error {
 	class := smoothing.Vote(scores)
 	if class == t.Label {

@@ -16,7 +16,7 @@ import (
 // SmoothedMethod is the name of an attack on a smoothed classifier.
 type SmoothedMethod string
 
-// The attacks on a smoothed classifier.
+// These are the attacks on a smoothed classifier.
 const (
 	// SmoothAdv follows the gradient of the mean softmax of noisy copies (Salman et al. 2019).
 	SmoothAdv SmoothedMethod = "smoothadv"
@@ -37,7 +37,7 @@ func (m SmoothedMethod) MarshalText() ([]byte, error) { return []byte(m), nil }
 // UnmarshalText reads a method.
 func (m *SmoothedMethod) UnmarshalText(text []byte) error { return SmoothedMethods.Unmarshal(text, m) }
 
-// Defaults of a SmoothedSearch.
+// These are the defaults of a SmoothedSearch.
 const (
 	DefaultSmoothedSteps    = 150
 	DefaultSmoothedRestarts = 4
@@ -69,9 +69,10 @@ type NoisyGradients interface {
 //
 // Each restart follows DDN (Rony et al. 2019, algorithm 1). A step follows the normalised gradient and then scales the
 // perturbation to a radius. The radius shrinks if the label loses among the step's noisy copies, and grows if the label
-// wins. The gradient is SmoothAdv's (Salman et al. 2019), with fresh noise in each step. The search then draws further
-// noisy samples, the selection samples, along the perturbation of each restart. They show at which distance the label
-// starts to lose, and the restart with the smallest distance is chosen.
+// wins. Gradients computes the gradient with fresh noise in each step. This gradient is SmoothAdv's gradient (Salman et
+// al. 2019) or an estimate from scores (see ScoreGradients). The search then draws further noisy samples, the selection
+// samples, along the perturbation of each restart. These samples show at which distance the label starts to lose. The
+// search chooses the restart with the smallest distance.
 //
 // All noise comes from Seed and the example's index. It does not depend on batches or the number of goroutines. Seed
 // must not be the seed of a run.
@@ -81,7 +82,7 @@ type SmoothedSearch struct {
 	Scale      float64  // scale of the noise, and the first radius
 	Gradients  NoisyGradients
 	Classifier Classifier
-	// Input returns the noisy inputs of the Classifier for the given values, which may be those of a candidate.
+	// Input returns the noisy inputs of the Classifier for the given values, which may be the values of a candidate.
 	Input    func(values []float32) (smoothing.Input, error)
 	Steps    int
 	Restarts int
@@ -267,8 +268,8 @@ func (s *SmoothedSearch) farthest(x Example) float64 {
 	return span * math.Sqrt(float64(len(x.Values)))
 }
 
-// climbLadder counts votes at points along a ray. Their distances are the ray's radius times the factors in ladder.
-// climbLadder returns the points at which the label loses.
+// climbLadder counts votes at points along a ray. The distances of these points are the ray's radius times the factors
+// in ladder. climbLadder returns the points at which the label loses.
 func (s *SmoothedSearch) climbLadder(ctx context.Context, x Example, r ray) ([]Candidate, error) {
 	var all []Candidate
 	for _, factor := range ladder {
@@ -296,7 +297,7 @@ type poll struct {
 // lost reports whether the label has fewer votes than the rival.
 func (p poll) lost() bool { return p.forRival > p.forLabel }
 
-// clear reports whether more samples would hardly change which class is ahead.
+// clear reports whether more samples are unlikely to change which class is ahead.
 func (p poll) clear() bool {
 	lead := float64(p.forLabel - p.forRival)
 	return lead*lead > 9*float64(p.forLabel+p.forRival)
@@ -325,7 +326,8 @@ func (s *SmoothedSearch) poll(ctx context.Context, x Example, values []float32, 
 	return p, nil
 }
 
-// Votes returns the number of votes for each class among n samples of a stream. The values may be those of a candidate.
+// Votes returns the number of votes for each class among n samples of a stream. The values may be the values of a
+// candidate.
 func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smoothing.Stream, n int) ([]int, error) {
 	input, err := s.Input(values)
 	if err != nil {

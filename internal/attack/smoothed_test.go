@@ -172,8 +172,8 @@ func TestSmoothedSame(t *testing.T) {
 	}
 }
 
-// TestSmoothedRuns: several runs together give the same gradient as one run with all copies, and agree with it on
-// whether the label loses. The classifier is not linear, so the copies have different gradients and losses.
+// TestSmoothedRuns: several runs together give the same gradient as one run with all copies, and also agree on whether
+// the label loses. The classifier is not linear, so the copies have different gradients and losses.
 func TestSmoothedRuns(t *testing.T) {
 	l, all, _ := wideLinear(1)
 	gradient := func(copies int) (along []float64, lost bool) {

@@ -20,7 +20,7 @@ func (s *Search) square(ctx context.Context, targets []*target) error {
 }
 
 // walk changes random parts of each target's best input so far. It keeps a change if the loss falls. It passes each new
-// input to take, which reports whether the target needs no more queries.
+// input to the function take, which reports whether the target needs no more queries.
 func (s *Search) walk(
 	ctx context.Context, targets []*target, loss func(scores []float32, label int) float64,
 	take func(w *walk, x, scores []float32) (done bool, err error),
@@ -134,9 +134,9 @@ func (w *walk) change(s *Search, x []float32, channel, top, bottom, left, right 
 	}
 }
 
-// share returns the share of the image that a square changes. With 10,000 queries it halves after query 10, 50, 200,
-// 500, 1000, 2000, 4000, 6000 and 8000, as in the authors' implementation. For other numbers of queries the schedule is
-// scaled.
+// share returns the share of the image that a square changes. With 10,000 queries the share halves after query 10, 50,
+// 200, 500, 1000, 2000, 4000, 6000 and 8000, as in the authors' implementation. For other numbers of queries the
+// schedule is scaled.
 func share(query, queries int) float64 {
 	at := 10000 * query / queries
 	p := firstShare

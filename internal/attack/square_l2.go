@@ -108,7 +108,8 @@ func (w *walk) within(channel int, r rectangle) []int {
 
 // gather changes one channel of the perturbation d. It sets the window "from" to 0 and moves its norm into the window
 // "into", together with an unused squared norm. The new values in the window "into" are (ρ·η + ν/‖ν‖)·√(‖d on both
-// windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖. Here ν holds the old values there, η is the form and ρ is a random sign.
+// windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖. Here ν holds the old values in the window "into", η is the form and ρ is a
+// random sign.
 func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {
 	places := w.within(channel, into)
 	nu := make([]float64, len(places))

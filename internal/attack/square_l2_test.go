@@ -105,7 +105,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestWindow: the sides of a window are odd, at least 3 and not larger than the image. Its area follows the schedule.
+// TestWindow: the sides of a window are odd, at least 3 and not larger than the image. The window's area follows the
+// schedule.
 func TestWindow(t *testing.T) {
 	for _, c := range []struct {
 		shape         []int

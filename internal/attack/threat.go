@@ -16,7 +16,7 @@ import (
 // Norm measures a perturbation.
 type Norm string
 
-// The norms.
+// These are the norms.
 const (
 	Linf Norm = "linf" // largest change of any value
 	L2   Norm = "l2"   // Euclidean norm
@@ -120,8 +120,8 @@ func (t Threat) Project(a, x []float32) {
 		return
 	}
 	whole := append([]float32(nil), a...)
-	// Rounding to float32 may make the perturbation longer than Epsilon again. So the factor shrinks until it does not.
-	// With the factor 0 the result is x itself.
+	// Rounding to float32 may make the perturbation longer than Epsilon again. So the loop shrinks the factor until the
+	// perturbation is short enough. With the factor 0 the result is x itself.
 	for shrink, less := 1., 0x1p-22; ; shrink, less = shrink-less, 2*less {
 		factor := max(0, shrink) * t.Epsilon / far
 		for i := range a {

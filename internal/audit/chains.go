@@ -1,14 +1,14 @@
 package audit
 
 // Chains tests the candidates of several images at the familywise level γ: with probability at least 1−γ it rejects no
-// true hypothesis. A candidate's hypothesis is that the certified class is there at least as probable as its rival.
-// p[i] holds the p-values of the candidates of image i, the farthest candidate first. Chains returns the number of
-// candidates that it rejects for each image. These are always the first candidates of the image.
+// true hypothesis. A candidate's hypothesis is that, at the candidate, the certified class is at least as probable as
+// its rival. p[i] holds the p-values of the candidates of image i, the farthest candidate first. Chains returns the
+// number of candidates that it rejects for each image. These are always the first candidates of the image.
 //
 // The method is the sequentially rejective procedure of Bretz et al. 2009 on a graph of chains. Each image starts with
 // the level γ/len(p). A rejected candidate passes its level to the next candidate of the image (fixed sequence). When
-// the last candidate of an image is rejected, its level is divided equally among the images that still have candidates,
-// as in Holm's procedure.
+// the last candidate of an image is rejected, the image's level is divided equally among the images that still have
+// candidates, as in Holm's procedure.
 func Chains(p [][]float64, gamma float64) []int {
 	rejected := make([]int, len(p))
 	weights := make([]float64, len(p))

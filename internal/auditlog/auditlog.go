@@ -3,8 +3,8 @@
 // A server only appends to the file. It writes the lines of each request at once, before it sends the answer. So the
 // file holds every line whose answer was sent, even after a kill of the server. The next start removes an incomplete
 // last line. A server writes a session line when it starts; this line says how the server makes its answers. An answer
-// line holds the answer, the key of its noise, and a hash of the input. With the session line and the input itself, this
-// suffices to repeat the answer.
+// line holds the answer, the key of the answer's noise, and a hash of the input. The answer line, the session line and
+// the input itself suffice to repeat the answer.
 package auditlog
 
 import (
@@ -111,7 +111,8 @@ func (l *Log) start(path string) error {
 // Begin appends a session.
 func (l *Log) Begin(s Session) error { return l.write([]Line{{Session: &s}}) }
 
-// Append appends the answers to a request. After it returns without an error, a kill of the process loses none of them.
+// Append appends the answers to a request. After Append returns without an error, a kill of the process loses none of
+// the answers.
 func (l *Log) Append(answers []Answer) error {
 	lines := make([]Line, len(answers))
 	for i := range answers {
@@ -178,7 +179,7 @@ func (l *Log) Close() error {
 	return errors.Join(l.file.Sync(), l.lock.Unlock(), l.file.Close())
 }
 
-// Read passes the lines of a log to visit. It skips an incomplete last line.
+// Read passes the lines of a log to the function visit. It skips an incomplete last line.
 func Read(path string, seed checksum.Seed, visit func(Line) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -197,7 +198,7 @@ var errTorn = errors.New("the last line is incomplete")
 // maxLine limits the memory for one line.
 const maxLine = 64 << 20
 
-// read passes each line and the offset after it to visit.
+// read passes each line, and the offset at which the line ends, to the function visit.
 func read(r io.Reader, seed checksum.Seed, visit func(line Line, end int64) error) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLine)

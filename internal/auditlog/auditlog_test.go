@@ -66,8 +66,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestTorn cuts a log at every byte of its last lines, as a kill can. Read must return the whole lines that are left,
-// and the next session continues after the last whole line.
+// TestTorn cuts a log at every byte of its last lines, as if the server had been killed while it wrote. Read must
+// return the whole lines that are left, and the next session continues after the last whole line.
 func TestTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, 1, 3)
@@ -93,7 +93,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestDamage changes logs. Both Read and Open must refuse each of them.
+// TestDamage damages logs in several ways. Both Read and Open must refuse each damaged log.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, 1, 4)
@@ -127,7 +127,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestTwoServers opens a log that another server has open. This must fail.
+// TestTwoServers checks that a log cannot be opened while another server has it open.
 func TestTwoServers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l, err := Open(path, ours)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// List holds the values of one kind, in the order of help.
+// List holds the values of one kind, in the order in which help shows them.
 type List[T fmt.Stringer] struct {
 	kind     string // name of the kind in errors about files
 	values   []T
@@ -16,7 +16,7 @@ type List[T fmt.Stringer] struct {
 }
 
 // Of returns a List of values. The method String of a value gives its name. The argument kind, for example "precision",
-// names them in errors.
+// names the values in errors.
 func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }

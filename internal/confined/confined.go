@@ -53,8 +53,8 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 	return file, nil
 }
 
-// Check returns the error that OpenIn returns for a file that it must not open. If write is set, the file would be
-// opened for writing, and otherwise for reading. Check returns nil if there is no file.
+// Check returns the error with which OpenIn would refuse to open the file for reading or, if write is set, for writing.
+// Check does not open the file. Check returns nil if there is no file.
 func Check(root *os.Root, name string, write bool) error {
 	path := filepath.Join(root.Name(), name)
 	info, err := root.Lstat(name)

@@ -103,7 +103,7 @@ func replaceInputs(g *onnxpb.GraphProto, inputs []TensorInfo, joined string) {
 	g.Input = slices.Insert(g.Input, 0, in)
 }
 
-// orderOf maps each column of the data to its input.
+// orderOf returns, for each column of the data, the index of the column's input.
 func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 	order := make([]int, len(inputs))
 	for i := range order {

@@ -191,8 +191,8 @@ func isStep(in TensorInfo) bool {
 	return false
 }
 
-// agree reports whether the sizes of a and b are compatible. In each dimension the sizes must be equal, or at least one
-// of them free. The second dimension of b must be channels times the second dimension of a.
+// agree reports whether the sizes of a and b are compatible. In each dimension the two sizes must be equal, or at least
+// one of them must be free. The second dimension of b must be channels times the second dimension of a.
 func agree(a, b []Dim, channels int) bool {
 	if len(a) != len(b) {
 		return false

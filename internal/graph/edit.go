@@ -74,7 +74,8 @@ func Node(op string, in []string, out string, attributes ...*onnxpb.AttributePro
 	return &onnxpb.NodeProto{OpType: proto.String(op), Input: in, Output: []string{out}, Attribute: attributes}
 }
 
-// KeepOutput drops all other outputs of the graph. A run then computes only the nodes that the kept output needs.
+// KeepOutput drops all outputs of the graph except the given one. A run then computes only the nodes that the kept
+// output needs.
 func KeepOutput(g *onnxpb.GraphProto, output string) {
 	g.Output = slices.DeleteFunc(g.Output, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() != output })
 }

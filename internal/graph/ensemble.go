@@ -23,7 +23,7 @@ import (
 // Average says what an ensemble averages. The zero value means no ensemble.
 type Average string
 
-// The kinds of averages.
+// These are the kinds of averages.
 const (
 	AverageLogits        Average = "logits"
 	AverageProbabilities Average = "probabilities"
@@ -66,8 +66,8 @@ type EnsembleMember struct {
 
 // EnsembleDigest returns the SHA-256 that identifies the graph of an ensemble. The digest is taken over a list of
 // lines. The first line names the average. A line "DIGEST OUTPUTS" follows for each member, in order. Each line ends
-// with a newline. The first line also holds a version number. This number changes if a later rscert joins the same
-// members in another way.
+// with a newline. The first line also holds a version number. This number changes if a later version of rscert joins
+// the same members in another way.
 func EnsembleDigest(a Average, members []EnsembleMember) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "rscert ensemble 1: mean of %s\n", a)
@@ -78,7 +78,7 @@ func EnsembleDigest(a Average, members []EnsembleMember) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Join joins classifiers into one. Its scores for an input are the average of the members' scores:
+// Join joins classifiers into one. The joined classifier's scores for an input are the average of the members' scores:
 //
 //	scores = (s₁(x) + … + s_K(x))/K    s_k are the logits, or the probabilities, of member k
 //
@@ -164,7 +164,7 @@ func (j *joint) add(m *onnxpb.ModelProto, sum string) error {
 	return nil
 }
 
-// match compares a member with the first one.
+// match checks that a member takes the same input as the earlier members and has the same number of classes.
 func (j *joint) match(c Contract) error {
 	first := j.contracts[0]
 	// Compare with all members, because two members may disagree in a size that the first member leaves free.
@@ -274,8 +274,8 @@ func (j *joint) scores(out *Builder, value string, kind OutputKind) string {
 	return out.Op("Reshape", value, out.Ints(-1, 1, int64(m)))
 }
 
-// mean adds the mean of values [N, 1, m]. Concat fails if the sizes of the values differ. A sum might broadcast them
-// instead.
+// mean adds nodes that compute the mean of values of shape [N, 1, m]. They use Concat, which fails if the sizes of the
+// values differ. A sum might broadcast the values instead.
 func (j *joint) mean(out *Builder, values []string, to string) {
 	const axesAreInput = 18 // in this operator set the axes of ReduceMean became an input
 	all := out.Node("Concat", values, IntAttribute("axis", 1))
@@ -288,7 +288,7 @@ func (j *joint) mean(out *Builder, values []string, to string) {
 	out.Add(Node("ReduceMean", inputs, to, attributes...))
 }
 
-// prefixNames puts a prefix in front of all names of a model's values and of its own functions.
+// prefixNames puts a prefix in front of the names of a model's values and of the functions that the model defines.
 func prefixNames(m *onnxpb.ModelProto, prefix string) {
 	EachName(m.Graph, func(name string) string {
 		if name == "" {

@@ -23,9 +23,9 @@ import (
 )
 
 // This file reads external data. A model's file may store a tensor in another file and refer to it by name (onnx.proto,
-// TensorProto.external_data). ONNX Runtime never gets such a tensor. Otherwise it would read the file a second time,
-// and the file might have changed. For a model that it loads from memory, it would look for the file in the working
-// directory.
+// TensorProto.external_data). rscert reads the other file itself, so ONNX Runtime never gets such a tensor. ONNX
+// Runtime would read the file a second time, and the file might have changed. If the model is in memory, ONNX Runtime
+// would look for the file in the working directory.
 
 // externalHint explains how to save a model without external data.
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
@@ -43,7 +43,7 @@ type externalFile struct {
 
 // A place locates a tensor's data in an external file.
 type place struct {
-	file         string // relative to the model's folder, without . and ..
+	file         string // relative to the model's folder, without the elements . and ..
 	offset, size int64
 }
 
@@ -203,8 +203,8 @@ func cleanLocation(location string) (string, error) {
 	return path.Clean(location), nil
 }
 
-// wholeElements reports whether all kernels can use data of this type directly in memory. They can if an element takes
-// a whole number of bytes and the type is neither complex nor a small float.
+// wholeElements reports whether all kernels can use data of this type directly in memory. The kernels can use the data
+// if an element takes a whole number of bytes and the type is neither complex nor a small float.
 func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }

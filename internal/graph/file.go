@@ -39,7 +39,7 @@ func (f *File) SHA256() string { return f.sha256 }
 func (f *File) Info() (*Info, error) { return describe(f.Model) }
 
 // Learned reports whether the model has operators of ai.onnx.ml. Models that were exported from scikit-learn have such
-// operators. They are fitted to raw table columns.
+// operators. These models are fitted to raw table columns.
 func (f *File) Learned() bool {
 	found := errors.New("found")
 	return eachNode(f.Model, func(_ *scope, n *onnxpb.NodeProto) error {
@@ -99,8 +99,8 @@ func Parse(model []byte, sum, folder string) (*File, error) {
 	return f, nil
 }
 
-// modelCopies is the number of copies of a model's weights that are in memory while the model is prepared. They are the
-// file's bytes, ONNX Runtime's copy, and the copy that sessions rearrange for their kernels.
+// modelCopies is the number of copies of a model's weights that are in memory while the model is prepared. The copies
+// are the file's bytes, ONNX Runtime's copy, and the copy that sessions rearrange for their kernels.
 const modelCopies = 3
 
 // roomForModels returns the number of bytes that the files of models may take so that all copies fit in memory.

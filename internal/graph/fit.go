@@ -35,7 +35,7 @@ type Arrangement struct {
 	size     int
 }
 
-// Arrange copies the example, in the model's order, to the slice in.
+// Arrange copies the example to the slice in. It puts the values into the model's order.
 func (a Arrangement) Arrange(in, example []float32) {
 	if a.Perm == nil {
 		copy(in, example)
@@ -55,8 +55,8 @@ func (a Arrangement) Channel(j int) int {
 }
 
 // Fit maps an example of the given shape onto a model's input, and returns the sizes of a sample of that input. The
-// argument dims holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If one of the
-// example and the input is flat and the other is an image, the argument layout gives the order of the flat values.
+// argument dims holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If either the
+// example or the input is flat and the other is an image, the argument layout gives the order of the flat values.
 func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement, ok bool) {
 	size := Product(example)
 	if size == 0 {

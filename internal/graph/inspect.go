@@ -66,7 +66,7 @@ func (d Dim) String() string {
 	return "?"
 }
 
-// TensorInfo is an input or output of a model as its graph declares it.
+// TensorInfo describes an input or output of a model as the model's graph declares it.
 type TensorInfo struct {
 	Name    string
 	Type    ElemType

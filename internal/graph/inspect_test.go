@@ -78,7 +78,8 @@ func TestInspectErrors(t *testing.T) {
 	}
 }
 
-// TestContractErrors also covers outputs that are not tensors, and weights in other files.
+// TestContractErrors checks the errors for a model whose scores are not a tensor, and for a model whose weights are in
+// other files.
 func TestContractErrors(t *testing.T) {
 	edited := func(name string, edit func(*onnxpb.GraphProto)) []byte {
 		m, err := parseProto(testModel(t, name))

@@ -72,7 +72,7 @@ func AroundModel(m *onnxpb.ModelProto, values, classes int) (Around, error) {
 	return Around{graph: m.Graph, opset: version, Rows: -1, values: values, classes: classes}, nil
 }
 
-// AddNoise adds nodes in front of the graph. They compute the graph's float32 input as smoothing.Rows defines it.
+// AddNoise adds nodes in front of the graph. The nodes compute the graph's float32 input as smoothing.Rows defines it.
 func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	g := a.graph
 	e := newEditor(g)
@@ -173,7 +173,7 @@ func tensorOf(name string, t ElemType, sizes ...int64) *onnxpb.ValueInfoProto {
 	v := FloatTensor(name, sizes)
 	setType(v, t)
 	for i, d := range v.GetType().GetTensorType().GetShape().GetDim() {
-		if sizes[i] < 0 { // each input has its own name, because ONNX Runtime finds out by itself which sizes are equal
+		if sizes[i] < 0 { // each free size gets its own name; ONNX Runtime finds out by itself which sizes are equal
 			d.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: fmt.Sprintf("%s_%d", name, i)}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // A certificate holds for a random classifier if the classifier draws independently for each sample. ONNX Runtime's
 // random numbers are not independent in this sense. ONNX Runtime seeds its generators once per session and continues
 // them from run to run. A result would therefore depend on the order of the runs, on the batch, and on the point at
-// which an interrupted run resumed. A comparison of two runs cannot reveal this, because a model may draw random
-// numbers for only one in a thousand inputs.
+// which an interrupted run resumed. A comparison of two runs could miss the random numbers, because a model may draw
+// them for only one in a thousand inputs.
 
 // opKey names an operator.
 type opKey struct{ domain, op string }
@@ -46,9 +46,9 @@ var foreign = []opKey{
 }
 
 // knownDomains lists the domains whose operators are part of ONNX Runtime. An operator of another domain runs code from
-// a foreign library, so rscert cannot know its result or whether it draws random numbers. ONNX Runtime would also
-// reject this operator, because rscert registers no custom library. rscert refuses the operator earlier, with an error
-// that names it.
+// a foreign library, so rscert cannot know what the operator computes or whether it draws random numbers. ONNX Runtime
+// would also reject this operator, because rscert registers no custom library. rscert refuses the operator earlier,
+// with an error that names it.
 var knownDomains = []string{"", "ai.onnx.ml", microsoft, "com.microsoft.nchwc", "com.ms.internal.nhwc", "org.pytorch.aten"}
 
 // checkOperators refuses a model with operators that draw random numbers, keep a state or are unknown.

@@ -18,24 +18,25 @@ import (
 //
 // A certificate is about a function of one input, so samples in a batch must not affect each other. The proof follows
 // the batch through the graph, from the input to the scores. It uses the shapes of all values in one run. This run has
-// one sample, or the batch size that the file fixes. A tensor's values form a row. If the tensor depends on the input,
-// its sizes are
+// one sample, or the batch size that the file fixes. The values of a tensor, in memory order, form a row. If the tensor
+// depends on the input, its sizes are
 //
 //	sizes[0] × … × (outer · batch · inner) × …        in dimension dim,
 //
-// where the outer indices run slowest. So the batch may share a dimension with other indices. In exported graphs a
-// dimension can combine the batch with other indices. An example is [197, 3, 64], where 3 is batch·heads.
+// where the outer indices run slowest. So the batch may share a dimension with other indices. An example from exported
+// graphs is [197, 3, 64], where 3 is batch·heads.
 //
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
-// position of the batch in the result. Otherwise the rule returns no position. Examples are a softmax or a sum over the
-// batch, a matrix product that sums over the batch, and one scale that is computed from the whole tensor. The result of
-// an operator without a rule has no position either. A Reshape may leave a choice: in [197, 3, 64], either 3 or 197 may
-// hold the batch. The search tries all choices and drops those that a later rule refuses.
+// position of the batch in the result. Otherwise the rule returns no position. It returns none, for example, for a
+// softmax or a sum over the batch, for a matrix product that sums over the batch, and for a scale that is computed from
+// the whole tensor. The result of an operator without a rule has no position either. A Reshape may leave a choice: in
+// [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those that a later rule
+// refuses.
 //
-// The proof succeeds if the graph's output ends up as [batch, m]. Every node then computes for a batch the same values
-// as for its samples one by one, under two conditions. Sizes that contain the batch must be free. Sizes that a Shape
-// node takes from a tensor must equal the sizes in the analysed run. The edits establish these conditions. If the proof
-// fails, the model runs one input per call.
+// The proof succeeds if the graph's output ends up as [batch, m]. Every node then computes the same values for a batch
+// as for the batch's samples one by one, under two conditions. Sizes that contain the batch must be free. Sizes that a
+// Shape node takes from a tensor must equal the sizes in the analysed run. The edits establish these conditions. If the
+// proof fails, the model runs one input per call.
 
 // A position locates the batch in a tensor.
 type position struct {
@@ -111,7 +112,7 @@ func rebatch(m *onnxpb.ModelProto, input, output string, n int64, known Facts) (
 	return nil, fmt.Errorf("%s may let inputs of a batch see each other", nodeName(node))
 }
 
-// nodeName names a node in an error.
+// nodeName returns a node's operator and name for an error.
 func nodeName(n *onnxpb.NodeProto) string {
 	name := n.GetName()
 	if name == "" && len(n.Output) > 0 {
@@ -461,8 +462,8 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	e.finish()
 }
 
-// batchAnd adds nodes that compute a vector of sizes. The vector holds the sizes before, then the number of samples of
-// the input, then the sizes after.
+// batchAnd adds nodes that compute a vector of sizes. The vector holds the sizes in the argument before, then the
+// number of samples of the input, then the sizes in the argument after.
 func (e *editor) batchAnd(input string, before, after []int64) string {
 	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
 	first := e.Ints(0)

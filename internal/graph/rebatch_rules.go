@@ -267,8 +267,8 @@ func before(sizes []int64, at position) int64 {
 
 // The rule reshape divides the row of values into new dimensions. The batch goes into one of the new dimensions. In the
 // row, the indices are ordered from slow to fast. The new dimension must begin at or before the batch index and end at
-// or behind it. If several dimensions qualify, dimensions that hold the batch alone come first. The last dimension
-// comes last, because most operators sum over it.
+// or behind it. If several dimensions qualify, the search first tries dimensions that hold the batch alone. It tries
+// the last dimension last, because most operators sum over the last dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {
@@ -607,8 +607,8 @@ func plainResize(n *onnxpb.NodeProto) bool {
 	return (policy == nil || string(policy.GetS()) == "stretch") && string(mode.GetS()) != "tf_crop_and_resize"
 }
 
-// The rule einsum requires that the batch has its own letter. This letter must be the same in all inputs that hold the
-// batch. It must be absent from the other inputs and present in the result.
+// The rule einsum requires that the batch has its own letter in the equation. This letter must be the same in all
+// inputs that hold the batch. It must be absent from the other inputs and present in the result.
 func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")

@@ -26,10 +26,10 @@ func Prove(m *onnxpb.ModelProto, input, output string, n int64, shape []int64,
 	return rebatch(m, input, output, n, known)
 }
 
-// Learn runs the graph with Shape nodes behind all values that its output needs. It returns the shapes of these values.
-// It also returns the integer vectors that are parameters of nodes. The map parameters lists, by operator, the inputs
-// that hold such vectors. The map given holds the shapes of the graph's inputs. The function run runs a model with
-// additional int64 outputs and returns each of these outputs as one vector.
+// Learn runs the graph with Shape nodes behind all values that the graph's output needs. It returns the shapes of these
+// values. It also returns the integer vectors that are parameters of nodes. The map parameters lists, by operator, the
+// inputs that hold such vectors. The map given holds the shapes of the graph's inputs. The function run runs a model
+// with additional int64 outputs and returns each of these outputs as one vector.
 func Learn(m *onnxpb.ModelProto, output string, given map[string][]int64, parameters map[string][]int,
 	run func(m *onnxpb.ModelProto, outputs []string) ([][]int64, error),
 ) (known Facts, err error) {

@@ -22,12 +22,12 @@ import (
 // The check follows the shapes of constants through the operators that exporters use for them. It also follows the
 // integers from which shapes are made. The check does not bound shapes that are computed by other operators.
 
-// maxConstants limits the memory, in bytes, of all constants together that the nodes of a model compute. It also limits
+// maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. It also limits
 // the result of any node with constant sizes. It equals the size limit of a model's file, because a file could not
 // store a larger constant.
 const maxConstants = maxModel
 
-// maxFollowed is a number of elements. The check ignores the elements of values that have more.
+// maxFollowed is the largest number of elements of a value whose elements the check follows.
 const maxFollowed = 1 << 10
 
 // knownValue describes a value whose shape is known, or at least bounded from below.

@@ -98,7 +98,7 @@ func constantOfShape(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].numbers != nil || in[0].whole && in[0].elements() == 0
 }
 
-// broadcastSizes returns the shape that results from broadcasting two shapes. Sizes of 1 stretch.
+// broadcastSizes returns the shape that results from broadcasting two shapes. A size of 1 stretches to the other size.
 func broadcastSizes(a, b []int64) []int64 {
 	if len(a) < len(b) {
 		a, b = b, a

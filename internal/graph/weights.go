@@ -17,7 +17,7 @@ import (
 // either, because the block is a copy of the file's bytes. The block is unmapped once nothing refers to it any more.
 type block struct{ bytes []byte }
 
-// fillBlock creates a block of size bytes. It calls fill, which must write all bytes of the block.
+// fillBlock creates a block of size bytes. It calls the function fill, which must write all bytes of the block.
 func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 	if size == 0 {
 		return new(block), fill(nil)
@@ -40,7 +40,7 @@ func fillBlock(size int64, fill func([]byte) error) (*block, error) {
 // readBlock reads exactly size bytes and also writes them to seen.
 func readBlock(r io.Reader, size int64, seen io.Writer) (*block, error) {
 	return fillBlock(size, func(to []byte) error {
-		const piece = 1 << 20 // small enough to stay in the processor's cache until seen reads it
+		const piece = 1 << 20 // small enough to stay in the processor's cache until the writer seen has read it
 		for len(to) > 0 {
 			part := to[:min(piece, len(to))]
 			if _, err := io.ReadFull(r, part); err != nil {

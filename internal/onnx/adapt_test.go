@@ -156,7 +156,7 @@ func TestLone(t *testing.T) {
 			t.Errorf("%s: %d classes, %v, %d a call, want 2, %v, %d", name, m.Classes(), m.Outputs(), m.tile, c.want, c.tile)
 		}
 		changes := 1
-		if name == "batch of 1" { // the loader frees this batch
+		if name == "batch of 1" { // the loader frees this batch dimension
 			changes = 2
 		}
 		if !strings.HasPrefix(m.Output(), "'y' ") || len(m.Changes()) != changes {

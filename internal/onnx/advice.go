@@ -14,7 +14,8 @@ import (
 
 // This file gives advice about models that run slowly or not at all.
 
-// batchAdvice explains how to export the model so that it can run in batches. The argument err says why it cannot.
+// batchAdvice explains how to export the model so that the model can run in batches. The argument err says why the
+// model cannot yet run in batches.
 func (l *loader) batchAdvice(err error) string {
 	free := fmt.Sprintf("whose size is free (in PyTorch dynamic_axes={'%s': {0: 'batch'}})", quote.Name(l.contract.Input.Name))
 	switch {
@@ -34,7 +35,7 @@ func (l *loader) batchAdvice(err error) string {
 var noKernel = regexp.MustCompile(`Could not find an implementation for (\w+)\(`)
 
 // cannotLoad explains why a session does not open. ONNX Runtime's CPU provider lacks some kernels for types other than
-// float32. If such a kernel is missing, cannotLoad says so, because the graph itself is valid.
+// float32. If such a kernel is missing, cannotLoad says that it is missing, because the graph itself is valid.
 func (l *loader) cannotLoad(err error) error {
 	found := noKernel.FindStringSubmatch(err.Error())
 	t := l.numbersOf()
@@ -45,8 +46,8 @@ func (l *loader) cannotLoad(err error) error {
 		"export the model in float32 (in PyTorch model.float())")
 }
 
-// numbersOf returns the float type in which the model computes. This is the type of its input or, if the input has the
-// type float32 or an integer type, the type of its weights.
+// numbersOf returns the float type in which the model computes. This type is the type of the model's input or, if the
+// input has the type float32 or an integer type, the type of the model's weights.
 func (l *loader) numbersOf() graph.ElemType {
 	if t := l.contract.Input.Type; t != graph.Float32 {
 		return t

@@ -1,9 +1,9 @@
 package onnx
 
-// This file calls ONNX Runtime's C API directly for five purposes that the Go binding does not cover. It distinguishes
-// a file that is not ONNX Runtime from a version that is too old. It asks for the library's version. It lists the
-// library's execution providers. It passes weights in rscert's own memory to a session. It runs sessions with bound
-// values in such a way that a run can be stopped.
+// This file calls ONNX Runtime's C API directly for five purposes that the Go binding does not cover. The code here
+// distinguishes a file that is not ONNX Runtime from a version that is too old. It asks for the library's version. It
+// lists the library's execution providers. It passes weights in rscert's own memory to a session. It runs sessions with
+// bound values, and can stop such a run.
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -19,8 +19,8 @@ typedef struct {
 } ApiBase;
 
 // OrtApi is a struct of function pointers. New versions only append entries, so the index of an entry is part of the
-// ABI. The indices are the positions in onnxruntime_c_api.h. Version 7 of the API is the first that has all entries in
-// the first two lines below.
+// ABI. The indices are the positions in onnxruntime_c_api.h. Version 7 of the API is the first version that has all
+// entries in the first two lines below.
 enum {
 	apiVersion = 7, getErrorMessage = 2, createTensorWithData = 49, createCpuMemoryInfo = 69, releaseStatus = 93,
 	releaseMemoryInfo = 94, releaseValue = 96, getAvailableProviders = 125, releaseAvailableProviders = 126,

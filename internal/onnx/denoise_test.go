@@ -168,7 +168,7 @@ func TestDenoisePairs(t *testing.T) {
 	image := graph.Denoiser{Kind: graph.DenoisedImage, High: 1}
 	d := denoiserNet(nil, 3)
 	want := expected(t, d, testModels["nchw"](), image, slices.Concat(samples...))
-	// The following models compute the same as the denoiser and the classifier, but in another form.
+	// The following models compute the same functions as the denoiser and the classifier, but in another form.
 	fixed := denoiserNet(nil, 3)
 	for _, v := range []*onnxpb.ValueInfoProto{fixed.Graph.Input[0], fixed.Graph.Output[0]} {
 		v.Type.GetTensorType().Shape.Dim[0].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 1}

@@ -11,8 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Device says where a model runs: on which provider, and on which devices of that provider. The zero value means
-// automatic choice. It chooses CUDA if library and GPU are present, and the CPU otherwise.
+// Device says where a model runs: on which provider, and on which devices of that provider. The zero value lets rscert
+// choose. rscert then chooses CUDA if the library for CUDA and a GPU are present, and the CPU otherwise.
 type Device struct {
 	provider *provider
 	unit     string // for providers that number their devices: one index, several indices with commas, or "" for all

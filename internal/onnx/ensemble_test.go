@@ -98,7 +98,7 @@ func TestEnsemble(t *testing.T) {
 		t.Error(m.Outputs())
 	}
 
-	// Members may return probabilities, use another number format or fix the batch. The user may name their output.
+	// Members may return probabilities, use another number format or fix the batch. The user may name the members' output.
 	ends := newModel("x", graph.Float32, "N", 3, 4, 4).convnet("x", "z", graph.Float32).
 		node("Softmax", "z", "y", integer("axis", 1)).output("y", graph.Float32, "N", 4)
 	m, members = joinAll(t, probabilities, ends.file(t), two.file(t))
@@ -122,7 +122,7 @@ func TestEnsemble(t *testing.T) {
 	compareMean(t, m, samples, a, b)
 }
 
-// raised returns a copy of a model with a later operator set, in which its operators mean the same.
+// raised returns a copy of a model with a later operator set, in which the model's operators have the same meaning.
 func raised(b *modelBuilder, opset int64) *modelBuilder {
 	c := &modelBuilder{proto.CloneOf(b.ModelProto), b.rng}
 	c.OpsetImport[0].Version, c.IrVersion = proto.Int64(opset), proto.Int64(8)
@@ -147,7 +147,7 @@ func TestEnsembleLone(t *testing.T) {
 }
 
 // TestEnsembleNames joins models whose names clash: their values, nodes and functions have the same names, or names
-// like those that Join adds.
+// like the names that Join adds.
 func TestEnsembleNames(t *testing.T) {
 	samples := randomSamples(48)[:16]
 	one, two := testModels["nchw"](), second()
@@ -187,7 +187,7 @@ func TestEnsembleNames(t *testing.T) {
 			}
 		})
 	}
-	// Two functions of one name that compute different things must not be confused.
+	// Two different functions with the same name must not be confused.
 	tanh, relu := calls("Relu", "Tanh"), calls("Relu", "Relu")
 	m, _ := joinAll(t, graph.Ensemble{Average: graph.AverageLogits}, tanh.file(t), relu.file(t))
 	compareMean(t, m, samples, alone(tanh), b)

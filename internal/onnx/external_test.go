@@ -437,8 +437,8 @@ func TestExternalTwins(t *testing.T) {
 }
 
 // FuzzExternal parses damaged models whose folder holds one external file. An accepted model must refer only to
-// existing weights. It must be possible to join it with a denoiser and with a classifier. The error about any other
-// model must be one line.
+// existing weights. Joining an accepted model with a denoiser and with a classifier must not crash. If rscert refuses a
+// model or a pair of models, the error must be one line.
 func FuzzExternal(f *testing.F) {
 	split := wide()
 	data := moved(split, "w", 4)

@@ -10,9 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/programs"
 )
 
-// DescribeGPUs lists the names of the NVIDIA GPUs. If nvidia-smi works, it adds driver version and memory. Otherwise
-// the names come from the kernel driver or, if that fails, from CUDA's driver library. Without a GPU the list is empty,
-// but not nil.
+// DescribeGPUs lists the names of the NVIDIA GPUs. If nvidia-smi works, each line also holds the driver's version and
+// the memory. Otherwise the names come from the kernel driver or, if that fails, from CUDA's driver library. Without a
+// GPU the list is empty, but not nil.
 func DescribeGPUs(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // nvidia-smi hangs if the driver hangs
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// DescribeGPUs must return the output of nvidia-smi, one GPU per line.
+// DescribeGPUs must return the lines that nvidia-smi prints. It must return an empty list, but not nil, without
+// nvidia-smi.
 func TestDescribeGPUs(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no shell scripts")

@@ -132,8 +132,8 @@ func TestRareDraws(t *testing.T) {
 }
 
 // TestExternalData checks that tensors in other files are found in every part of the model. If rscert missed such a
-// tensor, ONNX Runtime would read the tensor's file from the working directory, and nobody would hash it. A tensor
-// whose file is missing must be refused. Any other tensor must become part of the model.
+// tensor, ONNX Runtime would read the tensor's file from the working directory, and no hash would cover the file. A
+// tensor whose file is missing must be refused. Any other tensor must become part of the model.
 func TestExternalData(t *testing.T) {
 	external := func() *onnxpb.TensorProto {
 		tensor := intsTensor([]int64{1})
@@ -215,7 +215,7 @@ func TestLoadEndless(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	abandoned.Store(false) // tests that close the runtime need this
+	abandoned.Store(false) // otherwise later tests could not close the runtime
 }
 
 // TestNoiseEndless uses a model whose loop never ends on noisy inputs. RunNoisy must abandon the call, and it must be

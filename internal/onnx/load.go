@@ -53,7 +53,7 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 //
 // The scores of a sample must not depend on the other samples of its batch, on its row, or on the batch's size.
 // LoadFile proves this from the graph (see rebatch.go in package graph) and tests it on random samples bit by bit. The
-// model then runs whole batches per call. If the batch's size changes bits of the scores, it runs calls of the
+// model then runs whole batches per call. If the batch's size changes bits of the scores, the model runs calls of the
 // provider's reference size instead (see provider.go). If the proof fails, the model runs one input per call, and the
 // method Warnings tells the user so.
 //
@@ -212,8 +212,8 @@ func newLoader(ctx context.Context, file *graph.File, opt LoadOptions) (*loader,
 	return l, nil
 }
 
-// If the model has several outputs, sayOutput notes which one gives the scores. It warns if another output could also
-// hold scores.
+// If the model has several outputs, sayOutput notes which output gives the scores. It warns if another output could
+// also hold scores.
 func (l *loader) sayOutput(outputs []graph.TensorInfo) {
 	if len(outputs) == 1 {
 		return
@@ -312,7 +312,8 @@ func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	return in, append(out, l.row...)
 }
 
-// poolSize is the number of random samples on which a model is tried. aloneCount of them also run alone.
+// poolSize is the number of random samples on which a model is tried. aloneCount is the number of these samples that
+// also run alone.
 const (
 	poolSize   = 24
 	aloneCount = 8
@@ -337,8 +338,8 @@ func randomSamples(size int) [][]float32 {
 const dark = 4
 
 // companions returns samples that are very different from the random samples. They are dark, bright, flat, extreme or
-// sparse. The trial runs put them into the same batch as random samples. In some models they then change the scores of
-// the random samples, for example because the model scales inputs by the brightest input of a batch.
+// sparse. The trial runs put them into the same batch as random samples. In some models these samples then change the
+// scores of the random samples, for example because the model scales inputs by the brightest input of a batch.
 func (m *Model) companions() [][]float32 {
 	makers := []func(j int) float32{
 		func(int) float32 { return 0 },
@@ -445,7 +446,7 @@ func (m *Model) randomSamples() [][]float32 {
 }
 
 // scoresAlone runs each sample alone in the unedited model and returns the scores. Scores from batches must agree with
-// them.
+// the returned scores.
 func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (alone [][]float32, err error) {
 	run := func(x []float32) []float32 {
 		var row []float32
@@ -468,7 +469,7 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 }
 
 // use makes the model run the session in calls of tile samples. Each batch has want samples, or a few more so that tile
-// divides it.
+// divides the number of samples.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -622,8 +623,8 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples. It calls the session with as many samples at a time as tile says. It returns an error if a sample's scores
-// depend on its row or on the other samples of the call.
+// canonical returns the scores of the pool's samples. It calls the session with tile samples at a time. It returns an
+// error if a sample's scores depend on its row or on the other samples of the call.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
@@ -645,8 +646,8 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 }
 
 // placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are the pool and,
-// after it, the companions. Each sample of the pool occurs in several rows. The other rows of the call hold changing
-// samples of the pool or companions.
+// after it, the companions. Each sample of the pool occurs in several rows. The other rows of such a call hold varying
+// samples of the pool, or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)
@@ -688,7 +689,7 @@ func placements(tile, n int) (calls [][]int) {
 // differences are possible. First, a matrix product uses another order of summation for a single row, so the scores
 // differ by some tens of units in the last place of the largest scores. Second, if the batch is assembled wrongly, a
 // sample gets the scores of other samples, and the error is as large as the differences between samples. The tolerance
-// lies between the two. It is a hundredth of the differences between samples, but at least the rounding error.
+// lies between these two kinds. It is a hundredth of the differences between samples, but at least the rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64
 	for j := range l.classes {

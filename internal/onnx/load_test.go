@@ -79,7 +79,7 @@ func images(n int) [][]float32 {
 }
 
 // convnetScores computes the scores of the convolutional net in the test models, in float64, from the weights in
-// "nchw". It is the oracle for all models that compute the same scores.
+// "nchw". These scores are the reference for all models that compute the same scores.
 func convnetScores(x []float32) []float64 {
 	weights := make(map[string][]float64)
 	for _, t := range testModels["nchw"]().Graph.Initializer {
@@ -115,7 +115,7 @@ func convnetScores(x []float32) []float64 {
 }
 
 // TestLoadSameNet runs every model that computes the convolutional net at several batch sizes. The scores must match
-// the oracle and must have the same bits at every size.
+// convnetScores and must have the same bits at every size.
 func TestLoadSameNet(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
@@ -181,8 +181,8 @@ func TestLoadSameNet(t *testing.T) {
 	}
 }
 
-// TestLoadOthers uses the models that compute other scores. It compares them with the unedited file, run with one call
-// per sample.
+// TestLoadOthers uses the models that compute other scores. It compares the scores with the scores of the unedited
+// file, run with one call per sample.
 func TestLoadOthers(t *testing.T) {
 	xs := images(40)
 	for _, c := range []struct {
@@ -349,7 +349,7 @@ func TestOutputKinds(t *testing.T) {
 	}
 }
 
-// TestRunNaN checks that NaN and infinite scores reach the caller, and only for the affected samples.
+// TestRunNaN checks that NaN scores reach the caller for the affected sample, and that the other samples get no NaN.
 func TestRunNaN(t *testing.T) {
 	m := load(t, testModel(t, "nan"), LoadOptions{Batch: 3})
 	in, out := make([]float32, 3*testLen), make([]float32, 3*testClasses)

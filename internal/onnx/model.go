@@ -125,7 +125,7 @@ func (m *Model) Device() Device { return m.device }
 // Provider returns the name that ONNX Runtime gives to the model's execution provider.
 func (m *Model) Provider() string { return m.device.provider.name }
 
-// Precision returns the number type in which the device computes. It is part of the classifier.
+// Precision returns the number type in which the device computes. The precision is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
 // Settings records how a model is run. The scores depend only on the precision.
@@ -155,8 +155,8 @@ func (m *Model) warn(format string, args ...any) {
 	m.warnings = append(m.warnings, fmt.Sprintf(format, args...))
 }
 
-// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If one of
-// the example and the input is flat and the other is an image, the argument layout gives the order of the flat values.
+// Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If either
+// the example or the input is flat and the other is an image, the argument layout gives the order of the flat values.
 func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error) {
 	dims := make([]graph.Dim, len(m.sample))
 	for i, n := range m.sample {

@@ -16,10 +16,10 @@ import (
 )
 
 // This file runs graphs that add noise to the inputs and turn scores into votes. For each batch, rscert sends keys and
-// counters to the device. If the batch's examples differ from the last batch's examples, rscert also sends their
-// lattice points. The device returns a vote of 4 bytes for each row. It could return counts of votes per example
-// instead. These would be shorter only for few classes, and the graph would have to know which rows belong to which
-// example.
+// counters to the device. If the batch's examples differ from the last batch's examples, rscert also sends the lattice
+// points of the batch's examples. The device returns a vote of 4 bytes for each row. The device could return counts of
+// votes per example instead. These counts would be shorter only for few classes, and the graph would have to know which
+// rows belong to which example.
 
 // noisy is a session whose graph makes the noise.
 type noisy struct {
@@ -161,8 +161,8 @@ func (m *Model) Noise() *smoothing.LatticeNoise {
 	return m.noisy.noise
 }
 
-// MakesNoiseWell reports whether the device should make the noise. It should if it has its own memory, because the host
-// would otherwise have to send all noisy inputs to it.
+// MakesNoiseWell reports whether the device should make the noise. A device with its own memory should make the noise,
+// because the host would otherwise have to send all noisy inputs to the device.
 func (m *Model) MakesNoiseWell() bool { return m.device.provider.ownMemory }
 
 // RunNoisy implements smoothing.NoiseMaker.

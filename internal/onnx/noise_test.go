@@ -249,8 +249,8 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 	return parsed(t, g.model), names
 }
 
-// checkRowsSize checks the number of rows in the graph with noise. If fixed is true, it must equal the model's batch,
-// and otherwise it must be free. Shapes that were known must stay known.
+// checkRowsSize checks the number of rows in the graph with noise. If fixed is true, this number must equal the model's
+// batch, and otherwise it must be free. Shapes that were known must stay known.
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)
@@ -729,7 +729,7 @@ func BenchmarkRunNoisy(b *testing.B) {
 	}
 }
 
-// TestNoiseCancelled stops running batches.
+// TestNoiseCancelled cancels batches while they run.
 func TestNoiseCancelled(t *testing.T) {
 	m := load(t, testModel(t, "nchw"), LoadOptions{Batch: 1 << 13, Device: CPU})
 	noise := testNoise(t, 63.75, []float64{.5}, []float64{.25})

@@ -180,7 +180,8 @@ func TestOpenVINORuns(t *testing.T) {
 	})
 }
 
-// TestOpenVINORefuses checks that rscert fails if the device or the precision is missing, and does not use another one.
+// TestOpenVINORefuses checks that rscert fails if the device or the precision is missing. rscert must not use another
+// device or precision instead.
 func TestOpenVINORefuses(t *testing.T) {
 	r, d := openOpenVINO(t)
 	for _, c := range []struct {

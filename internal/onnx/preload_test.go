@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// link builds a shared library from C source with the C compiler that Go uses. The library needs the given libraries of
-// its folder by name. Without a compiler, link skips the test.
+// link builds a shared library from C source with the C compiler that Go uses. The new library depends, by name, on the
+// given libraries in its folder. Without a compiler, link skips the test.
 func link(t *testing.T, folder, name, source string, needs ...string) {
 	t.Helper()
 	cc, err := exec.Command("go", "env", "CC").Output()

@@ -14,7 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// prover returns a loader for the model. The loader has tried the proof of independence and gone no further.
+// prover returns a loader for the model. The loader has tried the proof of independence and has done nothing else.
 func prover(t testing.TB, model []byte, example ...int) *loader {
 	t.Helper()
 	openRuntime(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // LoadEach makes a model ready to run on every device that opt.Device names. If opt.Device names GPUs by index, all
-// these GPUs must work. If it names CUDA without indices, LoadEach uses all GPUs that work. For other providers
+// these GPUs must work. If opt.Device names CUDA without indices, LoadEach uses all GPUs that work. For other providers
 // LoadEach returns one model. The first model's warnings cover all devices.
 //
 // LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares
@@ -53,8 +53,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// adopt takes over those warnings of the model on another device that this model lacks. An example is a warning about
-// smaller calls on the other device.
+// adopt copies the warnings of the model on another device, except warnings that this model already has. An example is
+// a warning about smaller calls on the other device.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.Contains(m.warnings, w) {

@@ -192,8 +192,8 @@ func TestWarningsOfDevices(t *testing.T) {
 }
 
 // If a device's memory is too small for the reference size, the device must run the model in smaller calls, with the
-// same scores. If it is too small only for a larger batch, the device must run the batch in calls of the reference
-// size.
+// same scores. If the memory is too small only for a larger batch, the device must run the batch in calls of the
+// reference size.
 func TestShortage(t *testing.T) {
 	xs := images(40)
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)
@@ -252,7 +252,7 @@ func TestShortage(t *testing.T) {
 
 // TestShortageText checks that rscert recognises messages of ONNX Runtime and of NVIDIA's libraries about devices.
 func TestShortageText(t *testing.T) {
-	for text, want := range map[string][2]bool{ // is the text a shortage, and is it device trouble
+	for text, want := range map[string][2]bool{ // whether the text means a shortage, and whether it means device trouble
 		"CUDA failure 2: out of memory ; GPU=0 ; hostname=x":                                             {true, true},
 		"Failed to allocate memory for requested buffer of size 822083584":                               {true, true},
 		"Available memory of 3 is smaller than requested bytes of 100":                                   {true, true},

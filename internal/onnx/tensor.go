@@ -60,8 +60,8 @@ func (t *result[T]) take(v ort.Value) error {
 	return nil
 }
 
-// openTensors sets values to the values of the tensors, in the order of names. If no tensor has a name, the value for
-// this name stays nil.
+// openTensors opens the tensors, and sets values[i] to the value of the tensor called names[i]. If no tensor has this
+// name, values[i] stays nil.
 func openTensors(values []ort.Value, names []string, tensors []tensor, pin *runtime.Pinner) error {
 	for _, t := range tensors {
 		i := slices.Index(names, t.label())

@@ -140,8 +140,8 @@ func TestPinned(t *testing.T) {
 	}
 }
 
-// TestNoRelativePlaces puts libraries into the working directory. Relative paths in the environment would find them
-// there.
+// TestNoRelativePlaces puts libraries into the working directory. Relative paths in the environment would lead to these
+// libraries.
 func TestNoRelativePlaces(t *testing.T) {
 	home := emptyHome(t)
 	t.Chdir(home)

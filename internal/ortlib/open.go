@@ -62,10 +62,10 @@ func (l *Opened) check() (err error) {
 func (l *Opened) SHA256() string { return l.sum }
 
 // Path returns the absolute path from which to load the library. On Linux it is the path of the open file itself,
-// unless the library may need files in its own folder. Such files are execution providers, or files of an unknown build
-// that sets its own search path. The loader finds them relative to the library's path. If Path returns the library's
-// own path, the file could be exchanged after it was hashed, so call Unchanged after loading it. The loader
-// distinguishes libraries by their paths, so never close l after loading the library.
+// unless the library may need files in its own folder. A library needs such files if it has execution providers there,
+// or if it is an unknown build that sets its own search path. The loader finds the files relative to the library's
+// path. If Path returns the library's own path, the file could be exchanged after it was hashed, so call Unchanged
+// after loading it. The loader distinguishes libraries by their paths, so never close l after loading the library.
 func (l *Opened) Path() string {
 	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
 	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {

@@ -44,8 +44,8 @@ func pinnedIn(folder, source string) map[string][]string {
 // CheckPinned checks the library at path, and the other published files in its folder, against the published hashes. It
 // checks only libraries that 'rscert setup' put into the cache. The user is responsible for files outside the cache.
 // The check matters because faulty disks and downloads can damage cached files, and a loaded library runs inside
-// rscert. CheckPinned hashes the files at every load, because a record of an earlier check could itself be damaged. It
-// takes about 20 ms for the plain build of 28 MB, and 100 ms for the 160 MB of OpenVINO.
+// rscert. CheckPinned hashes the files at every load, because a record of an earlier check could itself be damaged. The
+// hashing takes about 20 ms for the plain build of 28 MB, and 100 ms for the 160 MB of OpenVINO.
 func CheckPinned(path string) error { return checkPinned(path, "") }
 
 // checkPinned does the work of CheckPinned. The argument sum is the library's SHA-256. If it is "", checkPinned hashes

@@ -59,7 +59,7 @@ type Published struct {
 	// Platform is GOOS-GOARCH.
 	Platform string
 	Folder   string
-	// Library is the path of the library itself. Files maps file names to SHA-256s in hex. It covers the library and
+	// Library is the path of the library itself. Files maps file names to SHA-256s in hex. Files covers the library and
 	// all other files that must be in its folder. A file is valid if it matches one of its hashes.
 	Library string
 	Files   map[string][]string

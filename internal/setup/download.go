@@ -54,8 +54,8 @@ func (f fetcher) download(ctx context.Context) (string, error) {
 	return "", errors.Join(problems...)
 }
 
-// addresses returns the possible addresses of the build. An address that ends with "/" is an index's page of
-// the project (PEP 503).
+// addresses returns the possible addresses of the build. An address that ends with "/" is the project's page in a
+// package index (PEP 503).
 func (f fetcher) addresses() (all []string) {
 	p := f.packages()
 	if name := p.release[f.Platform]; name != "" {
@@ -172,7 +172,7 @@ func open(ctx context.Context, from string) (body io.ReadCloser, size int64, err
 	return response.Body, response.ContentLength, nil
 }
 
-// npmRegistry returns the registry's address from npm_config_registry or ~/.npmrc.
+// npmRegistry returns the address of npm's registry from npm_config_registry or ~/.npmrc.
 func npmRegistry() string {
 	registry := os.Getenv("npm_config_registry")
 	if home, err := os.UserHomeDir(); registry == "" && err == nil {
@@ -181,7 +181,7 @@ func npmRegistry() string {
 	return strings.TrimSuffix(registry, "/")
 }
 
-// pipIndex returns the index's address from PIP_INDEX_URL or pip's configuration.
+// pipIndex returns the address of pip's package index from PIP_INDEX_URL or pip's configuration.
 func pipIndex() string {
 	index := os.Getenv("PIP_INDEX_URL")
 	files := []string{os.Getenv("PIP_CONFIG_FILE"), "", "", "/etc/pip.conf"}

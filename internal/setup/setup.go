@@ -33,7 +33,7 @@ func (c Console) notef(format string, args ...any) { c.Note(fmt.Sprintf(format, 
 
 // Options specifies the source of the library.
 type Options struct {
-	From Source // if zero, all sources in turn
+	From Source // the zero value means all sources in turn
 	// URL replaces all sources. It is the address (http, https or file) or the path of a wheel, an npm package, a
 	// release archive or a library.
 	URL string
@@ -103,7 +103,7 @@ type fetcher struct {
 	dir     string // temporary folder for downloads
 }
 
-// install moves the libraries of an archive to the cache. The main library comes last.
+// install moves the libraries of an archive to the cache. It moves the main library last.
 func (f fetcher) install(archive string) error {
 	found, err := unpack(archive, f.Files, filepath.Base(f.Library), f.dir)
 	if err != nil {
@@ -120,13 +120,13 @@ func (f fetcher) install(archive string) error {
 }
 
 // makeFolder makes the build's folder in the cache, and a temporary folder in it. Libraries from there run inside
-// rscert, so nobody except the user may write to the folder.
+// rscert, so only the user may write to the folder.
 func makeFolder(folder string) (temporary *scratch.Folder, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	// Close CACHE/rscert, the folder above CACHE/rscert/onnxruntime/VERSION/PLATFORM, to other users. An earlier
-	// version of rscert left this folder open to them.
+	// Close CACHE/rscert, the folder above CACHE/rscert/onnxruntime/VERSION/PLATFORM, to other users. An earlier version
+	// of rscert left this folder open to other users.
 	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
 	if err := os.Chmod(own, 0o700); err != nil {
 		return nil, err

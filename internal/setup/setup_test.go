@@ -126,7 +126,7 @@ func isolate(t *testing.T) (home string) {
 	return home
 }
 
-// installed checks that the cache holds only the build, and that nobody else can write to the cache.
+// installed checks that the cache holds only the build, and that no other user can write to the cache.
 func installed(t *testing.T, p ortlib.Published) {
 	t.Helper()
 	for name, text := range content {

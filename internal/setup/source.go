@@ -84,7 +84,8 @@ func (f fetcher) wheelFile() string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s.whl", project, f.Version, python, python, wheelTags[f.Platform])
 }
 
-// pip downloads the wheel with pip. Platform and Python version are fixed, whichever Python runs pip.
+// pip downloads the wheel with pip. The platform and the Python version of the wheel do not depend on the Python that
+// runs pip.
 func (f fetcher) pip(ctx context.Context) (string, error) {
 	var pip []string
 	for _, command := range [][]string{{"pip3"}, {"pip"}, {"python3", "-I", "-m", "pip"}, {"python", "-I", "-m", "pip"}} {

@@ -14,7 +14,7 @@ import (
 // maxKeyFile is the maximum length of a key file in bytes. Key files of minisign have about 300 bytes.
 const maxKeyFile = 4096
 
-// SecretKey makes signatures. It holds the key in a function, so that no print of a value shows the key.
+// SecretKey makes signatures. It holds the key in a function, so that printing a SecretKey never shows the key.
 type SecretKey struct {
 	id   string
 	sign func(message []byte, comment string) []byte
@@ -26,11 +26,11 @@ func (k SecretKey) ID() string { return k.id }
 // PublicKey verifies signatures.
 type PublicKey struct{ key minisign.PublicKey }
 
-// ID returns the key's id, as SecretKey.ID does.
+// ID returns the key's id in the same form as SecretKey.ID.
 func (k PublicKey) ID() string { return formatID(k.key.ID()) }
 
 // ReadSecretKey reads a key file of 'minisign -G'. It calls password only if the key is encrypted. Decrypting takes 1
-// GiB of memory and some seconds. minisign requires this to slow down the guessing of passwords.
+// GiB of memory and some seconds. minisign chose this cost to slow down the guessing of passwords.
 func ReadSecretKey(path string, password func() (string, error)) (SecretKey, error) {
 	text, err := readKeyFile(path)
 	if err != nil {
@@ -64,8 +64,8 @@ func decrypt(path string, text []byte, password func() (string, error)) (key min
 	return key, nil
 }
 
-// usable returns the key, or an error if its public half does not belong to the secret one. Signatures by such a key
-// would reveal the secret half.
+// usable returns the key, or an error if the key's public half does not belong to its secret half. Signatures by such a
+// key would reveal the secret half.
 func usable(path string, key minisign.PrivateKey) (SecretKey, error) {
 	id := formatID(key.ID())
 	sign := func(message []byte, comment string) []byte {

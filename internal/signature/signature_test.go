@@ -60,7 +60,7 @@ func TestSignAndVerify(t *testing.T) {
 	if comment, err := pub.Verify(message, signed); err != nil || comment != "comment" {
 		t.Errorf("%q %v", comment, err)
 	}
-	// Every byte of message and signature counts, except for the unsigned comment.
+	// Verify must fail if any byte of the message or of the signature changes, except in the unsigned comment.
 	for i := range message {
 		other := []byte(string(message))
 		other[i] ^= 1

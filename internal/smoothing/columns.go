@@ -13,9 +13,9 @@ import (
 )
 
 // A Column is a set of coordinates whose noise has the same scale: a column of a table, or a colour channel. Every
-// column has a lattice of its own. The coordinates of a column without noise reach the model as they are.
+// column has a lattice of its own. The coordinates of a column without noise reach the model unchanged.
 type Column struct {
-	Name      string  // for errors
+	Name      string  // the column's name in errors
 	Scale     float64 // scale of the noise in the units of the column; 0: no noise
 	Mean, Std float64 // the model's input is (x − Mean)/Std
 	// Lattice is the lattice of the column's data, as refined for the noise. If it is nil, the column is quantised: its
@@ -27,8 +27,8 @@ type Column struct {
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
 // rounded up. The noise is drawn with the scale Greatest·step. This is at least the stated scale, so every certificate
-// for the stated scale holds. The ratio of scale to step is the same for all quantised columns, so they share one
-// table.
+// for the stated scale holds. The ratio of scale to step is the same for all quantised columns, so these columns share
+// one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
@@ -85,8 +85,8 @@ func (t ColumnTables) Name() string {
 	return strings.Join(names, ", ")
 }
 
-// Digest returns the digest of the only table. For several tables it returns the SHA-256 of their digests, each followed
-// by a newline.
+// Digest returns the only table's digest. For several tables it returns the SHA-256 of their digests, each followed by
+// a newline.
 func (t ColumnTables) Digest() string {
 	if len(t) == 1 {
 		return t[0].Digest()
@@ -135,7 +135,8 @@ type columnNoise struct {
 	low      int       // smallest integer in values
 }
 
-// RangeError means that the values of a column reach too far for a lattice as fine as its noise needs.
+// RangeError means that the range of a column's values is too wide for a lattice that is fine enough for the column's
+// noise.
 type RangeError struct {
 	Column string
 	err    error
@@ -193,7 +194,8 @@ func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) 
 }
 
 // value returns the model's input for the integer k. The conversions to float64 keep the operations unfused, so every
-// processor computes the same value. Any function of k would do: the certified classifier is a function of the integers.
+// processor computes the same value. The certificate would hold for any function of k, because the certified classifier
+// is a function of the integers.
 func (c *columnNoise) value(k int) float32 {
 	if c.values != nil {
 		return c.values[k-c.low]

@@ -26,8 +26,8 @@ func twoScales(t *testing.T, l law.Additive, scales ...float64) *ColumnNoise {
 	return n
 }
 
-// Every coordinate of an input must be its lattice point plus the integer that its word draws from the one table of all
-// quantised columns. A frozen coordinate must keep its bits.
+// Every coordinate of an input must be its lattice point plus the integer that its word draws from the table that all
+// quantised columns share. A frozen coordinate must keep its bits.
 func TestColumnsDraw(t *testing.T) {
 	for _, l := range law.Additives() {
 		scales := []float64{.5, 0, 12, .02}
@@ -82,7 +82,8 @@ func TestColumnStep(t *testing.T) {
 	}
 }
 
-// linearShare returns the exact probability of w·x + b > 0 under Gaussian noise on the lattices of two quantised columns.
+// linearShare returns the exact probability of w·x + b > 0 under Gaussian noise on the lattices of two quantised
+// columns. The weight w[1] must be positive.
 func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 {
 	const greatest = 3640
 	var k [2]float64
@@ -94,16 +95,17 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 	share := 0.
 	for j := -9. * greatest; j <= 9*greatest; j++ {
 		mass := phi((j+.5)/greatest) - phi((j-.5)/greatest)
-		// For this draw j of column 0, the class wins if the draw of column 1 is above least (w[1] > 0).
+		// If column 0 draws the integer j, the class wins exactly if column 1 draws an integer above least.
 		least := (-b-w[0]*g[0]*(k[0]+j))/(w[1]*g[1]) - k[1]
 		share += mass * phi(-(math.Floor(least)+.5)/greatest)
 	}
 	return share
 }
 
-// A linear classifier attains its certificate. The test enumerates its probabilities exactly at inputs of two columns in
-// different units. At every input, the radius is Φ⁻¹(p) minus the number that Input returns. Perturbations within this
-// radius must keep the class in all directions. In the worst direction, a radius that is larger by 0.1 % must fail.
+// For a linear classifier, the certified radius is tight. The test computes the exact probabilities of the class at
+// inputs of two columns in different units. At every input, the radius is Φ⁻¹(p) minus the number that Input returns.
+// Perturbations within this radius must keep the class in all directions. In the worst direction, a radius that is
+// larger by 0.1 % must fail.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)
@@ -179,8 +181,8 @@ func TestColumnReduction(t *testing.T) {
 	}
 }
 
-// Noise with a scale for each column must resist the float attack: the model may not see in the low bits which of the
-// two points it received.
+// Noise with a scale for each column must resist the float attack: the low bits of an input must not tell the model
+// which of the two points it received.
 func TestFloatAttackOnColumns(t *testing.T) {
 	points := attackPoints()
 	scales := make([]float64, 8)

@@ -64,7 +64,8 @@ func TestEager(t *testing.T) {
 	}
 }
 
-// TestEagerOvertakes checks that a short example ends before a long one if it arrives while the long one is sampled.
+// TestEagerOvertakes checks that a short example ends before a long example if the short example arrives while the long
+// example is sampled.
 func TestEagerOvertakes(t *testing.T) {
 	arrive, done := make(chan *keyed, 4), make(chan int, 4)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +73,7 @@ func TestEagerOvertakes(t *testing.T) {
 	var drawn atomic.Int64
 	short := newKeyed(1, 2, 0, done, 15)
 	s := Sampler{Classifier: &linear{batch: 16}, Workers: 1, Eager: true, Progress: func(n int64) {
-		if drawn.Add(n) > 3000 && short != nil { // Progress comes from the only worker
+		if drawn.Add(n) > 3000 && short != nil { // only one worker calls Progress
 			arrive <- short
 			short = nil
 		}
@@ -114,7 +115,7 @@ func TestAbandoned(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		n0      int64
-		after   int64 // samples before the end
+		after   int64 // number of samples before the example is abandoned
 		workers int
 	}{{"selection", 1 << 30, 1000, 1}, {"estimation", 0, 1000, 1}, {"at once", 0, 0, 1}, {"several workers", 500, 1000, 3}} {
 		t.Run(c.name, func(t *testing.T) {

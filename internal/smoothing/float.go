@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// This file makes floating-point noise, for comparison with papers and older runs (--noise float). It uses only integer
-// arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product into a sum. To prevent this, the
-// code below converts products to float64.
+// This file makes floating-point noise, for comparison with papers and older runs (--noise float). The code uses only
+// integer arithmetic and the operations +, −, ×, ÷, √ of IEEE 754. It never fuses a product into a sum. To prevent such
+// fusing, the code below converts products to float64.
 //
 // The random words come from the generator Squares (Widynski 2020, arXiv:2004.06278) with four rounds and 32 bits per
 // counter. All arithmetic is mod 2⁶⁴, and rot(x) = x·2³² + x div 2³²:
@@ -38,7 +38,7 @@ import (
 //   - The radius is at most r = √(80 ln 2) = 7.447, and an exact pair exceeds this radius with probability 2⁻⁴⁰. So
 //     with probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian without a
 //     cut. The cost in total variation is at most 2⁻⁴¹ per coordinate (1.4e-9 for CIFAR-10, 6.9e-8 for ImageNet), and
-//     no class probability differs by more. This is too small to matter for a certificate. For n = 100,000 and
+//     no class probability differs by more. This cost is too small to matter for a certificate. For n = 100,000 and
 //     α = 0.001, a certificate shows at best p ≥ 1 − 6.9e-5. (If u had 32 bits, the cost would be 2⁻³³ per
 //     coordinate, 1.8e-5 for ImageNet.)
 //   - The rounding moves a pair around the circle by at most r·2π/2²⁴ ≤ 2.8e-6 (5e-7 for r = 1.25). It moves the pair
@@ -65,16 +65,17 @@ type buffer struct {
 	gaussians [block]float32
 }
 
-// gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets the first n+1.
+// gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets the first n+1
+// Gaussians.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)
 	boxMuller(b.gaussians[:n], b.words[:n])
 }
 
-// FloatInput is an example with noise added in float32. The noisy input is Values[d] + Scale[d]·Z, with product and sum
-// rounded. The bits of such a sum reveal the clean value (Jin et al. 2022). So a certificate from these samples would
-// hold only in exact arithmetic.
+// FloatInput is an example with noise added in float32. The noisy input is Values[d] + Scale[d]·Z, where the product
+// and the sum are rounded. The bits of such a sum reveal the clean value (Jin et al. 2022). So a certificate from these
+// samples would hold only in exact arithmetic.
 type FloatInput struct {
 	Values []float32 // [D], input without noise, normalised
 	Scale  []float32 // [D], σ divided by the normalisation's standard deviation
@@ -126,7 +127,8 @@ func squares(y, z uint64) uint32 {
 // where r is small, c is 2 and the first two terms cancel exactly. So the error of r is at most 1e-9 everywhere.
 //
 // Error of the angle. Let θ = α + δ, where α is the centre of one of 256 arcs and |δ| ≤ π/256. Then cos δ = 1 − δ²/2 up
-// to δ⁴/24 ≤ 9.5e-10, and sin δ = δ − δ³/6 up to 2.4e-12. Multiplied by the largest radius, this error is 7.1e-9.
+// to δ⁴/24 ≤ 9.5e-10, and sin δ = δ − δ³/6 up to 2.4e-12. Multiplied by the largest radius, the larger of the two
+// errors is 7.1e-9.
 func boxMuller(dst []float32, words []uint32) {
 	for i := 0; i+1 < len(words) && i+1 < len(dst); i += 2 {
 		a, b := uint64(words[i]), words[i+1]
@@ -148,8 +150,8 @@ func boxMuller(dst []float32, words []uint32) {
 	}
 }
 
-// These are the tables of boxMuller. With their lengths the compiler needs no bounds checks. They are not computed with
-// math.Log and math.Sincos, because the last bit of these functions' results depends on the platform.
+// These are the tables of boxMuller. Their lengths let the compiler omit bounds checks. The code does not compute the
+// tables with math.Log and math.Sincos, because the last bit of these functions' results depends on the platform.
 var (
 	octave     = 2 * logarithm(2) // −2 ln ½
 	logarithms [256][2]float64    // 1/c and −2 ln c, where c is the multiple of 1/128 nearest to 1 + (i+½)/256

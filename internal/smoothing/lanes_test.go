@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A device runs the model linear. It writes its own mark into the last bits of every output. It can be made to fail
+// A device runs the model linear. It writes its own mark into the last bits of every output. Tests can make it fail
 // from some call on, or on some inputs.
 type device struct {
 	linear
@@ -66,8 +66,8 @@ func (s Sampler) over(devices []*device) Sampler {
 	return s
 }
 
-// A restartable is an experiment that can start again. The restarted experiment replaces it in the order of all
-// experiments.
+// A restartable is an experiment that can start again. The restarted experiment replaces the old experiment in the
+// order of all experiments.
 type restartable struct {
 	*observed
 	slot   **restartable
@@ -386,7 +386,7 @@ func TestRedo(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("no worker is left", 0)
-	// The decision asks for more samples, which nobody can draw on the failed device.
+	// The decision asks for more samples, which the failed device cannot draw.
 	if err := c.account(t.Context(), outcome{task: task{decide: before[1]}, goal: 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestExperimentErrorsOnDevices(t *testing.T) {
 	}
 }
 
-// Replicas of another model must be refused before anything is drawn.
+// Replicas of another model must be refused before any sample is drawn.
 func TestReplicasFit(t *testing.T) {
 	s := Sampler{Classifier: &linear{batch: 4}, Replicas: []Classifier{&wide{}}}
 	err := s.Run(t.Context(), func() (Experiment, error) { t.Error("an example is read"); return nil, nil })

@@ -38,7 +38,7 @@ func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok b
 	return Lattice{Step: step, Low: s * l.Low, High: s * l.High}, s, true
 }
 
-// maxValues limits the number of values in LatticeNoise. They take at most 64 MiB.
+// maxValues limits the number of values in LatticeNoise. The values take at most 64 MiB.
 const maxValues = 1 << 24
 
 // LatticeNoise turns lattice points into noisy inputs of a model. It uses only integers and look-ups, so every

@@ -120,7 +120,7 @@ func fitSeries(t *testing.T, f *fit, samples int) {
 	}
 }
 
-// TestLatticeFit makes some 10⁷ draws. TestAuditLatticeFit does the same with 10⁹.
+// TestLatticeFit makes some 10⁷ draws. TestAuditLatticeFit makes the same tests with 10⁹ draws.
 func TestLatticeFit(t *testing.T) {
 	n, samples := 5_000_000, 100
 	if testing.Short() {

@@ -271,7 +271,7 @@ func fitWords(f *fit, n int) {
 	}
 }
 
-// TestNoiseFit tests about 10⁷ Gaussians. TestAuditNoiseFit does the same with more than 10⁸.
+// TestNoiseFit tests about 10⁷ Gaussians. TestAuditNoiseFit makes the same tests with more than 10⁸ Gaussians.
 func TestNoiseFit(t *testing.T) {
 	samples, n := 208, 500_000
 	if testing.Short() {

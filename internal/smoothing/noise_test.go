@@ -122,7 +122,7 @@ func TestBoxMullerError(t *testing.T) {
 		for i, exact := range []float64{c, s} {
 			e := math.Abs(float64(g[i]) - exact)
 			worst = max(worst, e)
-			// This is the error without the final rounding, if the rounding was the worst possible.
+			// The error without the final rounding is at least e − half, because the final rounding adds at most half.
 			half := math.Abs(float64(math.Nextafter32(g[i], 8))-float64(g[i])) / 2
 			worstInner = max(worstInner, e-half)
 		}
@@ -139,7 +139,7 @@ func TestBoxMullerError(t *testing.T) {
 		shift := rng.UintN(33)
 		check(uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)    // small u
 		check(^uint32(rng.Uint64()>>32>>shift), rng.Uint32()&0xff)   // u near 1
-		check(rng.Uint32(), rng.Uint32())                            // anything
+		check(rng.Uint32(), rng.Uint32())                            // arbitrary words
 		check(uint32(1)<<(shift&31)-rng.Uint32N(3), rng.Uint32()&3)  // values at which e changes
 		check(uint32(rng.Uint32N(257))<<24-rng.Uint32N(3), 1<<30-23) // values at which c changes
 	}
@@ -204,8 +204,8 @@ func TestNoiseIsPure(t *testing.T) {
 	}
 }
 
-// For 0 < s < 2³¹, consider the distance of s·G from the nearest multiple of 2⁶⁴. It is smallest where s is the
-// denominator of a convergent of G/2⁶⁴ (best approximation of the second kind). So it suffices to check these
+// For 0 < s < 2³¹, consider the distance of s·G from the nearest multiple of 2⁶⁴. This distance is smallest where s is
+// the denominator of a convergent of G/2⁶⁴ (best approximation of the second kind). So it suffices to check these
 // denominators.
 func TestCountersOfSamplesDoNotMeet(t *testing.T) {
 	num, den := new(big.Int).SetUint64(weyl), new(big.Int).Lsh(big.NewInt(1), 64)
@@ -310,8 +310,8 @@ func TestPermuteIsOne(t *testing.T) {
 	}
 }
 
-// No two keys of several seeds may be equal either. If 200,000 keys were drawn randomly from the 2^57.5 admissible
-// keys, two of them would be equal with probability 1e-7.
+// Keys of different seeds must differ, too. If 200,000 keys were drawn randomly from the 2^57.5 admissible keys, two of
+// them would be equal with probability 1e-7.
 func TestKeysOfNeighbours(t *testing.T) {
 	seen := map[uint64]string{}
 	for seed := range uint64(20) {

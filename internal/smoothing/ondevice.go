@@ -151,9 +151,9 @@ const (
 	compareTime  = 5 * time.Second
 )
 
-// CompareNoise makes the comparison of CheckNoise on noisy inputs of a run. It takes the run's examples in turn, and
-// draws their noise with the run's seed and their indices. A model may round a few rows in a thousand differently in
-// some batches. Such a model may pass CheckNoise by chance, but it rarely passes CompareNoise.
+// CompareNoise makes the same comparison as CheckNoise, but on noisy inputs of a run. It takes the run's examples in
+// turn, and draws their noise with the run's seed and their indices. A model may round a few rows in a thousand
+// differently in some batches. Such a model may pass CheckNoise by chance, but it rarely passes CompareNoise.
 func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []int, examples []LatticeInput) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	rows, in := NewRows(b), make([]float32, b*d)

@@ -271,7 +271,7 @@ func TestSamplerOnDevice(t *testing.T) {
 	}
 }
 
-// TestOtherNoiseStaysHere checks that the host makes the noise of inputs for which the classifier cannot make it.
+// TestOtherNoiseStaysHere checks that the host makes the noise of an input if the classifier cannot make this noise.
 func TestOtherNoiseStaysHere(t *testing.T) {
 	other, err := plainNoise(t).Input([]int32{1, 2}, twoChannels)
 	if err != nil {

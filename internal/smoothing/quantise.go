@@ -9,13 +9,14 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Quantiser rounds data that lie on no lattice to a lattice. It is part of the certified classifier. The certified
-// classifier clamps its input x to [low, high] and rounds it to a multiple of step. It is smoothed on the resulting
+// Quantiser rounds data that lie on no lattice to a lattice. Quantiser is part of the certified classifier. The
+// certified classifier clamps its input x to [low, high], rounds it to a multiple of step, and smooths on the resulting
 // lattice. The formulas are
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //
-// where x_c/step is a float64 quotient and round rounds halves to even. Any language can reproduce this rounding.
+// where x_c/step is a float64 quotient and round rounds halves to even. Programs in any language can reproduce this
+// rounding.
 type Quantiser struct {
 	norm      law.Norm // norm in which perturbations are measured
 	step      float64
@@ -43,7 +44,7 @@ func newQuantiser(l law.Law, scale, step float64, low, high float32) (*Quantiser
 	return q, nil
 }
 
-// ErrTooWide means that data reach too far for a lattice as fine as the noise needs.
+// ErrTooWide means that the range of the data is too wide for a lattice that is fine enough for the noise.
 var ErrTooWide = errors.New("a lattice cannot hold both")
 
 // Lattice returns the lattice of the quantised data.
@@ -56,14 +57,14 @@ func (q *Quantiser) round(x float32) float64 {
 }
 
 // Quantise sets dst to the integers of q(x)/step. It also returns the deduction, which is the number to subtract from
-// every radius at x, rounded up. It follows from
+// every radius at x, rounded up. The deduction follows from
 //
 //	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + that second norm,
 //
 // in the norm of the law, where g is the step. The inequality holds because clamping increases no distance between two
-// points, and rounding moves (x+δ)_c by at most g/2 in each coordinate. It holds for all real x + δ and for q as
-// computed. Because of the quotient's error, q may round a value to the second nearest multiple of g. This multiple is
-// farther away by less than 2⁻²⁸·g.
+// points, and rounding moves (x+δ)_c by at most g/2 in each coordinate. The inequality holds for all real x + δ and for
+// q as computed. Because of the quotient's error, q may round a value to the second nearest multiple of g. This
+// multiple is farther away by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	sum := 0.
 	for d, v := range x {
@@ -84,8 +85,8 @@ func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	return int32(k), moved
 }
 
-// reading returns an upper bound on |x − v| for a number x in a file that is read as the float32 v, plus the same bound
-// for any number in the range of the quantiser.
+// reading bounds the errors of reading numbers from files as float32. It returns the sum of two bounds. One bound is
+// for a number that is read as v. The other bound is for any number in the quantiser's range.
 func (q *Quantiser) reading(v float32) float64 {
 	const half = 0x1p-24 // half a unit in the last place of v is at most half·max(|v|, 2⁻¹²⁶)
 	magnitude := max(math.Abs(float64(v)), 0x1p-126) + max(math.Abs(float64(q.low)), math.Abs(float64(q.high)), 0x1p-126)

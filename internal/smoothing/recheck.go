@@ -14,7 +14,7 @@ import (
 // chooses the first sample. Sampler.Compare adds the first samples of further examples. With b inputs per call, a
 // comparison takes two calls, that is 2·b inputs. With n samples per example, the share of comparisons in the model's
 // work is 2b/2¹⁸ + 2b/(128·n). For b = 64 this share is 0.06 % if n = 10,000, and 0.15 % if n = 1,000. For b = 1,024,
-// the largest b that rscert chooses by itself, it is 0.94 % if n = 10,000.
+// the largest b that rscert chooses by itself, the share is 0.94 % if n = 10,000.
 const (
 	comparedSamples  = 1 << 18
 	comparedExamples = 128
@@ -74,7 +74,7 @@ func (e *DependenceError) Error() string {
 		e.result, e.What, e.Example, e.Phase, e.Sample, e.change)
 }
 
-// These are the changes that may change an output.
+// These values of What name the changes after which an output may differ.
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"
@@ -122,9 +122,9 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 	return nil
 }
 
-// compare reruns one sample of a row of the batch. The first call has the sample in every row. The second call has the
-// sample in another row than the batch, among very different inputs. All outputs for the sample must have the same
-// bits.
+// compare reruns one sample of a row of the batch. The first call has the sample in every row. In the second call the
+// sample is in a different row than in the batch, among very different inputs. All outputs for the sample must have the
+// same bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.Classifier.Batch(), w.Classifier.InputLen(), w.Classifier.Classes()
 	if w.in == nil {
@@ -192,7 +192,7 @@ func differentClass(a, b []float32) int {
 
 // runAmongOthers runs x in one row of a call. The other inputs of the call are strange inputs, which noise practically
 // never produces. A model may refuse strange inputs, for example if it uses them as indices into a table. In that case,
-// noisy inputs of the same example replace them.
+// noisy inputs of the same example replace the strange inputs.
 func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, input Input, stream Stream, sample int64) error {
 	b, d := w.Classifier.Batch(), len(x)
 	fill := func(companion func(dst []float32, k int)) {
@@ -214,7 +214,7 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 	return nil
 }
 
-// strangeInput sets dst [D] to strange input number k for x [D]. There are eight kinds. In their order they are large
+// strangeInput sets dst [D] to strange input number k for x [D]. There are eight kinds. They are, in this order, large
 // values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a single large
 // value. The first kinds change the maximum, the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {

@@ -246,8 +246,8 @@ func (c pickyClassifier) Run(ctx context.Context, in, out []float32) error {
 	return c.Classifier.Run(ctx, in, out)
 }
 
-// The comparison of a sample whose noise the device made uses inputs made on the host. It compares the votes, and also
-// the outputs if they are available.
+// If the device made a sample's noise, the comparison of this sample uses inputs made on the host. It compares the
+// votes, and also the outputs if they are available.
 func TestComparedOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	in, err := noise.Input([]int32{100, 30}, twoChannels)
@@ -288,8 +288,8 @@ func TestComparedOnDevice(t *testing.T) {
 	}
 }
 
-// If a device's outputs depend on other inputs, the run must end with this error. The device must not count as a failed
-// device that the others replace.
+// If a device's outputs depend on other inputs, the run must end with a DependenceError. The device must not count as a
+// failed device that the others replace.
 func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see

@@ -98,14 +98,13 @@ type Sampler struct {
 	// examples.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
-	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs this,
-	// because its next example may never come.
+	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
+	// sampler, because its next example may never come.
 	Eager bool
 	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device counts votes by Vote. So with a
 	// Voter the device returns the outputs, and the host counts.
 	Voter func(outputs []float32) int
-	// Progress, if not nil, receives the number of newly drawn samples. When samples are discarded, it receives their
-	// negative number.
+	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
 	// Lost, if not nil, reports a failed device and the number of examples that the other devices redraw.
 	Lost func(device Classifier, examples int, err error)

@@ -147,7 +147,7 @@ func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	return nil, ctx.Err()
 }
 
-// arriveEarly accepts all examples that have arrived. It is for eager samplers, before they compose a batch.
+// arriveEarly accepts all examples that have arrived. Eager samplers call it before they compose a batch.
 func (c *scheduler) arriveEarly() error {
 	for c.sampler.Eager {
 		if arrived, err := c.arrive(); err != nil || !arrived {
@@ -157,8 +157,8 @@ func (c *scheduler) arriveEarly() error {
 	return nil
 }
 
-// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits each abandoned example of
-// which no worker has samples.
+// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits an abandoned example once
+// no worker runs a task with its samples.
 func (c *scheduler) dropAbandoned() error {
 	if !c.sampler.Eager {
 		return nil

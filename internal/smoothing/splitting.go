@@ -13,14 +13,14 @@ import (
 )
 
 // Splits are the offsets v of the law Splitting: one integer 0 ≤ v_d < W for each value of an example, in the order of
-// the data. All examples of a run share them.
+// the data. W is the number of evaluations per example. All examples of a run share the offsets.
 //
 // For an example x = Step·i, evaluation t = 0, …, W−1 gives the model the lattice point with the coordinates
 //
 //	k_d = i_d − ((i_d − t − v_d) mod W) + ⌊W/2⌋.
 //
 // Here k_d − ⌊W/2⌋ is the largest integer up to i_d that is congruent to t + v_d modulo W. If i_d moves by s steps, k_d
-// changes in min(s, W) of the W evaluations, namely those for which i_d passes such an integer.
+// changes in min(s, W) of the W evaluations, namely in the evaluations for which i_d passes such an integer.
 //
 // The certificates hold for all offsets. The seed determines the offsets, so that a run can be repeated.
 type Splits struct {
@@ -31,8 +31,8 @@ type Splits struct {
 // splitsExample is the example whose stream gives the offsets. No real example has this index.
 const splitsExample = 1<<56 - 1
 
-// NewSplits returns the offsets for W evaluations of examples with d values: v_d = ⌊w_d·W/2⁶⁴⌋. The words w_d are those
-// of sample 0 of NewStream(seed, 2⁵⁶−1, Estimation).
+// NewSplits returns the offsets for W evaluations of examples with d values: v_d = ⌊w_d·W/2⁶⁴⌋. The words w_d are the
+// words of sample 0 of NewStream(seed, 2⁵⁶−1, Estimation).
 func NewSplits(seed uint64, width, d int) *Splits {
 	s := &Splits{width, make([]int32, d)}
 	words := make([]uint64, d)

@@ -39,14 +39,14 @@ func TestSplitsAreOfTheirStream(t *testing.T) {
 	}
 }
 
-// values of a model without normalisation on a lattice of step 1 are the integers k themselves, which this test
-// compares with k = i − ((i − t − v) mod W) + ⌊W/2⌋.
+// The test compares the inputs with the definition k = i − ((i − t − v) mod W) + ⌊W/2⌋. Without normalisation and on a
+// lattice of step 1, the values of the model's input are the integers k themselves.
 func TestSplitInputIsTheDefinition(t *testing.T) {
 	const low, high = -3, 9
 	from := func(d int) int { return []int{2, 0, 1}[d] }
 	for _, w := range []int{2, 3, 7, 8, 20} {
 		splits := NewSplits(1, w, 3)
-		// The second channel adds 1000.
+		// In the second channel, the model's inputs are larger by 1000.
 		noise, err := NewSplitNoise(Lattice{big.NewRat(1, 1), low, high}, splits, []float64{0, -1000}, []float64{1, 1})
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestSplitInputIsTheDefinition(t *testing.T) {
 	}
 }
 
-// Each coordinate takes W consecutive values, which are those of uniform noise.
+// Over all evaluations, each coordinate must take the W consecutive values of uniform noise.
 func TestSplitInputHasTheLawOfUniformNoise(t *testing.T) {
 	const w = 10
 	noise, err := NewSplitNoise(Lattice{big.NewRat(1, 1), 0, 5}, NewSplits(3, w, 4), []float64{0}, []float64{1})

@@ -26,7 +26,7 @@ import (
 //
 // This is exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c gets the
 // cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count otherwise.
-// This number must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0 belongs to a
+// The threshold must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0 belongs to a
 // label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that keeps all its
 // cells has alias = c, and any threshold works for it.
 type Table struct {
@@ -226,14 +226,14 @@ func (t *Table) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deflate returns α·e^{−Nη}, rounded down. To fail with probability at most α in spite of the excess mass of N draws
-// from tables with this η, a bound must use this smaller level.
+// Deflate returns α·e^{−Nη}, rounded down. A bound that uses N draws from tables with this η must use this smaller
+// level to fail with probability at most α.
 //
 // The table's masses are at most 1+η times the ideal masses. So for N independent draws, the probability of an event is
 // at most (1+η)ᴺ ≤ e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the
 // ideal law therefore fails with probability at most α under the table's law. This also holds with adaptive stopping if
-// N is the largest possible number of draws. The code uses e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0, which is too small
-// by at most y⁴/24. A negative result becomes 0.
+// N is the largest possible number of draws. The code uses e^{−y} ≥ 1 − y + y²/2 − y³/6 for y ≥ 0. This lower bound is
+// too small by at most y⁴/24. A negative result becomes 0.
 func Deflate(alpha, eta float64, draws int64) float64 {
 	const ulps = 0x1p-50 // exceeds the total of all roundings here
 	y := float64(float64(draws)*eta) * (1 + ulps)

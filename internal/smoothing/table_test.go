@@ -254,7 +254,7 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 		}
 		ratio := big.NewRat(c.num, c.den)
 		_, all := law.Gaussian.Masses(ratio)
-		masses := all[len(all)/2:] // of 0, 1, …
+		masses := all[len(all)/2:] // masses of the integers 0, 1, …
 		table := gaussianTable(t, c.num, c.den)
 		cells := cellsOf(table.entries, 64)
 		onePlusEta := new(big.Float).SetPrec(400).SetFloat64(table.Eta)

@@ -82,9 +82,9 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 	return o, nil
 }
 
-// deliver counts a segment's votes [count]. If there is an Observer, deliver passes the outputs [count·m] to it in
-// order. It returns the number of finished samples. A sample is finished when it has been counted and, if there is an
-// Observer, observed.
+// deliver counts a segment's votes [count]. If there is an Observer, deliver passes the outputs [count·m] to the
+// Observer in order. deliver returns the number of finished samples. A sample is finished when it has been counted and,
+// if there is an Observer, observed.
 func (g segment) deliver(votes []int32, outputs []float32) (int, error) {
 	a := g.active
 	a.mu.Lock()
@@ -131,7 +131,7 @@ func (g segment) deliver(votes []int32, outputs []float32) (int, error) {
 	}
 }
 
-// due reports whether a segment's outputs are the next that an Observer must receive.
+// due reports whether a segment's outputs are the next outputs that an Observer must receive.
 func (a *active) due(g segment) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == a.n0)
 }

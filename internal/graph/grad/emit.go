@@ -53,8 +53,8 @@ func (t *tape) scale(v, d string, factor float64) string {
 	return t.mul(d, t.like(v, factor))
 }
 
-// where adds nodes whose result is d where test is true and 0 elsewhere. They use a product, which is faster than Where
-// on ONNX Runtime's CPU provider.
+// where adds nodes whose result is d where the value test is true, and 0 elsewhere. The nodes use a product, which is
+// faster than Where on ONNX Runtime's CPU provider.
 func (t *tape) where(v, test, d string) string { return t.mul(d, t.Cast(test, t.floatType(v))) }
 
 // zeros adds a tensor of zeros.
@@ -237,7 +237,7 @@ func product(sizes []int64) int64 {
 	return p
 }
 
-// axis returns a non-negative axis. A negative axis counts from the end.
+// axis returns the axis i as a non-negative number. A negative i counts from the end.
 func axis(i int64, rank int) int {
 	if i < 0 {
 		i += int64(rank)

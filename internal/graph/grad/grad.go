@@ -32,9 +32,9 @@ var errUnused = hint.New("the loss has no gradient in the model's input", Advice
 
 // Append appends nodes that compute the gradient of the sum of all losses with respect to the input. It returns the
 // gradient's name. Every node of the graph must follow the nodes that compute its inputs. The argument facts describes
-// a run of this graph. It must include the values of the inputs in Parameters. The run's batch must have the size that
-// the gradient's batch will have. Append goes through the nodes from the loss to the input. The error names the first
-// node on this way that has no gradient.
+// a run of this graph. The facts must include the values of the inputs in Parameters. The run's batch must have the
+// size that the gradient's batch will have. Append goes through the nodes from the loss to the input. The error names
+// the first node on this way that has no gradient.
 func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradient string, err error) {
 	t := &tape{
 		graph: m.Graph, opset: graph.Opset(m), facts: facts, types: typesOf(m.Graph),
@@ -174,7 +174,7 @@ func (t *tape) sweep(loss string, local map[operator]bool) error {
 }
 
 // total returns the gradient in a value. This is the sum of the gradients that come from the nodes that use the value.
-// If there are none, total returns "".
+// If there are no such gradients, total returns "".
 func (t *tape) total(v string) string {
 	switch parts := t.pending[v]; len(parts) {
 	case 0:
@@ -258,8 +258,8 @@ func (n *node) text(name, otherwise string) string {
 	return otherwise
 }
 
-// list returns an attribute that holds integers. If the node lacks the attribute, every integer in the returned list of
-// the given size is the argument otherwise.
+// list returns the integers of an attribute. If the node lacks the attribute, the returned list has the given size, and
+// every element is the argument otherwise.
 func (n *node) list(name string, size int, otherwise int64) []int64 {
 	if a := n.attribute(name); a != nil {
 		return a.Ints

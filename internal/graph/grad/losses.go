@@ -33,7 +33,7 @@ const (
 	// Attached.Labels holds y and t of each example. Users cannot choose this loss.
 	Difference Loss = "difference"
 	// Confidence is ln max_{j≠y} softmax(z)_j, the logarithm of the confidence in a wrong class (Stutz et al. 2020).
-	// The attacks that maximise it have no other loss, so users cannot choose it.
+	// Attacks that maximise Confidence accept no other loss, so users cannot choose it.
 	Confidence Loss = "confidence"
 )
 
@@ -85,7 +85,7 @@ type Objective struct {
 type Attached struct {
 	Input  string // shape [Examples, …]
 	Noise  string // shape [Examples, Copies, …], added to each example; "" for one copy
-	Labels string // int64 [Examples], the class of each example; for TargetedDLR and Difference [Examples, 2], label and target
+	Labels string // int64 [Examples], the classes; for TargetedDLR and Difference [Examples, 2], label and target
 	Loss   string // shape [Examples]
 }
 

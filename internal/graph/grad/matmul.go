@@ -75,7 +75,8 @@ func gemm(t *tape, n *node) error {
 }
 
 // einsum is the rule of a sum of products in which no term has a letter twice. The gradient in an input is again such a
-// sum. In it, the gradient in the result replaces the input, and the input's letters replace the result's letters.
+// sum. In this sum, the gradient in the result replaces the input, and the input's letters replace the result's
+// letters.
 func einsum(t *tape, n *node) error {
 	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")

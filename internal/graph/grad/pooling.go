@@ -95,9 +95,9 @@ func maxPool(t *tape, n *node) error {
 	return nil
 }
 
-// spreadChosen adds maxPool's gradient for overlapping windows if ScatterElements cannot add. For each position in the
-// window, a mask marks the windows whose maximum is at this position. A convolution then moves the masked gradients to
-// the positions of the maxima in the input.
+// spreadChosen adds nodes that compute maxPool's gradient for overlapping windows. It serves operator sets in which
+// ScatterElements cannot add. For each position in the window, a mask marks the windows whose maximum is at this
+// position. A convolution then moves the masked gradients to the positions of the maxima in the input.
 func (t *tape) spreadChosen(n *node, w window) string {
 	x, xs := n.in(0), t.shape(n.in(0))
 	batch, channels, places := xs[0], xs[1], product(w.kernel)

@@ -14,9 +14,9 @@ import (
 // turn.
 
 // quantisedLayer describes an operator on quantised values. The field function names the operator f. Each argument of f
-// takes three consecutive inputs: value, scale and zero point. The field arguments holds the index of the first of the
-// three for each argument. The field result holds the index of the input with the result's scale. The next input is the
-// result's zero point.
+// takes three consecutive inputs: value, scale and zero point. For each argument, the field arguments holds the index
+// of the value. The field result holds the index of the input with the result's scale. The next input is the result's
+// zero point.
 type quantisedLayer struct {
 	function  string
 	arguments []int

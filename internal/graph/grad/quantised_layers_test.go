@@ -47,7 +47,7 @@ func TestQuantisedLayers(t *testing.T) {
 	for _, c := range quantisedCases {
 		t.Run(c.kind, func(t *testing.T) {
 			x := spaced(size(c.shape), -2, 2, 3)
-			x[0] = 9 // this saturates
+			x[0] = 9 // this value saturates
 			var gradients [2][]float64
 			for form := range gradients {
 				f := newFunction(graph.Float32, 20, c.shape)
@@ -103,7 +103,7 @@ func (c quantisedCase) build(f *function, quantised bool) string {
 	for _, a := range arguments {
 		inputs = append(inputs, a...)
 	}
-	if c.kind == "QGemm" { // no summand
+	if c.kind == "QGemm" { // omit the optional bias
 		inputs = append(inputs, "")
 	}
 	attributes := c.attributes

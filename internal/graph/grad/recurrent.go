@@ -7,8 +7,8 @@ import (
 )
 
 // This file holds the rules of recurrent layers. All states h[t] are outputs of the layer's node, so a few matrix
-// products compute the gates of all steps at once. Only the steps of the gradient backward in time get nodes of their
-// own. The length of the sequence is a constant, like all sizes.
+// products compute the gates of all steps at once. Only the gradient, which goes backward in time, needs separate nodes
+// for each step. The length of the sequence is a constant, like all sizes.
 
 // recurrence is one direction of a recurrent layer over T steps, B examples, I inputs and H states.
 type recurrence struct {
@@ -31,12 +31,12 @@ const (
 	recurrentB
 	recurrentLengths
 	recurrentH
-	recurrentC // only LSTM has it
+	recurrentC // only LSTM has this input
 	recurrentP
 )
 
 // recurrent returns the rule of a recurrent layer. The function slopes differentiates one direction of the layer. It
-// returns the gradients in the gates' sums before their activations [T, B, gates·H], in the initial state [B, H] and in
+// returns the gradients in the sums inside the gates' activations [T, B, gates·H], in the initial state [B, H] and in
 // the initial cell.
 func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums, first, cell string)) rule {
 	return func(t *tape, n *node) error {
@@ -121,7 +121,7 @@ func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
 	return c
 }
 
-// of adds nodes that take this direction's part of v along an axis and give it the shape.
+// of adds nodes that take this direction's part of v along an axis and reshape this part to the given shape.
 func (c *recurrence) of(v string, axis int64, shape []int64) string {
 	part := c.tape.slice(v, []int64{c.direction}, []int64{c.direction + 1}, []int64{axis})
 	return c.reshape(part, shape)
@@ -144,8 +144,8 @@ func (c *recurrence) ofLast(output int) string {
 	return c.of(c.n.d[output], 0, []int64{c.batch, c.hidden})
 }
 
-// previous adds nodes that compute the value before each step. Before the first step, this is the value first. Before
-// any other step, it is the previous step's part of the tensor all.
+// previous adds nodes that compute the value before each step. For the first step, this value is the argument first.
+// For any other step, the argument all holds the value after the previous step.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {

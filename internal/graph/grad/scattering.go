@@ -113,8 +113,7 @@ func (t *tape) single(x, d string, scatter func(zeros, d string) string) string 
 }
 
 // addAt adds nodes that compute, for each element of x, the sum of d over the copies of this element. Element i of d
-// belongs to a copy of element from[i] of x. The nodes add as many terms as the element with the most copies has
-// copies.
+// belongs to a copy of element from[i] of x. If no element has more than k copies, the nodes add k terms.
 func (t *tape) addAt(x, d string, from []int64) string {
 	size := product(t.shape(x))
 	var terms [][]int64 // in each term, by element of x: index into d; an index beyond the end of d means 0

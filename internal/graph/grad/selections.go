@@ -182,7 +182,7 @@ func pad(t *tape, n *node) error {
 }
 
 // paddings maps a mode to a function. For an index i beyond the ends, the function returns the index of the element
-// that the padding copies. It is nil if the mode copies no elements.
+// that the padding copies. The function is nil if the mode copies no elements.
 var paddings = map[string]func(i, size int64) int64{
 	"constant": nil,
 	"edge":     func(i, size int64) int64 { return min(max(i, 0), size-1) },

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// gradientAt returns the terms and the gradient at x of a sum over f's result y. Random numbers weight the sum.
+// gradientAt returns the terms and the gradient at x of a weighted sum over f's result y. The weights are random.
 func gradientAt(t *testing.T, f *function, y string, x []float64) (terms, gradient []float64) {
 	t.Helper()
 	openLibrary(t)
