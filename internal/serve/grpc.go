@@ -112,7 +112,8 @@ func authorised[M any, P interface {
 	}
 }
 
-// call wraps the handler of a call. It logs and counts calls, and turns errors and panics into gRPC errors.
+// call wraps the handler of a call. The wrapper logs and counts the calls, and turns errors and panics into gRPC
+// errors.
 func (s *Server) call(answer callHandler) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) (err error) {
 		began, ctx := time.Now(), stream.Context()
@@ -216,8 +217,8 @@ func (s *Server) limitTime(ctx context.Context, _ *tap.Info) (context.Context, e
 	return context.WithValue(timedContext{ctx}, clockKey{}, &clock{timer, end}), nil
 }
 
-// receive reads the message of a call. It lets only a few messages arrive at the same time, because the length of a
-// message is not known before it has arrived.
+// receive reads the message of a call. It lets only a few messages arrive at the same time, because the server learns
+// the length of a message only when the message has arrived.
 func (s *Server) receive(stream grpc.ServerStream, c *claim) (data []byte, err error) {
 	ctx := stream.Context()
 	if err := s.arriving.Acquire(ctx, 1); err != nil {

@@ -42,7 +42,7 @@ type Spec struct {
 	// Lattice is another run's lattice, on which the noise is drawn. If it is nil, the data determine the lattice.
 	Lattice *RunLattice
 
-	// Scales says where SigmaColumns comes from. The function experiment.Open fills in SigmaColumns.
+	// Scales says where the scales in SigmaColumns come from. The function experiment.Open fills in SigmaColumns.
 	Scales Scales
 
 	// Requests replaces Data if the inputs arrive one by one. Requests needs the field Lattice, except for noise of the
