@@ -60,7 +60,8 @@ type AttackFolder struct {
 	done   []Attacked
 }
 
-// ReadAttackPlan returns the document in the plan.json of a folder. The error is fs.ErrNotExist if there is none.
+// ReadAttackPlan returns the document in the plan.json of a folder. The error is fs.ErrNotExist if the folder has no
+// plan.json.
 func ReadAttackPlan(dir string) ([]byte, error) {
 	path := filepath.Join(dir, AttackPlanFile)
 	file, err := confined.Open(path)
@@ -86,8 +87,8 @@ func attackSeed(identity []byte) checksum.Seed {
 }
 
 // CreateAttack creates the folder of an attack. The document plan, indented by two spaces, becomes its plan.json. The
-// checksums of the lines start from the identity. It returns ErrExists if the folder holds anything except the remains
-// of a start that was interrupted before it wrote plan.json.
+// checksums of the lines start from the identity. CreateAttack returns ErrExists if the folder holds anything except
+// the remains of a start that was interrupted before it wrote plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -109,9 +110,9 @@ func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	return f, f.closeAfter(err)
 }
 
-// ResumeAttack opens the folder of an attack to add examples. The argument values is the number of values of an
-// input. ResumeAttack keeps complete examples and cuts off incomplete ones, which a kill or a power cut leaves. It
-// returns a DamageError for damage that no interruption explains.
+// ResumeAttack opens the folder of an attack to add examples. The argument values is the number of values of an input.
+// ResumeAttack keeps complete examples and cuts off incomplete examples, which a kill or a power cut leaves. It returns
+// a DamageError for any other damage.
 func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error) {
 	f, err := openAttack(dir, identity)
 	if err != nil {

@@ -128,7 +128,7 @@ func TestIdentityStays(t *testing.T) {
 	}
 }
 
-// ofFormat2 writes a whole run's folder in format 2.
+// ofFormat2 writes the folder of a complete run in format 2.
 func ofFormat2(t *testing.T) (dir string, run Run) {
 	t.Helper()
 	run = testRun
@@ -176,8 +176,8 @@ func TestResumeFormat2(t *testing.T) {
 	}
 }
 
-// Every function that reads files of a run must refuse files of another run and name them. Resuming must not change
-// them.
+// Every function that reads the files of a run must refuse a file of another run and name it in the error. Resuming
+// must not change such a file.
 func TestExchangedFiles(t *testing.T) {
 	other := testRun
 	other.Model.SHA256 = strings.Repeat("ef", 32)

@@ -41,7 +41,7 @@ var votesRun = func() Run {
 // quantisationOf returns the loss of radius from rounding in an example of sample.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
-// sample makes up the run's results for an example. Like the noise, they depend only on the example's index.
+// sample makes up the run's results for an example. Like the noise, these results depend only on the example's index.
 func sample(t *testing.T, f *Folder, place, index int) {
 	t.Helper()
 	p := f.run.Parameters
@@ -515,8 +515,9 @@ func TestMergeDamage(t *testing.T) {
 	}
 }
 
-// TestMergeInterrupted interrupts a merge at every step, by a cancelled context and by leaving the remains of a kill.
-// An interrupted merge must leave no folder with the run's name, and another merge must complete the work.
+// TestMergeInterrupted interrupts a merge at every step: once by a cancelled context, and once by a simulated kill,
+// whose files remain. An interrupted merge must leave no folder with the run's name, and another merge must complete
+// the work.
 func TestMergeInterrupted(t *testing.T) {
 	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	s, err := OpenShards(shardsOf(t, splitRun, 7))

@@ -34,7 +34,7 @@ func keys(t *testing.T) (signature.SecretKey, signature.PublicKey) {
 	return secret, public
 }
 
-// signedRun samples a run with all files and signs it.
+// signedRun samples a run that has all kinds of files, and signs it.
 func signedRun(t *testing.T, run Run, key signature.SecretKey) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run")
@@ -112,8 +112,8 @@ func TestSignedRun(t *testing.T) {
 	}
 }
 
-// VerifySignature must find a bit flipped anywhere, a missing file and an added file, even where the checksums of the
-// lines fit.
+// VerifySignature must find a flipped bit anywhere, a missing file and an added file, even if the checksums of the
+// lines match.
 func TestSignedRunChanges(t *testing.T) {
 	key, public := keys(t)
 	dir := signedRun(t, splitRun, key)
