@@ -21,8 +21,8 @@ import (
 
 // PredictPlan says which smoothed classifier answers, and how.
 type PredictPlan struct {
-	// Spec is the experiment. If Run is set, Predict takes the experiment from the run. Only the paths, the reading
-	// of labels, the seed, the examples and the speed still come from Spec.
+	// Spec is the experiment. If Run is set, Predict takes the experiment from the run. Only the paths, the options for
+	// reading labels, the seed, the choice of examples and the settings of speed still come from Spec.
 	Spec spec.Spec
 	Run  string // run folder; empty for none
 
@@ -35,7 +35,7 @@ type PredictPlan struct {
 	Certify *runfolder.Certification // how to certify the class of each answer; nil: no certificates
 	Version string
 
-	voting runfolder.Certification // the run's rules: what a sample votes for, and what a sample without a vote means
+	voting runfolder.Certification // the run's rules for the votes of samples and for samples that vote for no class
 }
 
 // Predicted is the result of Predict.
@@ -61,7 +61,7 @@ type Predicted struct {
 	Correct    int          `json:"correct"`  // answers that equal the label
 	Samples    int64        `json:"samples"`  // votes used by all answers together
 	Seconds    float64      `json:"seconds"`
-	// Different lists software that differs from the run's.
+	// Different lists the software and GPUs of this machine that differ from those of the run.
 	Different []string `json:"different,omitempty"`
 	// Statement says what the answers promise.
 	Statement string           `json:"statement"`
@@ -159,7 +159,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	if recorded.Parameters.Scaled() && p.Round {
 		return nil, hint.Add(spec.BadInputf("%s round: the run has a σ for each column", param.OffLattice), "give inputs on the lattice of the run; columns on no lattice need no rounding")
 	}
-	options := given.DataOptions // labels are read as the plan says, pixels as the run read them
+	options := given.DataOptions // the plan says how to read labels, the run how to read pixels
 	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
 	s.DataOptions = options
 	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
@@ -171,7 +171,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	return &recorded, p.certifyAs(recorded)
 }
 
-// certifyAs fills in the run's certification if the plan asks for certificates.
+// certifyAs takes the parameters of certification from the run if the plan asks for certificates.
 func (p *PredictPlan) certifyAs(recorded runfolder.Run) error {
 	if p.Certify == nil {
 		return nil
@@ -224,16 +224,16 @@ func certifiesVotes(r runfolder.Run) bool {
 	return byVotes && method.Sound() && r.Target(r.Parameters.Alpha).Arithmetic == certify.Exact
 }
 
-// answering runs a PredictPlan.
+// answering carries out a PredictPlan.
 type answering struct {
 	plan       PredictPlan
 	experiment *experiment.Experiment
-	level      float64 // Alpha minus the part that finite random words use
+	level      float64 // Alpha minus the part that pays for the finite length of random words
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
 }
 
-// begin prepares levels and certifiers.
+// begin prepares the levels and the certifiers.
 func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 	p := a.plan
 	n := p.votes()
@@ -295,7 +295,7 @@ func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Co
 	return err
 }
 
-// count adds an answer.
+// count adds an answer to the result and its counts.
 func (r *Predicted) count(a predict.Answer) {
 	r.Inputs++
 	r.Samples += a.Samples
