@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// InNorm is the certified accuracy in another norm than that of the run's noise. Every radius is the largest that the
-// certified radius implies (certify.Space.RadiusIn), so nothing was sampled for it.
+// InNorm is the certified accuracy in a norm other than the norm of the run's noise. Each radius is the largest radius
+// in this norm that the certified radius implies (certify.Space.RadiusIn). It needs no further samples.
 type InNorm struct {
 	Norm          law.Norm     `json:"norm"`
 	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius
@@ -71,8 +71,8 @@ func (s *Summary) describeNorms(o Options) error {
 	return nil
 }
 
-// FurtherNorms lists the norms of Summary.Norms, over all runs. The Norms of a run leave out the norm of its own noise,
-// so they can differ between runs.
+// FurtherNorms lists the norms of Summary.Norms, over all runs. Summary.Norms of a run omits the norm of the run's own
+// noise, so it can differ between runs.
 func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	for _, s := range runs {
 		for _, n := range s.Norms {
@@ -84,8 +84,8 @@ func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	return norms
 }
 
-// AllIn returns the summaries of the runs with radii in one of their FurtherNorms. The runs were summarised with the
-// same Options.Norms.
+// AllIn returns the summaries of the runs with radii in one of their FurtherNorms. All runs must have been summarised
+// with the same Options.Norms.
 func AllIn(norm law.Norm, runs []Summary) []Summary {
 	in := make([]Summary, len(runs))
 	for k, s := range runs {

@@ -83,7 +83,7 @@ func TestNorms(t *testing.T) {
 	}
 }
 
-// Without radii, each norm has round radii that cover its own radii.
+// Without given radii, each norm must get round radii that cover its own certified radii.
 func TestNormsChooseTheirRadii(t *testing.T) {
 	o := Default()
 	o.Norms, o.Round = []law.Norm{law.LInf}, []float64{0, 0.25, 0.5, 5}
@@ -128,7 +128,7 @@ func TestNormsNeedARun(t *testing.T) {
 	}
 }
 
-// The distribution of the bounds counts wrong and abstained examples as 0.
+// The distribution of the bounds must count wrong and abstained examples as 0.
 func TestPA(t *testing.T) {
 	s := small()
 	for i, p := range []float64{0.7, 0.8, 0.99, 0.45, 0.9, 0.8, 0.95, 0.991, 0.6, 0.3} { // 2, 3, 8 and 9 are wrong or abstain
