@@ -51,7 +51,7 @@ func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	if err != nil {
 		return l, err
 	}
-	labels = labels[:len(predicted)] // time may have run out before the other examples
+	labels = labels[:len(predicted)] // time may have run out before all examples were classified
 	l.Examples, l.Clean = len(labels), accuracy(predicted, labels)
 	under, err := classify(ctx, e.model, len(labels), d, noisy)
 	if err != nil {

@@ -141,8 +141,9 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 }
 
 // reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at an example.
-// This amount is the distance between the example's values and the values in the file, plus the largest such distance
-// for any perturbed example. For data on a lattice, reading returns 0, because float32 determines their values exactly.
+// This amount is the distance between the example's values and the values in the file, plus the largest distance by
+// which the conversion can move a perturbed example. For data on a lattice, reading returns 0, because float32
+// determines their values exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:

@@ -149,7 +149,7 @@ func (l *Leader) Vote(k int) (decided bool) {
 // bet updates all processes for a vote for k.
 func (l *Leader) bet(k int) {
 	if len(l.seen) == 0 {
-		return // all counts are 0, and so is every λ
+		return // all counts are 0, so every λ is 0
 	}
 	first, second := l.top()
 	for _, i := range l.seen {

@@ -35,7 +35,7 @@ type Column struct {
 	Sign     bool // print + before numbers ≥ 0
 }
 
-// Constructors of the usual columns.
+// The following functions construct the usual columns.
 
 // TextColumn returns a column of text, aligned left.
 func TextColumn(name string) Column { return Column{Name: name, Decimals: Shortest} }

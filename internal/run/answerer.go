@@ -28,7 +28,7 @@ import (
 )
 
 // Answerer answers the inputs of requests with the smoothed classifier of a run. One sampler draws the votes of all
-// requests, and a batch holds samples of several requests. A request that fails harms no other request.
+// requests, and a batch holds samples of several requests. A failed request does not affect other requests.
 type Answerer struct {
 	plan       PredictPlan
 	recorded   runfolder.Run
@@ -43,7 +43,7 @@ type Answerer struct {
 	ended    chan struct{} // closed when Run returns
 }
 
-// Description says what an Answerer answers.
+// Description describes the classifier of an Answerer.
 type Description struct {
 	Model      string       `json:"model"`
 	ModelSHA   string       `json:"model_sha256"`
@@ -55,7 +55,7 @@ type Description struct {
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
 	Norm       law.Norm     `json:"norm"`  // norm of the certificates' radii
-	Claim      string       `json:"claim"` // what a certificate claims, in words
+	Claim      string       `json:"claim"` // claim of a certificate, in words
 	Rule       predict.Rule `json:"rule"`
 	Alpha      float64      `json:"alpha"`
 	Budget     int64        `json:"budget"` // maximum number of votes for an answer
@@ -171,8 +171,8 @@ func (a *Answerer) ImageOptions() dataset.Options { return a.plan.Spec.DataOptio
 // Drawn returns the number of samples that were drawn so far.
 func (a *Answerer) Drawn() int64 { return a.drawn.Load() }
 
-// Run draws samples until ctx ends, or until Stop is called and all requests are answered. It returns the error of the
-// sampler, such as a failed device.
+// Run draws samples until ctx ends, or until Stop is called and all requests are answered. It returns the error that
+// ended the sampler, for example the failure of a device.
 func (a *Answerer) Run(ctx context.Context) error {
 	defer close(a.ended)
 	s := a.experiment.Sampler()

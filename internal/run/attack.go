@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// AttackPlan says what an attack does.
+// AttackPlan holds the settings of an attack.
 type AttackPlan struct {
 	Spec     spec.Spec
 	Threat   attack.Threat
@@ -162,7 +162,7 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 	return r, a.finish(r)
 }
 
-// settle checks the plan and fills in what the method determines.
+// settle checks the plan and sets the fields that the method determines.
 func (p *AttackPlan) settle() error {
 	p.Spec.Noise = spec.NoNoise
 	// Gradients and confidences are computed from the model's outputs, and depend on whether these are logits or
@@ -223,7 +223,7 @@ func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]atta
 	return all, nil
 }
 
-// result gathers what an attack found.
+// result returns the result of an attack, from the examples in found.
 func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, found []attack.Found) *Attacked {
 	record := e.Record()
 	r := &Attacked{

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// SmoothedAttackPlan says what an attack on a smoothed classifier does.
+// SmoothedAttackPlan holds the settings of an attack on a smoothed classifier.
 type SmoothedAttackPlan struct {
 	Spec            spec.Spec
 	Threat          attack.Threat

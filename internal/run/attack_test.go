@@ -182,8 +182,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestStages runs a sequence of attacks. The result must count what each attack broke and name the attack that broke
-// each example. The last count must be the robust accuracy. Batch and threads must not change the result.
+// TestStages runs a sequence of attacks. The result must count the examples that each attack broke, and name the attack
+// that broke each example. The last count must be the robust accuracy. Batch and threads must not change the result.
 func TestStages(t *testing.T) {
 	p := smallModel{classes: 5}.attackPlan(t, attack.Standard)
 	p.Threat.Epsilon = .1

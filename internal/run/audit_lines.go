@@ -35,7 +35,7 @@ type AuditLine struct {
 // AuditStep says what a line records.
 type AuditStep string
 
-// These are the steps.
+// A line records one of these steps.
 const (
 	Frozen    AuditStep = "frozen"
 	Verified  AuditStep = "verified"

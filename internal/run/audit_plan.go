@@ -65,7 +65,7 @@ type candidateSearch interface {
 	Candidates(ctx context.Context, x attack.Example) ([]attack.Candidate, error)
 }
 
-// AuditHeader is the content of audit.json: what is audited, and how.
+// AuditHeader is the content of audit.json: the audited run and examples, and the settings of the audit.
 type AuditHeader struct {
 	Format  int    `json:"format"`
 	Version string `json:"rscert"`
@@ -283,7 +283,7 @@ func (a *auditor) openJournal() (err error) {
 	return err
 }
 
-// resumed compares the header of a resumed audit with this plan, and takes over the header's seed.
+// resumed returns an error if the header of a resumed audit differs from this plan. It copies the seed from the header.
 func (a *auditor) resumed(then AuditHeader) error {
 	now := a.header
 	now.Seed, now.Version, now.Device = then.Seed, then.Version, then.Device

@@ -24,7 +24,7 @@ const (
 	curveDelta = .05
 )
 
-// Audited is what an audit found, as audit --json prints it.
+// Audited is the result of an audit, as audit --json prints it.
 type Audited struct {
 	Out  string `json:"out"`
 	Path string `json:"run_path"`

@@ -290,7 +290,7 @@ func openOf(ctx context.Context, r runfolder.Run) (*dataset.Dataset, error) {
 	return d, nil
 }
 
-// settle determines what the composed certificates say.
+// settle returns the content of combined.json: how the certificates are composed, and their failure probability.
 func (c *combining) settle() (*runfolder.Combined, error) {
 	p := c.plan
 	done := &runfolder.Combined{Version: p.Version, Examples: len(c.members[0].certs), Independent: true}

@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Forecast is the result of certify --plan: the time of the whole run on machines like this one.
+// Forecast is the result of certify --plan: the time that the whole run takes on a machine of the same speed.
 type Forecast struct {
 	Device   string `json:"device"`
 	Threads  int    `json:"threads"`
@@ -26,7 +26,7 @@ type Forecast struct {
 	Measured         int64   `json:"measured_samples"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	StartSeconds     float64 `json:"start_seconds"` // time to read the data and load the model
-	// These are the times of the whole run in one process and on all its threads.
+	// These are the times for the whole run in one process. CoreHours is Hours times Threads.
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`

@@ -68,7 +68,7 @@ func (p *poll) count(probs []float32, selection bool) {
 		counts, none = p.votes.Counts0, &p.votes.None0
 	}
 	for ; len(probs) >= m; probs = probs[m:] {
-		// Zeros stand for a sample without a finite output.
+		// Zeros stand for a sample whose outputs were not finite.
 		if k := smoothing.Vote(probs[:m]); k < 0 || probs[k] == 0 {
 			*none++
 		} else {

@@ -43,12 +43,12 @@ type Predicted struct {
 	Model      string       `json:"model"`
 	Data       string       `json:"data"`
 	Run        string       `json:"run,omitempty"`    // the run folder
-	RunID      string       `json:"run_id,omitempty"` // identifies what the run certified
+	RunID      string       `json:"run_id,omitempty"` // identifies the run (runfolder.Run.ID)
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
 	Norm       law.Norm     `json:"norm"`             // norm of the certificates' radii
 	Scaled     bool         `json:"scaled,omitempty"` // radii are in units of the scales of the columns
-	Claim      string       `json:"claim"`            // what a certificate claims, in words
+	Claim      string       `json:"claim"`            // claim of a certificate, in words
 	Rule       predict.Rule `json:"rule"`
 	Alpha      float64      `json:"alpha"`
 	Budget     int64        `json:"budget"` // maximum number of votes for an answer
@@ -63,7 +63,7 @@ type Predicted struct {
 	Seconds    float64      `json:"seconds"`
 	// Different lists the software and GPUs of this machine that differ from those of the run.
 	Different []string `json:"different,omitempty"`
-	// Statement says what the answers promise.
+	// Statement says in words what the answers guarantee.
 	Statement string           `json:"statement"`
 	Answers   []predict.Answer `json:"answers"`
 }
@@ -201,7 +201,7 @@ func (p PredictPlan) votes() int64 {
 	return p.Budget
 }
 
-// statement says what the answers promise.
+// statement returns the text of Predicted.Statement.
 func (p PredictPlan) statement(recorded *runfolder.Run, different []string) string {
 	s := fmt.Sprintf("An answer differs from the class of the smoothed classifier with probability at most %g for each input.", p.Alpha)
 	if recorded == nil || !certifiesVotes(*recorded) {

@@ -15,7 +15,7 @@ type question struct {
 	leader  *predict.Leader     // state of the sequential rule
 	fixed   []int64             // for the fixed rule: number of votes of each outcome
 	seen    int64               // samples of the estimation phase that the rule has used
-	silent  int64               // number of these samples that vote for no class, if the rule ignores such samples
+	silent  int64               // number of these samples that vote for no class, if the rule ignores them
 
 	votes     certify.Votes // for the certificate
 	certified bool          // set once the votes for the certificate are complete

@@ -178,7 +178,7 @@ func (f *AttackFolder) open(lines, inputs int64) (err error) {
 	return durable.SyncFolder(f.dir)
 }
 
-// ReadAttacked returns the whole lines of an attack's folder.
+// ReadAttacked returns the complete lines of an attack's folder.
 func ReadAttacked(dir string, identity []byte) ([]Attacked, error) {
 	content, err := readAttacked(dir, attackSeed(identity))
 	return content.values, err
@@ -300,12 +300,12 @@ func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, 
 	return nil
 }
 
-// Write writes another file of the folder, which appears whole or not at all.
+// Write writes a further file of the folder. The file appears whole or not at all.
 func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
 	return durable.StreamIn(f.root, name, 0o666, data)
 }
 
-// Finish writes attack.json and removes inputs.part. By then other files hold the inputs.
+// Finish writes attack.json and removes inputs.part. Before Finish is called, other files must hold the inputs.
 func (f *AttackFolder) Finish(result []byte) error {
 	err := f.Write(AttackResultFile, func(w io.Writer) error {
 		_, err := w.Write(result)

@@ -47,7 +47,7 @@ func Audit(path string) (*Holdings, error) {
 	return h, nil
 }
 
-// isDamage reports whether err describes a fault in the data. A failure to read the data is no such fault.
+// isDamage reports whether err describes a fault in the data. It returns false for a failure to read the data.
 func isDamage(err error) bool {
 	var damage *DamageError
 	var limit *memory.LimitError

@@ -346,8 +346,8 @@ func (r Run) fits(s scorefile.Shape, path string) error {
 // Bounds is a file of bounds on the confidence, together with the conditions of the run.
 type Bounds struct {
 	File string
-	// Alpha is the failure probability of each bound and Examples the number of sampled examples; both are 0 in a
-	// file from elsewhere.
+	// Alpha is the failure probability of each bound, and Examples is the number of sampled examples. Both fields are 0
+	// for a file from elsewhere.
 	Alpha    float64
 	Examples int
 	// ByVotes means that the class with the most votes was certified, not the class with the largest mean score. The
@@ -396,8 +396,8 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	}, nil
 }
 
-// readRows reads the run's certificates and the rows of its bounds.csv. The rows must match the certificates. Format 1
-// did not record what this check needs, so readRows returns no rows for a run in format 1.
+// readRows reads the run's certificates and the rows of its bounds.csv. The rows must match the certificates. For a run
+// in format 1, readRows returns no rows, because format 1 did not record the data for this check.
 func (e *Evidence) readRows(path string) (certs []certify.Certificate, rows ownBounds, err error) {
 	c, err := readAll(filepath.Join(e.dir, CertificatesFile), e.Run.openCertificates)
 	if err != nil || !e.Run.sealed() {

@@ -790,8 +790,8 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestAddedBytes adds bytes that readers skip to a finished run's files. A resumed run must restore the original bytes
-// or refuse.
+// TestAddedBytes adds, to the files of a finished run, bytes that readers skip. A resumed run must restore the original
+// bytes or refuse.
 func TestAddedBytes(t *testing.T) {
 	line := func(old, with string, n int) func(string) string { // replaces the n-th old
 		return func(s string) string {

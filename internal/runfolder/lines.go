@@ -229,7 +229,7 @@ func checkAnyKeys(text []byte, keys []string) error {
 	return nil
 }
 
-// objectKeys reads the rest of an object and returns the object's keys.
+// objectKeys reads an object after its opening brace and returns the object's keys.
 func objectKeys(d *json.Decoder, depth int) ([]string, error) {
 	var found []string
 	for d.More() {

@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// splitRun is a run of 23 examples in 7 shards. The first two shards have 4 examples each, the others 3.
+// splitRun is a run of 23 examples in 7 shards. The first two shards have 4 examples each, and the other shards have 3.
 var splitRun = func() Run {
 	r := testRun
 	r.Data.Examples, r.Data.Selected = 70, 23
@@ -307,7 +307,8 @@ func TestMergeGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Shard 2/6 lacks examples 2, 14 and 20, but not 8, so the missing examples do not form whole shards.
+	// Of shard 2/6, examples 2, 14 and 20 are missing, but example 8 is present. So the missing examples do not form
+	// complete shards.
 	if gap := s.Gaps(); gap == nil || gap.Missing != nil || gap.Examples != 13 || !strings.HasPrefix(gap.Error(), "examples are missing: ") {
 		t.Errorf("the gap is %+v", gap)
 	}

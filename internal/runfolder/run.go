@@ -214,15 +214,15 @@ type Runtime struct {
 	// Call is the number of samples in one call of ONNX Runtime. Options are the options of the execution provider.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
-	// Independence says why no output of the model depends on other inputs of its batch: "proved" or "one input a
-	// call". Older runs of rscert 0.1 lack it, because that version had no proof yet. The outputs of such a run may
-	// depend on the batch.
+	// Independence gives the reason why no output of the model depends on other inputs in the batch: "proved" or "one
+	// input a call". Older runs of rscert 0.1 lack it, because that version had no proof yet. The outputs of such a run
+	// may depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
 	// Resumed lists the changes to other kinds of GPUs and to other libraries of the same version of ONNX Runtime.
 	Resumed []Resumption `json:"resumed,omitempty"`
-	// NoiseOn says where the run, at its start, made noise and counted votes: on the host or on the device. The place
+	// NoiseOn says whether the host or the device made noise and counted votes at the start of the run. This choice
 	// does not change votes, but it may change the last bits of scores. So Differences compares NoiseOn for runs with
 	// scores.
 	NoiseOn string `json:"noise_on,omitempty"`
@@ -474,7 +474,7 @@ type Aspect int
 
 // These are the kinds of conditions.
 const (
-	OfResults     Aspect = iota // what the results are about
+	OfResults     Aspect = iota // the classifier and the claims that the results are about
 	OfExtent                    // the choice of examples, and which results are kept
 	OfComputation               // software, hardware and precision used to compute the results
 )

@@ -37,7 +37,7 @@ type shardFolder struct {
 	files     map[string]fs.FileInfo // key: file name; state of each file of lines before its check
 }
 
-// turn tells in which part an example of the merged run is.
+// turn is the position of an example of the merged run: its index, and the part that holds it.
 type turn struct{ index, part int }
 
 // ShardError reports a shard that cannot be merged. The user can repair the shard by following Advice and then resuming

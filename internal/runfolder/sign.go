@@ -49,8 +49,8 @@ func signFolder(ctx context.Context, dir string, run Run, key signature.SecretKe
 	if err != nil {
 		return err
 	}
-	// An interruption between the two writes leaves a manifest without a signature or with an old one. Neither
-	// verifies.
+	// An interruption between the two writes leaves a manifest without a signature, or with an old signature. In both
+	// cases the verification fails.
 	if err := durable.WriteFile(filepath.Join(dir, ManifestFile), text); err != nil {
 		return err
 	}

@@ -296,7 +296,7 @@ func TestHostileManifests(t *testing.T) {
 	}
 }
 
-// Sign does not follow a link that somebody left in place of the manifest or a result.
+// Sign must not follow a link in place of the manifest or of a result.
 func TestSignFollowsNoLinks(t *testing.T) {
 	key, _ := keys(t)
 	for _, name := range []string{ManifestFile, SignatureFile, VotesFile} {
@@ -338,7 +338,7 @@ func TestSignIsInterrupted(t *testing.T) {
 	}
 }
 
-// The signed comment is one line, whatever run.json holds.
+// The signed comment must be one line for any content of run.json.
 func TestSignedComment(t *testing.T) {
 	r := votesRun
 	r.Model.Denoiser = &Denoiser{SHA256: strings.Repeat("0f", 32)}

@@ -204,8 +204,8 @@ func TestEarlierBounds(t *testing.T) {
 	}
 }
 
-// A last line without its newline is incomplete. If the checksum of a whole line stands before the last bytes, somebody
-// changed the newline.
+// A last line without its newline is incomplete. If the last line has a complete checksum followed by further bytes,
+// its newline was changed.
 func TestTornLines(t *testing.T) {
 	sealed, err := encodeLine(0, map[string]int{"index": 3})
 	if err != nil {

@@ -26,7 +26,7 @@ type connection struct {
 	all   *connections
 
 	requests int       // number of running requests
-	since    time.Time // end of the last request; before the first one, the start of the connection
+	since    time.Time // end of the last request, or start of the connection if it had none
 }
 
 func newConnections(limit int) *connections {

@@ -30,7 +30,7 @@ import (
 // maxStreams is the maximum number of calls that a client may make at once on one connection. Further calls wait.
 const maxStreams = 64
 
-// The server asks a silent client for a sign of life after pingAfter, and closes the connection if there is none within
+// If a client sends nothing for pingAfter, the server pings it, and closes the connection if no answer arrives within
 // pingTimeout. A client that pings the server more often than once per minPing loses its connection.
 const (
 	pingAfter   = 30 * time.Second
@@ -199,7 +199,7 @@ func (c *clock) stop() {
 // errSlow is the cause with which a clock ends its context.
 var errSlow = errors.New("the client took too long")
 
-// timedContext is a context with a clock. Its error is DeadlineExceeded if the clock has ended it.
+// timedContext is a context with a clock. Its method Err returns DeadlineExceeded if the clock has ended the context.
 type timedContext struct{ context.Context }
 
 // Err returns the reason of the end.

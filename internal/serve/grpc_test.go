@@ -590,8 +590,8 @@ func TestGRPCTLS(t *testing.T) {
 	}
 }
 
-// TestConnections opens the maximum number of connections. If some are idle, a new connection must replace the one that
-// has been idle for the longest time. Connections with running requests must stay.
+// TestConnections opens the maximum number of connections. If some connections are idle, a new connection must replace
+// the connection that has been idle for the longest time. Connections with running requests must stay.
 func TestConnections(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s := newServer(Config{

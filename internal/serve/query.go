@@ -254,7 +254,7 @@ func (s *Server) checkReady() error {
 }
 
 // checkModel returns an error if the model is not ready, or if a request names another model. An empty version stands
-// for any.
+// for any version.
 func (s *Server) checkModel(name, version string) error {
 	if err := s.checkReady(); err != nil {
 		return err

@@ -4,8 +4,8 @@
 // The two protocols differ only in how a request is decoded into a query and how its answers are encoded. They share
 // the limits, checks, answers, audit log and metrics.
 //
-// All requests share one sampler (run.Answerer). Each request has noise of its own, from a key that the system draws
-// after the input has arrived. So earlier answers say nothing about the noise of a later one.
+// All requests share one sampler (run.Answerer). Each request has its own noise. The key of this noise is drawn by the
+// system after the input has arrived, so earlier answers reveal nothing about the noise of a later answer.
 package serve
 
 import (

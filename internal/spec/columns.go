@@ -13,8 +13,7 @@ type SigmaColumn struct {
 	Sigma float64 `json:"sigma"` // scale of the noise, in the column's own units; 0: no noise
 }
 
-// Scaled reports whether each column has a scale of its own. Sigma is then 1, and radii are in units of the columns'
-// scales.
+// Scaled reports whether each column has its own scale. Sigma is then 1, and radii are in units of the columns' scales.
 func (s Smoothing) Scaled() bool { return len(s.SigmaColumns) > 0 }
 
 // Noisy returns the number of columns with noise.

@@ -67,7 +67,7 @@ func (c Conditions) Positions(examples int) []int {
 }
 
 // spread returns the candidate that becomes selected example number turn, counted from 0. The candidates are divided
-// into as many consecutive parts as there are selected examples (turns). Part number turn begins at
+// into consecutive parts, one for each of the selected examples (turns is their number). Part number turn begins at
 // ⌊turn·candidates/turns⌋. A hash of turn selects one candidate of this part, always the same one. Equal steps could
 // follow a pattern in the order of the files and select, for example, the first image of every class.
 func spread(turn, turns, candidates int) int {

@@ -2,7 +2,7 @@ package spec
 
 import "github.com/rscert/rscert/internal/choice"
 
-// NoiseKind says in which arithmetic the noise is added.
+// NoiseKind is the arithmetic in which the noise is added.
 type NoiseKind string
 
 // These are the kinds of noise.

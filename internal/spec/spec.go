@@ -61,10 +61,10 @@ type RunLattice struct {
 	Inputs    string  // describes the lattice of the run's data, as dataset.Lattice.String does
 	Quantised bool    // the classifier clamps its inputs to [Low, High] and rounds them to a lattice
 	Low, High float64 // 0 unless Quantised
-	// If Round is true, an input that is not on the lattice is moved to the nearest lattice point. Otherwise such an
-	// input is an error.
+	// If Round is true, an input that is not on the lattice is moved to the nearest lattice point. If Round is false,
+	// an input off the lattice is an error.
 	Round bool
-	// Columns holds the ranges of the columns, if each column has a lattice of its own.
+	// Columns holds the ranges of the columns, if each column has its own lattice.
 	Columns []LatticeColumn
 }
 

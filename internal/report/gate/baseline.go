@@ -174,8 +174,8 @@ func meanChange(changes []float64, down, up, alpha float64) (low, high float64) 
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer are the parameters of run.json in which a run and its baseline may differ. These parameters affect neither
-// the meaning of the certificates nor their failure probability.
+// mayDiffer are the parameters of run.json in which a run and its baseline may differ. These parameters do not affect
+// the meaning or the failure probability of the certificates.
 var mayDiffer = map[param.Name]bool{
 	// The next three parameters say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,

@@ -22,7 +22,7 @@ type metric struct {
 	// certifiable means that the metric has a bound that holds with probability 1 − δ.
 	certifiable bool
 	ofBounds    bool
-	anyClaim    bool // the value does not depend on what the run's certificates claim
+	anyClaim    bool // the value does not depend on the claim of the run's certificates
 	value       func(s summary.Summary, r Requirement) (value, error)
 }
 

@@ -137,7 +137,7 @@ func (r *Requirement) parseClaim(text string) (bool, error) {
 	return true, nil
 }
 
-// checkClaim returns an error unless the run's certificates claim what the requirement names.
+// checkClaim returns an error unless the run's certificates make the claim that the requirement names.
 func (r Requirement) checkClaim(c certify.Claim) error {
 	if c.RejectBelow = 0; r.metric.ofBounds || r.metric.anyClaim || !r.metric.radius && !r.metric.length || c == r.claim {
 		return nil
@@ -145,8 +145,8 @@ func (r Requirement) checkClaim(c certify.Claim) error {
 	return fmt.Errorf("a certificate of this run claims that %s: such a requirement begins with %s%s", c.Says(), r.metric.name, c.Qualifiers())
 }
 
-// Norm returns the norm of the requirement's radius. It returns false if the requirement names no norm, which stands
-// for the norm of the run's noise.
+// Norm returns the norm of the requirement's radius. It returns false if the requirement names no norm and therefore
+// uses the norm of the run's noise.
 func (r Requirement) Norm() (law.Norm, bool) {
 	if r.norm == nil {
 		return 0, false

@@ -205,7 +205,7 @@ func (b *tab) until(expression string) {
 // screen sets the size of the tab and its colour scheme.
 func (b *tab) screen(width int64, scheme string) {
 	b.Helper()
-	// A click goes to the last known position of its target, so nothing may be scrolling at this moment.
+	// A click goes to the last known position of its target, so the page must not be scrolling at this moment.
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}}
@@ -264,7 +264,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("%d rows are in the document at its end", n)
 	}
 
-	// The table sorts by radius in both directions.
+	// The table can be sorted by radius in both directions.
 	b.do(chromedp.Click(chromedp.Search(`//th/button[text()="Radius"]`)))
 	want(b, first(5), "–")
 	want(b, `document.querySelectorAll("#rows th")[5].getAttribute("aria-sort")`, "ascending")
@@ -272,7 +272,7 @@ func TestBrowser(t *testing.T) {
 	want(b, first(5), "1.998")
 	want(b, `document.querySelectorAll("#rows th")[5].getAttribute("aria-sort")`, "descending")
 
-	// The table filters its rows.
+	// The rows of the table can be filtered.
 	expected := 0
 	for _, r := range p.Runs[0].Rows {
 		if !r.Correct && r.Prediction >= 0 && r.Radius >= 1.5 {

@@ -240,7 +240,7 @@ func (p Page) pairs() string {
 	return text
 }
 
-// claims describes what certificates claim, for each run whose claim is not the usual one (certify.Claim.Usual).
+// claims describes the claim of the certificates for each run without the usual claim (certify.Claim.Usual).
 func (p Page) claims() string {
 	text := ""
 	for _, r := range p.Runs {

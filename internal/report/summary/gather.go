@@ -21,7 +21,7 @@ type gathered struct {
 
 	classes  int   // number of classes in the votes; 0 without votes
 	answers  bool  // every example has a label and votes, and every vote is for a class
-	unusable error // why the votes cannot serve as predictions
+	unusable error // reason why the votes cannot be used as predictions
 }
 
 // gather collects the examples that the source holds, unless Read has already collected them. Its errors do not name

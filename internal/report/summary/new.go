@@ -27,8 +27,8 @@ type Source struct {
 	Kind   Kind
 	Run    *runfolder.Run // set for RunKind
 	Bounds *Bounds        // bounds on the confidence under attack; nil if there are none
-	// Certificates and Votes are those of the examples, in the same order. Votes is nil without a run. Read leaves
-	// Certificates and Votes empty, because it gathers the examples as it reads them.
+	// Certificates and Votes hold one entry for each example, in the same order. Votes is nil without a run. Read
+	// leaves Certificates and Votes empty, because it gathers the examples as it reads them.
 	Certificates []certify.Certificate
 	Votes        []certify.Votes
 	gathered     *gathered
@@ -48,7 +48,8 @@ type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
 	Radii []float64 // radii of the curve; empty: round numbers that cover the certified radii
 	Round []float64 // common radii of several runs if Radii is empty; empty: round numbers for each run
-	// Norms adds the certified accuracy in these norms. If Radii is empty, each norm has round radii of its own.
+	// Norms adds the certified accuracy in these norms. If Radii is empty, round radii are chosen for each norm
+	// separately.
 	Norms []law.Norm
 	PA    bool // adds the distribution of the bounds on p_A
 	// AxesRadius is the radius of Summary.Columns; 0: the median radius of the correct examples.
@@ -246,8 +247,8 @@ func countRows(rows iter.Seq[Row], is func(Row) bool) (n int) {
 	return n
 }
 
-// accuracies returns the accuracy without noise and the accuracy of the class with the most votes. The type
-// certify.Accuracy defines both. A value is nil if it is unknown.
+// accuracies returns the accuracy without noise and the accuracy of the class with the most votes. certify.Accuracy
+// defines the two accuracies. A value is nil if it is unknown.
 func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 	share := func(class func(Row) int) *Share {
 		known := func(r Row) bool { return r.Label != certify.UnknownLabel && class(r) != Unknown }

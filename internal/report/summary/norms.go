@@ -84,8 +84,8 @@ func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	return norms
 }
 
-// AllIn returns the summaries of the runs with radii in one of their FurtherNorms. All runs must have been summarised
-// with the same Options.Norms.
+// AllIn returns the summaries of the runs with radii in a norm that FurtherNorms returned. All runs must have been
+// summarised with the same Options.Norms.
 func AllIn(norm law.Norm, runs []Summary) []Summary {
 	in := make([]Summary, len(runs))
 	for k, s := range runs {
@@ -94,8 +94,8 @@ func AllIn(norm law.Norm, runs []Summary) []Summary {
 	return in
 }
 
-// InNorm returns the summary with radii in a norm: s itself, or one of its Norms. It returns false if s has no radii in
-// this norm.
+// InNorm returns the summary with radii in a norm. This is s itself, or the summary of an entry in s.Norms. It returns
+// false if s has no radii in this norm.
 func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	if s.Conditions.Norm == norm && !s.Conditions.Scaled {
 		return s, true

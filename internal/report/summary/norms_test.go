@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// ofBytes returns the examples of small, as a run on inputs of four bytes. One of its radii is 1.8 instead of 1.
+// ofBytes returns the examples of small, as a run on inputs of four bytes. One of the radii is 1.8 instead of 1.
 func ofBytes() Source {
 	s := small()
 	s.Certificates[7].Radius = 1.8
@@ -27,7 +27,7 @@ func ofBytes() Source {
 }
 
 // For four values, ‖δ‖₂ ≤ ‖δ‖₁ and ‖δ‖₂ ≤ 2‖δ‖∞. So an L2 radius R is R in L1 and R/2 in L∞. k changed bytes move the
-// input by at most √k: R = 1.8 allows 3 changes, and the other radii allow none.
+// input by at most √k: R = 1.8 allows 3 changed bytes. The other radii allow no changed byte.
 func TestNorms(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.24, 0.26, 1}
