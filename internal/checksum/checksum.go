@@ -113,9 +113,9 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 }
 
 // VerifyCSV undoes AppendCSV. It returns row itself if row has no checksum. The state is Bad if the checksum is wrong,
-// if the last cell is a checksum but the header's last column is not Column, if the last cell only resembles a
-// checksum, or if a checksum follows a tab or is alone on its line. The state is Foreign if the checksum is right for
-// another Seed.
+// or if the last cell only resembles a checksum. It is also Bad if the last cell is a checksum, but the header's last
+// column is not Column, or the checksum follows a tab or is alone on its line. The state is Foreign if the checksum is
+// right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)

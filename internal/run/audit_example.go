@@ -17,9 +17,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// The error probability of an example's tests is split into three shares. The tests of the candidates in all rounds get
-// flipShare, the tests of the example itself cleanShare, and the tests of the bounds on its confidence confidenceShare.
-// The shares add up to 1.
+// The error probability of an example's tests is split into three shares. flipShare is for the tests of the candidates
+// in all rounds, cleanShare is for the tests of the example itself, and confidenceShare is for the tests of the bounds
+// on its confidence. The shares add up to 1.
 const (
 	flipShare       = .5
 	cleanShare      = .25

@@ -268,7 +268,7 @@ func TestCertifyByScores(t *testing.T) {
 
 func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMethod) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
-		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // nothing is certified at 5
+		p.SaveScores, p.ConfidenceRadii, p.Temperature, p.N = true, []float64{0, 0.01, 5}, 0.5, 200 // 5 certifies nothing
 		p.Method = method
 	})
 	mustCertify(t, p)

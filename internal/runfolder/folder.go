@@ -357,8 +357,8 @@ func (f *Folder) Dropped() int { return f.dropped }
 // written before its record is appended, because the record holds their checksum.
 func (f *Folder) Scores() *scorefile.Writer { return f.scores }
 
-// Append adds an example. It writes the certificate last. After a power cut, any of the files can still have the fewest
-// examples, so Resume compares the files.
+// Append adds an example. It writes the certificate last. After a power cut, the files may hold different numbers of
+// examples. Any file may be the shortest, so Resume compares all files.
 func (f *Folder) Append(r Record) error {
 	votes, err := encodeLine(f.seed, votesLine{r.Votes, r.Compared, r.Scores})
 	if err != nil {

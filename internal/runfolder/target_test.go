@@ -228,8 +228,8 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// Damage is the tail of a file if no intact line follows it, or if the damaged line has zeros, which a power cut leaves
-// anywhere. Lines after zeros are not read.
+// Damage must count as tail if no intact line follows it, or if the damaged line has zeros, which a power cut can leave
+// anywhere in a file. Lines after zeros must not be read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(0, map[string]int{"index": i})

@@ -97,7 +97,8 @@ type opened struct{ classifier }
 // answerer returns the classifier. The server must be ready.
 func (s *Server) answerer() classifier { return s.ready.Load() }
 
-// headerTimeout limits the arrival of a request's header, and idleTimeout the pause between requests of a connection.
+// headerTimeout limits the arrival of a request's header, and idleTimeout limits the pause between requests of a
+// connection.
 const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 60 * time.Second

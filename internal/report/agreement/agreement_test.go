@@ -235,8 +235,9 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Sample by sample, example 1 differs in 2 votes, example 2 in 3, and example 3 in 1. The last vote of example 3 is
-	// a tie and may differ too. The counts do not prove that it differs: they are 3, 0 and one None in the first run,
-	// and 3 and 1 in the second run. The counts of example 4 prove that its tied vote differs.
+	// a tie and may differ too. The counts do not prove that the tied vote differs: the first run has 3 votes for class
+	// 0 and one vote for no class, and the second run has 3 votes for class 0 and one for class 1. The counts of
+	// example 4 prove that its tied vote differs.
 	if v := got.Votes; v.Source != FromScores || v.AtLeast != 7 || *v.AtMost != 8 || v.Rate != 1e5*7/30. || v.Low >= v.Rate || *v.High <= 1e5*8/30 {
 		t.Errorf("%+v", v)
 	}

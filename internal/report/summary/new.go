@@ -300,7 +300,7 @@ func (s Summary) Steps() []float64 {
 }
 
 // SumOfRadii returns the exact sum of the radii of the correct examples, as the decimals that JSON holds. It leaves out
-// the largest radii; omit is their number.
+// the largest radii. The argument omit is their number.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)

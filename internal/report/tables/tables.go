@@ -207,7 +207,7 @@ func (r Report) norms() (sections []section) {
 	for _, norm := range summary.FurtherNorms(r.Runs) {
 		runs := summary.AllIn(norm, r.Runs)
 		radii := runs[0].Curve
-		for _, run := range runs { // the run with the largest radius chooses the columns
+		for _, run := range runs { // the columns are the radii of the run with the largest radius
 			if c := run.Curve; c[len(c)-1].Radius > radii[len(radii)-1].Radius {
 				radii = c
 			}
