@@ -32,7 +32,7 @@ type noise struct {
 	quantise *smoothing.Quantiser // nil if the data are on a lattice
 	low      float64              // lowest value of quantised data
 	high     float64
-	rounds   bool // inputs off the lattice move to it
+	rounds   bool // inputs off the lattice move to lattice points
 
 	// These fields are for noise with a scale for each column. lattice is then nil.
 	columns *smoothing.ColumnNoise

@@ -558,8 +558,7 @@ func TestStrippedChecksums(t *testing.T) {
 	}
 }
 
-// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not treated as damaged and cut
-// back.
+// TestOldFormat checks that Resume does not cut back a folder of format 1, although its lines have no checksums.
 func TestOldFormat(t *testing.T) {
 	dir := wholeRun(t)
 	before := contents(t, dir)
@@ -719,7 +718,7 @@ func FuzzLines(f *testing.F) {
 		format := fileFormat[certify.Votes]{keys: votesKeys, own: own, valid: func(v certify.Votes) error { return v.Validate() }}
 		c, err := newValueReader(bytes.NewReader(data), format.decoder()).collect()
 		if err != nil {
-			t.Fatal(err) // damage is a result, not an error
+			t.Fatal(err) // damage must be in the result, not in the error
 		}
 		if len(c.values) != len(c.ends) || len(c.values) != len(c.lines) {
 			t.Fatalf("%d values, %d ends, %d lines", len(c.values), len(c.ends), len(c.lines))

@@ -203,7 +203,7 @@ type example struct {
 	certificate certify.Certificate
 }
 
-// examples returns a run's examples, sorted by index. Every certificate needs the votes of its example.
+// examples returns a run's examples, sorted by index. It returns an error if a certificate has no votes.
 func examples(s summary.Source) ([]example, error) {
 	votes := make(map[int]certify.Votes, len(s.Votes))
 	for _, v := range s.Votes {

@@ -387,7 +387,7 @@ func TestIncomparable(t *testing.T) {
 		}
 	}
 	this := source("this", 4, 4, 0.5)
-	this.Run.Model.SHA256, this.Run.Parameters.Seed = "another", 7 // these may differ
+	this.Run.Model.SHA256, this.Run.Parameters.Seed = "another", 7 // a run and its baseline may differ in these
 	this.Run.Parameters.Outputs, this.Run.Parameters.SaveScores = graph.Probabilities, true
 	this.Run.Parameters.DenoiserKind, this.Run.Parameters.Mean = graph.DenoisedImage, []float64{}
 	if _, err := Compare(sum(t, source("base", 4, 4, 0.5)), sum(t, this)); err != nil {

@@ -299,7 +299,7 @@ func TestCalibration(t *testing.T) {
 		t.Errorf("certified %+v", c.Certified)
 	}
 	for k, want := range []Thresholded{
-		{Tau: 0.4, Wrong: 8, Right: 2}, // the lower bound 0.4 reaches the threshold 0.4, and so does the bound 0.7 of the wrong answer
+		{Tau: 0.4, Wrong: 8, Right: 2}, // the bounds 0.4 and 0.7 (of a wrong answer) reach the threshold 0.4
 		{Tau: 0.75, Wrong: 7, Right: 1},
 		{Tau: 0.8, Wrong: 7, Right: 1},
 	} {
