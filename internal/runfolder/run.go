@@ -182,7 +182,7 @@ type Data struct {
 	Shards []spec.Shard `json:"shards,omitempty"`
 
 	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
-	Note             string          `json:"note,omitempty"`               // choices that rscert made while reading the data
+	Note             string          `json:"note,omitempty"`               // choices rscert made while reading
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
 	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of the file with the class names
 	Scale            *ScaleData      `json:"scale,omitempty"`              // data that gave the columns their scales
