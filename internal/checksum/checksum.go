@@ -82,8 +82,8 @@ func (f form) add(s Seed, text []byte) []byte {
 	return append(appendCell(sealed, crc32.Update(uint32(s), table, head)), f.after...)
 }
 
-// nearEnd is the length of the line's end in which damaged checksums are searched for. It is twice the length of a
-// checksum.
+// nearEnd is the number of bytes at the end of a line that verify searches for a damaged checksum. It is twice the
+// length of a checksum.
 const nearEnd = 64
 
 func (f form) verify(s Seed, text []byte) ([]byte, State) {
@@ -112,10 +112,10 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	return at, cell[:cellLen], true
 }
 
-// VerifyCSV undoes AppendCSV, or returns row itself if it has no checksum. The state is Bad if the checksum is wrong,
-// if the last cell is a checksum but the header's last column is not Column, if the last cell only resembles a
-// checksum, or if a checksum follows a tab or is alone on its line. It is Foreign if the checksum is right for another
-// Seed.
+// VerifyCSV undoes AppendCSV. It returns row itself if row has no checksum. The state is Bad if the checksum is wrong,
+// or if the last cell only resembles a checksum. It is also Bad if the last cell is a checksum, but the header's last
+// column is not Column, or the checksum follows a tab or is alone on its line. The state is Foreign if the checksum is
+// right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)
@@ -149,8 +149,8 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 // isCell reports whether b has the form of a checksum. The function compare checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
-// compare returns the state of the checksum in cell. The parts together are the text, and sum is its CRC started from
-// s.
+// compare returns the state of the checksum in cell. The concatenated parts are the text, and sum is the CRC of the
+// text, started from s.
 func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte
 	if bytes.Equal(cell, appendCell(want[:0], sum)) {

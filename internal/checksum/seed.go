@@ -6,27 +6,27 @@ import (
 	"math/bits"
 )
 
-// Seed is the value from which the CRC of a line starts. It identifies what the lines of a file belong to, for example
-// a run. A line of another run then fails the check. The zero Seed identifies nothing, and the CRC depends on the text
-// alone.
+// Seed is the value from which the CRC of a line starts. It identifies the object to which the lines of a file belong,
+// for example a run. So a line of another run fails the check. With the zero Seed, the CRC depends only on the text.
 //
 // A CRC can be inverted: for every text and checksum there is exactly one start. Half of a Seed's bits follow from the
-// other half. So if the start is not a Seed, the line has changed, even if the file's Seed is unknown. A random change
-// leads to another Seed with a probability of 2⁻¹⁶. A change of an odd number of bits before the checksum never does.
+// other half. So if the computed start is not a Seed, the line has changed. This test needs no knowledge of the file's
+// Seed. After a random change, the computed start is another Seed with a probability of 2⁻¹⁶. After a change of an odd
+// number of bits before the checksum, it never is.
 type Seed uint32
 
 // NewSeed returns the Seed for the run, or another object, that a digest identifies. There are 65535 seeds. The digests
-// should be uniform, as those of SHA-256 are.
+// should be uniformly distributed, as SHA-256 digests are.
 func NewSeed(digest []byte) Seed {
 	const seeds = 1<<16 - 1
 	return seed(uint16(crc32.Checksum(digest, table)%seeds + 1))
 }
 
-// seed returns the Seed with these first 16 bits. The number of ones among its 32 bits is even. The polynomial of
-// CRC-32C is a multiple of x+1. So if the start has an even number of ones, the CRC has as many ones as the text,
-// modulo 2.
+// seed returns the Seed whose first 16 bits are the argument. The number of ones among its 32 bits is even. The
+// polynomial of CRC-32C is a multiple of x+1. So if the start has an even number of ones, the numbers of ones in the
+// CRC and in the text are equal modulo 2.
 func seed(first uint16) Seed {
-	const odd = 0x9e37 // 2¹⁶ divided by the golden ratio: each of the first bits then changes many of the others
+	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the first bits changes many other bits
 	s := uint32(first)<<16 | uint32(first*odd)&^1
 	return Seed(s | uint32(bits.OnesCount32(s)&1))
 }
@@ -47,7 +47,7 @@ func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))
 }
 
-// FindJSON returns the Seed with which the checksum of a line is right. It returns false if there is none.
+// FindJSON returns the Seed for which the checksum of a line is right. It returns false if there is no such Seed.
 func FindJSON(line []byte) (Seed, bool) {
 	at, cell, ok := lineForm.cut(line)
 	if !ok {
@@ -65,7 +65,7 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed for which cell holds the CRC of a text. The parts together are the text.
+// find returns the Seed for which cell holds the CRC of a text. The concatenated parts are the text.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {

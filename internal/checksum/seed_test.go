@@ -29,8 +29,8 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// There must be 65535 different seeds. None is 0, and each has an even number of ones. Of all other values, a share of
-// 2⁻¹⁶ passes as seeds.
+// There must be 65535 different seeds. No seed is 0, and each seed has an even number of ones. A random value is a seed
+// with probability 2⁻¹⁶.
 func TestSeeds(t *testing.T) {
 	seen := map[Seed]bool{}
 	for first := range 1 << 16 {
@@ -93,8 +93,8 @@ func TestSeeded(t *testing.T) {
 	}
 }
 
-// In a file whose seed is unknown, every flip of one bit must be noticed, in the text of the file's only line and in a
-// header.
+// In a file with one line and an unknown seed, every flip of one bit in the line's text or in the header must be
+// noticed.
 func TestEveryFlipOfALoneLine(t *testing.T) {
 	header := []byte("index,lower,upper,check")
 	n, passed := 0, 0
@@ -105,7 +105,7 @@ func TestEveryFlipOfALoneLine(t *testing.T) {
 			if got, ok := FindJSON(flipped); ok && at < len(line)-cellLen-len(lineForm.after) {
 				t.Errorf("byte %d: %08x passes as the seed", at, got)
 			} else if ok {
-				passed++ // such a flip can change two bits of the value of a hexadecimal digit
+				passed++ // a flip in a hexadecimal digit can change two bits of its value
 			}
 		})
 		row := s.AppendCSV(header, []byte("1,0.25,0.75"))

@@ -39,8 +39,8 @@ func WriteFile(path string, data []byte) error {
 		return writeInto(path, data, 0)
 	}
 	if named, err := os.Lstat(target); err != nil || !os.SameFile(info, named) {
-		// /dev/stdout leads to a file that is already open. After a rename, the file's other writers would write to a
-		// lost file.
+		// /dev/stdout leads to a file that is already open. If WriteFile renamed another file to its name, other
+		// writers of the open file would write to a file without a name.
 		return writeInto(path, data, os.O_APPEND)
 	}
 	return replace(target, data, info)
@@ -103,13 +103,13 @@ func replace(path string, data []byte, was fs.FileInfo) error {
 	})
 }
 
-// WriteIn writes a file in a folder, as WriteFile does. But it follows no link, and replaces anything that has the
-// name. The umask limits the mode.
+// WriteIn writes a file in a folder, as WriteFile does. Unlike WriteFile, it follows no link, and it replaces whatever
+// has the name. The umask limits the mode.
 func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return StreamIn(root, name, mode, writerOf(data))
 }
 
-// StreamIn does what WriteIn does, for the content that the function data writes.
+// StreamIn writes a file as WriteIn does. The function data writes the content.
 func StreamIn(root *os.Root, name string, mode fs.FileMode, data func(io.Writer) error) error {
 	return writeIn(root, name, data, mode, func(*os.File) error { return nil })
 }

@@ -17,7 +17,7 @@ func TestDrawAttacked(t *testing.T) {
 		want uint8
 	}{
 		{0, 0, 0}, {1, 0, 128}, {0, 1, 255}, {2, 0, 255}, // the example and a white line
-		{3, 0, 128}, {4, 0, 255}, {3, 1, 64}, {4, 1, 128}, // no change, the largest, half of it downwards, none
+		{3, 0, 128}, {4, 0, 255}, {3, 1, 64}, {4, 1, 128}, // changes: none, largest, half of largest downwards, none
 		{6, 0, 0}, {7, 0, 153}, {6, 1, 242}, {7, 1, 128},
 	} {
 		if got := picture.At(c.x, c.y).(color.RGBA); got != (color.RGBA{c.want, c.want, c.want, 255}) {

@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// chooseSeed chooses the seed of the noise. Each experiment draws its own seed, because certificates assume that nobody
-// chose the model by its results under this noise. If a model was chosen by its certified accuracy at seed 1, seed 1
-// cannot certify it.
+// chooseSeed chooses the seed of the noise. Each experiment draws its own seed, because certificates are valid only if
+// the model was not chosen by its results under this noise. For example, if a model was chosen by its certified
+// accuracy at seed 1, certificates at seed 1 are not valid.
 func (e *Experiment) chooseSeed() error {
 	s := &e.Spec
 	if s.FixedSeed != nil {
@@ -35,7 +35,7 @@ func DrawSeed() (uint64, error) {
 	if _, err := rand.Read(b[:]); err != nil {
 		return 0, fmt.Errorf("drawing a seed: %w", err)
 	}
-	// The seed has 53 bits, because JSON readers that use float64 represent such numbers exactly.
+	// The seed has 53 bits, so that JSON readers that use float64 represent it exactly.
 	return binary.LittleEndian.Uint64(b[:]) >> 11, nil
 }
 

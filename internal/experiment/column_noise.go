@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// prepareColumns makes noise with a scale for each column.
+// prepareColumns prepares noise that has a scale for each column.
 //
 // Every column of a table is rounded to a lattice of its own (smoothing.Column), even if its values lie on a lattice.
 // The channels of images keep the lattice of the data if it is fine enough.
@@ -67,7 +67,7 @@ func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []f
 	return err
 }
 
-// putOnLattice gives a column the lattice of the data, if the data have a lattice and it is fine enough for the noise.
+// putOnLattice gives a column the lattice of the data if the data have a lattice that is fine enough for the noise.
 func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column, record *runfolder.NoiseColumn) {
 	record.Step = new(big.Rat).SetFloat64(smoothing.ColumnStep(of, c.Scale)).RatString()
 	record.Quantised = true
@@ -117,7 +117,8 @@ func (e *Experiment) findRanges(ctx context.Context, n *noise, made []smoothing.
 	return nil
 }
 
-// columnInput returns an example whose noise has a scale for each column, and the reduction of its radii.
+// columnInput returns the noisy inputs of an example, with a scale of the noise for each column, and the amount by
+// which rounding reduces every radius.
 func (n *noise) columnInput(example []float32) (smoothing.Input, float64, error) {
 	values := make([]float32, len(example))
 	n.Arrange(values, example)
@@ -138,7 +139,7 @@ func (n *noise) describeColumns() runfolder.Noise {
 	return r
 }
 
-// columnsText returns the line about the noise that certify prints.
+// columnsText describes the noise in the line that certify prints.
 func (n *noise) columnsText() string {
 	quantised, exact := 0, 0
 	for _, c := range n.parts {
@@ -160,7 +161,8 @@ func (n *noise) columnsText() string {
 	return strings.Join(says, "; ")
 }
 
-// adviseScales names the columns that reach too far for one σ, and advises the user to give each column its own scale.
+// adviseScales adds to err the columns whose range is too large for one σ, and the advice to give each column its own
+// scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

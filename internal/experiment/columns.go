@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// columns are the parts of an input that each have their own scale of the noise: the values of a flat example, or the
+// columns are the parts of an input for which the noise can have different scales: the values of a flat example, or the
 // colour channels of an image.
 type columns struct {
 	names []string
@@ -26,8 +26,7 @@ type columns struct {
 }
 
 // splitColumns divides the model's input into columns. For images, the columns are the channels. If the data are flat
-// but the model takes images, the argument channels decides: if it is true, the columns are the channels of these
-// images.
+// but the model takes images, and the argument channels is true, the columns are the channels of these images.
 func (e *Experiment) splitColumns(a graph.Arrangement, channels bool) (columns, error) {
 	shape, d := e.data.Shape(), e.model.InputLen()
 	c := columns{of: make([]int, d), image: len(shape) > 1 || channels && a.Channels > 1}
@@ -67,7 +66,7 @@ func (e *Experiment) splitColumns(a graph.Arrangement, channels bool) (columns, 
 	return c, nil
 }
 
-// scaleColumns fills in the spec's SigmaColumns. It does nothing for noise of one scale.
+// scaleColumns sets the spec's SigmaColumns. It does nothing if the noise has one scale.
 func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) error {
 	s := &e.Spec
 	if s.Noise == spec.NoNoise || !s.Scales.Given() && !s.Scaled() {
@@ -102,7 +101,7 @@ func (e *Experiment) scaleColumns(ctx context.Context, a graph.Arrangement) erro
 	return nil
 }
 
-// recorded returns an error unless the recorded columns of a run are the columns of the data.
+// recorded returns an error unless the columns recorded in a run have the same names as c, the columns of the data.
 func (c columns) recorded(of []spec.SigmaColumn, data string) error {
 	if len(of) != len(c.names) {
 		return spec.BadInputf("%s: has %d columns, and the run has a σ for %d", data, len(c.names), len(of))
@@ -142,8 +141,8 @@ func (e *Experiment) noteFrozen() {
 }
 
 // scaleByData sets each scale to Sigma times the standard deviation of the column in a data set. Columns that are
-// constant in this data set get the scale 0, and therefore no noise. So do columns of whole numbers, unless they are
-// channels of images or the user named them.
+// constant in this data set get the scale 0, which means no noise. Columns of whole numbers also get the scale 0,
+// unless they are channels of images or the user named them.
 func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err error) {
 	s := e.Spec.Scales
 	data, err := dataset.Open(ctx, s.Data, e.scaleOptions())
@@ -186,7 +185,7 @@ func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err 
 	return nil
 }
 
-// scaleOptions returns the options for reading the data of the scales. These data need no labels file.
+// scaleOptions returns the options for reading the data that determine the scales. These data need no labels file.
 func (e *Experiment) scaleOptions() dataset.Options {
 	o := e.Spec.DataOptions
 	if o.Labels != "" {
@@ -195,7 +194,7 @@ func (e *Experiment) scaleOptions() dataset.Options {
 	return o
 }
 
-// sameColumns returns an error unless other data have the columns of the experiment's data.
+// sameColumns returns an error unless other has the same columns as the experiment's data.
 func (e *Experiment) sameColumns(other *dataset.Dataset) error {
 	if a, b := e.data.Shape(), other.Shape(); !slices.Equal(a, b) {
 		return param.Errorf("%s %s: inputs of shape %v, and %v in %s", param.ScaleData, e.Spec.Scales.Data, b, a, e.Spec.Data)
@@ -248,12 +247,13 @@ func (c columns) find(name string) int {
 	return -1
 }
 
-// numbered reports whether the columns have no names of their own, so that numbers name them.
+// numbered reports whether the columns have no names of their own, so that their numbers serve as names.
 func (c columns) numbered() bool {
 	return c.names[0] == "column 0" || c.names[0] == "channel 0"
 }
 
-// list joins names for an error. If there are many names, it gives only the first ones and the number of the others.
+// list joins names for an error. If there are many names, it returns only the first names and the number of further
+// names.
 func list(names []string) string {
 	const most = 8
 	if len(names) == 0 {
@@ -322,7 +322,8 @@ func (c columns) measure(ctx context.Context, data *dataset.Dataset, a graph.Arr
 	return stats, nil
 }
 
-// oneHotGroups returns the ranges [first, end) of neighbouring binary columns of which exactly one is 1 in every row.
+// oneHotGroups returns the ranges [first, end) of neighbouring binary columns such that exactly one of the columns is 1
+// in every row.
 func oneHotGroups(stats []columnStats) (groups [][2]int) {
 	for i := 0; i < len(stats); i++ {
 		rows := map[int]bool{}

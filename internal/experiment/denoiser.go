@@ -40,8 +40,8 @@ func (e *Experiment) readModels() error {
 	return nil
 }
 
-// chooseTimestep finds the timestep at which the diffusion model expects noise of (High−Low)·σ. This is the noise of
-// the data, scaled to the model's range.
+// chooseTimestep finds the timestep at which the diffusion model expects noise of standard deviation (High−Low)·σ. This
+// is σ scaled to the model's range [Low, High].
 func (e *Experiment) chooseTimestep() error {
 	p := e.Spec
 	if !p.DenoiserKind.Diffusion() {

@@ -30,8 +30,8 @@ func (e *Experiment) GPUs() (names []string) {
 	return names
 }
 
-// parallel estimates how many batches run simultaneously. On the CPU this is one per thread, otherwise one
-// per device.
+// parallel estimates how many batches run simultaneously. The number is one per thread on the CPU, and one per device
+// otherwise.
 func (e *Experiment) parallel() int {
 	if e.model.Device() == onnx.CPU {
 		return e.threads
@@ -39,8 +39,8 @@ func (e *Experiment) parallel() int {
 	return len(e.models())
 }
 
-// Sampler returns a sampler of the model on all devices. It reruns the experiment's first example in other batches and
-// compares the outputs. The caller sets N0, Progress and Lost.
+// Sampler returns a sampler of the model on all devices. The sampler reruns samples of the experiment's first example
+// in other batches and compares the outputs. The caller sets N0, Progress and Lost.
 func (e *Experiment) Sampler() smoothing.Sampler {
 	s := smoothing.Sampler{
 		Classifier: e.model, Seed: e.Spec.Seed, Workers: e.threads, Compare: ComparesFirst(e.Spec.Conditions, e.data.Len()),
@@ -51,8 +51,9 @@ func (e *Experiment) Sampler() smoothing.Sampler {
 	return s
 }
 
-// ComparesFirst returns a function that chooses the first example of the whole experiment for the comparison, even if
-// the experiment is a shard. So every run makes this comparison once, however it is split into shards.
+// ComparesFirst returns a function that chooses an example for the comparison of batches. It chooses the first example
+// of the whole experiment, even if the experiment is a shard. So every run makes this comparison once, however it is
+// split into shards.
 func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
 	c.Shard = spec.Whole
 	positions := c.Positions(examples)

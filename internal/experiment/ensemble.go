@@ -5,8 +5,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// readClassifier reads the model or, for an ensemble, joins its models. Spec.Outputs says what every model of an
-// ensemble returns. From then on it says what the ensemble returns.
+// readClassifier reads the model or, for an ensemble, joins its models. Before the call, Spec.Outputs says what every
+// model of an ensemble returns. After the call, it says what the ensemble returns.
 func (e *Experiment) readClassifier() (*graph.File, error) {
 	paths := e.Spec.Models()
 	files := make([]*graph.File, len(paths))

@@ -90,7 +90,8 @@ func (e *Experiment) Data() Data {
 	}
 }
 
-// Record returns the experiment's run.json, without the command's parameters and the version of rscert.
+// Record returns the content of run.json for the experiment, without the parameters of the command and the version of
+// rscert.
 func (e *Experiment) Record() runfolder.Run {
 	settings := e.model.Settings()
 	r := runfolder.Run{

@@ -20,8 +20,8 @@ import (
 
 // Console receives messages to the user and shows progress.
 type Console struct {
-	Warn     func(param.Text) // warns of anything that may give the user unintended results
-	Note     func(param.Text) // notes anything else that the user may want to know
+	Warn     func(param.Text) // sends a warning: the results may not be what the user wants
+	Note     func(param.Text) // sends other information that the user may want
 	Progress progress.Options
 }
 
@@ -126,7 +126,7 @@ func (e *Experiment) open(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// report tells the console how the experiment was opened, and warns of likely mistakes.
+// report sends the console a description of the opened experiment, and warnings about likely mistakes.
 func (e *Experiment) report() {
 	if note := e.data.Note(); note != "" {
 		e.console.Notef("data: %s", note)
@@ -166,8 +166,8 @@ func (e *Experiment) chooseExamples() error {
 	return spec.BadInputf("%s %s: has none of the %d examples", param.Shard, e.Spec.Shard, len(whole.Positions(e.data.Len())))
 }
 
-// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. If this fails and the user named
-// the file, the error is an InputError.
+// OpenLibrary finds and opens an ONNX Runtime library that runs models on the device. If the user named the file,
+// errors are InputErrors.
 func OpenLibrary(device onnx.Device, named string) (*onnx.Runtime, error) {
 	path, err := ortlib.FindFor(device.Build(), named)
 	var library *onnx.Runtime

@@ -8,7 +8,7 @@ import (
 
 // This file feeds the model for attacks, without noise or with the experiment's noise.
 
-// Feed writes the model's input for an example's values: (x − mean)/std, in the model's order.
+// Feed writes the model's input for an example's values x to in: (x − mean)/std, in the model's order.
 func (e *Experiment) Feed(in, values []float32) { e.noise.float.feed(in, values) }
 
 // Pull converts the gradient with respect to the model's input, in, into the gradient with respect to the example's
@@ -40,9 +40,9 @@ func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 	return input, err
 }
 
-// DataLattice returns the lattice of the data, in steps of the data, if the noise keeps it. It returns false if the
-// classifier accepts any numbers. The classifier accepts any numbers if the noise is in floats, or if the noise first
-// rounds its inputs.
+// DataLattice returns the lattice of the data, in steps of the data, if the inputs of the classifier must be on it. It
+// returns false if the classifier accepts any numbers, because the noise is in floats or because the noise first rounds
+// the inputs.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if !n.onLattice() || n.quantise != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Look is the result of a quick test on some examples, before hours of sampling. The test shows whether model, data and
-// noise fit each other.
+// Look is the result of a quick test on some examples. The test shows, before hours of sampling, whether model, data
+// and noise fit each other.
 type Look struct {
 	Examples int     `json:"examples"`       // number of labelled examples, spread over the experiment
 	Clean    float64 `json:"clean_accuracy"` // accuracy without noise
@@ -51,7 +51,7 @@ func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	if err != nil {
 		return l, err
 	}
-	labels = labels[:len(predicted)] // time may have run out before the other examples
+	labels = labels[:len(predicted)] // time may have run out before all examples were classified
 	l.Examples, l.Clean = len(labels), accuracy(predicted, labels)
 	under, err := classify(ctx, e.model, len(labels), d, noisy)
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i
 	return nil
 }
 
-// lookInputs returns labelled examples from all over the experiment.
+// lookInputs returns labelled examples that are spread over the experiment.
 func (e *Experiment) lookInputs() (labels []int, inputs []smoothing.Input, err error) {
 	n := min(lookExamples, len(e.positions))
 	for k := range n {
@@ -140,7 +140,7 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 	})
 }
 
-// With fewer examples than this, a low accuracy may be chance.
+// With fewer than fewExamples examples, a low accuracy may be chance.
 const fewExamples = 20
 
 // Warn sends warnings about problems that Look found, before hours of sampling.
@@ -171,13 +171,13 @@ func (e *Experiment) Warn(l Look) {
 	}
 }
 
-// Data that span more σ than this, or that reach larger values at the model's input, are probably a mistake.
+// A range of the data above muchSpan·σ, or values above muchInput at the model's input, are probably a mistake.
 const (
 	muchSpan  = 200
 	muchInput = 50
 )
 
-// warnOfValues sends warnings if the data, σ, mean and std do not fit each other.
+// warnOfValues sends warnings if the data, σ, mean and std do not match.
 func (e *Experiment) warnOfValues() {
 	if e.Spec.Noise == spec.Float || e.Spec.Scaled() {
 		return // the range of the data is unknown

@@ -32,7 +32,7 @@ type noise struct {
 	quantise *smoothing.Quantiser // nil if the data are on a lattice
 	low      float64              // lowest value of quantised data
 	high     float64
-	rounds   bool // inputs off the lattice move to it
+	rounds   bool // inputs off the lattice move to lattice points
 
 	// These fields are for noise with a scale for each column. lattice is then nil.
 	columns *smoothing.ColumnNoise
@@ -49,7 +49,7 @@ type noise struct {
 // newNoise prepares the noise of an experiment. The experiment's model and data must be open.
 func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise, error) {
 	p, n := e.Spec, &noise{Arrangement: a}
-	if p.Denoiser != "" { // the denoiser takes the data's own values, and the graph normalises its result
+	if p.Denoiser != "" { // the denoiser takes the data's values; the graph normalises its outputs
 		p.Mean, p.Std = nil, nil
 	}
 	var err error
@@ -125,8 +125,7 @@ func (n *noise) prepare(noise law.Law, sigma float64, mean, std []float64) (err 
 	return nil
 }
 
-// input returns an example with its noise. It also returns the amount by which rounding reduces every
-// radius.
+// input returns the noisy inputs of an example. It also returns the amount by which rounding reduces every radius.
 func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	if n.columns != nil {
 		return n.columnInput(example)
@@ -141,9 +140,10 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 	return input, quantisation, err
 }
 
-// reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at
-// an example. This amount is the distance between the example's values and the values in the file, plus the largest
-// such distance for any perturbed example. Data on a lattice are known exactly.
+// reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at an example.
+// This amount is the distance between the example's values and the values in the file, plus the largest distance by
+// which the conversion can move a perturbed example. For data on a lattice, reading returns 0, because float32
+// determines their values exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:
@@ -184,7 +184,7 @@ func (n *noise) integers(values []float32) ([]int32, float64) {
 // lattice.
 func toInt32(k int) int32 { return int32(min(max(k, math.MinInt32), math.MaxInt32)) }
 
-// largest returns the largest magnitude at the model's input without noise.
+// largest returns the largest absolute value at the model's input without noise.
 func (n *noise) largest(p spec.Spec) float64 {
 	mean, std := p.Mean, p.Std
 	if n.bytes {
@@ -243,7 +243,8 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// channels checks the values of mean or std. There must be one value, or one value per channel.
+// channels returns the values of mean or std for the channels. It returns an error unless there is one value, or one
+// value per channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil

@@ -131,8 +131,8 @@ func TestInputHasItsNoise(t *testing.T) {
 	}
 }
 
-// In floats the clean input is (x − mean)/std. The noise's scale is the smallest float32 s with s·std ≥ σ, up to a unit
-// in the last place.
+// In floats the clean input is (x − mean)/std. The scale of the noise is the smallest float32 s with s·std ≥ σ, up to a
+// unit in the last place.
 func TestNormalisation(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -178,8 +178,8 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// Under a law that certifies in L1, what reading float64 numbers costs is measured in L1, both for the example and for
-// the perturbed inputs.
+// Under a law that certifies in L1, the loss of radius from reading float64 numbers must be measured in L1, both for
+// the example and for the perturbed inputs.
 func TestReadingInTheNormOfTheLaw(t *testing.T) {
 	example := dataset.Example{Values: make([]float32, 784), Rounding: 0.25, RoundingL1: 3}
 	data := dataset.Lattice{Low: -8, High: 4, Rounded: true}

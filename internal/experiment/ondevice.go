@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placeNoise makes the models generate the noise if the spec asks for this. If one model cannot do so, or if the bits
-// of its noise differ from the host's, the host generates all noise. The result why then gives the reason.
+// placeNoise makes the models generate the noise if the spec asks for it. If one model cannot generate noise, or if the
+// bits of its noise differ from the host's noise, the host generates all noise. The result why then gives the reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())
@@ -22,7 +22,7 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 			}
 		}
 		if !e.Spec.KeepSource {
-			m.SealSource() // nothing else needs the source, and the source holds the weights
+			m.SealSource() // frees the source, which holds the weights; nothing else needs it
 		}
 	}
 	if why != nil {
@@ -56,7 +56,7 @@ func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64)
 	return e.compareNoise(ctx, m, seed)
 }
 
-// compareNoise compares the model's noise with the host's noise on a few examples from all over the data.
+// compareNoise compares the model's noise with the host's noise on a few examples that are spread over the data.
 func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	var indices []int
 	var examples []smoothing.LatticeInput

@@ -23,10 +23,10 @@ func processorTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkNoiseOn compares noise and votes in the model's graph with noise and votes on the host. Both variants use
-// the same CPU cores. An op is one round with both variants, each of half a second or more. The metric 'ratio' is the
-// processor time with noise on the host, divided by the processor time with noise in the graph. It is the median over
-// rounds.
+// BenchmarkNoiseOn compares two variants: noise and votes in the model's graph, and noise and votes on the host. Both
+// variants use the same CPU cores. An op is one round with both variants, each of half a second or more. The metric
+// 'ratio' is the processor time with noise on the host, divided by the processor time with noise in the graph. It is
+// the median over rounds.
 func BenchmarkNoiseOn(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {

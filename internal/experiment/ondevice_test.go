@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// placed loads one model per device into an experiment that has not chosen where noise is made.
+// placed loads one model per device into an experiment for which placeNoise has not run yet.
 func placed(t *testing.T, p spec.Spec, files ...string) *Experiment {
 	t.Helper()
 	in, err := Open(t.Context(), p, new(said).console())
@@ -65,8 +65,8 @@ func unpackedDigits(t *testing.T) string {
 	return dir
 }
 
-// TestPlaceNoise uses devices that can make noise and devices that cannot. If one device cannot, the host must make the
-// noise for all devices.
+// TestPlaceNoise uses devices that can make noise and devices that cannot. If one device cannot make noise, the host
+// must make the noise for all devices.
 func TestPlaceNoise(t *testing.T) {
 	data := manyImages(t)
 	good := models + "nchw.onnx"

@@ -9,10 +9,10 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Perturbed returns the noisy inputs at other values of an example. It also returns the distance of these values from
-// the example, rounded up. The distance is in the norm of the run's radii. If the data are on a lattice, the values are
-// rounded to the lattice of the noise, and the distance is between lattice points. Otherwise the distance is between
-// the values and the numbers in the file. The experiment must have noise on a lattice.
+// Perturbed returns the noisy inputs for values that a perturbation of an example gives. It also returns the distance
+// of these values from the example, rounded up. The distance is in the norm of the run's radii. If the data are on a
+// lattice, the values are rounded to the lattice of the noise, and the distance is between lattice points. Otherwise
+// the distance is between the values and the numbers in the file. The experiment must have noise on a lattice.
 func (e *Experiment) Perturbed(x dataset.Example, values []float32) (smoothing.Input, float64, error) {
 	if !e.noise.onLattice() {
 		return nil, 0, spec.BadInputf("the noise is in floats, not on a lattice")
@@ -41,7 +41,7 @@ func (n *noise) points(values []float32) []int32 {
 	step, _ := n.step.Float64()
 	points := make([]int32, len(values))
 	for d, v := range values {
-		if n.data.Holds(values[d : d+1]) { // a file may hold rounded values of its lattice points
+		if n.data.Holds(values[d : d+1]) { // the file may hold rounded values of lattice points
 			points[d] = toInt32(n.refined * n.data.Index(v))
 		} else {
 			points[d] = toInt32(int(math.RoundToEven(float64(v) / step)))

@@ -106,7 +106,7 @@ func (n *noise) plain(l law.Law, sigma float64) error {
 	return n.prepare(l, sigma, []float64{0}, []float64{1})
 }
 
-// perturb sets dst to an example with noise, in the data's own order and units.
+// perturb writes an example with noise to dst, in the order and units of the data.
 func (n *noise) perturb(dst, example []float32, sigma float64, s smoothing.Stream) error {
 	if n.data.Kind == dataset.NoLattice && !n.onLattice() {
 		scale := make([]float32, len(example))

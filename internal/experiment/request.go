@@ -35,8 +35,9 @@ func (e *Experiment) Request(index int, values []float32, round bool) (Example, 
 	return Example{Index: index, Label: certify.UnknownLabel, Input: input, Quantisation: quantisation}, nil
 }
 
-// mayRound returns an error unless values off the lattice may move to it. The lattices of bytes and of 16-bit integers
-// end at 0 and 1, and values outside move to these ends. On other lattices only values in the range of the noise move.
+// mayRound returns an error unless values off the lattice may move to lattice points. The lattices of bytes and of
+// 16-bit integers end at 0 and 1, and values outside this range move to its ends. On other lattices, only values in the
+// range of the noise may move.
 func (e *Experiment) mayRound(values []float32, round bool) error {
 	data := e.noise.data
 	if !round {

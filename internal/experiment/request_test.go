@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestRequest opens an experiment for requests on the lattice of bytes, and compares its inputs with those of a dataset
-// with the same values.
+// TestRequest opens an experiment for requests on the lattice of bytes, and compares its inputs with the inputs of a
+// dataset that has the same values.
 func TestRequest(t *testing.T) {
 	open := func(s spec.Spec) *Experiment {
 		e, err := Open(t.Context(), s, (&said{}).console())

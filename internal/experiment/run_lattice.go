@@ -10,8 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// findLattice determines the lattice of the data: the spec's lattice if it has one, otherwise the lattice of the data's
-// values.
+// findLattice determines the lattice of the data. This is the lattice in the spec or, if the spec has none, the lattice
+// of the data's values.
 func (e *Experiment) findLattice(ctx context.Context, n *noise) (err error) {
 	fixed := e.Spec.Lattice
 	if fixed == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// timed is a Classifier that adds up the time spent in its calls.
+// timed is a Classifier that measures the total time spent in its calls.
 type timed struct {
 	smoothing.Classifier
 	inside *atomic.Int64 // nanoseconds, summed over workers
@@ -58,7 +58,8 @@ func draw(ctx context.Context, c smoothing.Classifier, input smoothing.Input, wo
 	})
 }
 
-// runAlone makes each worker run the model on this number of batches, like a program whose inputs are ready.
+// runAlone makes each worker run the model on the given number of batches, like a program whose inputs are ready in
+// memory.
 func runAlone(ctx context.Context, c smoothing.Classifier, workers, batches int) error {
 	var wait sync.WaitGroup
 	failed := make(chan error, workers)

@@ -73,7 +73,7 @@ func readPairs(path string) ([]spec.SigmaColumn, error) {
 	return csvPairs(text)
 }
 
-// jsonPairs reads the members of a JSON object. It keeps members with equal names.
+// jsonPairs reads the members of a JSON object. It returns all members, even if two have the same name.
 func jsonPairs(text []byte) (pairs []spec.SigmaColumn, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil {

@@ -18,7 +18,7 @@ type split struct {
 	data   dataset.Lattice
 }
 
-// prepareSplit does the work of prepare for the law Splitting. The data must be on a lattice, and so must every input.
+// prepareSplit does the work of prepare for the law Splitting. The data and all inputs must be on a lattice.
 func (n *noise) prepareSplit(sigma float64, mean, std []float64) error {
 	switch {
 	case n.data.Kind == dataset.NoLattice:
@@ -42,7 +42,7 @@ func (n *noise) prepareSplit(sigma float64, mean, std []float64) error {
 	return nil
 }
 
-// onLattice reports whether the noise keeps inputs on a lattice.
+// onLattice reports whether the inputs stay on a lattice under the noise.
 func (n *noise) onLattice() bool { return n.lattice != nil || n.split != nil }
 
 // place returns the noisy inputs at a point of the lattice. The integers of the point are in the order of the model's
@@ -71,7 +71,8 @@ func (s *split) String() string {
 	return fmt.Sprintf("%s; %d evaluations of each example, without randomness", s.data, s.splits.Width())
 }
 
-// Evaluations returns the number of evaluations W of the law Splitting, or 0 for another law.
+// Evaluations returns W, the number of evaluations of the model per example under the law Splitting, or 0 for another
+// law.
 func (e *Experiment) Evaluations() int64 {
 	if e.noise.split == nil {
 		return 0

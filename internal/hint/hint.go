@@ -1,4 +1,4 @@
-// Package hint adds hints to errors. The error names the problem in one line, and the hint names a remedy.
+// Package hint adds hints to errors. The error states the problem in one line, and the hint states a remedy.
 package hint
 
 import (

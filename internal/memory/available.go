@@ -33,7 +33,7 @@ func available(root fs.FS) (bytes uint64, ok bool) {
 type hierarchy struct {
 	controller          string // name of the controller in /proc/self/cgroup
 	mount               string
-	limit, usage, cache string // cache names the field of memory.stat for the file pages that the kernel reclaims first
+	limit, usage, cache string // cache: field of memory.stat that counts the file pages reclaimed first
 }
 
 var hierarchies = []hierarchy{

@@ -1,5 +1,5 @@
 // Package memory limits the memory for an input. A small file may claim a large size or unpack to a large size. Check
-// returns an error before the system kills the process.
+// then returns an error, before the system would kill the process.
 package memory
 
 import (

@@ -22,7 +22,7 @@ type speller interface {
 	Spell(Spelling) string
 }
 
-// Text is a text that names parameters. The names are arguments of type Name, or occur in errors among the arguments.
+// Text is a text that names parameters. The names are arguments of type Name, or parts of errors among the arguments.
 type Text struct {
 	format string
 	args   []any

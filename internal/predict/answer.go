@@ -46,8 +46,8 @@ type row struct {
 	None    int64    `parquet:"none"`
 	Moved   float64  `parquet:"moved"`
 	Radius  *float64 `parquet:"radius,optional"`
-	// These are the certificate's class, the norm of its radius, and its claim, which is more than "the class is the
-	// answer" or less. They are nil without a certificate.
+	// These columns hold the certificate's class, the norm of the radius, and the claim, for example "answer" or "right
+	// or silent". They are nil without a certificate.
 	CertifiedClass *int64  `parquet:"certified_class,optional"`
 	Norm           *string `parquet:"norm,optional"`
 	Claim          *string `parquet:"claim,optional"`

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A table of answers says of each radius which class it certifies, in which norm, and what the certificate claims.
+// For each radius, a table of answers must name the certified class, the norm and the claim of the certificate.
 func TestTablesNameTheCertificate(t *testing.T) {
 	answers := []Answer{
 		{Index: 0, Class: -1, Votes: []int64{1, 2}, Certificate: &certify.Certificate{Prediction: 1, Radius: 0.5, Norm: law.L1, Claim: certify.Claim{None: certify.NoneSafe}}},

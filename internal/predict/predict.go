@@ -53,10 +53,11 @@ func CheckAlpha(alpha float64) error {
 
 // Fixed decides after a fixed number of votes. Let j be the most frequent outcome, k the runner-up, and X_j and X_k
 // their numbers of votes. Fixed returns j if 2·P(Bin(X_j+X_k, ½) ≥ X_j) ≤ τ, and Abstained otherwise. For m outcomes, τ
-// is alpha·m/(m−1). Then the answer is wrong with probability at most alpha, for two reasons. First, the probability
-// that a wrong outcome is the most frequent one is at most (m−1)/m. Second, if a wrong outcome is the most frequent
-// one, the test accepts it with probability at most τ. (Hung & Fithian 2019, "Rank verification for exponential
-// families". Cohen et al. 2019, PREDICT, use τ = alpha.) In a tie Fixed abstains. It rounds the tail up and τ down.
+// is alpha·m/(m−1). With this τ the answer is wrong with probability at most alpha, for two reasons. First, the
+// probability that a wrong outcome is the most frequent one is at most (m−1)/m. Second, if a wrong outcome is the most
+// frequent one, the test accepts it with probability at most τ. (Hung & Fithian 2019, "Rank verification for
+// exponential families". Cohen et al. 2019, PREDICT, use τ = alpha.) In a tie Fixed abstains. It rounds the tail up and
+// τ down.
 func Fixed(counts []int64, alpha float64) int {
 	first, second := leaders(counts)
 	total := counts[first] + counts[second]
@@ -90,11 +91,11 @@ func leaders(counts []int64) (first, second int) {
 
 // Leader is the sequential rule. For each outcome i it runs an e-process against the hypothesis that p_i is the largest
 // probability. Before each vote, let J be the leader among the other outcomes, a = X_J and b = X_i the votes so far,
-// and λ = (a−b)₊/(a+b+1). A vote for J multiplies the process by 1+λ, and a vote for i multiplies it by 1−λ. Under p_i
-// ≥ p_J the process is a supermartingale, so it reaches 1/alpha with probability at most alpha (Ville). When it does,
-// Leader strikes i from the list. The last outcome left is the answer. If the answer is wrong, the true outcome was
-// struck. So the rule needs no union bound over the outcomes. If several classes have the largest probability, each of
-// them counts as right. Outcomes without a vote share one e-process.
+// and λ = max(a−b, 0)/(a+b+1). A vote for J multiplies the process by 1+λ, and a vote for i multiplies it by 1−λ. If
+// p_i ≥ p_J, the process is a supermartingale, so it reaches 1/alpha with probability at most alpha (Ville). When the
+// process reaches 1/alpha, Leader strikes outcome i from the list. The last outcome left is the answer. A wrong answer
+// means that the most probable outcome was struck. So the rule needs no union bound over the outcomes. If several
+// classes have the largest probability, each of them counts as right. Outcomes without a vote share one e-process.
 //
 // The logarithms are rounded so that no process reaches its threshold early.
 type Leader struct {
@@ -148,7 +149,7 @@ func (l *Leader) Vote(k int) (decided bool) {
 // bet updates all processes for a vote for k.
 func (l *Leader) bet(k int) {
 	if len(l.seen) == 0 {
-		return // all counts are 0, and so is every λ
+		return // all counts are 0, so every λ is 0
 	}
 	first, second := l.top()
 	for _, i := range l.seen {
@@ -167,8 +168,8 @@ func (l *Leader) bet(k int) {
 	l.unseen.times(stake(l.counts[first], 0, k == first, false))
 }
 
-// stake returns x, where a vote multiplies an outcome's process by 1+x. It is +λ for a vote for the rival, and −λ for a
-// vote for the outcome itself.
+// stake returns x, where 1+x is the factor by which a vote multiplies an outcome's process. x is +λ for a vote for the
+// rival, and −λ for a vote for the outcome itself.
 func stake(a, b int64, rival, own bool) float64 {
 	if a <= b || !rival && !own {
 		return 0
@@ -209,7 +210,7 @@ func (l *Leader) strike() {
 		left += len(l.counts) - len(l.seen)
 	}
 	if l.decided = left <= 1; l.decided && left == 1 {
-		l.answer = last // −1 if the one left is an outcome without votes
+		l.answer = last // −1 if the last outcome has no votes
 	}
 }
 

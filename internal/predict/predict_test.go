@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestUnanimous checks how many votes decide if all are for the same class. This number is the smallest n with C(2n,
-// n)/2ⁿ ≥ 1/α. It does not depend on the number of classes.
+// TestUnanimous checks how many votes the rule needs if all votes are for the same class. This number is the smallest n
+// with C(2n, n)/2ⁿ ≥ 1/α. It does not depend on the number of classes.
 func TestUnanimous(t *testing.T) {
 	for _, c := range []struct {
 		alpha float64
@@ -148,8 +148,9 @@ func TestLeaderMeans(t *testing.T) {
 	}
 }
 
-// TestLeaderExact enumerates all sequences of votes. If the two largest probabilities are equal or nearly equal, the
-// rule names a wrong class with probability at most alpha. The sum of probabilities is exact up to rounding.
+// TestLeaderExact enumerates all sequences of votes. It checks that the rule names a wrong class with probability at
+// most alpha if the two largest probabilities are equal or nearly equal. The probabilities are summed exactly, up to
+// rounding.
 func TestLeaderExact(t *testing.T) {
 	const budget = 40
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// These columns hold answers under attack, for the confidence-thresholded robust test error.
+// These columns hold the answers under attack. The confidence-thresholded robust test error uses them.
 const (
 	adversarialConfidence = "adversarial_confidence"
 	adversarialCorrect    = "adversarial_correct"
@@ -317,8 +317,9 @@ func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.
 	return attacked
 }
 
-// FromVotes uses the shares of the votes as probabilities. If votes for no class keep the sums of these shares below 1,
-// it uses only the largest share of each example, as the confidence. Errors name the votes by the given path.
+// FromVotes makes predictions whose probabilities are the shares of the votes. If the shares sum to less than 1 because
+// some votes are for no class, FromVotes uses only the largest share of each example, as the confidence. Errors name
+// the votes by the given path.
 func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)

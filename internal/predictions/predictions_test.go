@@ -117,7 +117,7 @@ func TestFromVotes(t *testing.T) {
 	}
 }
 
-// Votes for no class keep the sum of the shares below 1. Then the predictions have only confidences.
+// If some votes are for no class, the shares sum to less than 1. The predictions then have only confidences.
 func TestVotesForNone(t *testing.T) {
 	votes := []certify.Votes{
 		{Index: 0, Label: 1, N: 8, Counts: []int64{1, 4, 0}, None: 3},
@@ -411,7 +411,8 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// Silence is no rival if the classifier ignores it, and votes before a stop without random noise are refused.
+// With NoneIgnore, votes for no class are not counted against the answer. Votes of a deterministic run that stopped
+// early are refused.
 func TestFromVotesByRule(t *testing.T) {
 	votes := []certify.Votes{{Label: 1, N: 8, Counts: []int64{0, 3}, None: 5}, {Label: 1, N: 8, Counts: []int64{0, 4}, None: 4}}
 	for rule, want := range map[certify.VoteRule][]bool{

@@ -76,8 +76,8 @@ func listRadii(radii []float64) string {
 	return strings.Join(names, ", ")
 }
 
-// SelectCertified returns the rows whose class is certified within the radius. In other rows of a bounds.csv, the
-// bounds do not concern the confidence. A table without the column 'certified' is returned unchanged.
+// SelectCertified returns the rows whose class is certified within the radius. In all other rows of a bounds.csv, the
+// bounds do not bound the confidence. A table without the column 'certified' is returned unchanged.
 func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")
 	if groups == nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// plant writes a program that prints its own description.
+// plant writes a program that prints its own path.
 func plant(t *testing.T, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

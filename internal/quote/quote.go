@@ -1,5 +1,5 @@
 // Package quote makes text of unknown origin printable: fields of a table and the names of files, tensors, classes and
-// columns. Such text may contain anything, even codes that move a terminal's cursor.
+// columns. Text of unknown origin may contain any characters, even codes that move a terminal's cursor.
 package quote
 
 import (

@@ -12,7 +12,7 @@ type Rounding int
 // These are the directions of rounding.
 const (
 	Nearest Rounding = iota
-	Down             // towards −∞: certified radii and accuracies, values that a search attains
+	Down             // towards −∞: certified radii and accuracies, attained values
 	Up               // towards +∞: upper bounds
 )
 
@@ -20,9 +20,10 @@ const (
 const Shortest = -1
 
 // Round prints 10^shift·x with the given number of decimals. It takes x as the shortest decimal that reads back as x,
-// which JSON also holds. So 0.57 is 57.0 %, although the float64 is slightly less. It rounds this decimal by its
-// digits, without arithmetic. Read back, a number rounded down is never above x, and a number rounded up is never
-// below x. Each is within one unit of the last decimal. Infinities print as +Inf and −Inf, and NaN prints as Missing.
+// which JSON also holds. So 0.57 is 57.0 %, although the float64 is slightly less than 0.57. Round rounds this decimal
+// by its digits, without arithmetic. If the printed number is read back, it is never above x after rounding down, and
+// never below x after rounding up. It differs from 10^shift·x by less than one unit of its last decimal. Infinities
+// print as +Inf and −Inf, and NaN prints as Missing.
 func Round(x float64, to Rounding, shift, decimals int) string {
 	switch {
 	case math.IsNaN(x):

@@ -1,5 +1,5 @@
 // Package report prints results as JSON documents and as tables. Each column of a table rounds its numbers in the
-// direction that keeps their claims true.
+// direction in which they stay true: lower bounds down, upper bounds up.
 package report
 
 import (
@@ -35,7 +35,7 @@ type Column struct {
 	Sign     bool // print + before numbers ≥ 0
 }
 
-// Constructors of the usual columns.
+// The following functions construct the usual columns.
 
 // TextColumn returns a column of text, aligned left.
 func TextColumn(name string) Column { return Column{Name: name, Decimals: Shortest} }
@@ -97,7 +97,8 @@ func (c Column) round(x float64, to Rounding) string {
 	return Round(x, to, shift, c.Decimals)
 }
 
-// Table is a table of results. A row may have fewer cells than the table has columns. The missing cells have no value.
+// Table is a table of results. A row may have fewer cells than the table has columns. Missing cells are printed as
+// Missing.
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell

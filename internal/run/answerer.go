@@ -28,7 +28,7 @@ import (
 )
 
 // Answerer answers the inputs of requests with the smoothed classifier of a run. One sampler draws the votes of all
-// requests, and a batch holds samples of several requests. A request that fails harms no other request.
+// requests, and a batch holds samples of several requests. A failed request does not affect other requests.
 type Answerer struct {
 	plan       PredictPlan
 	recorded   runfolder.Run
@@ -43,7 +43,7 @@ type Answerer struct {
 	ended    chan struct{} // closed when Run returns
 }
 
-// Description says what an Answerer answers.
+// Description describes the classifier of an Answerer.
 type Description struct {
 	Model      string       `json:"model"`
 	ModelSHA   string       `json:"model_sha256"`
@@ -55,7 +55,7 @@ type Description struct {
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
 	Norm       law.Norm     `json:"norm"`  // norm of the certificates' radii
-	Claim      string       `json:"claim"` // what a certificate claims, in words
+	Claim      string       `json:"claim"` // claim of a certificate, in words
 	Rule       predict.Rule `json:"rule"`
 	Alpha      float64      `json:"alpha"`
 	Budget     int64        `json:"budget"` // maximum number of votes for an answer
@@ -65,15 +65,16 @@ type Description struct {
 	Device     string       `json:"device"`
 	Batch      int          `json:"batch"`
 	Statement  string       `json:"statement"`
-	// Different lists software that differs from the run's.
+	// Different lists the software and GPUs of this machine that differ from those of the run.
 	Different []string `json:"different,omitempty"`
 }
 
 // ErrClosed means that the Answerer has ended, or that its sampler has failed.
 var ErrClosed = errors.New("the sampler has ended")
 
-// OpenAnswerer opens the classifier of the plan's run. Without Data in the plan's spec, the run gives the shape and the
-// range of the inputs. Errors in the user's input are InputErrors. The caller must call Run, and Close after Run.
+// OpenAnswerer opens the classifier of the plan's run. If the plan's spec has no Data, the shape and the range of the
+// inputs come from the record of the run. Errors in the user's input are InputErrors. The caller must call Run, and
+// Close after Run.
 func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console) (*Answerer, error) {
 	if p.Run == "" {
 		return nil, spec.BadInputf("%s is missing", param.Run)
@@ -146,8 +147,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns the levels and certifiers of a plan. If about is not nil, answering also fills in the law, σ and
-// arithmetic of about.
+// answering returns an answering for a plan, with its levels and certifiers. If about is not nil, the method also sets
+// the law, σ and arithmetic in about.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
@@ -170,8 +171,8 @@ func (a *Answerer) ImageOptions() dataset.Options { return a.plan.Spec.DataOptio
 // Drawn returns the number of samples that were drawn so far.
 func (a *Answerer) Drawn() int64 { return a.drawn.Load() }
 
-// Run draws samples until ctx ends, or until Stop is called and all requests are answered. It returns the error of the
-// sampler, such as a failed device.
+// Run draws samples until ctx ends, or until Stop is called and all requests are answered. It returns the error that
+// ended the sampler, for example the failure of a device.
 func (a *Answerer) Run(ctx context.Context) error {
 	defer close(a.ended)
 	s := a.experiment.Sampler()
@@ -189,7 +190,7 @@ func (a *Answerer) Run(ctx context.Context) error {
 	})
 }
 
-// Stop makes Run return after the requests that it has accepted.
+// Stop makes Run return once the accepted requests are answered.
 func (a *Answerer) Stop() { a.close.Do(func() { close(a.closing) }) }
 
 // Close frees the model. Call it after Run has returned.
@@ -198,16 +199,16 @@ func (a *Answerer) Close() error { return a.experiment.Close() }
 // Question is a request for answers.
 type Question struct {
 	Inputs [][]float32 // values of each input, in the order of the data
-	// Certify asks for certificates. With Radius above 0, sampling stops once it is known whether the certified radius
-	// is at least Radius.
+	// Certify asks for certificates. If Radius is above 0, sampling stops as soon as it is known whether the certified
+	// radius is at least Radius.
 	Certify bool
 	Radius  float64
 	// Key and First repeat logged answers. Key is the logged key, and First is the logged index of the first input.
 	// If Key is nil, the operating system draws a key after the inputs have arrived.
 	Key   *uint64
 	First int
-	// Left, if not nil, is called once, when the sampler holds none of the inputs any more. If the request ends early,
-	// this is after Ask has returned. If the sampler fails, Left may never be called.
+	// If Left is not nil, it is called once, when the sampler no longer holds any of the inputs. If the request ends
+	// early, Left is called after Ask has returned. If the sampler fails, Left may never be called.
 	Left func()
 }
 
@@ -217,7 +218,7 @@ type Answered struct {
 	Answers []predict.Answer
 }
 
-// planFor completes a plan for a question.
+// planFor adds to a plan the certification that a question asks for.
 func (a *Answerer) planFor(p PredictPlan, q Question) (PredictPlan, error) {
 	if !q.Certify {
 		return p, nil
@@ -233,7 +234,7 @@ func (a *Answerer) planFor(p PredictPlan, q Question) (PredictPlan, error) {
 	return p, p.certifyAs(a.recorded)
 }
 
-// Samples returns the maximum number of samples that an answer to the question needs, for all inputs.
+// Samples returns the maximum number of samples that the answers to all inputs of the question need together.
 func (a *Answerer) Samples(q Question) (int64, error) {
 	p, err := a.planFor(a.plan, q)
 	if err != nil {
@@ -252,7 +253,7 @@ func (a *Answerer) Ask(ctx context.Context, q Question) (Answered, error) {
 	return a.ask(ctx, a.plan, q)
 }
 
-// ask answers a question by a plan.
+// ask answers a question by the rule and the level of a plan.
 func (a *Answerer) ask(ctx context.Context, p PredictPlan, q Question) (Answered, error) {
 	s := &stay{left: q.Left}
 	s.enter()

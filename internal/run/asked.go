@@ -11,18 +11,18 @@ import (
 )
 
 // asked is an input of a request. It implements smoothing.Keyed, smoothing.Observer and smoothing.Abandonable. If the
-// question fails or panics, or if the request ends, only this question ends. The sampler continues.
+// question fails or panics, or if the request ends, the sampler drops only this question and continues.
 type asked struct {
 	*question
 	ctx      context.Context
 	seed     uint64
 	decided  bool
 	err      error
-	finished chan<- *asked // has room, so sending never blocks
+	finished chan<- *asked // buffered, so sending never blocks
 	stay     *stay
 }
 
-// stay counts how many inputs of one request the sampler still holds. Answerer.Ask itself counts as one more holder
+// stay counts the holders of a request's inputs: one holder for each input in the sampler, and one for Answerer.Ask
 // while it runs.
 type stay struct {
 	holders atomic.Int64
@@ -56,7 +56,7 @@ func (q *asked) Abandoned() bool { return q.ctx.Err() != nil }
 
 // Goal returns the total number of samples to reach next, as smoothing.Experiment describes it.
 func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
-	defer func() { // the sampler wants a goal above 0, even from a question that has failed
+	defer func() { // the sampler needs a goal above 0, even from a failed question
 		if q.err != nil {
 			goal = max(v.N, 1)
 		}

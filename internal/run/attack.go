@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// AttackPlan says what an attack does.
+// AttackPlan holds the settings of an attack.
 type AttackPlan struct {
 	Spec     spec.Spec
 	Threat   attack.Threat
@@ -32,14 +32,14 @@ type AttackPlan struct {
 	Bins     int     // number of bins of calibration errors, for attacks on confidences
 	Out      string
 	Resume   bool // continue the attack in Out, with its seed and its examples
-	Pictures int  // the number of pictures in Out
+	Pictures int  // number of pictures in Out
 }
 
 // gradientExamples is the number of examples in one call of the gradient. It is fixed, so that results do not depend
 // on the batch size.
 const gradientExamples = 8
 
-// attackLevel is the confidence level of the intervals.
+// attackLevel is the confidence level of the Clopper–Pearson intervals.
 const attackLevel = .95
 
 // Share is a share of examples with its Clopper–Pearson interval.
@@ -102,7 +102,7 @@ type AttackedResult struct {
 	// such input.
 	Class    *int     `json:"class,omitempty"`
 	Distance *float64 `json:"distance,omitempty"`
-	// Attack is the attack of a sequence that found the adversarial input.
+	// Attack is set for a sequence of attacks. It names the attack that found the adversarial input.
 	Attack attack.Method `json:"attack,omitempty"`
 	// Confidence is the confidence in the example itself. Altered lists the inputs whose confidence the attack
 	// changed.
@@ -162,10 +162,11 @@ func Attack(ctx context.Context, p AttackPlan, console experiment.Console) (*Att
 	return r, a.finish(r)
 }
 
-// settle checks the plan and fills in what the method determines.
+// settle checks the plan and sets the fields that the method determines.
 func (p *AttackPlan) settle() error {
 	p.Spec.Noise = spec.NoNoise
-	// Gradients and confidences come from the model's outputs, and differ between logits and probabilities.
+	// Gradients and confidences are computed from the model's outputs, and depend on whether these are logits or
+	// probabilities.
 	p.Spec.KeepOutputs = p.Method.UsesGradients() || p.Method.ChangesConfidence()
 	switch {
 	case p.Steps < 0:
@@ -194,7 +195,7 @@ func (p *AttackPlan) settle() error {
 	return p.Threat.Check()
 }
 
-// checkOut refuses an output folder that exists already.
+// checkOut returns an error if the output folder exists already.
 func (p *AttackPlan) checkOut() error {
 	if p.Out == "" || p.Resume {
 		return nil
@@ -222,7 +223,7 @@ func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]atta
 	return all, nil
 }
 
-// result gathers what an attack found.
+// result returns the result of an attack, from the examples in found.
 func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, found []attack.Found) *Attacked {
 	record := e.Record()
 	r := &Attacked{
@@ -261,7 +262,7 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 	return r
 }
 
-// fed is the classifier of the data's values. It normalises and reorders them for the model.
+// fed is a classifier whose inputs are values of the data. It normalises and reorders the values for the model.
 type fed struct {
 	*onnx.Model
 	e *experiment.Experiment

@@ -57,7 +57,7 @@ func alteredNames(m attack.Method) []string {
 	return names
 }
 
-// clean returns the predictions on the examples themselves.
+// clean returns the predictions on the unperturbed examples.
 func (r *Attacked) clean() *calib.Predictions {
 	p := new(calib.Predictions)
 	for _, row := range r.Results {
@@ -121,8 +121,8 @@ func alteredResults(m attack.Method, f attack.Found) (all []AlteredResult) {
 	return all
 }
 
-// Bins returns the calibration bins of equal width. The result before holds the bins of the examples themselves, and
-// after holds the bins for each entry of Confidences.After.
+// Bins returns the calibration bins of equal width. The result before holds the bins of the unperturbed examples. The
+// result after holds the bins for each entry of Confidences.After.
 func (r *Attacked) Bins() (before []calib.Bin, after [][]calib.Bin, err error) {
 	before, err = calib.EqualWidth(r.clean(), r.Confidences.Bins, calib.UpperClosed)
 	for k := range r.Confidences.After {

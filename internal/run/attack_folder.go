@@ -59,7 +59,7 @@ func (a *attacking) checkExamples(ctx context.Context) error {
 	return nil
 }
 
-// first returns the examples on which the attack checks whether the model's scores are random.
+// first returns the first examples. On them, the attack checks whether the model's scores are random.
 func (a *attacking) first() ([]attack.Example, error) {
 	positions := a.e.Positions()
 	return a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
@@ -147,7 +147,7 @@ func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values []
 	return line, values
 }
 
-// foundOf returns the outcome in a line. The inputs in the result have no values, but they are not nil.
+// foundOf returns the outcome that a line records. The adversarial inputs in the result are empty but not nil.
 func foundOf(line runfolder.Attacked) attack.Found {
 	f := attack.Found{Index: line.Index, Label: line.Label, Clean: line.Predicted, Flat: line.ZeroGradients, By: attack.Method(line.Attack)}
 	if line.Confidence != nil {
@@ -164,7 +164,8 @@ func foundOf(line runfolder.Attacked) attack.Found {
 	return f
 }
 
-// finish writes the results of an attack whose examples are all in the folder, if they are not written yet.
+// finish writes the results of an attack whose examples are all in the folder. It writes only results that are not
+// there yet.
 func (a *attacking) finish(r *Attacked) error {
 	if a.folder == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// attackFormat is the format of plan.json that this version reads and writes.
+// attackFormat is the format of plan.json that this version of rscert reads and writes.
 const attackFormat = 1
 
 // attackRecord is the content of plan.json: everything that determines the results of an attack.
@@ -88,7 +88,7 @@ func (a attackRecord) document() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// readAttackRecord reads the plan.json of a folder. The error is fs.ErrNotExist if there is none.
+// readAttackRecord reads the plan.json of a folder. The error is fs.ErrNotExist if the folder has no plan.json.
 func readAttackRecord(dir string) (a attackRecord, err error) {
 	text, err := runfolder.ReadAttackPlan(dir)
 	if err != nil {
@@ -103,7 +103,8 @@ func readAttackRecord(dir string) (a attackRecord, err error) {
 	return a, nil
 }
 
-// keepResumed takes the seed and the choice of examples from a resumed attack if the plan does not set them.
+// keepResumed copies the seed and the choice of examples from the record of a resumed attack, unless the plan sets
+// them.
 func (p *AttackPlan) keepResumed() error {
 	if p.Out == "" || !p.Resume {
 		return nil

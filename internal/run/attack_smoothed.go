@@ -17,7 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// SmoothedAttackPlan says what an attack on a smoothed classifier does.
+// SmoothedAttackPlan holds the settings of an attack on a smoothed classifier.
 type SmoothedAttackPlan struct {
 	Spec            spec.Spec
 	Threat          attack.Threat
@@ -29,7 +29,7 @@ type SmoothedAttackPlan struct {
 	Run             *runfolder.Run // run whose smoothed classifier Spec describes; nil for none
 	Out             string
 	Resume          bool // continue the attack in Out, with its seed and its examples
-	Pictures        int  // the number of pictures in Out
+	Pictures        int  // number of pictures in Out
 }
 
 // AttackedNoise says how an attack on a smoothed classifier sampled this classifier.
@@ -38,9 +38,9 @@ type AttackedNoise struct {
 	Sigma   float64  `json:"sigma"`
 	Samples int      `json:"samples"` // noisy copies in the gradient of the last step
 	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
-	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha. A
-	// verified perturbation is wrong with probability at most Alpha, too. VerificationSeed is the seed of these
-	// samples. The search does not use it.
+	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha, and so is
+	// the answer at a verified perturbation. VerificationSeed is the seed of the fresh samples. The search uses another
+	// seed.
 	N                int     `json:"n"`
 	Alpha            float64 `json:"alpha"`
 	VerificationSeed uint64  `json:"verification_seed"`
@@ -101,11 +101,11 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	return r, a.finish(r)
 }
 
-// verificationSeed turns the seed of an attack into the seed of the samples that verify its perturbations. It is 2⁶⁴
-// divided by the golden ratio.
+// The seed of the samples that verify perturbations is the attack's seed XOR verificationSeed, which is 2⁶⁴ divided by
+// the golden ratio.
 const verificationSeed = 0x9E3779B97F4A7C15
 
-// settle checks the plan. It returns the AttackPlan that keeps this attack's record and folder.
+// settle checks the plan. It returns the AttackPlan that writes this attack's record and folder.
 func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 	if err := p.Spec.Law.NeedRandom(); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 	case !(p.Alpha > 0 && p.Alpha < 1):
 		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
 	}
-	p.Spec.KeepOutputs = p.Method == attack.SmoothAdv // the loss differs for logits and probabilities
+	p.Spec.KeepOutputs = p.Method == attack.SmoothAdv // the loss depends on the kind of the outputs
 	p.Spec.KeepSource, p.Spec.NoiseOn = p.Spec.KeepOutputs, spec.NoiseOnHost
 	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out, Resume: p.Resume, Pictures: p.Pictures}
 	if err := base.checkOut(); err != nil {
@@ -154,7 +154,8 @@ func (v *verification) attackAll(ctx context.Context, examples []attack.Example)
 	return found, nil
 }
 
-// attack attacks an example whose smoothed answer is its label. A perturbation counts if it is verified.
+// attack attacks an example if the smoothed answer at the example is its label. A perturbation counts only if it is
+// verified.
 func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Found, error) {
 	f := attack.Found{Index: x.Index, Label: x.Label}
 	if x.Label < 0 {
@@ -172,10 +173,10 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	if err != nil {
 		return f, err
 	}
-	// The farthest candidate comes first, and the first failure ends the tests. Then all successes are right with
-	// probability at least 1 − level. Among the tests whose null hypothesis is true, consider the first one. A wrong
-	// success occurs only if this test succeeds: the successes before it are right, and its failure would end the
-	// tests.
+	// The tests begin with the farthest candidate and end at the first test that does not reject. All rejections are
+	// right with probability at least 1 − level, for this reason. Consider the first test whose null hypothesis is
+	// true. All rejections before this test are right. If this test does not reject, no further test follows. So a
+	// wrong rejection occurs only if this test rejects.
 	for _, c := range candidates {
 		votes, err := v.search.Votes(ctx, c.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
 		if err != nil {
@@ -194,8 +195,8 @@ func beats(votes, other int, level float64) bool {
 	return binomial.Tail(int64(votes+other), int64(votes), .5).Upper <= level
 }
 
-// answer returns the class that the smoothed classifier answers for the votes of n samples, or −1 to abstain. Samples
-// that vote for no class are one more outcome.
+// answer returns the class that the smoothed classifier answers for the votes of n samples, or −1 to abstain. "No
+// class" counts as one more outcome.
 func answer(votes []int, n int, level float64) int {
 	m := len(votes)
 	counts := make([]int64, m+1)

@@ -28,10 +28,10 @@ type AttackStage struct {
 	Targets  int           `json:"targets,omitempty"`
 	Restarts int           `json:"restarts"`
 	Broken   int           `json:"broken"`
-	Robust   Share         `json:"robust"` // accuracy after this attack and all earlier attacks of the sequence
+	Robust   Share         `json:"robust"` // accuracy under this attack and all earlier attacks of the sequence
 }
 
-// checkSettings refuses settings that the attack would not use.
+// checkSettings returns an error for settings that the attack would not use.
 func (p *AttackPlan) checkSettings() error {
 	if !(p.Momentum >= 0) {
 		return param.Errorf("%s %v: want at least 0", param.Momentum, p.Momentum)
@@ -71,8 +71,8 @@ func (p *AttackPlan) checkSettings() error {
 	return nil
 }
 
-// stages returns the attacks of the plan with their settings. If the model has too few classes for an attack's loss, a
-// preset leaves the attack out and warns, and other plans are refused.
+// stages returns the attacks of the plan with their settings. If the model has too few classes for the loss of an
+// attack, a preset omits this attack and adds a warning. In any other plan, this is an error.
 func (p *AttackPlan) stages(classes int) (all []AttackStage, warnings []attack.Warning, err error) {
 	for _, stage := range p.Method.Stages() {
 		settled := p.stage(stage, classes)
@@ -120,7 +120,7 @@ func (p *AttackPlan) stage(s attack.Stage, classes int) AttackStage {
 	return settled
 }
 
-// searches returns the attack of the first stage. Its field Then leads to the later stages.
+// searches returns the search of the first stage. Its field Then links to the searches of the later stages.
 func (p *AttackPlan) searches(ctx context.Context, e *experiment.Experiment, stages []AttackStage, g *gradients, console experiment.Console) (*attack.Search, error) {
 	var first *attack.Search
 	last := &first
@@ -213,8 +213,8 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 	return pairs
 }
 
-// countStages counts for each stage the examples that it broke. It also sets the share of examples that neither this
-// stage nor an earlier one broke.
+// countStages counts, for each stage, the examples that the stage broke. It also sets the share of the correctly
+// classified examples that neither this stage nor an earlier stage broke.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {

@@ -23,7 +23,7 @@ import (
 // correctly.
 type smallModel struct {
 	classes int
-	before  string  // operator on 8·x, whose result is divided by 8
+	before  string  // operator applied to 8·x; its result is divided by 8
 	scale   float64 // scale of the logits; 0 means 1
 	softmax bool
 }
@@ -139,7 +139,8 @@ func checksOf(r *Attacked) (all []attack.Check) {
 	return all
 }
 
-// TestWarnings checks that models that hide their gradients cause warnings, and that an honest model causes none.
+// TestWarnings checks that models that hide their gradients cause warnings, and that an ordinary model causes no
+// warnings.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -181,8 +182,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestStages runs a sequence of attacks. The result must count what each attack broke and name the attack that broke
-// each example. The last count must be the robust accuracy. Batch and threads must not change the result.
+// TestStages runs a sequence of attacks. The result must count the examples that each attack broke, and name the attack
+// that broke each example. The last count must be the robust accuracy. Batch and threads must not change the result.
 func TestStages(t *testing.T) {
 	p := smallModel{classes: 5}.attackPlan(t, attack.Standard)
 	p.Threat.Epsilon = .1
@@ -211,7 +212,7 @@ func TestStages(t *testing.T) {
 	sameJSON(t, "other batches", mustAttack(t, p), r)
 }
 
-// TestPreset pins AutoAttack's settings.
+// TestPreset checks the settings of AutoAttack.
 func TestPreset(t *testing.T) {
 	p := planOf("", "", attack.Standard)
 	stages, warnings, err := p.stages(10)
@@ -255,7 +256,7 @@ func TestAttackSettings(t *testing.T) {
 	}
 }
 
-// TestAutoIsStronger checks that on the bundled model fewer digits withstand Auto-PGD than PGD, in both norms.
+// TestAutoIsStronger checks that, on the bundled model and in both norms, fewer digits withstand Auto-PGD than PGD.
 func TestAutoIsStronger(t *testing.T) {
 	const digits = 40
 	robust := func(norm attack.Norm, epsilon float64, method attack.Method) int64 {

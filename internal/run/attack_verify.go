@@ -44,9 +44,9 @@ func (v *VerifiedAttack) wrong(index int, name, format string, args ...any) {
 	}
 }
 
-// VerifyAttack replays a finished attack: the model classifies every example and every stored input again.
-// VerifyAttack compares the classes, and checks each input's norm and box. The spec names the device. It also names
-// the model and the data if they are no longer at the recorded paths. Other fields come from the folder.
+// VerifyAttack replays a finished attack: the model classifies every example and every stored input again. VerifyAttack
+// compares the classes, and checks each input's norm and box. The spec names the device. It also names the model and
+// the data if they are no longer at the recorded paths. All other settings come from the record in the folder.
 func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experiment.Console) (*VerifiedAttack, error) {
 	record, err := readAttackRecord(dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experime
 	return &v.found, nil
 }
 
-// spec returns the spec of the recorded experiment. If s has a path of the model or the data, this path is used.
+// spec returns the spec of the recorded experiment. Paths of the model and the data in s replace the recorded paths.
 func (a attackRecord) spec(s spec.Spec) spec.Spec {
 	if s.Model == "" {
 		s.Model, s.Further = a.Model.Paths()
@@ -125,7 +125,7 @@ type attackVerifier struct {
 	keeps      bool // the attack must not change classes
 	archives   map[string]*archive
 	waiting    []float32   // inputs to classify
-	checks     []func(int) // checks of the classes of waiting, in order
+	checks     []func(int) // one check for the class of each input in waiting
 	found      VerifiedAttack
 }
 
@@ -275,7 +275,7 @@ func (v *attackVerifier) flush(ctx context.Context) error {
 	return nil
 }
 
-// end classifies the last inputs, and reports inputs that no line describes.
+// end classifies the last inputs. It records a problem for stored inputs that no line describes.
 func (v *attackVerifier) end(ctx context.Context) error {
 	for name, a := range v.archives {
 		if err := errors.Join(a.x.End(), a.y.End()); err != nil {

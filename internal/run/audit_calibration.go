@@ -14,8 +14,8 @@ import (
 const auditBins = 15
 
 // AuditedCalibration compares certified and attacked calibration at a radius, over the audited examples that are
-// certified at this radius. CBS and CCE are maxima over the confidences within the tested bounds. So they are false
-// only if a bound is false, and testing the bounds also tests CBS and CCE.
+// certified at this radius. CBS and CCE are maxima over all confidences within the tested bounds. So CBS or CCE can be
+// false only if a bound is false, and a test of the bounds is also a test of CBS and CCE.
 type AuditedCalibration struct {
 	Radius   float64 `json:"radius"`
 	Examples int     `json:"examples"`
@@ -25,7 +25,7 @@ type AuditedCalibration struct {
 	ECE      float64 `json:"ece"`   // calibration error estimated at the attacked inputs, with the same bins
 }
 
-// attackedConfidence is a tested bound with the mean score at the attacked input.
+// attackedConfidence is a tested bound together with the mean score at the attacked input.
 type attackedConfidence struct {
 	calib.Bounded
 	mean float64
@@ -39,8 +39,8 @@ func (c attackedConfidence) wrongness() float64 {
 	return c.mean
 }
 
-// confidences returns the tested bounds of an example on its certified class, by radius. If several rounds tested a
-// bound, it takes the round whose confidence is farthest from the truth.
+// confidences returns the tested bounds on the confidence in the example's certified class, by radius. If several
+// rounds tested a bound, it returns the result whose mean score is farthest from the truth.
 func (r *rounds) confidences(c certify.Certificate) map[float64]attackedConfidence {
 	worst := map[float64]attackedConfidence{}
 	if c.Prediction == certify.Abstained {

@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/scratch"
 )
 
-// An escalation certifies and tests a contradicted example again, at the levels escalationAlpha (α′) and
-// escalationGamma (γ′). A right certificate is contradicted again with probability at most α′ + γ′.
+// An escalation certifies a contradicted example again at the level escalationAlpha (α′), and tests it again at the
+// level escalationGamma (γ′). A right certificate is contradicted again with probability at most α′ + γ′.
 const (
 	escalationAlpha = 1e-6
 	escalationGamma = 1e-6
@@ -39,9 +39,9 @@ func (t AuditTest) contradicts(c certify.Certificate) bool {
 	switch t.Kind {
 	case TestConfidence:
 		return t.Distance <= t.Radius
-	case TestWrong: // the class is the label and loses to the rival
+	case TestWrong: // rejected: the class, which is the label, loses to the rival
 		return certified && t.Class == c.Prediction
-	case TestRight: // the rival loses to the label
+	case TestRight: // rejected: the rival loses to the label
 		return certified && t.Rival == c.Prediction
 	case TestSlack:
 		return certified
@@ -50,8 +50,8 @@ func (t AuditTest) contradicts(c certify.Certificate) bool {
 	}
 }
 
-// escalate certifies a contradicted example again with fresh noise at α′, and tests the contradictions again at γ′
-// against the fresh certificate.
+// escalate certifies a contradicted example again with fresh noise at the level escalationAlpha. It then repeats the
+// contradicting tests against the fresh certificate at the level escalationGamma.
 func (a *auditor) escalate(ctx context.Context, rec runfolder.Record, r *rounds) error {
 	if r.escalated != nil {
 		return nil
@@ -106,8 +106,8 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
-// against returns the same test of a fresh certificate's claim. It returns false if the fresh certificate does not
-// make this claim.
+// against returns the test t with the claim of a fresh certificate. It returns false if the fresh certificate makes no
+// claim that t tests.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {
 	case TestSlack:
@@ -129,7 +129,7 @@ func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	return t, true
 }
 
-// certifyAgain carries out a plan for the example of a record, with the model and data that are already open.
+// certifyAgain certifies the example of a record by a plan, with the model and data that are already open.
 func (a *auditor) certifyAgain(ctx context.Context, p Plan, rec runfolder.Record) (fresh runfolder.Record, err error) {
 	folder, err := scratch.Make("", "rscert-audit-")
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// The error probability of an example's tests is split into three shares. The tests of the candidates in all rounds get
-// flipShare, the tests of the example itself cleanShare, and the tests of the bounds on its confidence confidenceShare.
-// The shares add up to 1.
+// The error probability of an example's tests is split into three shares. flipShare is for the tests of the candidates
+// in all rounds, cleanShare is for the tests of the example itself, and confidenceShare is for the tests of the bounds
+// on its confidence. The shares add up to 1.
 const (
 	flipShare       = .5
 	cleanShare      = .25
@@ -57,8 +57,8 @@ func (a *auditor) examples(ctx context.Context) error {
 	return nil
 }
 
-// settled reports whether an example needs no search in a round. This is so if there is no class to attack. It is also
-// so if the example has no certificate and the answer at the example is already verified to be wrong.
+// settled reports whether an example needs no search in a round. No search is needed if there is no class to attack, or
+// if the example has no certificate and the answer at the example is already verified to be wrong.
 func (r *rounds) settled(c certify.Certificate, round int) bool {
 	if round == 0 {
 		return false
@@ -66,7 +66,7 @@ func (r *rounds) settled(c certify.Certificate, round int) bool {
 	return target(c) < 0 || c.Prediction == certify.Abstained && r.rejects(TestWrong)
 }
 
-// rejects reports whether a test of round 0 of this kind is rejected.
+// rejects reports whether round 0 has a rejected test of this kind.
 func (r *rounds) rejects(kind TestKind) bool {
 	for i, t := range r.tests[0] {
 		if results := r.results[0]; t.Kind == kind && i < len(results) && results[i].Rejected {
@@ -111,8 +111,8 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 	return a.journal.Append(line)
 }
 
-// cleanTests returns the tests of the example itself. The run's votes choose the rivals. This is allowed because the
-// noise of the verification is independent of the noise of the run.
+// cleanTests returns the tests of the example itself. The rivals are chosen by the run's votes. This choice is valid
+// because the noise of the verification is independent of the noise of the run.
 func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	label, certified := rec.Votes.Label, rec.Certificate.Prediction
 	level := a.header.exampleLevel() * cleanShare / 3
@@ -130,8 +130,8 @@ func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	return tests
 }
 
-// topOther returns the class other than a with the most votes. If the argument none is true, and the samples without an
-// answer outnumber the votes of this class, topOther returns −1.
+// topOther returns the class other than a with the most votes. If none is true and the samples that vote for no class
+// outnumber the votes for this class, topOther returns −1.
 func topOther(v certify.Votes, a int, none bool) int {
 	best, most := -1, v.None0+v.None
 	if !none {
@@ -152,8 +152,8 @@ func topOther(v certify.Votes, a int, none bool) int {
 // mostCandidates limits the candidates of a round. If there are more, only the farthest are tested.
 const mostCandidates = 64
 
-// searchTests searches for candidates. It returns the tests of the candidates, the farthest first, and then the tests of
-// the confidence at inputs on the way to the nearest candidate.
+// searchTests searches for candidates. It returns the tests of the candidates, with the farthest candidate first,
+// followed by the tests of the confidence at inputs on the way to the nearest candidate.
 func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round int) ([]AuditTest, error) {
 	index := rec.Votes.Index
 	x, err := a.Values(index)
@@ -232,8 +232,8 @@ func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float
 	}
 }
 
-// verify carries out frozen tests with the noise of a seed. The flip tests have a fixed order and end with the first
-// test that does not reject.
+// verify carries out frozen tests with the noise of a seed. The flip tests have a fixed order. The first flip test that
+// does not reject is the last one carried out.
 func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
 	results := make([]TestResult, len(tests))
 	ended := false
@@ -299,8 +299,8 @@ func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTes
 	}
 	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), count(p.votes, t.Rival)
 	margin := audit.Slack(noise, second, n, r.Votes, r.Against, a.level(t.Level, n))
-	// A certified radius is lowered by at least four units of rounding. The factor lowers the needed margin likewise,
-	// so that rounding errors cannot reject a right certificate.
+	// The factor lowers the needed margin, so that rounding errors cannot reject a right certificate. A certified
+	// radius is itself lowered by at least four units of rounding.
 	needed := theorem.Margin(t.Radius-t.Distance, a.run.Parameters.Sigma) * (1 - 0x1p-50)
 	if !math.IsInf(margin, 0) {
 		r.Margin = &margin

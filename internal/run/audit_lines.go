@@ -11,10 +11,10 @@ import (
 	"math"
 )
 
-// AuditLine is a line of audit.jsonl. A round of an example has two lines. The first line, the frozen line, records the
-// tests of the round before any noise for them is drawn. Then a seed is drawn. The second line, the verified line,
-// records the results of these tests with the noise of this seed. Round 0 tests the example itself. An example that
-// contradicts its certificate has one more line, the escalated line.
+// AuditLine is a line of audit.jsonl. A round of an example has two lines. The first line, called frozen, records the
+// tests of the round before any noise for them is drawn. Then a seed is drawn. The second line, called verified,
+// records the results of these tests with the noise of this seed. Round 0 tests the example itself. An example with a
+// rejected test that contradicts its certificate has one more line, called escalated.
 type AuditLine struct {
 	Index int       `json:"index"`
 	Step  AuditStep `json:"step"`
@@ -35,7 +35,7 @@ type AuditLine struct {
 // AuditStep says what a line records.
 type AuditStep string
 
-// These are the steps.
+// A line records one of these steps.
 const (
 	Frozen    AuditStep = "frozen"
 	Verified  AuditStep = "verified"
@@ -47,9 +47,9 @@ type TestKind string
 
 // These are the kinds of tests. Each comment says what a rejection means.
 const (
-	// TestWrong: at the example itself, Rival is more probable than Class, which is the label.
+	// TestWrong: at the example itself, Rival is more probable than Class. Class is the label.
 	TestWrong TestKind = "wrong"
-	// TestRight: at the example itself, Class, which is the label, is more probable than Rival.
+	// TestRight: at the example itself, Class is more probable than Rival. Class is the label.
 	TestRight TestKind = "right"
 	// TestSlack: at the example itself, the margin of Class over Rival is too small for the certified Radius.
 	TestSlack TestKind = "slack"
@@ -65,7 +65,7 @@ type AuditTest struct {
 	Kind     TestKind `json:"kind"`
 	Distance float64  `json:"distance"` // distance of the input from the example, rounded up
 	Class    int      `json:"class"`
-	Rival    int      `json:"rival"` // −1 stands for the samples without an answer
+	Rival    int      `json:"rival"` // −1: the samples that vote for no class
 	Radius   float64  `json:"radius,omitempty"`
 	Lower    float64  `json:"lower,omitempty"`
 	Upper    float64  `json:"upper,omitempty"`
@@ -79,17 +79,17 @@ type TestResult struct {
 	Samples int64 `json:"samples"` // number of samples; 0 if the test was not reached
 	Votes   int64 `json:"votes"`   // votes for the class
 	Against int64 `json:"against"` // votes for the rival
-	// LogEvidence is the largest logarithm of the evidence during a sequential test (flip or confidence).
+	// LogEvidence is the largest logarithm that the evidence reached during a sequential test (flip or confidence).
 	LogEvidence float64 `json:"log_evidence,omitempty"`
 	// Margin is the upper bound on the margin that a slack test found. It is absent if infinite.
 	Margin *float64 `json:"margin,omitempty"`
-	// Mean is the mean score of the class in the samples. Only tests of a confidence have it.
+	// Mean is the mean score of the class in the samples. It is set only for tests of a confidence.
 	Mean     *float64 `json:"mean,omitempty"`
 	Rejected bool     `json:"rejected"`
 }
 
-// Escalation is the result of certifying and testing a contradicted example again with fresh noise, at far smaller
-// levels.
+// Escalation is the result of an escalation: the example was certified and tested again, with fresh noise and at far
+// smaller levels.
 type Escalation struct {
 	Seed       uint64  `json:"seed"` // seed of the noise that certified the example again
 	Alpha      float64 `json:"alpha"`
@@ -111,7 +111,7 @@ func hashTests(tests []AuditTest) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// valid checks a line.
+// valid returns an error if a line contradicts itself.
 func (l AuditLine) valid() error {
 	switch l.Step {
 	case Frozen:
@@ -168,7 +168,8 @@ func (r rounds) done(round int) bool {
 	return ok
 }
 
-// byExample sorts lines by example. Each verified line must follow its frozen line and fit it.
+// byExample groups lines by example. Each verified line must follow its frozen line and have as many results as the
+// frozen line has tests.
 func byExample(lines []AuditLine) (map[int]*rounds, error) {
 	all := map[int]*rounds{}
 	for _, l := range lines {

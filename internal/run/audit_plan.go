@@ -25,8 +25,8 @@ import (
 
 // AuditPlan says how a run is audited.
 type AuditPlan struct {
-	// Again opens the run's model and data again. If a path is empty, the run's path is used. Again.Examples is the
-	// number of examples to audit.
+	// Again says how to open the run's model and data again. If a path in it is empty, the run's path is used.
+	// Again.Examples is the number of examples to audit.
 	Again
 	Run    string // path of the run
 	Out    string // the audit's folder; empty: AuditFolder in the run's folder
@@ -34,8 +34,8 @@ type AuditPlan struct {
 	Budget AuditBudget
 	Gamma  float64 // allowed probability that at least one verified statement is wrong
 
-	open  func(*auditor, int) (candidateSearch, error) // for tests: another search
-	fresh func(*certify.Certificate)                   // for tests: falsifies the certificates of escalations
+	open  func(*auditor, int) (candidateSearch, error) // replaces the search in tests
+	fresh func(*certify.Certificate)                   // falsifies the certificates of escalations in tests
 }
 
 // AuditBudget says how much work an audit spends on an example.
@@ -44,11 +44,12 @@ type AuditBudget struct {
 	Restarts int   `json:"restarts"`       // random starts of a search
 	Steps    int   `json:"steps"`          // steps of each start
 	Samples  int   `json:"samples"`        // noisy copies in the gradient of a step
-	Screen   int64 `json:"screen"`         // largest number of samples to judge a candidate before verification
-	Verify   int64 `json:"verify_samples"` // largest number of samples to verify a candidate
+	Screen   int64 `json:"screen"`         // maximum number of samples to judge a candidate before verification
+	Verify   int64 `json:"verify_samples"` // maximum number of samples to verify a candidate
 }
 
-// DefaultAuditBudget is the default budget. It finds changes of the answer at about twice the certified radius.
+// DefaultAuditBudget is the default budget. With this budget, the search finds changes of the answer at about twice the
+// certified radius.
 var DefaultAuditBudget = AuditBudget{Rounds: 1, Restarts: 4, Steps: 150, Samples: 256, Screen: 50_000, Verify: 250_000}
 
 // These are the names of an audit's folder in a run's folder, and of the files in the audit's folder.
@@ -64,7 +65,7 @@ type candidateSearch interface {
 	Candidates(ctx context.Context, x attack.Example) ([]attack.Candidate, error)
 }
 
-// AuditHeader is the content of audit.json: what is audited, and how.
+// AuditHeader is the content of audit.json: the audited run and examples, and the settings of the audit.
 type AuditHeader struct {
 	Format  int    `json:"format"`
 	Version string `json:"rscert"`
@@ -198,8 +199,8 @@ func (a *auditor) readRun() error {
 	return err
 }
 
-// chooseByHash returns the records whose examples have the smallest hashes, in this order. The hash depends only on
-// the data and the example, so no result affects the choice.
+// chooseByHash returns the records whose examples have the smallest hashes, in ascending order of the hash. The hash
+// depends only on the data and the example, so no result affects the choice.
 func (a *auditor) chooseByHash(records []runfolder.Record) []runfolder.Record {
 	hashed := func(r runfolder.Record) []byte {
 		sum := sha256.Sum256(fmt.Appendf(nil, "rscert audit\n%s\n%d", a.run.Data.SHA256, r.Votes.Index))
@@ -210,7 +211,8 @@ func (a *auditor) chooseByHash(records []runfolder.Record) []runfolder.Record {
 	return all[:min(a.plan.Examples, len(all))]
 }
 
-// openExperiment opens the run's model and data. It refuses a model or data that differ from the run's.
+// openExperiment opens the run's model and data. It returns an error if the model or the data differ from the recorded
+// ones.
 func (a *auditor) openExperiment(ctx context.Context) error {
 	q := a.plan.Again
 	q.Data = cmp.Or(q.Data, a.run.Data.File)
@@ -281,7 +283,7 @@ func (a *auditor) openJournal() (err error) {
 	return err
 }
 
-// resumed compares the header of a resumed audit with this plan, and takes over the header's seed.
+// resumed returns an error if the header of a resumed audit differs from this plan. It copies the seed from the header.
 func (a *auditor) resumed(then AuditHeader) error {
 	now := a.header
 	now.Seed, now.Version, now.Device = then.Seed, then.Version, then.Device
@@ -305,8 +307,8 @@ func (a *auditor) resumed(then AuditHeader) error {
 	return nil
 }
 
-// target returns the class that the audit tries to change: the certified class, otherwise the label. It returns −1 if
-// the example has neither.
+// target returns the class that the audit tries to change. This is the certified class or, without a certificate, the
+// label. target returns −1 if the example has neither.
 func target(c certify.Certificate) int {
 	if c.Prediction != certify.Abstained {
 		return c.Prediction

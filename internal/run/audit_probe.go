@@ -16,14 +16,15 @@ type probe struct {
 	input  smoothing.Input
 	first  int64 // samples before the first decision
 	most   int64
-	// decided reports whether more samples are useless. It is called with growing numbers of samples.
+	// decided reports whether more samples cannot change the outcome of the test. It is called with growing numbers of
+	// samples.
 	decided func(smoothing.Votes) bool
 	votes   smoothing.Votes
 }
 
 func (p *probe) Input() (int, smoothing.Input) { return p.stream, p.input }
 
-// Goal asks for a quarter more samples each time.
+// Goal asks for a quarter more samples each time, and for at least 16 more.
 func (p *probe) Goal(v smoothing.Votes) (int64, error) {
 	switch {
 	case v.N == 0:
@@ -41,7 +42,7 @@ func (p *probe) Finish(v smoothing.Votes) error {
 
 func (p *probe) Emit() error { return nil }
 
-// scoreProbe is a probe that also takes the scores.
+// scoreProbe is a probe that also passes on the scores of each sample.
 type scoreProbe struct {
 	*probe
 	classes int
@@ -84,12 +85,14 @@ func (a *auditor) probabilities(outputs []float32) []float32 {
 	return probs
 }
 
-// level returns a test's level minus the part that finite random words use for this number of samples.
+// level returns a test's level minus the part that pays for the finite length of random words in this number of
+// samples.
 func (a *auditor) level(level float64, samples int64) float64 {
 	return smoothing.Deflate(level, a.run.Noise.Eta, samples*int64(a.Model().InputLen()))
 }
 
-// hopeless is the level at which a test gives up because its opposite seems true. Giving up only costs power.
+// hopeless is the level at which a test stops because the opposite of its claim seems true. Stopping only reduces the
+// power of the test.
 const hopeless = 1e-6
 
 // place returns the input of a test.
@@ -116,7 +119,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// count returns the votes for a class. The class −1 stands for the samples without an answer.
+// count returns the votes for a class. For the class −1 it returns the number of samples that vote for no class.
 func count(v smoothing.Votes, class int) int64 {
 	if class < 0 {
 		return v.None

@@ -18,18 +18,18 @@ const (
 	// accusation is the largest p-value at which contradictions count as more than chance. It is also the maximum
 	// probability that the audit accuses a run whose certificates are right.
 	accusation = .001
-	// chanceLevel is the largest p-value of a count that reaches AuditCount.Threshold.
+	// chanceLevel is the largest p-value that a count of AuditCount.Threshold or more can have.
 	chanceLevel = .05
 	// curveDelta is the error probability of a bound on robust accuracy in the population.
 	curveDelta = .05
 )
 
-// Audited is what an audit found, as audit --json prints it.
+// Audited is the result of an audit, as audit --json prints it.
 type Audited struct {
 	Out  string `json:"out"`
 	Path string `json:"run_path"`
 	AuditHeader
-	Sound          bool          `json:"sound"` // all audited certificates are by sound methods
+	Sound          bool          `json:"sound"` // sound methods made all audited certificates
 	Done           int           `json:"done"`  // number of audited examples
 	Certified      int           `json:"certified"`
 	Contradictions AuditCount    `json:"contradictions"`
@@ -43,12 +43,12 @@ type Audited struct {
 	broken []float64
 }
 
-// Broken returns the distance of the nearest verified break of each labelled example. The distance is 0 if the answer
-// is wrong without a perturbation, and +∞ if no break was found. With a probability of at least 1 − Gamma, all
-// distances are right at the same time.
+// Broken returns, for each labelled example, the distance of the nearest input whose answer is verified to be wrong.
+// The distance is 0 if the answer is wrong without a perturbation, and +∞ if no such input was found. With a
+// probability of at least 1 − Gamma, all distances are right at the same time.
 func (r *Audited) Broken() []float64 { return r.broken }
 
-// AuditCount compares the number of contradicted certificates with chance.
+// AuditCount compares the number of contradicted certificates with the number that chance explains.
 type AuditCount struct {
 	Count    int   `json:"count"`
 	Examples []int `json:"examples"` // indices of the examples with contradicted certificates
@@ -69,7 +69,7 @@ type AuditCount struct {
 // attacked.
 type AuditGap struct {
 	Attacked int `json:"attacked"`
-	Verified int `json:"verified"` // examples with a verified change of the answer
+	Verified int `json:"verified"` // number of examples with a verified change of the answer
 	// The medians count an example without a verified change as infinite. An infinite median is null.
 	MedianRadius   *float64 `json:"median_radius"`
 	MedianDistance *float64 `json:"median_distance"`
@@ -84,8 +84,8 @@ type AuditedExample struct {
 	Radius     float64 `json:"radius"`     // certified radius
 	// Wrong means that the answer at the example itself is verified not to be the label.
 	Wrong bool `json:"wrong,omitempty"`
-	// Candidates is the number of frozen candidates. Distance is the smallest verified distance at which the answer
-	// is Rival instead of the attacked class. Distance and Rival are absent if no change is verified.
+	// Candidates is the number of candidates in frozen lines. Distance is the smallest verified distance at which the
+	// answer is Rival instead of the attacked class. Distance and Rival are absent if no change is verified.
 	Candidates int      `json:"candidates"`
 	Distance   *float64 `json:"distance,omitempty"`
 	Rival      *int     `json:"rival,omitempty"`
@@ -203,9 +203,9 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 	return e
 }
 
-// listed returns a distance for each example. The distances are verified at one level for all examples together (a
-// familywise level), by audit.Chains on the candidates of the first round. The distance of an example is never larger
-// than the distance verified at the example's own level.
+// listed returns a distance for each example. Its distances hold at one level for all examples together (a familywise
+// level), by audit.Chains on the candidates of the first round. The distance of an example is never larger than the
+// distance verified at the example's own level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
 	tests := make([][]AuditTest, len(done))
@@ -310,7 +310,7 @@ func (r *Audited) drawCurve(listed []float64) {
 	}
 }
 
-// outcome combines what the certificate and the attack say about the label.
+// outcome combines the statements of the certificate and of the attack about the label.
 func (e AuditedExample) outcome(listed float64) audit.Outcome {
 	o := audit.Outcome{Certified: -1, Broken: math.Inf(1), Listed: listed}
 	attacksLabel := e.Prediction == e.Label || e.Prediction == certify.Abstained

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/attack"
 )
 
-// search returns the search of a round. Rounds differ in the seeds of their searches, which the audit's seed
-// determines.
+// search returns the search of a round. The searches of different rounds have different seeds, which follow from the
+// audit's seed.
 func (a *auditor) search(ctx context.Context, round int) (candidateSearch, error) {
 	if a.plan.open != nil {
 		return a.plan.open(a, round)

@@ -97,8 +97,8 @@ func linearRun(t *testing.T, n int, changes ...func(*Plan)) Plan {
 	return p
 }
 
-// straight is a search that knows the boundary: it moves each example straight towards the boundary, by multiples of
-// the distance to it.
+// straight is a search that knows the boundary. It moves each example straight towards the boundary, by multiples of
+// the example's distance to the boundary.
 type straight struct{ asked *int }
 
 func (s straight) Candidates(_ context.Context, x attack.Example) (all []attack.Candidate, _ error) {
@@ -225,9 +225,9 @@ func enlarge(t *testing.T, dir string, factor float64) {
 	}
 }
 
-// An audit must find false radii with right checksums in two ways. First, there are more contradictions than chance
-// explains, even if fresh certificates by a right method are not contradicted. Second, fresh certificates by the broken
-// method are contradicted, too.
+// An audit must find false radii with right checksums in two ways. First, it must find more contradictions than chance
+// explains, even if a right method makes the fresh certificates, which are then not contradicted. Second, it must
+// contradict fresh certificates by the broken method, too.
 func TestAuditFindsFalseRadii(t *testing.T) {
 	p := linearRun(t, 40)
 	enlarge(t, p.Out, 2)
@@ -252,8 +252,8 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 	}
 }
 
-// An audit that is stopped between any two lines resumes and ends with the results of all examples. Frozen candidates
-// are not searched again.
+// An audit that is stopped between any two lines must resume and end with the results of all examples. It must not
+// search again for frozen candidates.
 func TestAuditResumes(t *testing.T) {
 	p := linearRun(t, 12)
 	asked := 0
@@ -289,7 +289,7 @@ func TestAuditResumes(t *testing.T) {
 			}
 		}
 	}
-	// A changed line is refused.
+	// A changed line must be refused.
 	changed := strings.Replace(string(text), `"rejected":true`, `"rejected":false`, 1)
 	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
 		t.Fatal(err)
@@ -299,8 +299,8 @@ func TestAuditResumes(t *testing.T) {
 	}
 }
 
-// An audit refuses another model, other data and noise in floats. It also refuses to overwrite an existing audit or to
-// resume one with another budget.
+// An audit must refuse another model, other data and noise in floats. It must also refuse to overwrite an existing
+// audit, and to resume an audit with another budget.
 func TestAuditRefuses(t *testing.T) {
 	p := linearRun(t, 6)
 	other := linearRun(t, 7)
@@ -330,7 +330,7 @@ func TestAuditRefuses(t *testing.T) {
 	}
 }
 
-// Certificates from scores are audited by mean scores, not by votes.
+// An audit must test certificates from scores by mean scores, not by votes.
 func TestAuditByScores(t *testing.T) {
 	p := linearRun(t, 30, func(p *Plan) { p.Scores = true })
 	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Out, a.Examples = filepath.Join(t.TempDir(), "audit"), 12 }))
@@ -459,8 +459,8 @@ func narrow(t *testing.T, dir string) {
 	}
 }
 
-// An audit with several rounds tests each round at a smaller level. These levels add up to at most the level of an
-// audit with one round.
+// An audit with several rounds must test each round at a smaller level. The levels of its rounds must add up to at most
+// the level of an audit with one round.
 func TestAuditRounds(t *testing.T) {
 	p := linearRun(t, 12)
 	r := mustAudit(t, auditPlan(p, func(a *AuditPlan) { a.Examples, a.Budget.Rounds = 4, 2 }))

@@ -27,7 +27,7 @@ type Outcome struct {
 	// most votes under noise. Both accuracies are estimates, and both are nil without labels.
 	CleanAccuracy    *float64 `json:"clean_accuracy,omitempty"`
 	SmoothedAccuracy *float64 `json:"smoothed_accuracy,omitempty"`
-	// Denoiser is the denoiser in front of the model, if any. All figures are for denoiser and model together.
+	// Denoiser is the denoiser in front of the model, if any. All results are for denoiser and model together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 	// None counts the samples that voted for no class, because the output of the model was NaN or infinite. It covers
 	// all examples.
@@ -35,8 +35,8 @@ type Outcome struct {
 	// Compared counts the samples, of all examples, that the run repeated alone and among other inputs. The outputs
 	// were the same bit for bit.
 	Compared int64 `json:"compared,omitempty"`
-	// TangentSamples is the number of samples, among the n samples, that determined the tangent of the bounds on the
-	// confidence in place of selection samples.
+	// TangentSamples is the number of the n samples that determined the tangent of the bounds on the confidence. It is
+	// 0 if selection samples determined the tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 	// SignedBy is the id of the key that signed the run. It is "" if the run is not signed.
 	SignedBy string `json:"signed_by,omitempty"`
@@ -96,9 +96,9 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	return r, nil
 }
 
-// keepResumed restores settings of a resumed run that the plan does not set: the seed and the examples. For a run with
-// scores it also restores the batch size and the place of the noise, because the last bits of scores may depend on
-// these two settings.
+// keepResumed copies settings that the plan does not set from the record of a resumed run: the seed and the choice of
+// examples. For a run with scores it also copies the batch size and the place of the noise, because the last bits of
+// scores may depend on these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil
@@ -149,7 +149,7 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	if len(r.plan.Norms) > 0 && r.plan.Scaled() {
 		return spec.BadInputf("%s: radii in units of each column's σ imply none in other norms", param.Norms)
 	}
-	for _, norm := range r.plan.Norms { // find unsuitable norms before sampling
+	for _, norm := range r.plan.Norms { // report unsuitable norms before sampling
 		if _, err := r.space.RadiusIn(norm, description.Parameters.Law.Law().Norm(), 0); err != nil {
 			return spec.BadInputf("%s %s: %w", param.Norms, norm, err)
 		}
@@ -208,7 +208,7 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	return outcome, nil
 }
 
-// sign signs the finished run if the plan says so. It returns the id of the key.
+// sign signs the finished run if the plan has a key. It returns the id of the key.
 func (r *running) sign(ctx context.Context) (string, error) {
 	if r.plan.Sign == nil {
 		return "", nil

@@ -86,7 +86,7 @@ func quick(t *testing.T, data string, changes ...func(*Plan)) Plan {
 
 var quiet = progress.Options{Quiet: true}
 
-// said records the messages that a run prints for the user.
+// said records the messages for the user.
 type said struct{ warnings, notes []string }
 
 func (s *said) console() experiment.Console {
@@ -200,8 +200,8 @@ func TestCertifyByVotes(t *testing.T) {
 	}
 }
 
-// Equal examples get different noise, and so do the two phases of an example. So all votes are independent draws.
-// Neither the other examples of a run nor the number of threads changes the votes.
+// Equal examples must get different noise, and the two phases of an example must get different noise. All votes are
+// then independent. Neither the other examples of a run nor the number of threads may change the votes.
 func TestVotesAreIndependent(t *testing.T) {
 	image := byteImage(7)
 	data := writeImages(t, image, image, image, image)
@@ -235,7 +235,7 @@ func TestVotesAreIndependent(t *testing.T) {
 	}
 }
 
-// A run counts NaN outputs in both phases, and tells the user.
+// A run must count NaN outputs in both phases, and report them to the user.
 func TestCertifyCountsNone(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1)), func(p *Plan) { p.Model, p.Sigma = models+"nan.onnx", 1 })
 	var s said
@@ -256,8 +256,8 @@ func TestCertifyCountsNone(t *testing.T) {
 	}
 }
 
-// TestCertifyByScores saves the scores of a run and certifies them again. The certificates and the bounds must stay
-// the same.
+// TestCertifyByScores saves the scores of a run and certifies the saved scores again. The certificates and the bounds
+// must be the same.
 func TestCertifyByScores(t *testing.T) {
 	t.Run("class by votes", func(t *testing.T) { testSavedScores(t, runfolder.Method{}, certify.ExactMargin) })
 	t.Run("class by another method for votes", func(t *testing.T) {
@@ -283,7 +283,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 		Confidence: certify.ConfidenceParams{
 			Radii: []float64{0, 0.01, 5}, Method: certify.ConfidenceTangent, Bound: certify.Betting, Band: certify.BandBinomial},
 	}
-	// The run saved the scores at the temperature of the run, so the temperature 1 does not change them.
+	// The saved scores already have the temperature of the run, and the temperature 1 does not change them.
 	saved := SavedScores{Evidence: e, Params: params, Temperature: 1, Votes: e.ClassMethod()}
 	if saved.Votes != votes {
 		t.Fatalf("the run's classes are certified by %q, want %q", saved.Votes, votes)
@@ -314,7 +314,7 @@ func testSavedScores(t *testing.T, method runfolder.Method, votes certify.VoteMe
 	if err := e.Run.WriteBounds(&b, c.Bounds); err != nil {
 		t.Fatal(err)
 	}
-	// Except for ties, the probabilities and the outputs elect the same classes.
+	// Except for ties, the probabilities give the same votes as the outputs.
 	elsewhere := saved
 	elsewhere.Evidence = find(t, copyFile(t, filepath.Join(p.Out, runfolder.ScoresFile)))
 	if again, err := BoundConfidence(t.Context(), elsewhere, quiet); err != nil || !reflect.DeepEqual(again.Bounds, c.Bounds) {
@@ -398,7 +398,7 @@ func rebuild(t *testing.T, r results, change func([]runfolder.Record) []runfolde
 	return dir
 }
 
-// A resumed run has the same results as an uninterrupted run, and does not resample finished examples.
+// A resumed run must have the same results as an uninterrupted run, and must not resample finished examples.
 func TestResumeEndsTheSame(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	whole := mustCertify(t, p)
@@ -418,7 +418,7 @@ func TestResumeEndsTheSame(t *testing.T) {
 	}
 }
 
-// An interrupted run reports how many examples it has and how to resume. It keeps these examples.
+// An interrupted run must report how many examples it has finished, and how to resume it. It must keep these examples.
 func TestInterruptedRunSaysHow(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	mustCertify(t, p)
@@ -440,7 +440,7 @@ func TestInterruptedRunSaysHow(t *testing.T) {
 	sameJSON(t, "certificates", readResults(t, p.Out).certs, r.certs[:2])
 }
 
-// A resumed run refuses complete records that it would not produce, and names the example.
+// A resumed run must refuse complete records that it would not produce itself, and name the example.
 func TestResumeChecksRecords(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	stop := func(p *Plan) {
@@ -497,7 +497,7 @@ func TestResumeChecksRecords(t *testing.T) {
 	}
 }
 
-// With --stop each example stops at its own checkpoint.
+// With --stop, each example must stop at its own checkpoint.
 func TestStoppedVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.N = 2000
@@ -528,7 +528,7 @@ func TestStoppedVotes(t *testing.T) {
 	}
 }
 
-// Validation names errors in a plan before opening anything.
+// Certify must report errors in a plan before it opens any file.
 func TestPlansThatAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
 		"model is missing":                      func(p *Plan) { p.Model = "" },
@@ -636,8 +636,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A resumed run keeps its seed and examples. With scores it also keeps its batches and the place of its noise. If
-// run.json is unreadable, the resumed run draws no seed.
+// A resumed run must keep its seed and examples. With scores it must also keep its batches and the place of its noise.
+// If run.json is unreadable, it must not draw a seed.
 func TestKeepResumed(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice
@@ -764,7 +764,8 @@ func selected(t *testing.T) string {
 	return p.Out
 }
 
-// Recertification uses the method of the run unless the user gives other methods. It keeps the order of given methods.
+// Recertification must use the method of the run unless the user gives other methods. It must keep the order of the
+// given methods.
 func TestRecertification(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	votes := quick(t, data, func(p *Plan) { p.Method = runfolder.ByVotes(certify.Bonferroni) })

@@ -21,15 +21,15 @@ type Check struct {
 	Examples    int             `json:"examples"` // number of examples of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
-	// Seconds is the longest time that sampling would take at the speed of the short test.
+	// Seconds is the maximum time that sampling takes at the speed of the short test.
 	Seconds float64 `json:"seconds"`
 	Image   string  `json:"image,omitempty"` // a noisy example
 	// Denoiser is the denoiser in front of the model, if any. The short test covers denoiser and model together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }
 
-// CheckRun briefly tests the experiment of a plan, without sampling and without a run folder. If picture is not empty,
-// CheckRun writes a noisy example to this path, as PNG.
+// CheckRun briefly tests the experiment of a plan. It certifies nothing and writes no run folder. If picture is not
+// empty, CheckRun writes a noisy example to this path, as PNG.
 func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Console) (Check, error) {
 	p.Settle()
 	if p.Out == "" {

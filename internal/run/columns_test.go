@@ -163,7 +163,7 @@ func TestColumnsRun(t *testing.T) {
 	}
 }
 
-// The level must allow for the random words of the columns with noise, and for no other words.
+// The level must allow only for the random words that the columns with noise take.
 func TestColumnsLevel(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.N, p.Max = 100, 1 })
 	mustCertify(t, p)
@@ -179,7 +179,7 @@ func TestColumnsLevel(t *testing.T) {
 	}
 }
 
-// The scales are part of a run. A run cannot resume with other scales, and it cannot answer for data with other
+// The scales are part of a run. A run must not resume with other scales, and it must not answer inputs with other
 // columns. All its certificates must say that their radii are in units of the scales.
 func TestColumnsOfARun(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Max, p.N = 4, 100 })
@@ -401,8 +401,8 @@ func TestColumnsByStandardDeviation(t *testing.T) {
 	}
 }
 
-// Channels keep the lattice of the data. With one channel, the noise and the votes equal the noise and the votes of a
-// run with one σ, bit for bit. The radii differ by the factor σ.
+// With a scale for each channel, the data keep their lattice. With one channel, the noise and the votes must equal
+// those of a run with one σ, bit for bit. The radii must differ by the factor σ.
 func TestChannelsAreThePlainNoise(t *testing.T) {
 	plain := goldenPlan(func(p *Plan) { p.Sigma, p.Out = .25, filepath.Join(t.TempDir(), "plain") })
 	scaled := plain
@@ -428,7 +428,7 @@ func TestChannelsAreThePlainNoise(t *testing.T) {
 	}
 }
 
-// verify must notice scales that were changed, even if all checksums were made again.
+// verify must notice changed scales, even if all checksums were computed again.
 func TestColumnsTampered(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Max, p.N = 1, 100 })
 	mustCertify(t, p)

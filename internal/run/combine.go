@@ -21,10 +21,10 @@ import (
 
 // CombinePlan says which runs to combine, and how.
 type CombinePlan struct {
-	Runs   []string // the experts of the router, in the order of its classes, or members of equal rank
+	Runs   []string // experts in the order of the router's classes, or members of equal rank
 	Router string   // empty: no router
-	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. If it is 0,
-	// it equals the number of members that must answer a class.
+	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. If AtLeast
+	// is 0, this number equals the number of members that must answer a class.
 	By      certify.Composition
 	AtLeast int
 	Out     string
@@ -69,7 +69,7 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 	return done, err
 }
 
-// check refuses plans that are wrong whatever the runs hold.
+// check returns an error for plans that are wrong for any runs.
 func (p CombinePlan) check() error {
 	switch n := len(p.Runs); {
 	case p.Out == "":
@@ -139,8 +139,9 @@ func (c *combining) read(ctx context.Context, path string) error {
 	return nil
 }
 
-// composable returns an error unless a certificate says exactly this: with probability 1 − alpha, the class of the
-// smoothed classifier is constant within the radius. It refuses certificates with a condition that it does not know.
+// composable returns an error unless a certificate makes exactly this claim: with probability 1 − alpha, the class of
+// the smoothed classifier is constant within the radius. It also returns an error if the certificate has a condition
+// that composable does not know.
 func composable(c certify.Certificate, alpha float64) error {
 	switch {
 	case !c.Sound:
@@ -181,7 +182,7 @@ func keysBeyond(plain, c certify.Certificate) (keys []string) {
 	return keys
 }
 
-// match returns an error unless run m fits the first run: the same inputs, and the same kind of statement.
+// match returns an error unless run m has the same inputs as the first run and makes the same kind of statement.
 func (c *combining) match(ctx context.Context, m *combined) error {
 	first, one, other := c.members[0], c.members[0].certs[0], m.certs[0]
 	a, b := first.run, m.run
@@ -216,7 +217,7 @@ func (c *combining) match(ctx context.Context, m *combined) error {
 	return c.matchRank(c.members[1], m)
 }
 
-// matchRank compares two experts, or two members of equal rank.
+// matchRank returns an error unless two experts, or two members of equal rank, match.
 func (c *combining) matchRank(first, m *combined) error {
 	if first == m {
 		return nil
@@ -289,7 +290,7 @@ func openOf(ctx context.Context, r runfolder.Run) (*dataset.Dataset, error) {
 	return d, nil
 }
 
-// settle determines what the composed certificates say.
+// settle returns the content of combined.json: how the certificates are composed, and their failure probability.
 func (c *combining) settle() (*runfolder.Combined, error) {
 	p := c.plan
 	done := &runfolder.Combined{Version: p.Version, Examples: len(c.members[0].certs), Independent: true}

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// TestComposable checks which certificates can be combined. A condition that composable does not know must be refused:
-// it may change what the certificate says.
+// TestComposable checks which certificates can be combined. composable must refuse a condition that it does not know,
+// because the condition may change what the certificate says.
 func TestComposable(t *testing.T) {
 	plain := certify.Certificate{Index: 3, Label: 1, Prediction: 1, Correct: true, Radius: 0.5, Margin: 1, Method: "margin", Alpha: 0.001,
 		Sigma: 0.25, N: 100, Sound: true, Precision: "f32", Quantisation: 0.01, Bounds: map[string]float64{"p_a": 0.9}}

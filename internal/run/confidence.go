@@ -28,23 +28,23 @@ type Confidence struct {
 	Arithmetic   certify.Arithmetic `json:"arithmetic"`
 	Precision    string             `json:"precision,omitempty"`
 	Quantisation float64            `json:"quantisation,omitempty"`
-	// TangentSamples is the number of samples, among the N samples, that determined the tangent in place of selection
-	// samples.
+	// TangentSamples is the number of the N samples that determined the tangent. It is 0 if selection samples
+	// determined the tangent.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
 // RadiusConfidence summarises the bounds at one radius of the attack.
 type RadiusConfidence struct {
 	Radius    float64 `json:"radius"`
-	Certified int     `json:"certified"` // examples with a certified class; the means are over these examples
-	LeftOut   int     `json:"left_out"`  // examples whose class is not certified at the radius
+	Certified int     `json:"certified"` // number of examples with a certified class; the means are over them
+	LeftOut   int     `json:"left_out"`  // number of examples whose class is not certified at the radius
 	Lower     float64 `json:"mean_lower"`
 	Upper     float64 `json:"mean_upper"`
 	Width     float64 `json:"mean_width"`
 }
 
-// BoundConfidence bounds the confidence of every example of saved scores. The votes certify the class if q.Votes names
-// a method for votes. Otherwise the scores certify it.
+// BoundConfidence bounds the confidence under attack for every example of saved scores. The votes certify the class if
+// q.Votes names a method for votes. Otherwise the scores certify it.
 func BoundConfidence(ctx context.Context, q SavedScores, show progress.Options) (Confidence, error) {
 	p := q.Params
 	if len(p.Confidence.Radii) == 0 {

@@ -54,8 +54,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device with
-// this field from (see unsteady).
+// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device that
+// fails from this call on (see unsteady).
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -125,8 +125,8 @@ func manyImages(t *testing.T) string {
 	return writeImages(t, images...)
 }
 
-// TestDevices carries out runs on several devices. Some or all of the devices may fail. It resumes a run that fails.
-// The files must match the files of a run on one device.
+// TestDevices carries out runs on several devices, some or all of which may fail. It resumes a run that fails. The
+// files must match the files of a run on one device.
 func TestDevices(t *testing.T) {
 	data := manyImages(t)
 	for name, change := range devicePlans(data) {
@@ -145,8 +145,8 @@ func TestDevices(t *testing.T) {
 }
 
 // checkDevices carries out a plan on devices that fail from the calls in failFrom on, and compares the results with a
-// run on one device. If a run by votes is interrupted, checkDevices resumes it with noise from the device if the host
-// made it before, and the other way round.
+// run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it with the noise made on
+// the other side (host or device).
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)

@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Forecast is the result of certify --plan: the time of the whole run on machines like this one.
+// Forecast is the result of certify --plan: the time that the whole run takes on a machine of the same speed.
 type Forecast struct {
 	Device   string `json:"device"`
 	Threads  int    `json:"threads"`
@@ -26,7 +26,7 @@ type Forecast struct {
 	Measured         int64   `json:"measured_samples"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	StartSeconds     float64 `json:"start_seconds"` // time to read the data and load the model
-	// These are the times of the whole run in one process and on all its threads.
+	// These are the times for the whole run in one process. CoreHours is Hours times Threads.
 	Seconds   float64 `json:"seconds"`
 	Hours     float64 `json:"hours"`
 	CoreHours float64 `json:"core_hours"`
@@ -43,7 +43,8 @@ const (
 	measureTime = 3 * time.Second
 )
 
-// PlanRun carries out a plan for some seconds, discards the results, and extrapolates from the speed.
+// PlanRun carries out a plan for some seconds, discards the results, and computes the time of the whole run from the
+// speed.
 func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experiment.Console) (f Forecast, err error) {
 	folder, err := scratch.Make("", "rscert-plan-")
 	if err != nil {
@@ -52,14 +53,14 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 	defer func() { err = errors.Join(err, folder.Remove()) }()
 	p.Settle()
 	p.Out, p.Resume = filepath.Join(folder.Path(), "run"), false
-	if p.FixedSeed == nil { // a forecast keeps no certificates, so it needs no warning about the seed
+	if p.FixedSeed == nil { // a forecast keeps no certificates, so any seed is safe
 		seed, err := experiment.DrawSeed()
 		if err != nil {
 			return f, err
 		}
 		p.FixedSeed = &seed
 	}
-	p.SaveScores = false // disks are fast enough, and the file would be as large as the file of the whole run
+	p.SaveScores = false // writing is fast, and the file would have the size of the whole run's file
 	console.Progress = progress.Options{Quiet: true}
 	began := time.Now()
 	r, err := prepare(ctx, p, console)
@@ -76,7 +77,7 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 	if err := r.begin(r.describe()); err != nil {
 		return f, err
 	}
-	r.Stopping = nil // else easy examples would stop before much is measured
+	r.Stopping = nil // otherwise easy examples would stop too early for a measurement
 	f.Measured, f.SamplesPerSecond, err = r.measure(ctx)
 	if err = errors.Join(err, r.folder.Close()); err != nil {
 		return f, err
@@ -119,7 +120,7 @@ func (r *running) measure(ctx context.Context) (samples int64, perSecond float64
 	}
 }
 
-// reckon computes the times from the measured speed.
+// reckon computes the times of the whole run from the measured speed.
 func (f *Forecast) reckon() {
 	f.Seconds = f.StartSeconds + float64(f.Samples)/f.SamplesPerSecond
 	f.Hours = f.Seconds / time.Hour.Seconds()

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// recertifyAlone copies the votes of a run out of its folder and certifies them.
+// recertifyAlone writes the votes of a run to a file outside the run folder and certifies them.
 func recertifyAlone(t *testing.T, text string, l law.Name) ([]certify.Certificate, error) {
 	t.Helper()
 	sigma, class := 1., certify.Label
@@ -36,7 +36,7 @@ func votesText(t *testing.T, run string) string {
 	return string(text)
 }
 
-// The votes of the law splitting are no random samples. Outside the run folder, they must not be certified.
+// Votes of the law splitting are not random samples. If they are outside the run folder, certifying them must fail.
 func TestSplittingVotesAlone(t *testing.T) {
 	p := goldenPlan(func(p *Plan) {
 		p.Law, p.Sigma, p.Out = law.Of(law.Splitting), 64./255, filepath.Join(t.TempDir(), "run")
@@ -52,7 +52,7 @@ func TestSplittingVotesAlone(t *testing.T) {
 	}
 }
 
-// Votes outside the run folder keep the rule by which samples are rejected.
+// Votes outside the run folder must keep the rule by which samples were rejected.
 func TestRejectVotesAlone(t *testing.T) {
 	p := goldenPlan(func(p *Plan) {
 		p.RejectBelow, p.Temperature, p.Out = .5, 1, filepath.Join(t.TempDir(), "run")

@@ -1,5 +1,5 @@
-// Package run carries out runs of certify: it takes a Plan and returns an Outcome. It certifies examples from votes
-// or scores. These come from new samples or from saved files.
+// Package run carries out runs of certify: it takes a Plan and returns an Outcome. It certifies examples from votes or
+// scores, which come from new samples or from saved files.
 package run
 
 import (
@@ -27,8 +27,8 @@ type Plan struct {
 	// Sign signs the finished run. If it is nil, the run is not signed. Sign is not part of the run's record.
 	Sign *signature.SecretKey
 
-	// Radii are the radii of the summary; nil: automatic. PerClass adds the classes to the summary, and Norms adds the
-	// accuracy in further norms. None of these is part of the run's record.
+	// Radii are the radii of the summary; nil: automatic. PerClass adds the accuracy of each class to the summary, and
+	// Norms adds the accuracy in further norms. None of these is part of the run's record.
 	Radii    []float64
 	PerClass bool
 	Norms    []law.Norm
@@ -70,8 +70,8 @@ func (p *Plan) Settle() (idle []spec.Idle) {
 	return append(idle, p.Spec.Settle()...)
 }
 
-// defaultMethod returns the method for a plan that names no method. Votes certify the class unless the plan asks for
-// scores. This also holds if the run bounds the confidence.
+// defaultMethod returns the method for a plan that names no method. Scores certify the class if the plan asks for
+// scores, or if it saves scores and does not bound the confidence. Otherwise votes certify the class.
 func (p *Plan) defaultMethod() runfolder.Method {
 	if p.Scores || (p.SaveScores && len(p.ConfidenceRadii) == 0) {
 		return runfolder.ByScores(certify.Betting)
@@ -114,7 +114,7 @@ func (p Plan) validate() error {
 // validateSamples checks the numbers of samples and the radii of the summary.
 func (p Plan) validateSamples() error {
 	switch {
-	case p.Law.Deterministic(): // the lattice decides the number of evaluations
+	case p.Law.Deterministic(): // the lattice determines the number of evaluations
 	case p.N < 1:
 		return spec.BadInputf("%s %d: want at least 1", param.N, p.N)
 	case p.N0 < 0 || (p.N0 == 0 && p.Class == certify.Predicted):

@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// polls holds the votes that belong to saved scores. The folder of a run contains votes. In other files, each sample
-// votes for its largest probability.
+// polls returns the votes that belong to saved scores. If the scores are in a run folder, the votes come from this
+// folder. Otherwise each sample votes for its largest probability.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
 	run       []certify.Votes        // votes of the run; nil for a file from elsewhere
@@ -19,7 +19,7 @@ type polls struct {
 type poll struct {
 	certifier *certify.VoteCertifier
 	votes     certify.Votes
-	given     bool // whether the votes are known, so that nothing is left to count
+	given     bool // the votes come from the run, so nothing is counted
 }
 
 func (q SavedScores) newPolls() (*polls, error) {
@@ -68,7 +68,7 @@ func (p *poll) count(probs []float32, selection bool) {
 		counts, none = p.votes.Counts0, &p.votes.None0
 	}
 	for ; len(probs) >= m; probs = probs[m:] {
-		// Zeros stand for a sample without a finite output.
+		// Zeros stand for a sample whose outputs were not finite.
 		if k := smoothing.Vote(probs[:m]); k < 0 || probs[k] == 0 {
 			*none++
 		} else {

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// A sample votes for its largest probability, and for the first of several equal ones. A row of zeros votes for no
-// class. Votes that a run counted stay unchanged.
+// A sample must vote for its largest probability, and for the first class if several probabilities are equally large. A
+// row of zeros must vote for no class. Votes that a run counted must stay unchanged.
 func TestPollCounts(t *testing.T) {
 	rows := []float32{0.2, 0.5, 0.3, 0.4, 0.4, 0.2, 0, 0, 0, 0, 0, 1}
 	p := &poll{votes: certify.Votes{Counts: make([]int64, 3), Counts0: make([]int64, 3)}}
@@ -28,8 +28,8 @@ func TestPollCounts(t *testing.T) {
 }
 
 // If the softmax rounds probabilities to equal values, only the run's votes tell which class a sample voted for. So
-// these votes certify the class of a run. If the user chooses other selection samples, the first of several equal
-// classes gets the vote.
+// these votes must certify the class of a run. If the user chooses other selection samples, the first of the equally
+// probable classes must get the vote.
 func TestRunVotesDecideTies(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, 60, 0, certify.Label, 1e12 // all probabilities are ¼

@@ -21,8 +21,8 @@ import (
 
 // PredictPlan says which smoothed classifier answers, and how.
 type PredictPlan struct {
-	// Spec is the experiment. If Run is set, Predict takes the experiment from the run. Only the paths, the reading
-	// of labels, the seed, the examples and the speed still come from Spec.
+	// Spec is the experiment. If Run is set, Predict takes the experiment from the run. Only the paths, the options for
+	// reading labels, the seed, the choice of examples and the settings of speed still come from Spec.
 	Spec spec.Spec
 	Run  string // run folder; empty for none
 
@@ -35,7 +35,7 @@ type PredictPlan struct {
 	Certify *runfolder.Certification // how to certify the class of each answer; nil: no certificates
 	Version string
 
-	voting runfolder.Certification // the run's rules: what a sample votes for, and what a sample without a vote means
+	voting runfolder.Certification // the run's rules for the votes of samples and for samples that vote for no class
 }
 
 // Predicted is the result of Predict.
@@ -43,12 +43,12 @@ type Predicted struct {
 	Model      string       `json:"model"`
 	Data       string       `json:"data"`
 	Run        string       `json:"run,omitempty"`    // the run folder
-	RunID      string       `json:"run_id,omitempty"` // identifies what the run certified
+	RunID      string       `json:"run_id,omitempty"` // identifies the run (runfolder.Run.ID)
 	Law        string       `json:"law"`
 	Sigma      float64      `json:"sigma"`
 	Norm       law.Norm     `json:"norm"`             // norm of the certificates' radii
 	Scaled     bool         `json:"scaled,omitempty"` // radii are in units of the scales of the columns
-	Claim      string       `json:"claim"`            // what a certificate claims, in words
+	Claim      string       `json:"claim"`            // claim of a certificate, in words
 	Rule       predict.Rule `json:"rule"`
 	Alpha      float64      `json:"alpha"`
 	Budget     int64        `json:"budget"` // maximum number of votes for an answer
@@ -61,9 +61,9 @@ type Predicted struct {
 	Correct    int          `json:"correct"`  // answers that equal the label
 	Samples    int64        `json:"samples"`  // votes used by all answers together
 	Seconds    float64      `json:"seconds"`
-	// Different lists software that differs from the run's.
+	// Different lists the software and GPUs of this machine that differ from those of the run.
 	Different []string `json:"different,omitempty"`
-	// Statement says what the answers promise.
+	// Statement says in words what the answers guarantee.
 	Statement string           `json:"statement"`
 	Answers   []predict.Answer `json:"answers"`
 }
@@ -159,7 +159,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	if recorded.Parameters.Scaled() && p.Round {
 		return nil, hint.Add(spec.BadInputf("%s round: the run has a σ for each column", param.OffLattice), "give inputs on the lattice of the run; columns on no lattice need no rounding")
 	}
-	options := given.DataOptions // labels are read as the plan says, pixels as the run read them
+	options := given.DataOptions // the plan says how to read labels, the run how to read pixels
 	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
 	s.DataOptions = options
 	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
@@ -171,7 +171,7 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 	return &recorded, p.certifyAs(recorded)
 }
 
-// certifyAs fills in the run's certification if the plan asks for certificates.
+// certifyAs takes the parameters of certification from the run if the plan asks for certificates.
 func (p *PredictPlan) certifyAs(recorded runfolder.Run) error {
 	if p.Certify == nil {
 		return nil
@@ -201,7 +201,7 @@ func (p PredictPlan) votes() int64 {
 	return p.Budget
 }
 
-// statement says what the answers promise.
+// statement returns the text of Predicted.Statement.
 func (p PredictPlan) statement(recorded *runfolder.Run, different []string) string {
 	s := fmt.Sprintf("An answer differs from the class of the smoothed classifier with probability at most %g for each input.", p.Alpha)
 	if recorded == nil || !certifiesVotes(*recorded) {
@@ -224,16 +224,16 @@ func certifiesVotes(r runfolder.Run) bool {
 	return byVotes && method.Sound() && r.Target(r.Parameters.Alpha).Arithmetic == certify.Exact
 }
 
-// answering runs a PredictPlan.
+// answering carries out a PredictPlan.
 type answering struct {
 	plan       PredictPlan
 	experiment *experiment.Experiment
-	level      float64 // Alpha minus the part that finite random words use
+	level      float64 // Alpha minus the part that pays for the finite length of random words
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
 }
 
-// begin prepares levels and certifiers.
+// begin prepares the levels and the certifiers.
 func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 	p := a.plan
 	n := p.votes()
@@ -295,7 +295,7 @@ func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Co
 	return err
 }
 
-// count adds an answer.
+// count adds an answer to the result and its counts.
 func (r *Predicted) count(a predict.Answer) {
 	r.Inputs++
 	r.Samples += a.Samples

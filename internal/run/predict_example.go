@@ -15,7 +15,7 @@ type question struct {
 	leader  *predict.Leader     // state of the sequential rule
 	fixed   []int64             // for the fixed rule: number of votes of each outcome
 	seen    int64               // samples of the estimation phase that the rule has used
-	silent  int64               // number of these samples that vote for no class, if the rule ignores such samples
+	silent  int64               // number of these samples that vote for no class, if the rule ignores them
 
 	votes     certify.Votes // for the certificate
 	certified bool          // set once the votes for the certificate are complete
@@ -40,8 +40,7 @@ func (a *answering) start(example experiment.Example) *question {
 }
 
 // ignores reports whether the classifier answers a class even if most samples vote for no class. Such samples then do
-// not matter: the answer is the most probable class, and it is also the most probable class among the samples that
-// vote.
+// not affect the answer, which is the most probable class among the samples that vote.
 func (a *answering) ignores() bool { return a.plan.voting.None == certify.NoneIgnore }
 
 // vote returns the class that a sample with these outputs votes for. It is negative if the sample votes for no class.
@@ -86,15 +85,15 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// The sequential rule draws firstVotes at first, and at least moreVotes more each time that the votes so far do not
-// decide. A clear input needs 13 votes at an alpha of .001. The first votes and the input without noise fill a batch of
-// 16.
+// The sequential rule first draws firstVotes votes. As long as the votes do not decide, it draws at least moreVotes
+// more votes at a time. A clear input needs 13 votes at an alpha of .001. The first votes and the input without noise
+// fill a batch of 16.
 const (
 	firstVotes = 15
 	moreVotes  = 16
 )
 
-// Goal first asks for the votes of the certificate. Then it asks for more votes until the rule decides.
+// Goal first asks for the votes that the certificate needs. Then it asks for more votes until the rule decides.
 func (q *question) Goal(v smoothing.Votes) (int64, error) {
 	if !q.certified {
 		goal, err := q.certifyGoal(v)

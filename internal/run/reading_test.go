@@ -8,8 +8,8 @@ import (
 )
 
 // Rounding to float32 makes these two inputs equal, so rscert once certified them as one input on the lattice 2³, at
-// the full radius. Now each radius shrinks by two distances: how far float32 moves the input, and how far it can move
-// any other input. The radius shrinks by these distances in addition to the cost of rounding to the lattice.
+// the full radius. Now each radius must shrink by two distances: how far rounding to float32 moves the input, and how
+// far it can move any other input. The loss from rounding to the lattice must also be subtracted.
 func TestReadingFloat64IsTakenOff(t *testing.T) {
 	const off = 2e-5 // float32 numbers near 1000 are 6.1e-5 apart
 	near, far := make([]float64, imageSize), make([]float64, imageSize)
@@ -37,7 +37,7 @@ func TestReadingFloat64IsTakenOff(t *testing.T) {
 			t.Errorf("example %d: %v is taken off, want %v", c.Index, c.Quantisation, want)
 		}
 	}
-	// For multiples of ⅛, and for k/255 with the 17 digits of a float64, the radius does not shrink.
+	// For multiples of ⅛, and for k/255 with the 17 digits of a float64, the radius must not shrink.
 	eighths, bytes := make([]float64, imageSize), make([]float64, imageSize)
 	for d := range eighths {
 		eighths[d], bytes[d] = float64(d)/8, float64(5*d)/255

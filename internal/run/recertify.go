@@ -23,7 +23,7 @@ import (
 type Recertification struct {
 	Evidence *runfolder.Evidence
 	Target   certify.Target
-	Methods  []runfolder.Method // none: the method of the run, or otherwise the default
+	Methods  []runfolder.Method // none: the method of the run or, without a run, the default
 	Combine  certify.Combine    // used by methods for scores
 	// N0 and Temperature have the same meaning as in SavedScores.
 	N0          int64
@@ -86,7 +86,7 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// votes reads the votes if a method needs them, and checks that all of these votes can be certified.
+// If needed is true, votes reads the votes and checks that all of them can be certified.
 func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil
@@ -127,8 +127,8 @@ type SavedScores struct {
 	// N0 is the number of estimation samples to use for selection, for files without selection samples.
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
-	// Votes, if given, is the method that certifies the class before the confidence in this class is bounded. It uses
-	// the votes of the run. Without such votes, each sample votes for its largest probability.
+	// If Votes is given, this method certifies the class, and the scores bound the confidence in this class. The method
+	// uses the votes of the run. Without a run, each sample votes for its largest probability.
 	Votes certify.VoteMethod
 }
 
@@ -137,7 +137,8 @@ func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, ta
 	return certifyScores(ctx, q, show, func(certify.ScoreExample) {}, take)
 }
 
-// certifyScores does the same as CertifyScores, but first calls samples with the numbers of samples per example.
+// certifyScores does the same as CertifyScores. Before it certifies anything, it calls samples with the numbers of
+// samples per example.
 func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
 	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {
@@ -257,7 +258,7 @@ func (x *intake) split(probs []float32) error {
 	return x.take(probs[k*x.classes:], false)
 }
 
-// take consumes the class probabilities of some samples, one sample after another, and overwrites them.
+// take processes the class probabilities of some samples, one sample after another. It overwrites probs.
 func (x *intake) take(probs []float32, selection bool) error {
 	if x.poll != nil {
 		x.poll.count(probs, selection)

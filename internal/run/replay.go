@@ -22,12 +22,12 @@ type Replayed struct {
 	RunID    string `json:"run_id"`
 	Logged   int    `json:"logged"`   // answers in the log
 	Absent   int    `json:"absent"`   // answers whose inputs are not in the data
-	Repeated int    `json:"repeated"` // answers that came out the same, bit by bit
-	// Different lists the answers that came out differently.
+	Repeated int    `json:"repeated"` // answers that equal the logged answers, bit for bit
+	// Different lists the answers that differ from the logged answers.
 	Different []ReplayDifference `json:"different,omitempty"`
 }
 
-// ReplayDifference is an answer that came out differently.
+// ReplayDifference is an answer that differs from the logged answer.
 type ReplayDifference struct {
 	Line   int64          `json:"line"` // line of the log
 	Logged predict.Answer `json:"logged"`
@@ -41,8 +41,8 @@ func ModelOf(folder string) (string, error) {
 	return model, spec.BadInput(err)
 }
 
-// Replay repeats the answers of a server's audit log. It skips answers whose inputs are not in the data. The log, not
-// the plan, says how the answers were made. Errors in the user's input are InputErrors.
+// Replay repeats the answers of a server's audit log. It skips answers whose inputs are not in the data. The rule, the
+// levels and the certificates follow from the log, not from the plan. Errors in the user's input are InputErrors.
 func Replay(ctx context.Context, p PredictPlan, log string, console experiment.Console) (*Replayed, error) {
 	recorded, err := runfolder.Read(p.Run)
 	if err != nil {

@@ -39,13 +39,13 @@ type running struct {
 	accuracy certify.Accuracy // accuracy of the model and of the smoothed classifier
 	samples  int64            // number of samples of all certs, in both phases
 	none     int64            // number of samples that voted for no class
-	compared int64            // number of samples rerun among other inputs
+	compared int64            // number of samples rerun alone and among other inputs
 
 	taken func(runfolder.Record) // if not nil, gets every record; for Verify
 }
 
-// takeDone takes over the examples of a resumed folder. It recomputes what votes and saved scores certify; the results
-// must match the folder.
+// takeDone counts the examples of a resumed folder. It certifies their votes and saved scores again. The results must
+// match the folder.
 func (r *running) takeDone(ctx context.Context) error {
 	err := r.folder.EachDone(func(done runfolder.Done) error {
 		if err := ctx.Err(); err != nil {
@@ -95,7 +95,7 @@ func (r *running) checkDone(done runfolder.Done) error {
 	return r.checkScores(done)
 }
 
-// compareDone compares an example's certificate with the certificate that its evidence gives.
+// compareDone returns an error if an example's certificate differs from the certificate computed from its evidence.
 func compareDone(done, cert certify.Certificate, evidence, file string) error {
 	if runfolder.EqualCertificates(cert, done) {
 		return nil
@@ -135,7 +135,7 @@ func (r *running) checkScores(done runfolder.Done) error {
 	return nil
 }
 
-// close closes the experiment. The folder already has the results, so an error is only a warning.
+// close closes the experiment. The results are already in the folder, so close only warns of an error.
 func (r *running) close() {
 	if err := r.experiment.Close(); err != nil {
 		r.console.Warnf("%v", err)
@@ -206,7 +206,7 @@ func (r *running) draw(ctx context.Context, sampler smoothing.Sampler) error {
 	})
 }
 
-// startTurn starts an example. The argument turn is its position among the examples of the run.
+// startTurn starts an example. The argument turn is the example's position among the examples of the run.
 func (r *running) startTurn(turn int) (smoothing.Experiment, error) {
 	example, err := r.experiment.Example(r.positions[turn])
 	if err != nil {
@@ -317,7 +317,7 @@ func (e *exampleByScores) Observe(phase smoothing.Phase, outputs []float32) erro
 	if r.experiment.Model().Outputs() == graph.Logits {
 		certify.Softmax(outputs, probs, classes, r.plan.Temperature)
 	} else {
-		copy(probs, outputs) // votes are counted from the raw outputs, including NaN
+		copy(probs, outputs) // the votes need the raw outputs, including NaN
 		certify.ClearNone(probs, classes)
 	}
 	if r.Votes != nil {

@@ -93,8 +93,8 @@ func TestNoisyGradients(t *testing.T) {
 	}
 }
 
-// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. On average, the inner product
-// with the gradient must be at least 95 % of its value for a move in real numbers that stays in the box.
+// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. On average, the inner product of
+// the move and the gradient must be at least 95 % of its value for a move off the lattice that stays in the box.
 func TestMoveKeeps(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, .5, nil, nil)
 	const radius = .0625
@@ -129,8 +129,8 @@ func TestMoveKeeps(t *testing.T) {
 }
 
 // TestScoreGradientsAgree compares two gradients in the data's values. An estimate from many scores must point nearly
-// in the direction of the margin's gradient. Here the model's loss is the cross-entropy, whose gradient is close to
-// that direction.
+// in the direction of the margin's gradient. Here the loss is the cross-entropy, whose gradient has nearly the
+// direction of the margin's gradient.
 func TestScoreGradientsAgree(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, 1, []float64{.1}, []float64{1.5})
 	scores, _ := openDigits(t, attack.Stein, 1, []float64{.1}, []float64{1.5})
@@ -166,8 +166,8 @@ func norm2(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// TestAnswer checks the smallest number k of unanimous votes that gives an answer. For m classes and the level α, k
-// follows from 2^{1−k} ≤ α·(m+1)/m. Samples without an answer count as one more outcome.
+// TestAnswer checks the smallest number k of unanimous votes that gives an answer. For m classes and the level α, k is
+// the smallest number with 2^{1−k} ≤ α·(m+1)/m. Samples without an answer count as one more outcome.
 func TestAnswer(t *testing.T) {
 	for _, c := range []struct {
 		votes []int

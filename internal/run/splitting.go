@@ -39,7 +39,7 @@ func (p Plan) validateSplitting() error {
 	parameters := p.Parameters()
 	parameters.Stop = certify.StopRule{}
 	target := parameters.Target(p.Alpha)
-	target.Step = new(big.Rat).SetFloat64(p.Sigma) // stands for the step of the lattice
+	target.Step = new(big.Rat).SetFloat64(p.Sigma) // placeholder for the step of the lattice
 	_, err := parameters.Certifiers(target)
 	return spec.BadInput(err)
 }

@@ -26,7 +26,7 @@ import (
 // Verdict is the result of Verify, as verify --json prints it.
 type Verdict struct {
 	Run   string `json:"run"`
-	Valid bool   `json:"valid"` // means that no check failed
+	Valid bool   `json:"valid"` // true if no check failed
 	// These values come from run.json. They are empty if run.json has changed since rscert wrote it.
 	Version    string             `json:"rscert,omitempty"`
 	Format     int                `json:"format,omitempty"`
@@ -101,7 +101,7 @@ type verifier struct {
 	spell param.Spelling
 }
 
-// judge adds a check. The check failed if there are reasons.
+// judge adds the finding of a check. The check has failed if there are reasons.
 func (v *verifier) judge(name string, reasons []string, says string) {
 	c := Finding{Name: name, State: Passed, Says: says}
 	if n := len(reasons); n > 0 {
@@ -120,8 +120,9 @@ func (v *verifier) skip(name, why string, args ...any) {
 }
 
 // Verify checks the run in a folder as a third party would. It trusts none of the results and recomputes everything
-// that the folder allows. If again is not nil, it also resamples examples with the model. If key is not nil, the key
-// must have signed the run. spell formats parameters in the verdict. An error means that there is nothing to verify.
+// that can be recomputed from the folder. If again is not nil, it also resamples examples with the model. If key is not
+// nil, the run must have a signature by this key. The function spell formats the names of parameters in the verdict.
+// Verify returns an error if there is no run to verify.
 func Verify(ctx context.Context, path string, again *Again, key *signature.PublicKey, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
 	if err != nil {
@@ -155,7 +156,7 @@ func Verify(ctx context.Context, path string, again *Again, key *signature.Publi
 	return v.decide(), nil
 }
 
-// decide settles the verdict: valid if no check failed.
+// decide returns the verdict. The run is valid if no check failed.
 func (v *verifier) decide() Verdict {
 	order := VerifyChecks(true)
 	slices.SortStableFunc(v.Checks, func(a, b Finding) int { return slices.Index(order, a.Name) - slices.Index(order, b.Name) })
@@ -166,7 +167,7 @@ func (v *verifier) decide() Verdict {
 	return v.Verdict
 }
 
-// describe copies the run's claims from run.json.
+// describe copies the description of the run from run.json.
 func (v *verifier) describe() {
 	run := v.Evidence.Run
 	p := run.Parameters
@@ -336,7 +337,7 @@ func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool)
 	v.judge(checkCertificates, reasons, says)
 }
 
-// judgeConditions handles certificates from scores that are not saved. Such certificates cannot be recomputed, so it
+// judgeConditions checks certificates from scores that were not saved. They cannot be recomputed, so judgeConditions
 // checks only their conditions.
 func (v *verifier) judgeConditions(c runfolder.Certifiers, whole bool) {
 	var reasons []string
@@ -448,7 +449,7 @@ func (v *verifier) judgeBatches() {
 	}
 }
 
-// chosen reports whether this version of rscert would have compared a sample of the run.
+// chosen reports whether this version of rscert chooses at least one sample of the run for the comparison.
 func (v *verifier) chosen() bool {
 	run := v.Evidence.Run
 	p := run.Parameters

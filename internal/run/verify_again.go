@@ -35,9 +35,9 @@ type Again struct {
 type SampleAgain struct {
 	ChoiceSeed uint64   `json:"choice_seed"`
 	Examples   []int    `json:"examples"`           // indices of the resampled examples
-	Different  []int    `json:"different"`          // the indices where votes or scores differ from the record
+	Different  []int    `json:"different"`          // indices of examples whose votes or scores differ from the record
 	Compared   int64    `json:"compared"`           // number of samples repeated alone and among other inputs
-	Conditions []string `json:"conditions"`         // conditions that differ here from the record
+	Conditions []string `json:"conditions"`         // conditions on this machine that differ from the record
 	Warnings   []string `json:"warnings,omitempty"` // warnings from opening the model and the data
 }
 
@@ -108,7 +108,7 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.
 	return nil
 }
 
-// otherConditions lists the conditions in which this machine differs from the record. It returns an error if the
+// otherConditions lists the conditions that differ between the record and this machine. It returns an error if the
 // model or the data differ.
 func otherConditions(then, now runfolder.Run) ([]string, error) {
 	conditions := []string{}
@@ -127,7 +127,7 @@ func isEvidence(what string) bool {
 	return slices.Contains([]string{"the model", "the denoiser", "the denoiser's timestep", "the data set"}, what)
 }
 
-// choose draws records without replacement, and returns them in their original order.
+// choose returns randomly chosen records, without repetition and in their original order.
 func (q Again) choose(records []runfolder.Record) []runfolder.Record {
 	turns := rand.New(rand.NewPCG(q.ChoiceSeed, 0)).Perm(len(records))[:min(q.Examples, len(records))]
 	slices.Sort(turns)

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Signature is what verify --json says about a run's signature.
+// Signature describes a run's signature, as verify --json prints it.
 type Signature struct {
 	// Key is the id of the key that the signature names. It proves nothing unless Verified is true.
 	Key string `json:"key"`
@@ -45,8 +45,9 @@ func (v *verifier) judgeSignature(ctx context.Context, dir string, key *signatur
 	return nil
 }
 
-// judgeUnreadable judges a folder by its signature if its run cannot be read. If the user gives a key and the
-// signature does not verify, the folder is invalid. Otherwise judgeUnreadable returns the error unreadable.
+// judgeUnreadable judges a folder by its signature if its run cannot be read. If the user gives a key and the signature
+// does not verify, the verdict is invalid. Otherwise judgeUnreadable returns the argument unreadable, which is the
+// error of reading the run.
 func judgeUnreadable(ctx context.Context, path string, key *signature.PublicKey, spell param.Spelling, unreadable error) (Verdict, error) {
 	unreadable = spec.BadInput(unreadable)
 	dir, err := runfolder.FolderOf(path)

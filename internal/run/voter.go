@@ -9,8 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// voter returns nil if no sample can be rejected. Otherwise it returns the rule by which a sample votes. The sample
-// votes only if its confidence, the largest probability of the softmax at the temperature, is at least c.RejectBelow.
+// voter returns the rule by which a sample votes if c.RejectBelow is set, and nil otherwise. By this rule, a sample
+// votes only if its confidence is at least c.RejectBelow. The confidence is the largest probability of the softmax at
+// the run's temperature.
 func voter(c runfolder.Certification, outputs graph.OutputKind) func([]float32) int {
 	least, temperature := c.RejectBelow, c.Temperature
 	if !(least > 0) {

@@ -60,7 +60,8 @@ type AttackFolder struct {
 	done   []Attacked
 }
 
-// ReadAttackPlan returns the document in the plan.json of a folder. The error is fs.ErrNotExist if there is none.
+// ReadAttackPlan returns the document in the plan.json of a folder. The error is fs.ErrNotExist if the folder has no
+// plan.json.
 func ReadAttackPlan(dir string) ([]byte, error) {
 	path := filepath.Join(dir, AttackPlanFile)
 	file, err := confined.Open(path)
@@ -86,8 +87,8 @@ func attackSeed(identity []byte) checksum.Seed {
 }
 
 // CreateAttack creates the folder of an attack. The document plan, indented by two spaces, becomes its plan.json. The
-// checksums of the lines start from the identity. It returns ErrExists if the folder holds anything except the remains
-// of a start that was interrupted before it wrote plan.json.
+// checksums of the lines start from the identity. CreateAttack returns ErrExists if the folder holds anything except
+// the remains of a start that was interrupted before it wrote plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -109,9 +110,9 @@ func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	return f, f.closeAfter(err)
 }
 
-// ResumeAttack opens the folder of an attack to add examples. The argument values is the number of values of an
-// input. ResumeAttack keeps complete examples and cuts off incomplete ones, which a kill or a power cut leaves. It
-// returns a DamageError for damage that no interruption explains.
+// ResumeAttack opens the folder of an attack to add examples. The argument values is the number of values of an input.
+// ResumeAttack keeps complete examples and cuts off incomplete examples, which a kill or a power cut leaves. It returns
+// a DamageError for any other damage.
 func ResumeAttack(dir string, identity []byte, values int) (*AttackFolder, error) {
 	f, err := openAttack(dir, identity)
 	if err != nil {
@@ -177,7 +178,7 @@ func (f *AttackFolder) open(lines, inputs int64) (err error) {
 	return durable.SyncFolder(f.dir)
 }
 
-// ReadAttacked returns the whole lines of an attack's folder.
+// ReadAttacked returns the complete lines of an attack's folder.
 func ReadAttacked(dir string, identity []byte) ([]Attacked, error) {
 	content, err := readAttacked(dir, attackSeed(identity))
 	return content.values, err
@@ -299,12 +300,12 @@ func (f *AttackFolder) EachInput(lines []Attacked, values int, visit func(line, 
 	return nil
 }
 
-// Write writes another file of the folder, which appears whole or not at all.
+// Write writes a further file of the folder. The file appears whole or not at all.
 func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
 	return durable.StreamIn(f.root, name, 0o666, data)
 }
 
-// Finish writes attack.json and removes inputs.part. By then other files hold the inputs.
+// Finish writes attack.json and removes inputs.part. Before Finish is called, other files must hold the inputs.
 func (f *AttackFolder) Finish(result []byte) error {
 	err := f.Write(AttackResultFile, func(w io.Writer) error {
 		_, err := w.Write(result)

@@ -101,8 +101,8 @@ func TestAttackFolder(t *testing.T) {
 	}
 }
 
-// TestAttackCut cuts the two files at every length. The examples whose line and inputs are whole must stay. The
-// attack must continue after them and end with the bytes of an undisturbed attack.
+// TestAttackCut cuts the two files at every length. The examples whose line and inputs are whole must stay. The resumed
+// attack must continue after these examples and end with the same bytes as an uninterrupted attack.
 func TestAttackCut(t *testing.T) {
 	const n = 6
 	dir, _ := newAttack(t, n)

@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// Holdings are the contents of a run folder with the result of an audit. The audit compares each line with the line's
-// checksum and with run.json, and compares the files with each other. Each list of texts describes the faults found and
-// is empty if there are none.
+// Holdings are the contents of a run folder, together with the result of an audit. The audit compares each line with
+// the line's checksum and with run.json, and compares the files with each other. Each list of texts describes the
+// faults found and is empty if there are none.
 type Holdings struct {
 	Evidence *Evidence // nil if run.json is damaged
 	Records  []Record  // examples with votes and a certificate, up to the first damaged line
@@ -47,7 +47,7 @@ func Audit(path string) (*Holdings, error) {
 	return h, nil
 }
 
-// isDamage reports whether err describes a fault in the data. A failure to read the data is no such fault.
+// isDamage reports whether err describes a fault in the data. It returns false for a failure to read the data.
 func isDamage(err error) bool {
 	var damage *DamageError
 	var limit *memory.LimitError
@@ -93,8 +93,8 @@ func (h *Holdings) readLines() error {
 	return nil
 }
 
-// take records damage to a file, and lines that do not belong to the run. It returns other errors, such as failed
-// reads.
+// take adds damage of a file to h.Changed, and an error about lines that do not belong to the run to h.Extent. It
+// returns other errors, such as failed reads.
 func (h *Holdings) take(path string, d *damage, err error) error {
 	if d != nil {
 		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))
@@ -108,7 +108,7 @@ func (h *Holdings) take(path string, d *damage, err error) error {
 	return nil
 }
 
-// pair compares the votes and the certificates, which must be of the same examples.
+// pair compares the votes with the certificates. They must belong to the same examples.
 func (h *Holdings) pair(votes content[votesLine], certs content[certify.Certificate]) {
 	n := min(len(votes.values), len(certs.values))
 	for i, v := range votes.values[:n] {

@@ -14,11 +14,10 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// boundsHeader names the columns of bounds.csv. The column examples holds the number of sampled examples, and alpha
-// the failure probability of a row. To bound the number of wrong rows, a reader needs both columns. The column
-// certified is 0 in a row whose class is not certified within the radius. The columns lower and upper of such a row
-// bound the score of the label, so an example without a label has no such row. The column check holds the row's
-// checksum.
+// boundsHeader names the columns of bounds.csv. The column examples holds the number of sampled examples. The column
+// alpha holds the failure probability of a row. A reader needs both columns to bound the number of wrong rows. The
+// column certified is 0 in a row whose class is not certified within the radius. In such a row, lower and upper bound
+// the score of the label, so an example without a label has no such row. The column check holds the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
 // These are the indices of columns. Files with certifiedHeader lack the last two of these columns.
@@ -38,7 +37,8 @@ const (
 const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
 // WriteBounds writes bounds.csv, the bounds on the confidence under attack, with one row per example and radius. The
-// argument examples is the number of sampled examples. The checksums of the rows do not identify a run.
+// argument examples is the number of sampled examples. The checksums of the rows start from the zero seed, so they do
+// not identify a run.
 func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int) error {
 	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), 0, rows, examples))
 	return err
@@ -91,7 +91,7 @@ type boundRow struct {
 type ownRow struct {
 	boundRow
 	label, prediction int
-	alpha             float64 // 0 in a file with the earlier header
+	alpha             float64 // 0 in a file with certifiedHeader
 	absurd            bool    // [lower, upper] is no interval in [0,1], or correct contradicts prediction and label
 }
 
@@ -216,7 +216,7 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 }
 
 // boundRows lists the rows that the example of a certificate must have, one per radius. If the example has no label, or
-// the file has the earlier header, only the radii at which the class is certified have rows.
+// if the file has the header certifiedHeader, boundRows lists only the radii at which the class is certified.
 func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	others := header == boundsHeader && c.Label != certify.UnknownLabel
 	var rows []boundRow
@@ -228,8 +228,8 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	return rows
 }
 
-// boundsOf counts the certificates, from the first on, whose rows are all present and in order. It also returns the
-// offset after the last of these rows. Each row must agree with its certificate.
+// boundsOf counts certificates, from the first on, until it finds one whose rows are not all present, in order and in
+// agreement with the certificate. It also returns the offset after the rows of the counted certificates.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

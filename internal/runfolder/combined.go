@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// CombinedFile is the file that describes the combined runs in a folder of Combine. The certificates are in
+// CombinedFile is the file that describes the combined runs in a folder of combined runs. The certificates are in
 // CertificatesFile in the same folder. Such a folder is not a run folder, because it has no votes.
 const CombinedFile = "combined.json"
 
@@ -22,15 +22,15 @@ type Combined struct {
 	Composition certify.Composition `json:"composition"`
 	Says        string              `json:"says"` // how the certificates were composed; each certificate has the same text
 	// Quorum is the number of members that must answer a class to make it the answer. AtLeast is the number of members
-	// that must certify the class. Both are 0 with a router.
+	// that must certify the class. Quorum and AtLeast are 0 if a router chooses the member.
 	Quorum  int `json:"quorum,omitempty"`
 	AtLeast int `json:"at_least,omitempty"`
 	// Independent means that the runs have different seeds. Otherwise Alpha is a union bound over the runs.
 	Independent bool             `json:"independent"`
 	Alpha       float64          `json:"alpha"`     // failure probability of each certificate
 	Examples    int              `json:"examples"`  // number of certificates
-	Sampled     int              `json:"sampled"`   // number of examples that a statement about all of them must count
-	Certified   int              `json:"certified"` // examples with a class and a radius
+	Sampled     int              `json:"sampled"`   // number of examples that a statement about all examples counts
+	Certified   int              `json:"certified"` // number of examples with a class and a radius
 	Members     []CombinedMember `json:"members"`
 }
 

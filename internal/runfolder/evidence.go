@@ -20,7 +20,7 @@ import (
 // All commands find their input through Find, so they all accept the same paths.
 type Evidence struct {
 	Path string // as the user gave it
-	// Run is the run that the evidence belongs to. It is nil for a file from elsewhere.
+	// Run is the run that the evidence belongs to. It is nil for a file without a run.
 	Run *Run
 
 	dir  string // the run's folder
@@ -117,8 +117,8 @@ func (e *Evidence) Supports(m Method) bool {
 // sealed reports whether the run's lines carry checksums, as in all formats since format 2.
 func (r Run) sealed() bool { return r.Schema >= 2 }
 
-// Votes returns the votes of the examples. The votes of a run must fit the run.json. Votes returns an error that names
-// the line if an example appears twice, if a line cannot be used, or if the function usable rejects it.
+// Votes returns the votes of the examples. The votes of a run must match its run.json. Votes returns an error that
+// names the line if an example appears twice, if a line cannot be decoded, or if the function usable rejects the votes.
 func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, error) {
 	path, err := e.choose(VotesFile)
 	if err != nil {
@@ -145,7 +145,8 @@ func (e *Evidence) Votes(usable func(certify.Votes) error) ([]certify.Votes, err
 	return votes, nil
 }
 
-// OwnVotes returns the votes stored beside the run's scores, in the order of the examples.
+// OwnVotes returns the votes in the run's votes.jsonl, in the order of the examples, even if e is the run's file of
+// scores.
 func (e *Evidence) OwnVotes() ([]certify.Votes, error) {
 	lines, err := e.ownVotes()
 	votes := make([]certify.Votes, len(lines))
@@ -214,7 +215,7 @@ func readAll[T any](path string, open func(path string) (*valueReader[T], error)
 	return c, err
 }
 
-// hold reads a file of lines up to the first damaged line.
+// hold reads a file of lines up to the first damaged line, which it reports in the result.
 func hold[T any](path string, open func(path string) (*valueReader[T], error)) (content[T], error) {
 	r, err := open(path)
 	if err != nil {
@@ -307,8 +308,8 @@ func (e *Evidence) finished(path string) error {
 // Quantisation returns the loss of radius from rounding the current example.
 func (s *Scores) Quantisation() float64 { return s.current.Quantisation }
 
-// Next moves to the next example, as the method of scorefile.Reader does. It first checks that the current example is
-// unchanged.
+// Next moves to the next example, as scorefile.Reader.Next does. It first checks that the scores of the current example
+// are unchanged.
 func (s *Scores) Next() (index, label int, err error) {
 	if s.votes != nil && s.begun {
 		switch sum, err := s.Digest(); {
@@ -345,17 +346,18 @@ func (r Run) fits(s scorefile.Shape, path string) error {
 // Bounds is a file of bounds on the confidence, together with the conditions of the run.
 type Bounds struct {
 	File string
-	// Alpha is the failure probability of each bound and Examples the number of sampled examples; both are 0 in a
-	// file from elsewhere.
+	// Alpha is the failure probability of each bound, and Examples is the number of sampled examples. Both fields are 0
+	// for a file from elsewhere.
 	Alpha    float64
 	Examples int
 	// ByVotes means that the class with the most votes was certified, not the class with the largest mean score. The
-	// confidences are mean scores in either case.
+	// confidences are mean scores in both cases.
 	ByVotes bool
 	// AllExamples means that every example with a label has rows. Otherwise only examples with a certified class have
 	// rows.
 	AllExamples bool
-	// Label means that the label was certified, not the predicted class. The bounds then omit all wrong predictions.
+	// Label means that the run certified the label and not the predicted class. The bounds then have no rows for wrong
+	// predictions.
 	Label bool
 	// Unfinished is the number of the run's examples that are not sampled yet.
 	Unfinished int
@@ -394,8 +396,8 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	}, nil
 }
 
-// readRows reads the run's certificates and the rows of its bounds.csv. The rows must match the certificates. Format 1
-// did not record what this check needs, so readRows returns no rows for a run in format 1.
+// readRows reads the run's certificates and the rows of its bounds.csv. The rows must match the certificates. For a run
+// in format 1, readRows returns no rows, because format 1 did not record the data for this check.
 func (e *Evidence) readRows(path string) (certs []certify.Certificate, rows ownBounds, err error) {
 	c, err := readAll(filepath.Join(e.dir, CertificatesFile), e.Run.openCertificates)
 	if err != nil || !e.Run.sealed() {
@@ -421,8 +423,8 @@ func (e *Evidence) CheckBounds() error {
 }
 
 // Sampled returns the number of examples that a statement about all examples must count. The argument is the number of
-// examples present. For a run, the result counts the whole run, even if the run is unfinished or a merge omitted
-// shards: whoever stopped the run or omitted shards may have seen results first.
+// examples present. For a run, the result counts all examples of the run, even if the run is unfinished or a merge
+// omitted shards, because a person may have seen results before stopping the run or omitting shards.
 func (e *Evidence) Sampled(here int) int {
 	if e.Run == nil {
 		return here
@@ -430,8 +432,9 @@ func (e *Evidence) Sampled(here int) int {
 	return e.Run.Sampled(here)
 }
 
-// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, the indices 0, 1, 2,
-// … show that all sampled examples are present. With other indices the number is unknown and stays unset.
+// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, it takes the
+// certificates as all sampled examples if their indices are 0, 1, 2, …. With other indices the number is unknown and
+// stays unset.
 func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
 	certs = slices.Clone(certs)
 	highest := -1
@@ -447,15 +450,15 @@ func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certifica
 	return certs
 }
 
-// Sampled is the same as Evidence.Sampled.
+// Sampled does the same as Evidence.Sampled.
 func (r *Run) Sampled(here int) int { return max(here, r.Data.Selected) }
 
 // OfRun reports whether the bounds belong to a run. If so, they bound mean scores.
 func (b Bounds) OfRun() bool { return b.Alpha != 0 }
 
 // Sampled returns alpha and the number of sampled examples for a statement about all bounds; 0 means unknown. The
-// arguments are the user's values, where nil and 0 mean not given. They may be more careful than the run's values, but
-// never less careful.
+// arguments are the user's values, where nil and 0 mean not given. The user's alpha and number may be larger than the
+// run's values, but not smaller.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):
@@ -487,8 +490,8 @@ type Given struct {
 // defaultAlpha is the alpha that commands assume for a file from elsewhere.
 const defaultAlpha = 0.001
 
-// Target returns the target for certifying the evidence again. It has the run's conditions, except those in g. Law and
-// σ describe the noise that was drawn, so g cannot replace them.
+// Target returns the target for certifying the evidence again. The conditions in g replace those of the run. The law
+// and σ describe the noise that was drawn, so g cannot replace them.
 func (e *Evidence) Target(g Given) (certify.Target, error) {
 	t := certify.Target{Alpha: defaultAlpha}
 	set(&t.Alpha, g.Alpha)
@@ -546,7 +549,7 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the way in which scores bound a margin: the given way or, if none is given, the run's.
+// Combine returns the way in which scores bound a margin. This is the given way or, if given is nil, the run's way.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

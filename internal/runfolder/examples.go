@@ -10,13 +10,13 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// holding records for how many examples the files of a run agree, and which lines follow these examples.
+// holding records how many examples are complete in all files of a run, and which lines follow these examples.
 type holding struct {
 	votes, certs int   // number of intact lines
 	whole        int   // number of examples, from the first on, that have votes, a certificate and all rows of bounds
 	ends         sizes // lengths of the files up to the end of the whole examples
 	header       string
-	moreBounds   bool  // intact rows follow the rows of the whole examples
+	moreBounds   bool  // bounds.csv has further intact rows after those of the whole examples
 	padded       error // the lines hold bytes that rscert does not write
 
 	votesDamage, certsDamage, boundsDamage *damage
@@ -31,11 +31,11 @@ type exampleReader struct {
 	bounds *boundsReader // nil if the confidence is not bounded
 	rows   []byte        // the last example's rows of bounds.csv
 	found  holding
-	apart  error // error for the first votes and certificate that belong to different examples
+	apart  error // error for the first line at which votes and certificate belong to different examples
 }
 
-// readExamples reads the files of the run in dir, up to the damage that a kill or a power cut leaves. Other damage is
-// an error. It calls visit, if not nil, with each whole example. It visits at most limit examples.
+// readExamples reads the files of the run in dir, up to the damage that a kill or a power cut leaves. Any other damage
+// is an error. If visit is not nil, readExamples calls it with each whole example, but with at most limit examples.
 func (r Run) readExamples(dir string, limit int, visit func(Done) error) (holding, error) {
 	x := exampleReader{run: r, dir: dir}
 	defer x.close()
@@ -111,8 +111,8 @@ func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	return nil
 }
 
-// next returns the next votes and certificate, and reports whether both are there and belong to the same example. It
-// returns io.EOF after the last line of both files.
+// next returns the next votes and the next certificate. It reports whether both exist and belong to the same example.
+// It returns io.EOF after the last line of both files.
 func (x *exampleReader) next() (r Record, paired bool, err error) {
 	v, voted, err := x.votes.next()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type Extent struct {
 	Done     int  // number of certified examples
 	Selected int  // number of examples in the run; 0: the run has not started
-	Whole    int  // number of examples in the whole run if this run is a shard
+	Whole    int  // number of examples in the whole run, of which this run may be a shard
 	Finished bool // all examples are certified, and scores.npz exists if the run keeps scores
 }
 
@@ -44,7 +44,7 @@ func ReadExtent(dir string) (Extent, error) {
 	return x, nil
 }
 
-// countLines counts the newlines in a file. A missing file has none.
+// countLines counts the newlines in a file. For a missing file it returns 0.
 func countLines(path string) (int, error) {
 	f, err := openFile(path)
 	if missing(err) {

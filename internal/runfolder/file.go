@@ -44,8 +44,8 @@ func (a *appendFile) append(lines []byte) error {
 	return nil
 }
 
-// sync makes the appended lines survive a power cut. It also checks the file's name and size, because results are lost
-// if no name leads to their file.
+// sync makes the appended lines survive a power cut. It also checks the file's name and size, because the results in a
+// deleted file would be lost.
 func (a *appendFile) sync() error {
 	if err := a.file.Sync(); err != nil {
 		return err
@@ -64,8 +64,8 @@ func stillThere(path string, file *os.File, size int64) error {
 	return nil
 }
 
-// openFile opens a regular file for reading. It refuses pipes and devices, which may never begin or never end. In a run
-// folder it also refuses links, because a run's evidence must be in the run's folder.
+// openFile opens a regular file for reading. It refuses pipes and devices, because reading them may never begin or
+// never end. In a run folder it also refuses links, because a run's evidence must be in the run's folder.
 func openFile(path string) (*os.File, error) {
 	if Owns(path) {
 		return confined.Open(path)

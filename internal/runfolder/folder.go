@@ -43,7 +43,7 @@ type Folder struct {
 	bounds *appendFile       // nil if the confidence is not bounded
 	scores *scorefile.Writer // nil if scores are not kept, or are complete
 	done   int               // number of examples in the folder when it was opened
-	moved  []string          // earlier kinds of GPUs, if they differ from the current kinds; otherwise nil
+	moved  []string          // earlier kinds of GPUs, if different from the current kinds
 	// otherLibrary is the SHA-256 of the earlier library, if it differs from the current one.
 	otherLibrary string
 	dropped      int         // number of examples that a kill or a power cut left incomplete
@@ -55,13 +55,13 @@ type Folder struct {
 type Record struct {
 	Votes       certify.Votes
 	Certificate certify.Certificate
-	// Bounds are the bounds on the confidence under attack, one per radius. They are set if
-	// Parameters.ConfidenceRadii is set. A record that was read from a folder has none.
+	// Bounds are the bounds on the confidence under attack, one per radius. They are set if Parameters.ConfidenceRadii
+	// is set. A record that was read from a folder has no bounds.
 	Bounds []certify.ConfidenceBound
 	// Scores is the checksum of the example's scores in scores.npz, if scores are kept.
 	Scores string
-	// Compared is the number of the example's samples that were rerun alone and among other inputs, with the same
-	// outputs.
+	// Compared is the number of samples of the example that the model evaluated both alone and among other inputs, with
+	// the same outputs.
 	Compared int64
 }
 
@@ -73,7 +73,7 @@ type Done struct {
 }
 
 // Samples are the saved scores of an example. Each method passes the samples of one phase to the function take, a few
-// at a time. The slice probs holds k samples of m class probabilities each, and is reused.
+// at a time. The slice probs holds k samples of m class probabilities each, and the next call of take reuses it.
 type Samples interface {
 	Selection(take func(probs []float32) error) error
 	Estimation(take func(probs []float32) error) error
@@ -86,8 +86,8 @@ type votesLine struct {
 	Scores   string `json:"scores,omitempty"`
 }
 
-// size estimates the memory that a line takes, in bytes: its counts, its other fields and its entry in the set of
-// indices.
+// size estimates the memory of a line in bytes. It adds up the line's counts, its other fields and its entry in the set
+// of indices.
 func (v votesLine) size() int { return 8*(cap(v.Counts)+cap(v.Counts0)) + 64 }
 
 // Create creates the run folder dir. It refuses a run that Read would refuse. It returns ErrExists if the folder holds
@@ -130,8 +130,8 @@ func (f *Folder) create() error {
 }
 
 // Resume opens the folder of a run to continue it, and removes unfinished results. It returns a MismatchError if the
-// run in the folder differs from the argument run, and a DamageError for damage that no interruption explains. If the
-// folder is missing or its start was interrupted, Resume creates it.
+// run in the folder differs from the argument run, and a DamageError for damage that an interruption cannot cause. If
+// the folder is missing or its start was interrupted, Resume creates it.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {
@@ -226,7 +226,7 @@ func lockDir(root *os.Root, dir string) (*flock.Flock, error) {
 	return l, nil
 }
 
-// newLock returns the folder's lock, which is not yet locked. It follows no link and does not wait for a pipe.
+// newLock returns the folder's lock, which is not yet locked. Locking it follows no link and does not wait for a pipe.
 func newLock(root *os.Root, dir string, flag int) (*flock.Flock, error) {
 	if err := confined.Check(root, lockFile, false); err != nil {
 		return nil, err
@@ -353,12 +353,12 @@ func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
 // Dropped returns the number of examples that an interrupted run left incomplete. They must be sampled again.
 func (f *Folder) Dropped() int { return f.dropped }
 
-// Scores returns the writer of the scores, or nil if the run does not keep scores. Write an example's scores before
-// appending the example's record, which holds their checksum.
+// Scores returns the writer of the scores, or nil if the run does not keep scores. The scores of an example must be
+// written before its record is appended, because the record holds their checksum.
 func (f *Folder) Scores() *scorefile.Writer { return f.scores }
 
-// Append adds an example. It writes the certificate last. After a power cut, any file can still have fewer examples
-// than any other, so Resume compares the files.
+// Append adds an example. It writes the certificate last. After a power cut, the files may hold different numbers of
+// examples. Any file may be the shortest, so Resume compares all files.
 func (f *Folder) Append(r Record) error {
 	votes, err := encodeLine(f.seed, votesLine{r.Votes, r.Compared, r.Scores})
 	if err != nil {
@@ -427,7 +427,7 @@ func (f *Folder) files() []*appendFile {
 	return files
 }
 
-// Finish completes a run that has all its examples. It syncs the lines before it gives the scores their final name,
+// Finish completes a run that has all its examples. It syncs the lines before it renames the file of scores to
 // scores.npz. So a folder with a scores.npz is complete.
 func (f *Folder) Finish() error {
 	f.mu.Lock()

@@ -243,8 +243,8 @@ func TestOtherLibrary(t *testing.T) {
 	f.Close()
 }
 
-// TestMoved resumes a run on other GPUs. A change to another kind of GPU must be recorded and reported. A change of
-// only the number of GPUs must be neither recorded nor reported.
+// TestMoved resumes a run on other GPUs. The run must record and report a change to another kind of GPU. It must not
+// record or report a change of only the number of GPUs.
 func TestMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	on := func(gpus ...string) Run {
@@ -441,8 +441,8 @@ func substitute(old, new string) func(string) string {
 	return func(s string) string { return strings.Replace(s, old, new, 1) }
 }
 
-// TestMixedLines checks that whole lines of another run, with valid checksums, are rejected, both when a run is
-// resumed and when it is read. The error must say that they are of another run.
+// TestMixedLines checks that whole lines of another run, with valid checksums, are rejected, both when a run is resumed
+// and when it is read. The error must say that the lines belong to another run.
 func TestMixedLines(t *testing.T) {
 	for _, tt := range []struct {
 		name, file string
@@ -540,8 +540,8 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// TestStrippedChecksums checks that lines that another program rewrote without checksums are rejected. They must not be
-// cut off like the remains of a power cut.
+// TestStrippedChecksums checks that lines that another program rewrote without checksums are rejected. Resume must not
+// cut such lines off as if a power cut had left them.
 func TestStrippedChecksums(t *testing.T) {
 	dir := wholeRun(t)
 	strip := regexp.MustCompile(`,"check":"crc32c:[0-9a-f]{8}"`)
@@ -558,8 +558,7 @@ func TestStrippedChecksums(t *testing.T) {
 	}
 }
 
-// TestOldFormat checks that a folder of format 1, whose lines have no checksums, is not treated as damaged and cut
-// back.
+// TestOldFormat checks that Resume does not cut back a folder of format 1, although its lines have no checksums.
 func TestOldFormat(t *testing.T) {
 	dir := wholeRun(t)
 	before := contents(t, dir)
@@ -586,7 +585,7 @@ func TestOldFormat(t *testing.T) {
 	}
 }
 
-// TestDamageInTheMiddle checks that damage that no power cut explains is rejected, with a hint.
+// TestDamageInTheMiddle checks that damage that a power cut cannot cause is rejected, with a hint.
 func TestDamageInTheMiddle(t *testing.T) {
 	for _, file := range []string{VotesFile, CertificatesFile, BoundsFile} {
 		dir := wholeRun(t)
@@ -648,8 +647,8 @@ func flipBits(t *testing.T, bits func(i int) []int) {
 	}
 }
 
-// TestInterruptedStart checks that a start that was interrupted before run.json was written does not prevent another
-// start.
+// TestInterruptedStart checks that a run can start in a folder whose earlier start was interrupted before run.json was
+// written.
 func TestInterruptedStart(t *testing.T) {
 	for _, begin := range []func(string, Run) (*Folder, error){Create, Resume} {
 		dir := t.TempDir()
@@ -707,8 +706,7 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// FuzzLines checks that accepted input consists of whole lines with the right end offsets, whatever else the file
-// holds.
+// FuzzLines checks that the accepted part of any file consists of whole lines with the right end offsets.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"index":3,"label":1,"n":1,"counts":[1,0]}`+"\n"), true)
 	f.Add([]byte("{}\n\n{}\n{"), true)
@@ -720,7 +718,7 @@ func FuzzLines(f *testing.F) {
 		format := fileFormat[certify.Votes]{keys: votesKeys, own: own, valid: func(v certify.Votes) error { return v.Validate() }}
 		c, err := newValueReader(bytes.NewReader(data), format.decoder()).collect()
 		if err != nil {
-			t.Fatal(err) // damage is a result, not an error
+			t.Fatal(err) // damage must be in the result, not in the error
 		}
 		if len(c.values) != len(c.ends) || len(c.values) != len(c.lines) {
 			t.Fatalf("%d values, %d ends, %d lines", len(c.values), len(c.ends), len(c.lines))
@@ -780,8 +778,8 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that the default choice, the first examples, is not recorded. Run folders from versions
-// without the choice can then be resumed.
+// TestSelectionRecorded checks that run.json does not record the default selection, the first examples. So run folders
+// from versions without this parameter can be resumed.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
 		doc, err := encode(spec.Conditions{Select: selection}, "")
@@ -791,8 +789,8 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestAddedBytes adds bytes that readers skip to a finished run's files. A resumed run must restore the original bytes
-// or refuse.
+// TestAddedBytes adds, to the files of a finished run, bytes that readers skip. A resumed run must restore the original
+// bytes or refuse.
 func TestAddedBytes(t *testing.T) {
 	line := func(old, with string, n int) func(string) string { // replaces the n-th old
 		return func(s string) string {

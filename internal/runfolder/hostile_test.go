@@ -19,7 +19,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestHostileFiles checks that files that never begin or never end are refused without the use of much memory.
+// TestHostileFiles checks that files whose reading never begins or never ends are refused, and that this takes little
+// memory.
 func TestHostileFiles(t *testing.T) {
 	sparse := func(path string) error { // a line of 8 GiB of zeros, which takes no space
 		f, err := os.Create(path)

@@ -31,15 +31,15 @@ func (r Run) digest() [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
 }
 
-// ID names the run: 16 hex digits that depend on everything that the run certifies, and on its parameters. All shards
-// and copies of a run have the same ID.
+// ID returns the run's name. It has 16 hex digits, which depend on everything that the run certifies and on its
+// parameters. All shards and copies of a run have the same ID.
 func (r Run) ID() string { return fmt.Sprintf("%.8x", r.digest()) }
 
-// identity lists what the run certifies, and with which parameters. Each entry has the form "name value"; the entries
-// are sorted by name. The list omits the shard, all paths, and the software and hardware that computed the results. So
-// it is the same for all shards, and does not change if a file is renamed or another version of a library is used. It
-// also omits values that are zero or empty, so a field that a later version adds does not change the identity of
-// earlier runs.
+// identity lists the model, the data, the noise and the parameters of the run. Each entry has the form "name value".
+// The entries are sorted by name. The list omits the shard, all paths, and the software and hardware that computed the
+// results. So it is the same for all shards, and does not change if a file is renamed or another version of a library
+// is used. It also omits values that are zero or empty, so a field that a later version adds does not change the
+// identity of earlier runs.
 func (r Run) identity() []string {
 	p := r.Parameters
 	p.Shard = spec.Shard{}
@@ -105,8 +105,8 @@ func encodeLine(seed checksum.Seed, v any) ([]byte, error) {
 	return append(seed.AppendJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n'), nil
 }
 
-// Digest is the SHA-256, in hex, of what the run certifies and with which parameters. It is the same for all shards, and
-// does not depend on paths, software or hardware.
+// Digest returns the SHA-256, in hex, of the model, the data and the parameters of the run (identity). It is the same
+// for all shards, and does not depend on paths, software or hardware.
 func (r Run) Digest() string {
 	digest := sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
 	return hex.EncodeToString(digest[:])

@@ -113,7 +113,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// The identity of a run must never change, whatever fields are added, because the checksums of all lines start from it.
+// The identity of a run must never change, even if later versions add fields, because the checksums of all lines start
+// from it.
 func TestIdentityStays(t *testing.T) {
 	want := []string{
 		`alpha 0.001`, `confidence-radii [0,1,2,3]`, `data "` + strings.Repeat("cd", 32) + `"`, `data.examples 4`,
@@ -128,7 +129,7 @@ func TestIdentityStays(t *testing.T) {
 	}
 }
 
-// ofFormat2 writes a whole run's folder in format 2.
+// ofFormat2 writes the folder of a complete run in format 2.
 func ofFormat2(t *testing.T) (dir string, run Run) {
 	t.Helper()
 	run = testRun
@@ -176,8 +177,8 @@ func TestResumeFormat2(t *testing.T) {
 	}
 }
 
-// Every function that reads files of a run must refuse files of another run and name them. Resuming must not change
-// them.
+// Every function that reads the files of a run must refuse a file of another run and name it in the error. Resuming
+// must not change such a file.
 func TestExchangedFiles(t *testing.T) {
 	other := testRun
 	other.Model.SHA256 = strings.Repeat("ef", 32)

@@ -114,7 +114,7 @@ func (f JournalForm[T]) Create(dir string, document any) (*Journal[T], error) {
 	return j, nil
 }
 
-// Resume opens an existing journal for appending and returns its lines. It cuts off what an interruption left
+// Resume opens an existing journal for appending and returns its lines. It cuts off a line that an interruption left
 // unfinished.
 func (f JournalForm[T]) Resume(dir string, document any) (*Journal[T], []T, error) {
 	text, err := f.readDocument(dir, document)
@@ -169,7 +169,7 @@ func (f JournalForm[T]) unused(dir string) error {
 	return nil
 }
 
-// Append writes a line, which survives a power cut when Append returns.
+// Append writes a line. Once Append has returned, the line survives a power cut.
 func (j *Journal[T]) Append(v T) error {
 	line, err := encodeLine(j.seed, v)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// hasPlainKeys must accept lines as rscert writes them.
+// hasPlainKeys must accept the lines that rscert writes.
 func TestHasPlainKeys(t *testing.T) {
 	for _, v := range []struct {
 		line any

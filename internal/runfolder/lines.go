@@ -73,19 +73,19 @@ type damage struct {
 	line int
 	err  error
 	// tail means that no intact line follows, or that the line has zeros, which a power cut leaves in blocks not yet
-	// written. A kill or a power cut during an append leaves only damage for which tail is set. An edit or a failing
-	// disk may leave other damage.
+	// written. A kill or a power cut during an append leaves only such damage. An edit or a failing disk may leave
+	// damage without tail.
 	tail bool
 }
 
 // fileFormat describes how to read the lines of a file.
 type fileFormat[T any] struct {
-	// keys lists the keys that each line must have. Otherwise a missing key would count as 0.
+	// keys lists the keys that each line must have. Without this list, the value of a missing key would be 0.
 	keys []string
 	// sealed means that every line must have a checksum. Otherwise checksums are checked only where they are present.
 	sealed bool
 	// seed is the value from which every checksum starts. If alone is true, the file is read without its run, and the
-	// seed follows from the file's first checksum.
+	// seed is computed from the file's first checksum.
 	seed  checksum.Seed
 	alone bool
 	// own means that the file is in its run folder and lines are appended to it, so its last line can be incomplete.
@@ -114,7 +114,7 @@ func (f fileFormat[T]) decoder() func(line) (v T, held int, err error) {
 	}
 }
 
-// findSeed derives the seed of a file without its run from the file's first checksum.
+// findSeed computes the seed from the first checksum of a file that is read without its run.
 func (f *fileFormat[T]) findSeed(l line) {
 	if !f.alone {
 		return
@@ -165,7 +165,8 @@ var (
 	sealedCSV  = regexp.MustCompile(`,crc32c:[0-9a-f]{8}.`)
 )
 
-// tornLine tells a last line that was partly written from a last line whose newline was changed.
+// tornLine returns errChanged for a last line whose newline was changed, and errTorn for a last line that was only
+// partly written.
 func tornLine(text []byte, sealed *regexp.Regexp) error {
 	if sealed.Match(text) {
 		return errChanged
@@ -182,7 +183,7 @@ func (d *damage) intact(path string) error {
 	return fmt.Errorf("%s:%d: %w", path, d.line, d.err)
 }
 
-// repairable returns an error unless a kill or a power cut explains the damage.
+// repairable returns nil if a kill or a power cut can have caused the damage. Otherwise it returns an error.
 func (d *damage) repairable(path string) error {
 	// A power cut cannot remove the checksum of a whole line, nor make the checksum fit another run.
 	if d == nil || (d.tail && !errors.Is(d.err, errUnsealed) && !errors.Is(d.err, errForeign)) {
@@ -193,9 +194,9 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks that a JSON object has all of the keys, that no key occurs twice in any mix of upper and lower case,
-// and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index for
-// index, and leave 0 for missing keys.
+// checkKeys checks that a JSON object has all of the keys, that no key occurs twice even if upper and lower case count
+// as equal, and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index
+// for index, and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {
 		return nil
@@ -228,7 +229,7 @@ func checkAnyKeys(text []byte, keys []string) error {
 	return nil
 }
 
-// objectKeys reads the rest of an object and returns the object's keys.
+// objectKeys reads an object after its opening brace and returns the object's keys.
 func objectKeys(d *json.Decoder, depth int) ([]string, error) {
 	var found []string
 	for d.More() {

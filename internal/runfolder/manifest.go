@@ -25,7 +25,7 @@ const (
 	SignatureFile = "manifest.json.minisig"
 )
 
-// manifestSchema keeps other documents signed by the same key from passing as a manifest.
+// manifestSchema marks a manifest, so that another document signed by the same key cannot pass as one.
 const manifestSchema = "rscert/manifest/1"
 
 // maxManifest is the maximum size of a manifest in bytes. A manifest with five entries has about 800 bytes.
@@ -164,8 +164,8 @@ func decodeManifest(data []byte) (m manifest, err error) {
 	return m, err
 }
 
-// differences lists how the folder differs from the manifest: files that changed or are missing, and files of a run
-// that the manifest does not name.
+// differences lists the files that changed since the manifest was written, the files that are missing, and the files of
+// a run that the manifest does not name.
 func (m manifest) differences(ctx context.Context, root *os.Root) (faults []string, err error) {
 	named := map[string]bool{}
 	for _, want := range m.Files {
@@ -188,7 +188,7 @@ func (m manifest) differences(ctx context.Context, root *os.Root) (faults []stri
 
 // compare describes how the file in the folder differs from the entry. It returns "" if there is no difference.
 func (e manifestEntry) compare(ctx context.Context, root *os.Root) (string, error) {
-	// compare does not read a file of another size, because that file may have any length.
+	// compare does not read a file of the wrong size, because it may be arbitrarily long.
 	if info, err := statRegular(root, e.Name); err == nil && info.Size() != e.Size {
 		return fmt.Sprintf("%s has %d bytes, and %d were signed", e.Name, info.Size(), e.Size), nil
 	}

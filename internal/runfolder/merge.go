@@ -19,8 +19,8 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Merge writes the run folder out with the examples of all shards. The folder must be empty or missing. The files
-// equal those of an unsplit run. Merge calls progress for every example of every file. It works in a hidden folder
+// Merge writes the run folder out with the examples of all shards. The folder must be empty or missing. The files equal
+// those of a run without shards. Merge calls progress for every example of every file. It works in a hidden folder
 // beside out until everything is on the disk. If it is killed, the next Merge to the same folder out takes the hidden
 // folder over. If Merge finds damage that OpenShards did not find, it returns a ShardError.
 func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {
@@ -85,8 +85,9 @@ type merging struct {
 	progress func(int64)
 }
 
-// lock makes and locks the work folder, or takes over the one that a killed merge left. Whoever packed the shards may
-// have put something else at this path. So lock refuses anything but a real folder that holds only files of a merge.
+// lock makes and locks the work folder, or takes over the work folder that a killed merge left. The path may hold
+// something else, which came with the shards. So lock refuses anything but a real folder that holds only files of a
+// merge.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -131,7 +132,7 @@ func merges(name string) bool {
 	return strings.HasPrefix(name, durable.Temporary)
 }
 
-// discard removes the work folder, unless the folder already has the name of the run folder.
+// discard removes the work folder, unless the folder has already been renamed to the run folder.
 func (m merging) discard() error {
 	if _, err := m.beside.Lstat(m.name); err != nil {
 		return nil
@@ -252,7 +253,8 @@ func closeSources(sources []*lineSource) {
 	}
 }
 
-// damaged returns a ShardError if the shard changed after it was opened. An error of the read itself stays unchanged.
+// damaged returns a ShardError if the shard changed after it was opened. It returns the error of a failed read
+// unchanged.
 func (m merging) damaged(i int, err error) error {
 	if !isDamage(err) {
 		return err
@@ -260,7 +262,7 @@ func (m merging) damaged(i int, err error) error {
 	return &ShardError{m.parts[i].dir, m.parts[i].run, "repair it", err}
 }
 
-// lineSource reads a file line by line. It needs little memory, because a merge may have a thousand shards.
+// lineSource reads a file line by line. Its buffer is small, because a merge may read a thousand shards.
 type lineSource struct {
 	*sparing
 	br     *bufio.Reader

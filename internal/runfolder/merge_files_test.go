@@ -63,7 +63,7 @@ func TestMergeTakesOverOnlyItsOwn(t *testing.T) {
 	}
 }
 
-// list returns the names in a folder. For a file it returns none.
+// list returns the names in a folder, or "" for a file.
 func list(t *testing.T, dir string) (names string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -99,7 +99,7 @@ func limitFiles(t *testing.T, more int) {
 	})
 }
 
-// TestDiscard checks that discard removes the work folder, but not once this folder has become the run folder.
+// TestDiscard checks that discard removes the work folder, unless this folder has already become the run folder.
 func TestDiscard(t *testing.T) {
 	for _, renamed := range []bool{false, true} {
 		dir := t.TempDir()
@@ -149,7 +149,8 @@ func TestMergeManyShards(t *testing.T) {
 	checkWhole(t, out, whole, run)
 }
 
-// TestMergeWithoutDescriptors runs out of descriptors at every point of a merge. No shard may be called damaged.
+// TestMergeWithoutDescriptors lets a merge run out of file descriptors at each step. The errors must not call a shard
+// damaged.
 func TestMergeWithoutDescriptors(t *testing.T) {
 	dirs := shardsOf(t, splitRun, 3)
 	failures := 0
@@ -203,8 +204,8 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestMergeOfChangedShard swaps two lines of a shard after the shard was checked. Both lines are whole, but each is in
-// the place of another example.
+// TestMergeOfChangedShard swaps two lines of a shard after the shard was checked. Both lines are intact, but each
+// stands in the place of the other.
 func TestMergeOfChangedShard(t *testing.T) {
 	dirs := shardsOf(t, splitRun, 2)
 	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile} {

@@ -21,7 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// splitRun is a run of 23 examples in 7 shards. The first two shards have 4 examples each, the others 3.
+// splitRun is a run of 23 examples in 7 shards. The first two shards have 4 examples each, and the other shards have 3.
 var splitRun = func() Run {
 	r := testRun
 	r.Data.Examples, r.Data.Selected = 70, 23
@@ -41,7 +41,7 @@ var votesRun = func() Run {
 // quantisationOf returns the loss of radius from rounding in an example of sample.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
-// sample makes up the run's results for an example. Like the noise, they depend only on the example's index.
+// sample makes up the run's results for an example. Like the noise, these results depend only on the example's index.
 func sample(t *testing.T, f *Folder, place, index int) {
 	t.Helper()
 	p := f.run.Parameters
@@ -307,7 +307,8 @@ func TestMergeGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Shard 2/6 lacks examples 2, 14 and 20, but not 8, so the missing examples do not form whole shards.
+	// Of shard 2/6, examples 2, 14 and 20 are missing, but example 8 is present. So the missing examples do not form
+	// complete shards.
 	if gap := s.Gaps(); gap == nil || gap.Missing != nil || gap.Examples != 13 || !strings.HasPrefix(gap.Error(), "examples are missing: ") {
 		t.Errorf("the gap is %+v", gap)
 	}
@@ -515,8 +516,9 @@ func TestMergeDamage(t *testing.T) {
 	}
 }
 
-// TestMergeInterrupted interrupts a merge at every step, by a cancelled context and by leaving the remains of a kill.
-// An interrupted merge must leave no folder with the run's name, and another merge must complete the work.
+// TestMergeInterrupted interrupts a merge at every step: once by a cancelled context, and once by a simulated kill,
+// whose files remain. An interrupted merge must leave no folder with the run's name, and another merge must complete
+// the work.
 func TestMergeInterrupted(t *testing.T) {
 	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	s, err := OpenShards(shardsOf(t, splitRun, 7))

@@ -17,11 +17,13 @@ type Noise struct {
 	// Table is the SHA-256 of the alias table. Entries is the table's size.
 	Table   string `json:"table"`
 	Entries int    `json:"entries"`
-	// Eta bounds the effect of random words of finite length: no probability is above 1 + Eta times its ideal value.
+	// Eta bounds the effect of drawing from random words of finite length. No probability exceeds its ideal value by
+	// more than the factor 1 + Eta.
 	Eta float64 `json:"eta"`
 	// Inputs describes the lattice of the data.
 	Inputs string `json:"inputs"`
-	// Quantised inputs do not lie on a lattice. The classifier clamps them to [Low, High] and rounds them.
+	// Quantised means that the inputs do not lie on a lattice. The classifier clamps them to [Low, High] and rounds
+	// them.
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
@@ -39,16 +41,16 @@ func (r Run) arithmetic() certify.Arithmetic {
 	return certify.Idealised
 }
 
-// draws returns the maximum number of random words that an example of the run takes.
+// draws returns the maximum number of random words that the noise of an example takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the target of each example at alpha. Its level is alpha minus the part that is spent because random
-// words are finite.
+// Target returns the target of each example at alpha. The target's level is alpha minus the part that pays for the
+// finite length of random words.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
 	if t.Law.Deterministic() {
-		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // a step that is no number is nil, which the method refuses
+		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if the text is no number; the method refuses nil
 		return t
 	}
 	if t.Arithmetic == certify.Exact {
@@ -57,8 +59,8 @@ func (r Run) Target(alpha float64) certify.Target {
 	return t
 }
 
-// Target is the target of certificates with these parameters at alpha. It assumes idealised arithmetic, because the
-// noise is not known yet.
+// Target returns the target of certificates with these parameters at alpha. The target has idealised arithmetic,
+// because the noise is not known yet.
 func (p Parameters) Target(alpha float64) certify.Target {
 	return certify.Target{
 		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Scaled: p.Scaled(),
@@ -76,8 +78,9 @@ func (r Run) Inputs() int64 {
 	return d
 }
 
-// Space returns the space of the run's inputs. The values of images of integers, and values that the
-// classifier clamps, have a Span. Other data may lie on the lattice of bytes by chance, such as zeros and ones.
+// Space returns the space of the run's inputs. Values in images of integers, and values that the classifier clamps,
+// have a Span. Other data have none: a table of zeros and ones, for example, lies on the lattice of bytes only by
+// chance.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}
 	if r.Noise.Quantised {

@@ -17,7 +17,8 @@ type Parameters struct {
 	spec.Conditions
 }
 
-// Certification holds the parameters of 'certify' itself: what it samples for each example, and what it certifies.
+// Certification holds the parameters of 'certify' itself: how many samples it takes of each example, and what it
+// certifies.
 type Certification struct {
 	N               int64                    `json:"n"`
 	N0              int64                    `json:"n0"`
@@ -35,14 +36,14 @@ type Certification struct {
 	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the mean scores
 	Band            certify.Band             `json:"band"`             // band for the distribution of scores
 	Temperature     float64                  `json:"temperature"`
-	// TopK means that certificates claim that the class stays among the first TopK classes; 0 means the first class.
+	// If TopK is not 0, certificates claim only that the class stays among the first TopK classes.
 	TopK int              `json:"top-k,omitempty"`
 	None certify.NoneMode `json:"none,omitempty"` // meaning of samples that vote for no class
 	// RejectBelow is the smallest confidence with which a sample votes; 0 means that no sample is rejected.
 	RejectBelow float64 `json:"reject-below,omitempty"`
 }
 
-// Claim returns what the run's certificates claim.
+// Claim returns the claim of the run's certificates.
 func (c Certification) Claim() certify.Claim {
 	return certify.Claim{TopK: c.TopK, None: c.None, RejectBelow: c.RejectBelow}
 }

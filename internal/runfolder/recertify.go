@@ -57,7 +57,8 @@ func (r Run) Certifiers() (Certifiers, error) {
 	return r.Parameters.Certifiers(r.Target(r.Parameters.Alpha))
 }
 
-// Recertify certifies votes. The share of alpha that the votes record must match the stopping rule.
+// Recertify certifies votes. It returns an error if the share of alpha recorded in the votes does not match the
+// stopping rule.
 func (c Certifiers) Recertify(v certify.Votes) (certify.Certificate, error) {
 	if err := c.checkShare(v); err != nil {
 		return certify.Certificate{}, err
@@ -110,8 +111,8 @@ func EqualCertificates(a, b certify.Certificate) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// Contradicts returns an error if a certificate claims more than its evidence supports. If it claims less, lower is
-// true. An earlier rscert with a looser bound may have written such a certificate.
+// Contradicts returns an error if a certificate claims more than its evidence supports. If the certificate claims less,
+// lower is true. An earlier rscert with a looser bound may have written such a certificate.
 func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) {
 	if EqualCertificates(claimed, computed) {
 		return false, nil
@@ -156,10 +157,10 @@ func (r Record) size() int64 {
 	return int64(unsafe.Sizeof(r)) + int64(votesLine{Votes: r.Votes}.size()) + int64(bound*len(r.Certificate.Bounds))
 }
 
-// EachRecord calls visit with the votes and the certificate of each example of the run that has both votes and a
-// certificate, in order. A running process writes an example's votes before its certificate. So the last votes may lack
-// their certificate, but every certificate must have its votes. The votes must prove the certificates. EachRecord
-// cannot check this in format 1, which did not record the conditions of a certificate. An error names the example.
+// EachRecord calls visit, in order, with the votes and the certificate of each example of the run that has both. A
+// running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
+// every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this for runs
+// in format 1, which do not record the conditions of a certificate. An error names the example.
 func (e *Evidence) EachRecord(ctx context.Context, visit func(Record) error) error {
 	check := func(Record) error { return nil }
 	if e.Run.sealed() {
@@ -222,7 +223,7 @@ type pairs struct {
 	certs *valueReader[certify.Certificate]
 }
 
-// next returns the next few thousand examples. After the last example it returns none.
+// next returns the records of the next few thousand examples. After the last example it returns no records.
 func (p pairs) next() (records []Record, err error) {
 	for len(records) < 1<<12 {
 		// Read the certificate first. Its votes were written before it, so they are in the file even if the run is
@@ -249,7 +250,7 @@ func (p pairs) next() (records []Record, err error) {
 	return records, nil
 }
 
-// behind returns the error for certificates without votes.
+// behind returns the error for a certificate without votes.
 func (p pairs) behind() error {
 	if err := p.votes.damage.intact(p.path); err != nil {
 		return err

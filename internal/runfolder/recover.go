@@ -90,8 +90,7 @@ func (r Run) openCertificates(path string) (*valueReader[certify.Certificate], e
 	return certs, err
 }
 
-// DamageError means that a folder's contents are not as the run wrote them. The files could be read: a failed read
-// gives another error.
+// DamageError means that a folder's contents are not as the run wrote them. A failed read gives another kind of error.
 type DamageError struct{ err error }
 
 func (e *DamageError) Error() string { return e.err.Error() }
@@ -109,8 +108,8 @@ func damaged(err error) error {
 	return &DamageError{err}
 }
 
-// recover finds the examples that are complete in every file, and cuts the files back to these examples. The rest was
-// being written when the run was interrupted, or had not reached the disk.
+// recover finds the examples that are complete in every file, and cuts the files back to these examples. The other
+// examples were being written when the run was interrupted, or had not reached the disk.
 func (f *Folder) recover() error {
 	found, err := f.run.readExamples(f.dir, math.MaxInt, nil)
 	if err != nil {
@@ -119,7 +118,7 @@ func (f *Folder) recover() error {
 	if found.padded != nil {
 		return damaged(found.padded)
 	}
-	if found.header == certifiedHeader { // the rows to append have other columns, so the run starts again
+	if found.header == certifiedHeader { // new rows have other columns, so the run starts again
 		found.whole, found.ends = 0, sizes{}
 	}
 	if f.run.Parameters.SaveScores {

@@ -6,8 +6,8 @@
 //	certificates.jsonl  certificates, one line per example
 //	bounds.csv          bounds on the confidence, one row per example and radius; only with confidence radii
 //
-// Results are only ever appended. A run killed at any moment resumes where it stopped and ends with the same bytes as
-// one that was never killed.
+// Results are only ever appended. A run that was killed at any moment resumes where it stopped. It ends with the same
+// bytes as a run that was never killed.
 package runfolder
 
 import (
@@ -91,8 +91,8 @@ func (m Model) Paths() (first string, further []string) {
 	return m.Members[0].File, further
 }
 
-// outputs returns the kind of outputs that all models of an ensemble have. If the kinds differ, rscert derived them
-// from the graphs, so outputs returns OutputsAuto.
+// outputs returns the kind of outputs that all models of an ensemble have. If the kinds differ, rscert detected them in
+// the graphs, and outputs returns OutputsAuto, so that they are detected again.
 func (m Model) outputs() graph.OutputKind {
 	kind := m.Members[0].Outputs
 	for _, member := range m.Members {
@@ -104,8 +104,8 @@ func (m Model) outputs() graph.OutputKind {
 }
 
 // Reopened returns the conditions with which an experiment repeats a run of this model. The argument c holds the run's
-// conditions. For an ensemble, these conditions record what the ensemble returns, but an experiment needs to know what
-// the members return.
+// conditions. For an ensemble, c records the kind of outputs of the ensemble, but an experiment needs the kind of
+// outputs of the members.
 func (m Model) Reopened(c spec.Conditions) spec.Conditions {
 	if len(m.Members) > 0 {
 		c.Outputs = m.outputs()
@@ -182,13 +182,13 @@ type Data struct {
 	Shards []spec.Shard `json:"shards,omitempty"`
 
 	Options          dataset.Options `json:"options,omitzero"`             // settings for reading the data
-	Note             string          `json:"note,omitempty"`               // choices made while reading
+	Note             string          `json:"note,omitempty"`               // choices rscert made while reading
 	ClassNames       string          `json:"class-names,omitempty"`        // source of the class names
 	ClassNamesSHA256 string          `json:"class-names-sha256,omitempty"` // SHA-256 of the file with the class names
 	Scale            *ScaleData      `json:"scale,omitempty"`              // data that gave the columns their scales
 }
 
-// Reading describes how rscert interpreted the data file, without paths.
+// Reading describes how rscert interpreted the data file. The description contains no paths.
 func (d Data) Reading() string {
 	o := d.Options
 	o.Labels, o.ClassNames = "", ""
@@ -204,7 +204,7 @@ func (d Data) Reading() string {
 type Runtime struct {
 	Library string `json:"library"` // ONNX Runtime's version
 	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex. Runs of older versions lack it. LibraryUnknown
-	// means that the rscert that recorded the run knew no published library with this SHA-256.
+	// means that the rscert version that recorded the run knew of no published library with this SHA-256.
 	LibrarySHA256  string `json:"library_sha256,omitempty"`
 	LibraryUnknown bool   `json:"library_unknown,omitempty"`
 	Provider       string `json:"provider"`
@@ -214,23 +214,23 @@ type Runtime struct {
 	// Call is the number of samples in one call of ONNX Runtime. Options are the options of the execution provider.
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
-	// Independence says why no output of the model depends on other inputs of its batch: "proved" or "one input a
-	// call". Older runs of rscert 0.1 lack it, because that version had no proof yet. The outputs of such a run may
-	// depend on the batch.
+	// Independence gives the reason why no output of the model depends on other inputs in the batch: "proved" or "one
+	// input a call". Older runs of rscert 0.1 lack it, because that version had no proof yet. The outputs of such a run
+	// may depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
 	// Resumed lists the changes to other kinds of GPUs and to other libraries of the same version of ONNX Runtime.
 	Resumed []Resumption `json:"resumed,omitempty"`
-	// NoiseOn says where the run, at its start, made noise and counted votes: on the host or on the device. The place
-	// does not change votes, but it may change the last bits of scores. So it is a condition of runs with scores
-	// (Differences).
+	// NoiseOn says whether the host or the device made noise and counted votes at the start of the run. This choice
+	// does not change votes, but it may change the last bits of scores. So Differences compares NoiseOn for runs with
+	// scores.
 	NoiseOn string `json:"noise_on,omitempty"`
 	// Shards are the runtimes of a merged run's shards.
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }
 
-// Resumption records the hardware used after a run was resumed, and the number of examples before that.
+// Resumption records the hardware used after a run was resumed, and the number of examples finished before.
 type Resumption struct {
 	Examples int `json:"examples"`
 	Runtime
@@ -373,7 +373,7 @@ func dropEmpty(data []byte) []byte {
 	return data
 }
 
-// validate checks fields whose faults would otherwise appear late or never.
+// validate checks fields whose faults would otherwise be noticed late or never.
 func (r Run) validate() error {
 	p := r.Parameters
 	if r.sealed() && (r.Data.Examples < 1 || r.Data.Selected < 1 || r.Model.Classes < 2 || p.N < 1 || p.N0 < 0 || p.Skip < 1 || p.Max < 0 || p.Shard.K < 1) {
@@ -438,8 +438,8 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless the run that the argument now describes would give the same results as the
-// run that started the folder.
+// compatible returns a MismatchError unless the run described by now would give the same results as the run r, which
+// started the folder.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {
@@ -474,13 +474,13 @@ type Aspect int
 
 // These are the kinds of conditions.
 const (
-	OfResults     Aspect = iota // what the results are about
+	OfResults     Aspect = iota // the classifier and the claims that the results are about
 	OfExtent                    // the choice of examples, and which results are kept
 	OfComputation               // software, hardware and precision used to compute the results
 )
 
-// NoiseOnFlag is the Difference.What of two runs that made noise in different places. compare --json has always
-// spelled it this way.
+// NoiseOnFlag is the value of Difference.What for two runs that made noise in different places. The output of compare
+// --json has always spelled it this way.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.

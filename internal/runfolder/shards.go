@@ -22,7 +22,7 @@ import (
 // Shards holds finished run folders that belong to one run and have no examples in common.
 type Shards struct {
 	run   Run                  // run.json of the merged run
-	parts []shardFolder        // in the order of their first examples
+	parts []shardFolder        // in the order of the parts' first examples
 	turns []turn               // the examples of the merged run, by index
 	key   *signature.SecretKey // signs the merged run; nil: no signature
 }
@@ -37,7 +37,7 @@ type shardFolder struct {
 	files     map[string]fs.FileInfo // key: file name; state of each file of lines before its check
 }
 
-// turn tells in which part an example of the merged run is.
+// turn is the position of an example of the merged run: its index, and the part that holds it.
 type turn struct{ index, part int }
 
 // ShardError reports a shard that cannot be merged. The user can repair the shard by following Advice and then resuming
@@ -86,7 +86,8 @@ func joinShards(shards []spec.Shard) string {
 
 // OpenShards opens run folders for merging. The runs must be finished; otherwise the error is a ShardError. They may
 // differ only in their shard. The folders are locked against other processes until Close. If there are more than
-// openAtOnce folders, only the first ones are locked; Merge then notices if another process writes to the others.
+// openAtOnce folders, only the first openAtOnce are locked. Merge notices if another process writes to the other
+// folders.
 func OpenShards(dirs []string) (*Shards, error) {
 	s := &Shards{}
 	for _, dir := range dirs {
@@ -156,8 +157,8 @@ func openPart(dir string) (p shardFolder, err error) {
 	return p, nil
 }
 
-// oneFormat returns an error unless all parts have the same format. In another format, the checksums of the lines start
-// from another seed.
+// oneFormat returns an error unless both parts have the same format. Lines of different formats cannot be mixed,
+// because their checksums start from different seeds.
 func (p shardFolder) oneFormat(other shardFolder) error {
 	if p.run.Schema == other.run.Schema {
 		return nil
@@ -268,7 +269,7 @@ func (p shardFolder) shards() []spec.Shard {
 	return []spec.Shard{p.run.Parameters.Shard}
 }
 
-// describe sets the run.json of the merged run. It describes the whole run, except for the runtime.
+// describe sets the run.json of the merged run. All of it except the runtime describes the whole run.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
 	s.run.Parameters.Shard = spec.Whole
@@ -295,7 +296,7 @@ func (s *Shards) Examples() int { return len(s.turns) }
 // Run returns the run.json of the merged run.
 func (s *Shards) Run() Run { return s.run }
 
-// Gaps returns the missing parts of the whole run. It returns nil if none are missing.
+// Gaps returns the missing shards of the whole run, or nil if no shard is missing.
 func (s *Shards) Gaps() *GapError {
 	absent := s.run.Data.Selected - len(s.turns)
 	if absent == 0 {
@@ -342,7 +343,7 @@ func (p *shardFolder) unlock() {
 	}
 }
 
-// Steps returns the total number that Merge reports to progress: the examples of every file.
+// Steps returns the total number of steps that Merge reports to progress. Each example of each file is one step.
 func (s *Shards) Steps() int64 {
 	files := 2
 	if len(s.run.Parameters.ConfidenceRadii) > 0 {

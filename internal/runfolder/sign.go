@@ -13,20 +13,20 @@ import (
 	"github.com/rscert/rscert/internal/signature"
 )
 
-// Sign writes the manifest of the run's files and its signature. Call it after Finish: only whole runs are signed. A
-// signature that is already there is replaced. The same run and key give the same bytes.
+// Sign writes the manifest of the run's files and the manifest's signature. Call Sign after Finish, because only
+// complete runs are signed. Sign replaces an existing signature. The same run and key give the same bytes.
 func (f *Folder) Sign(ctx context.Context, key signature.SecretKey) error {
 	return signFolder(ctx, f.dir, f.run, key)
 }
 
-// signedWhole reports whether the run is complete and signed. Such a run samples nothing more, and a new run.json
-// would break the signature.
+// signedWhole reports whether the run is complete and signed. A resumed run must not rewrite the run.json of such a
+// folder, because a new run.json would break the signature.
 func (f *Folder) signedWhole() bool {
 	_, err := os.Lstat(f.path(SignatureFile))
 	return err == nil && f.done == len(f.run.positions())
 }
 
-// SignWith makes Merge sign the merged run. The signatures of the shards do not sign the merged run.
+// SignWith makes Merge sign the merged run. The signatures of the shards do not cover the merged run.
 func (s *Shards) SignWith(key signature.SecretKey) { s.key = &key }
 
 // signFolder signs the finished run in dir.
@@ -36,7 +36,7 @@ func signFolder(ctx context.Context, dir string, run Run, key signature.SecretKe
 		return err
 	}
 	defer root.Close()
-	for _, name := range []string{ManifestFile, SignatureFile} { // rscert writes no links, so somebody else made a link
+	for _, name := range []string{ManifestFile, SignatureFile} { // rscert never makes links here
 		if _, err := statRegular(root, name); err != nil && !missing(err) {
 			return fmt.Errorf("signing %s: %w", dir, err)
 		}
@@ -49,8 +49,8 @@ func signFolder(ctx context.Context, dir string, run Run, key signature.SecretKe
 	if err != nil {
 		return err
 	}
-	// An interruption between the two writes leaves a manifest without a signature or with an old one. Neither
-	// verifies.
+	// An interruption between the two writes leaves a manifest without a signature, or with an old signature. In both
+	// cases the verification fails.
 	if err := durable.WriteFile(filepath.Join(dir, ManifestFile), text); err != nil {
 		return err
 	}
@@ -151,7 +151,8 @@ func (s *SignatureState) take(root *os.Root, name string, limit int64) ([]byte, 
 }
 
 // VerifySignature checks that key signed the run in dir. It checks the signature of the manifest and every file that
-// the manifest names. It also checks that the manifest omits no result. An error means that a file could not be read.
+// the manifest names. It also checks that the manifest names every result in the folder. It returns an error only if a
+// file could not be read.
 func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (s SignatureState, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -167,7 +168,7 @@ func VerifySignature(ctx context.Context, dir string, key signature.PublicKey) (
 		return s, err
 	}
 	comment, err := key.Verify(text, signed)
-	if err != nil { // nobody vouches for the manifest, so its content does not matter
+	if err != nil { // the manifest is not signed by the key, so its content does not matter
 		s.Faults = append(s.Faults, fmt.Sprintf("%s: %v", SignatureFile, err))
 		return s, nil
 	}

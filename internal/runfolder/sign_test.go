@@ -34,7 +34,7 @@ func keys(t *testing.T) (signature.SecretKey, signature.PublicKey) {
 	return secret, public
 }
 
-// signedRun samples a run with all files and signs it.
+// signedRun samples a run that has all kinds of files, and signs it.
 func signedRun(t *testing.T, run Run, key signature.SecretKey) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run")
@@ -112,8 +112,8 @@ func TestSignedRun(t *testing.T) {
 	}
 }
 
-// VerifySignature must find a bit flipped anywhere, a missing file and an added file, even where the checksums of the
-// lines fit.
+// VerifySignature must find a flipped bit anywhere, a missing file and an added file, even if the checksums of the
+// lines match.
 func TestSignedRunChanges(t *testing.T) {
 	key, public := keys(t)
 	dir := signedRun(t, splitRun, key)
@@ -296,7 +296,7 @@ func TestHostileManifests(t *testing.T) {
 	}
 }
 
-// Sign does not follow a link that somebody left in place of the manifest or a result.
+// Sign must not follow a link in place of the manifest or of a result.
 func TestSignFollowsNoLinks(t *testing.T) {
 	key, _ := keys(t)
 	for _, name := range []string{ManifestFile, SignatureFile, VotesFile} {
@@ -338,7 +338,7 @@ func TestSignIsInterrupted(t *testing.T) {
 	}
 }
 
-// The signed comment is one line, whatever run.json holds.
+// The signed comment must be one line for any content of run.json.
 func TestSignedComment(t *testing.T) {
 	r := votesRun
 	r.Model.Denoiser = &Denoiser{SHA256: strings.Repeat("0f", 32)}

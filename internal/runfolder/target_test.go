@@ -61,7 +61,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	if _, err := certify.NewVoteCertifier(certify.VoteParams{Target: target}); err == nil {
 		t.Errorf("%+v is accepted", target)
 	}
-	// The part of alpha that noise in floats uses up is unknown, so the certificate says idealised.
+	// For noise in floats, the loss of alpha is unknown, so the certificate must say idealised.
 	for name, change := range map[string]func(*Run){
 		"float":    func(r *Run) { r.Parameters.Noise = spec.Float },
 		"unnamed":  func(r *Run) { r.Parameters.Noise = "" },
@@ -75,7 +75,7 @@ func TestTargetIsDeflated(t *testing.T) {
 	}
 }
 
-// The level that a table's η leaves must agree with the computation in package smoothing.
+// The level that remains after a table's η must agree with the level that package smoothing computes.
 func TestTargetOfATable(t *testing.T) {
 	table, err := smoothing.NewLawTable(law.Gaussian, 0.25, big.NewRat(1, 255))
 	if err != nil {
@@ -156,7 +156,7 @@ func TestBoundsOf(t *testing.T) {
 			t.Errorf("%s: %d examples up to %d, want %d up to %d", tt.name, n, end, tt.examples, tt.end)
 		}
 	}
-	// The last examples abstain, so they have no rows and nothing is missing.
+	// The certificate of the last example abstains, so it has no rows, and none are missing.
 	if n, end := p.boundsOf(certs[:1], boundsContent(certifiedHeader)); n != 1 || end != 0 {
 		t.Errorf("an example without rows: %d up to %d", n, end)
 	}
@@ -174,7 +174,7 @@ func TestBoundsOf(t *testing.T) {
 	}
 }
 
-// A file with the earlier header has rows for certified classes only. It must be read by this header.
+// A file with certifiedHeader has rows for certified classes only. The reader must find the columns by this header.
 func TestEarlierBounds(t *testing.T) {
 	row := func(header, text string) string {
 		return string(checksum.Seed(0).AppendCSV([]byte(header), []byte(text))) + "\n"
@@ -204,8 +204,8 @@ func TestEarlierBounds(t *testing.T) {
 	}
 }
 
-// A last line without its newline is incomplete. If the checksum of a whole line stands before the last bytes, somebody
-// changed the newline.
+// A last line without its newline is incomplete. If the last line has a complete checksum followed by further bytes,
+// its newline was changed.
 func TestTornLines(t *testing.T) {
 	sealed, err := encodeLine(0, map[string]int{"index": 3})
 	if err != nil {
@@ -228,8 +228,8 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// Damage is the tail of a file if no intact line follows it, or if the damaged line has zeros, which a power cut leaves
-// anywhere. Lines after zeros are not read.
+// Damage must count as tail if no intact line follows it, or if the damaged line has zeros, which a power cut can leave
+// anywhere in a file. Lines after zeros must not be read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(0, map[string]int{"index": i})
@@ -373,7 +373,7 @@ func TestCheckKeys(t *testing.T) {
 	}
 }
 
-// The user's alpha and number of examples may be more careful than the run's values, but never less careful.
+// The user's alpha and number of examples may be larger than the run's values, but not smaller.
 func TestSampled(t *testing.T) {
 	some := func(x float64) *float64 { return &x }
 	run, elsewhere := Bounds{Alpha: 0.01, Examples: 100}, Bounds{}
@@ -638,7 +638,7 @@ func TestCheckVotes(t *testing.T) {
 	}
 }
 
-// A contradictory run.json must be rejected despite a valid checksum.
+// A run.json with contradictory entries must be rejected, even if its checksum is valid.
 func TestRunsThatAreNone(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"examples": func(r *Run) { r.Data.Examples = 0 }, "selected": func(r *Run) { r.Data.Selected = 0 }, "classes": func(r *Run) { r.Model.Classes = 1 },
@@ -712,7 +712,7 @@ func TestConditionsOfScores(t *testing.T) {
 	}
 }
 
-// A run made in memory must meet the same rules as a run that was read from a file.
+// Create must apply the same rules to a run made in memory as Read applies to a run.json.
 func TestCreateValidates(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"no example":  func(r *Run) { r.Data.Selected = 0 },
@@ -740,7 +740,8 @@ func TestCreateValidates(t *testing.T) {
 	}
 }
 
-// Only the values of images of integers and clamped values are limited. A table of zeros and ones is not.
+// Only values in images of integers and clamped values have a limited range. The values of a table of zeros and ones
+// have none.
 func TestSpace(t *testing.T) {
 	r := drawn()
 	r.Noise.Quantised = false

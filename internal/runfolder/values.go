@@ -20,11 +20,11 @@ type valueReader[T any] struct {
 	path   string
 	file   io.Closer
 	lines  *lineScanner
-	decode func(line) (v T, held int, err error) // held: bytes that the value uses outside itself, or noValue
+	decode func(line) (v T, held int, err error) // held: bytes outside the value that it refers to, or noValue
 	check  func(turn int, v T) error             // if not nil, checks each value; its error ends reading
 
 	last   int64   // offset after the last line
-	padded int     // number of the first intact line with blanks that rscert does not write, in it or before it; 0: none
+	padded int     // number of the first intact line with foreign blanks in it or before it (asWritten); 0: none
 	turn   int     // number of values read
 	number int     // line number of the last value
 	end    int64   // offset after the last value
@@ -116,8 +116,8 @@ func (r *valueReader[T]) measure(l line, intact bool) {
 	r.last = l.end
 }
 
-// asWritten returns an error if the lines hold what rscert does not write: blank lines, or blanks around a line.
-// Readers skip them. But a run must end with the same bytes as an uninterrupted run, and a resumed run does not rewrite
+// asWritten returns an error if there are blank lines, or blanks around a line, which rscert does not write. Readers
+// skip such blanks. But a resumed run must end with the same bytes as an uninterrupted run, and it does not rewrite
 // lines.
 func (r *valueReader[T]) asWritten() error {
 	if r.padded == 0 {

@@ -13,7 +13,7 @@ import (
 const prefix = "rscert-[test-" // filepath.Glob would take this for a malformed pattern
 
 // TestKilled kills a process that has a folder. The next Make must remove this folder, and keep all folders and files
-// that belong to others.
+// that other processes made.
 func TestKilled(t *testing.T) {
 	if parent := os.Getenv("SCRATCH_PARENT"); parent != "" {
 		f, err := Make(parent, prefix)

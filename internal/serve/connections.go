@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// spareConnections are accepted beyond Config.Connections, so that health is answered while every other connection has
-// a running request.
+// spareConnections is the number of connections accepted beyond Config.Connections. With them, the server answers
+// health requests even if all other connections have running requests.
 const spareConnections = 16
 
 // connections limits the number of open connections. If there is no room, a new connection replaces the one that has
-// been without a request for the longest time. So neither idle clients nor clients that send nothing keep others out.
+// been without a request for the longest time. So idle clients, and clients that send nothing, cannot keep other
+// clients out.
 type connections struct {
 	limit int
 	mu    sync.Mutex
 	open  map[string]*connection // key: route (routeOf)
 }
 
-// connection is an open connection. The lock in the field all guards the fields after all.
+// connection is an open connection. The fields requests and since are guarded by all.mu.
 type connection struct {
 	net.Conn
 	route string
 	all   *connections
 
 	requests int       // number of running requests
-	since    time.Time // end of the last request; before the first one, the start of the connection
+	since    time.Time // end of the last request, or start of the connection if it had none
 }
 
 func newConnections(limit int) *connections {

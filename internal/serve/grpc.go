@@ -30,7 +30,7 @@ import (
 // maxStreams is the maximum number of calls that a client may make at once on one connection. Further calls wait.
 const maxStreams = 64
 
-// The server asks a silent client for a sign of life after pingAfter, and closes the connection if there is none within
+// If a client sends nothing for pingAfter, the server pings it, and closes the connection if no answer arrives within
 // pingTimeout. A client that pings the server more often than once per minPing loses its connection.
 const (
 	pingAfter   = 30 * time.Second
@@ -112,7 +112,8 @@ func authorised[M any, P interface {
 	}
 }
 
-// call wraps the handler of a call. It logs and counts calls, and turns errors and panics into gRPC errors.
+// call wraps the handler of a call. The wrapper logs and counts the calls, and turns errors and panics into gRPC
+// errors.
 func (s *Server) call(answer callHandler) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) (err error) {
 		began, ctx := time.Now(), stream.Context()
@@ -198,7 +199,7 @@ func (c *clock) stop() {
 // errSlow is the cause with which a clock ends its context.
 var errSlow = errors.New("the client took too long")
 
-// timedContext is a context with a clock. Its error is DeadlineExceeded if the clock has ended it.
+// timedContext is a context with a clock. Its method Err returns DeadlineExceeded if the clock has ended the context.
 type timedContext struct{ context.Context }
 
 // Err returns the reason of the end.
@@ -216,8 +217,8 @@ func (s *Server) limitTime(ctx context.Context, _ *tap.Info) (context.Context, e
 	return context.WithValue(timedContext{ctx}, clockKey{}, &clock{timer, end}), nil
 }
 
-// receive reads the message of a call. It lets only a few messages arrive at the same time, because the length of a
-// message is not known before it has arrived.
+// receive reads the message of a call. It lets only a few messages arrive at the same time, because the server learns
+// the length of a message only when the message has arrived.
 func (s *Server) receive(stream grpc.ServerStream, c *claim) (data []byte, err error) {
 	ctx := stream.Context()
 	if err := s.arriving.Acquire(ctx, 1); err != nil {

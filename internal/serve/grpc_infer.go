@@ -32,7 +32,7 @@ func unmarshal(data []byte, m proto.Message) error {
 	return nil
 }
 
-// countParts subtracts the number of parts of a message from room. It stops below 0.
+// countParts returns room minus the number of parts of a message. It stops counting once the result is below 0.
 func countParts(data []byte, d protoreflect.MessageDescriptor, room int) (int, error) {
 	for len(data) > 0 && room >= 0 {
 		number, typ, n := protowire.ConsumeTag(data)

@@ -161,8 +161,8 @@ func TestGRPCInfer(t *testing.T) {
 	}
 }
 
-// TestGRPCHostile sends wrong calls. Each of them must get the code and the text that name the fault, and a good call
-// must still be answered afterwards.
+// TestGRPCHostile sends wrong calls. The server must refuse each call with the code and the text for its fault, and
+// must still answer a good call afterwards.
 func TestGRPCHostile(t *testing.T) {
 	s, client := newGRPCTest(t, &fake{}, func(c *Config) { c.MaxBody = 5000 })
 	change := func(f func(r *oip.ModelInferRequest)) *oip.ModelInferRequest {
@@ -263,7 +263,7 @@ func (bare) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
 func (bare) Unmarshal(data []byte, v any) error { *v.(*[]byte) = data; return nil }
 func (bare) Name() string                       { return "proto" }
 
-// TestGRPCReady checks the calls about health and metadata while the model loads and after.
+// TestGRPCReady checks the calls for health and metadata, both while the model is loading and afterwards.
 func TestGRPCReady(t *testing.T) {
 	s, client := newGRPCTest(t, nil, nil)
 	ctx := t.Context()
@@ -422,8 +422,8 @@ func TestRunningLimit(t *testing.T) {
 	}
 }
 
-// TestGRPCTimes checks that calls end if the answer or the arrival of the message takes too long, and at the client's
-// deadline.
+// TestGRPCTimes checks that a call ends if the answer takes too long, if the message takes too long to arrive, and at
+// the client's deadline.
 func TestGRPCTimes(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, client := newGRPCTest(t, f, func(c *Config) { c.Timeout, c.ReadTimeout = 50*time.Millisecond, 200*time.Millisecond })
@@ -441,7 +441,7 @@ func TestGRPCTimes(t *testing.T) {
 	if _, err := client.ModelInfer(ctx, floats(1, 0)); status.Code(err) != codes.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
-	for s.running.Load() != 0 || s.waiting.Load() != 0 { // the handler hears of the end a little later
+	for s.running.Load() != 0 || s.waiting.Load() != 0 { // the handler ends a little later than the call
 		time.Sleep(time.Millisecond)
 	}
 	// An answer may take longer than ReadTimeout, which limits only the arrival of the message.
@@ -590,8 +590,8 @@ func TestGRPCTLS(t *testing.T) {
 	}
 }
 
-// TestConnections opens the maximum number of connections. If some are idle, a new connection must replace the one that
-// has been idle for the longest time. Connections with running requests must stay.
+// TestConnections opens the maximum number of connections. If some connections are idle, a new connection must replace
+// the connection that has been idle for the longest time. Connections with running requests must stay.
 func TestConnections(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s := newServer(Config{
@@ -643,8 +643,8 @@ func TestConnections(t *testing.T) {
 	if closed != 1 {
 		t.Errorf("%d connections gave way, want 1", closed)
 	}
-	// Two requests are running, which is the maximum. Health must still be answered, and a third request refused. For
-	// these requests, new connections replace idle ones.
+	// Two requests are running, which is the maximum. The server must still answer health requests, and must refuse a
+	// third request. The connections for these requests replace idle connections.
 	b := body("[1,1,1,2]", "FP32", "[0,0]", "")
 	infer := fmt.Sprintf("POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
 	answers := make(chan string, 2)

@@ -63,7 +63,7 @@ func (s *Server) hasToken(header string) bool {
 // errNoToken means that a request lacks the bearer token.
 var errNoToken = problem{http.StatusUnauthorized, errors.New("a bearer token is needed")}
 
-// authorise demands the bearer token.
+// authorise refuses requests without the bearer token.
 func (s *Server) authorise(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.hasToken(r.Header.Get("Authorization")) {

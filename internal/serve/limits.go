@@ -12,7 +12,7 @@ import (
 
 // claim is the part of the server's limits that a running request takes: a place among the running requests, and the
 // bytes of its body. The request's handler holds the claim until it returns. The sampler holds it until it has dropped
-// the request's inputs. When neither holds the claim any more, the claim ends.
+// the request's inputs. The claim ends when the handler and the sampler have both released it.
 type claim struct {
 	server  *Server
 	running bool // takes a place among the running requests

@@ -78,7 +78,7 @@ func (s *Server) newQuery(id string, certify any, inputs []tensor, outputs []str
 	return q, nil
 }
 
-// checkID limits the length of a request's id, which the audit log repeats.
+// checkID returns an error if a request's id is too long. The audit log repeats the id.
 func checkID(id string) error {
 	if len(id) > maxID {
 		return badf("id: has more than %d bytes", maxID)
@@ -193,7 +193,7 @@ func certificateOutputs(answers []predict.Answer) ([]output, error) {
 	return []output{{"certified_class", int64s, shape, class}, {"radius", fp64, shape, radius}, {"certificate", text, shape, lines}}, nil
 }
 
-// conditions returns the parameters of a response: the conditions of its answers.
+// conditions returns the parameters of a response. They state the conditions of the answers.
 func (s *Server) conditions(r run.Answered) map[string]any {
 	about := s.answerer().About()
 	c := map[string]any{
@@ -254,7 +254,7 @@ func (s *Server) checkReady() error {
 }
 
 // checkModel returns an error if the model is not ready, or if a request names another model. An empty version stands
-// for any.
+// for any version.
 func (s *Server) checkModel(name, version string) error {
 	if err := s.checkReady(); err != nil {
 		return err

@@ -23,8 +23,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// fake is a classifier of inputs of shape [1,1,2]. It has 3 classes. It answers with 255 times the first value, even if
-// this is not one of its classes.
+// fake is a classifier of inputs of shape [1,1,2]. It has 3 classes. Its answer is 255 times the first value of the
+// input, even if this number is not one of its classes.
 type fake struct {
 	bytes bool
 	hold  chan struct{} // if not nil, answers wait until it is closed
@@ -172,8 +172,8 @@ func TestInferBinary(t *testing.T) {
 // binaryHead is the JSON part of a request for one input in binary form.
 const binaryHead = `{"inputs":[{"name":"input","shape":[1,1,1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}]}`
 
-// TestHostile sends wrong requests. Each of them must get the error that names the fault, and a good request must still
-// be answered afterwards.
+// TestHostile sends wrong requests. The server must answer each request with the error for its fault, and must still
+// answer a good request afterwards.
 func TestHostile(t *testing.T) {
 	_, server := newTest(t, &fake{}, nil)
 	infer := server.URL + "/v2/models/m/infer"
@@ -228,7 +228,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestQueue fills the queue. The next request is refused at once, and requests are answered again when there is room.
+// TestQueue fills the queue. The server must refuse the next request at once, and answer requests again when there is
+// room.
 func TestQueue(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s, server := newTest(t, f, nil)

@@ -4,8 +4,8 @@
 // The two protocols differ only in how a request is decoded into a query and how its answers are encoded. They share
 // the limits, checks, answers, audit log and metrics.
 //
-// All requests share one sampler (run.Answerer). Each request has noise of its own, from a key that the system draws
-// after the input has arrived. So earlier answers say nothing about the noise of a later one.
+// All requests share one sampler (run.Answerer). Each request has its own noise. The key of this noise is drawn by the
+// system after the input has arrived, so earlier answers reveal nothing about the noise of a later answer.
 package serve
 
 import (
@@ -32,8 +32,8 @@ import (
 
 // Config holds the settings of a server.
 type Config struct {
-	Listen     string // address of HTTP
-	GRPCListen string // address of gRPC; empty: no gRPC
+	Listen     string // address for HTTP
+	GRPCListen string // address for gRPC; empty: no gRPC
 	Name       string // name of the model in the protocol
 	// Version is the version of rscert.
 	Version string
@@ -97,19 +97,20 @@ type opened struct{ classifier }
 // answerer returns the classifier. The server must be ready.
 func (s *Server) answerer() classifier { return s.ready.Load() }
 
-// headerTimeout limits the arrival of a request's header, and idleTimeout the pause between requests of a connection.
+// headerTimeout limits the arrival of a request's header, and idleTimeout limits the pause between requests of a
+// connection.
 const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 60 * time.Second
 	maxHeader     = 64 << 10
 )
 
-// allBodies limits the bytes of the bodies of all running requests, unless two bodies of the maximum size are longer.
-// Then the limit is the length of these two.
+// allBodies limits the total size of the bodies of all running requests, in bytes. If two bodies of the maximum size
+// are larger, their total size is the limit.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
-	bodies := max(allBodies, 2*c.MaxBody) // decoding takes a multiple of this memory
+	bodies := max(allBodies, 2*c.MaxBody) // the decoded values take a multiple of this memory
 	return &Server{
 		config: c, metrics: newMetrics(), tokens: sha256.Sum256(c.Token),
 		connections: newConnections(c.Connections + spareConnections),
@@ -166,7 +167,7 @@ func (s *Server) fronts() fronts {
 	return f
 }
 
-// listen opens the addresses. The second listener is nil without gRPC.
+// listen opens the addresses. If the server has no gRPC, the listener forGRPC is nil.
 func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 	if forHTTP, err = net.Listen("tcp", c.Listen); err != nil || c.GRPCListen == "" {
 		return forHTTP, nil, spec.BadInput(err)

@@ -13,8 +13,7 @@ type SigmaColumn struct {
 	Sigma float64 `json:"sigma"` // scale of the noise, in the column's own units; 0: no noise
 }
 
-// Scaled reports whether each column has a scale of its own. Sigma is then 1, and radii are in units of the columns'
-// scales.
+// Scaled reports whether each column has its own scale. Sigma is then 1, and radii are in units of the columns' scales.
 func (s Smoothing) Scaled() bool { return len(s.SigmaColumns) > 0 }
 
 // Noisy returns the number of columns with noise.
@@ -27,7 +26,7 @@ func (s Smoothing) Noisy() (n int) {
 	return n
 }
 
-// ScaleKind says how the scales of columns follow from data.
+// ScaleKind says how the scales of columns are computed from data.
 type ScaleKind string
 
 // StandardDeviation scales the noise of a column by the column's standard deviation.
@@ -42,7 +41,7 @@ func (k ScaleKind) String() string { return string(k) }
 type Scales struct {
 	File     string    // CSV or JSON file: names of columns and their scales
 	Channels []float64 // scales of the colour channels
-	Kind     ScaleKind // if given, a column's scale is Sigma times its standard deviation in Data
+	Kind     ScaleKind // if given, a column's scale is Sigma times the column's standard deviation in Data
 	Data     string    // path of the data set from which Kind computes the scales
 	Noisy    []string  // columns that get noise although Kind alone would give them none
 }
@@ -50,7 +49,7 @@ type Scales struct {
 // Given reports whether the user asked for a scale for each column.
 func (s Scales) Given() bool { return s.File != "" || len(s.Channels) > 0 || s.Kind != "" }
 
-// validateScales does the work of Validate for a scale for each column.
+// validateScales does the part of Validate that concerns the scales of the columns.
 func (s Spec) validateScales() error {
 	c := s.Scales
 	switch {

@@ -40,7 +40,7 @@ type Conditions struct {
 	DenoiserRange     []float64          `json:"denoiser-range,omitempty"`
 	DiffusionSchedule string             `json:"diffusion-schedule,omitempty"`
 
-	// Average says what an ensemble averages. It is absent for one model.
+	// Average says what an ensemble averages. It is absent if there is only one model.
 	Average graph.Average `json:"average,omitempty"`
 }
 
@@ -67,10 +67,9 @@ func (c Conditions) Positions(examples int) []int {
 }
 
 // spread returns the candidate that becomes selected example number turn, counted from 0. The candidates are divided
-// into as many consecutive parts as there are selected examples (turns). Part number turn begins at
-// ⌊turn·candidates/turns⌋. The function selects one candidate of this part pseudo-randomly, but always the same one. If
-// it took equal steps instead, it could follow a pattern in the order of the files and select, for example, the first
-// image of every class.
+// into consecutive parts, one for each of the selected examples (turns is their number). Part number turn begins at
+// ⌊turn·candidates/turns⌋. A hash of turn selects one candidate of this part, always the same one. Equal steps could
+// follow a pattern in the order of the files and select, for example, the first image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.

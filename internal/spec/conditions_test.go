@@ -23,7 +23,7 @@ func FuzzShard(f *testing.F) {
 	})
 }
 
-// TestSpread checks that the selection Spread takes examples from all over the dataset.
+// TestSpread checks that the selection Spread takes examples from all parts of the dataset.
 func TestSpread(t *testing.T) {
 	for _, c := range []struct{ examples, max, skip int }{{1000, 20, 1}, {1000, 7, 3}, {50, 50, 1}, {5, 9, 1}, {9, 4, 2}, {1, 1, 1}} {
 		p := Conditions{Skip: c.skip, Max: c.max, Shard: Whole, Select: Spread}

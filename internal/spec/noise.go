@@ -2,7 +2,7 @@ package spec
 
 import "github.com/rscert/rscert/internal/choice"
 
-// NoiseKind says in which arithmetic the noise is added.
+// NoiseKind is the arithmetic in which the noise is added.
 type NoiseKind string
 
 // These are the kinds of noise.
@@ -10,10 +10,10 @@ const (
 	// Lattice draws integers and adds them to the data, which are integers times a step. Certificates then hold for
 	// exactly the numbers that the model received.
 	Lattice NoiseKind = "lattice"
-	// Float adds noise in floating point and rounds x + σε to float32. It exists for comparison. Its certificates
-	// ignore this rounding.
+	// Float adds the noise in floating point and rounds x + σε to float32, where ε is standard noise. It exists for
+	// comparison. Its certificates ignore this rounding.
 	Float NoiseKind = "float"
-	// NoNoise opens an experiment that runs the model without noise. Users cannot choose it.
+	// NoNoise means that the experiment runs the model without noise. Users cannot choose this kind.
 	NoNoise NoiseKind = "none"
 )
 

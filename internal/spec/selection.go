@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// Selection says which examples are used if Max limits their number.
+// Selection is the rule that selects examples if Max limits their number.
 type Selection uint8
 
 // These are the selections.

@@ -42,7 +42,7 @@ type Spec struct {
 	// Lattice is another run's lattice, on which the noise is drawn. If it is nil, the data determine the lattice.
 	Lattice *RunLattice
 
-	// Scales says where SigmaColumns comes from. The function experiment.Open fills in SigmaColumns.
+	// Scales says where the scales in SigmaColumns come from. The function experiment.Open fills in SigmaColumns.
 	Scales Scales
 
 	// Requests replaces Data if the inputs arrive one by one. Requests needs the field Lattice, except for noise of the
@@ -61,10 +61,10 @@ type RunLattice struct {
 	Inputs    string  // describes the lattice of the run's data, as dataset.Lattice.String does
 	Quantised bool    // the classifier clamps its inputs to [Low, High] and rounds them to a lattice
 	Low, High float64 // 0 unless Quantised
-	// If Round is true, an input that is not on the lattice is moved to the nearest lattice point. Otherwise such an
-	// input is an error.
+	// If Round is true, an input that is not on the lattice is moved to the nearest lattice point. If Round is false,
+	// an input off the lattice is an error.
 	Round bool
-	// Columns holds the ranges of the columns, if each column has a lattice of its own.
+	// Columns holds the ranges of the columns, if each column has its own lattice.
 	Columns []LatticeColumn
 }
 

@@ -1,6 +1,6 @@
 // Package agreement counts the votes that differ between two runs of one experiment. Such runs have the same model,
-// data, σ and seed, and so the same noisy inputs, but different devices, precisions or libraries. Their votes differ
-// where rounding decides between two classes. Each run is valid.
+// data, σ and seed, and therefore the same noisy inputs. They differ in their devices, precisions or libraries. Their
+// votes differ where rounding decides between two classes. Both runs are valid.
 package agreement
 
 import (
@@ -26,7 +26,7 @@ type Agreement struct {
 	Differences []runfolder.Difference `json:"differences"`
 
 	Examples int   `json:"examples"` // number of examples in both runs
-	Samples  int64 `json:"samples"`  // samples of these examples that both runs drew, for selection and estimation
+	Samples  int64 `json:"samples"`  // samples of these examples drawn by both runs, in both phases
 	Votes    Votes `json:"votes"`
 	// OtherCounts is the number of examples with different vote counts.
 	OtherCounts int `json:"examples_with_other_counts"`
@@ -37,22 +37,23 @@ type Agreement struct {
 	OtherTop int `json:"examples_with_other_top_class"`
 	// OtherClass is the number of examples certified by both runs for different classes.
 	OtherClass int `json:"examples_with_other_certified_class"`
-	// AbstainedFirst and AbstainedSecond are the numbers of examples from which only one of the runs abstains.
+	// AbstainedFirst and AbstainedSecond are the numbers of examples for which only the first run, or only the second
+	// run, abstains.
 	AbstainedFirst  int `json:"abstained_in_first_only"`
 	AbstainedSecond int `json:"abstained_in_second_only"`
 	// OtherRadius is the number of examples certified by both runs for the same class with different radii. Largest
 	// describes the example with the largest difference.
 	OtherRadius int     `json:"examples_with_other_radius"`
 	Largest     *Radii  `json:"largest_radius_difference,omitempty"`
-	Changed     []Class `json:"changed"` // the examples of OtherTop, OtherClass and the abstentions
+	Changed     []Class `json:"changed"` // the examples counted in OtherTop, OtherClass and the abstentions
 }
 
 // Side is one of the runs.
 type Side struct {
 	Run    string `json:"run"`
 	Device string `json:"device"`
-	// GPUs are the names of the run's GPUs without duplicates. A run has several GPUs if resumptions or shards used
-	// different ones.
+	// GPUs are the names of the run's GPUs without duplicates. A run has several GPUs if it was resumed on another GPU,
+	// or if its shards used different GPUs.
 	GPUs      []string `json:"gpus,omitempty"`
 	Precision string   `json:"precision"`
 	Provider  string   `json:"provider"`
@@ -85,17 +86,17 @@ func (r Radii) difference() float64 { return max(r.First-r.Second, r.Second-r.Fi
 type Votes struct {
 	// Source is "scores" for a comparison sample by sample, and "counts" if only the sums of votes are known.
 	Source Source `json:"source"`
-	// AtLeast is a lower bound on the number of samples with different votes. From counts it is the sum over the
-	// examples of Σ_k max(0, a_k − b_k), where a_k and b_k are the two runs' votes for class k. Votes that change in
-	// opposite directions cancel in the counts, so the true number can be far larger.
+	// AtLeast is a lower bound on the number of samples with different votes. For a comparison of counts, it is the sum
+	// over the examples of Σ_k max(0, a_k − b_k), where a_k and b_k are the two runs' votes for class k. Votes that
+	// change in opposite directions cancel in the counts, so the true number can be far larger.
 	AtLeast int64 `json:"at_least"`
-	// AtMost is an upper bound, which only scores give. It is AtLeast plus the number of samples with tied largest
-	// scores, whose votes are unknown.
+	// AtMost is an upper bound on the number of samples with different votes. It is set only for a comparison of
+	// scores. It is AtLeast plus the number of samples whose votes are unknown because their largest scores are tied.
 	AtMost *int64 `json:"at_most,omitempty"`
 	// Rate is AtLeast per 100,000 samples.
 	Rate float64 `json:"at_least_per_100000"`
-	// The interval from Low to High is the Clopper–Pearson interval of the rate on these examples under new noise. A
-	// comparison of counts gives no upper end.
+	// The interval from Low to High is the Clopper–Pearson interval of the rate on these examples under new noise. High
+	// is nil for a comparison of counts.
 	Level float64  `json:"level"`
 	Low   float64  `json:"low_per_100000"`
 	High  *float64 `json:"high_per_100000,omitempty"`
@@ -170,7 +171,8 @@ func side(s summary.Source) Side {
 		Library: r.Runtime.Library, Examples: len(s.Certificates)}
 }
 
-// conditions records the differences between the runs. It returns an error if they go beyond software and hardware.
+// conditions records the differences between the runs. It returns an error if the runs differ in more than software and
+// hardware.
 func (a *Agreement) conditions(first, second summary.Source) error {
 	var refused []string
 	for _, d := range first.Run.Differences(*second.Run) {
@@ -201,7 +203,7 @@ type example struct {
 	certificate certify.Certificate
 }
 
-// examples returns a run's examples, sorted by index. Every certificate needs the votes of its example.
+// examples returns a run's examples, sorted by index. It returns an error if a certificate has no votes.
 func examples(s summary.Source) ([]example, error) {
 	votes := make(map[int]certify.Votes, len(s.Votes))
 	for _, v := range s.Votes {

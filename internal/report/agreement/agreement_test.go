@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The test uses individual votes. Run b has the samples of run a, with some votes changed, and more samples after
-// these. The number of votes that differ is at least the result of votesMoved. In the most favourable arrangement, the
-// two numbers are equal.
+// The test makes up single votes. Run b has the samples of run a, with some votes changed, followed by further samples.
+// The number of different votes must be at least the result of votesMoved. If the votes are arranged to agree as much
+// as possible, the two numbers must be equal.
 func TestApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	count := func(votes []int) (counts []int64, none int64) {
@@ -78,7 +78,7 @@ type drawn struct {
 	index, label, prediction int
 	radius                   float64
 	scores                   [][]float32
-	votes                    []int // votes that the scores hide; nil: the largest scores show the votes
+	votes                    []int // votes, if the scores do not show them; nil: the largest scores win
 }
 
 const classes, selection = 3, 2
@@ -180,8 +180,8 @@ func read(t *testing.T, dir string) summary.Source {
 	return s
 }
 
-// of returns scores whose largest values are at the given classes. The class −1 stands for no answer, and 3 for a tie
-// of the classes 0 and 1.
+// of returns scores whose largest values are at the given classes. The class −1 stands for a vote for no class, and 3
+// for a tie of the classes 0 and 1.
 func of(classes ...int) (scores [][]float32) {
 	for _, k := range classes {
 		row := []float32{0.2, 0.2, 0.2}
@@ -206,10 +206,10 @@ func onGPU(r *runfolder.Run) {
 	r.Parameters.Precision = onnx.Precision(1)
 }
 
-// Two runs have five examples each. Example 0 is the same in both, with one sample without an answer. Example 1 has
-// two different votes that cancel in the counts. Example 2 is certified for another class in the second run. The
-// second run abstains from example 3, which has a sample without an answer and a tie. Example 4 has a tie, and the
-// counts reveal that its vote differs.
+// Two runs have five examples each. Example 0 is the same in both runs, and one of its samples votes for no class.
+// Example 1 has two different votes that cancel in the counts. Example 2 is certified for another class in the second
+// run. The second run abstains from example 3, which has a sample that votes for no class and a sample with a tie.
+// Example 4 has a tie, and the counts reveal that its vote differs.
 var (
 	here = []drawn{
 		{0, 0, 0, 0.5, of(0, 0, 0, 0, -1, 1), nil},
@@ -235,8 +235,9 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Sample by sample, example 1 differs in 2 votes, example 2 in 3, and example 3 in 1. The last vote of example 3 is
-	// a tie and may differ too. The counts do not prove that it differs: they are 3, 0 and one None in the first run,
-	// and 3 and 1 in the second run. The counts of example 4 prove that its tied vote differs.
+	// a tie and may differ too. The counts do not prove that the tied vote differs: the first run has 3 votes for class
+	// 0 and one vote for no class, and the second run has 3 votes for class 0 and one for class 1. The counts of
+	// example 4 prove that its tied vote differs.
 	if v := got.Votes; v.Source != FromScores || v.AtLeast != 7 || *v.AtMost != 8 || v.Rate != 1e5*7/30. || v.Low >= v.Rate || *v.High <= 1e5*8/30 {
 		t.Errorf("%+v", v)
 	}
@@ -298,7 +299,7 @@ func TestExamplesInCommon(t *testing.T) {
 	}
 }
 
-// Votes may have another order than the certificates. Certificates without votes are an error.
+// Votes may have another order than the certificates. A certificate without votes must be an error.
 func TestVotesOfCertificates(t *testing.T) {
 	a, b := write(t, here, unchanged), write(t, here, unchanged)
 	slices.Reverse(b.Votes)
@@ -313,7 +314,7 @@ func TestVotesOfCertificates(t *testing.T) {
 	}
 }
 
-// Runs of different experiments are rejected with the reason.
+// Compare must reject runs of different experiments and give the reason.
 func TestRefused(t *testing.T) {
 	a := write(t, here, unchanged)
 	other := slices.Clone(here)
@@ -343,7 +344,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// If two runs stop an example after different numbers of samples, Compare uses the samples that both drew.
+// If two runs stop an example after different numbers of samples, Compare must use only the samples that both runs
+// drew.
 func TestStoppedElsewhere(t *testing.T) {
 	votes := func(n int64, counts ...int64) example {
 		return example{certify.Votes{N0: 2, Counts0: []int64{2, 0}, N: n, Counts: counts}, certify.Certificate{}}

@@ -24,9 +24,9 @@ func fromCounts(a, b certify.Votes) int64 {
 	return votesMoved(a.N0, a.Counts0, a.None0, b.N0, b.Counts0, b.None0) + votesMoved(a.N, a.Counts, a.None, b.N, b.Counts, b.None)
 }
 
-// votesMoved returns Σ_k max(0, a_k − b_k). Here a counts the votes of n samples and b counts the votes of m ≥ n
-// samples; None is one more class. The first n samples of b are the samples of a, so at most b_k of the votes for class
-// k in a can be the same in b. For n = m the sum is half the L1 distance.
+// votesMoved returns Σ_k max(0, a_k − b_k). Here a_k and b_k are the votes for class k among n samples and among m ≥ n
+// samples. The votes for no class count as one more class. The first n samples of b are the samples of a, so at most
+// b_k of the votes for class k in a can be the same in b. For n = m the sum is half the L1 distance.
 func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64) int64 {
 	if n > m {
 		a, aNone, b, bNone = b, bNone, a, aNone
@@ -40,8 +40,8 @@ func votesMoved(n int64, a []int64, aNone int64, m int64, b []int64, bNone int64
 
 // These values of a vote are not classes.
 const (
-	nobody = -1 // the output was no answer
-	untold = -2 // tied scores hide the vote
+	nobody = -1 // the sample votes for no class
+	untold = -2 // the vote is unknown because scores are tied
 )
 
 // fromScores compares the votes of the pairs' samples one by one.
@@ -73,7 +73,7 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 			return v, fmt.Errorf("example %d has scores of %d samples in %s and %d in %s", p.first.Index, len(x), first, len(y), second)
 		}
 		differ, told := compareVotes(x, y)
-		// The votes in the two records also count samples with tied scores, whose votes the scores do not tell.
+		// The recorded counts include the votes of samples with tied scores, which the scores do not show.
 		v.AtLeast += max(differ, fromCounts(p.first.Votes, p.second.Votes))
 		*v.AtMost += differ + int64(len(x)) - told
 		done()
@@ -81,7 +81,8 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 	return v, errors.Join(a.finish(), b.finish())
 }
 
-// compareVotes counts the samples whose votes are known in both runs, and how many of them differ.
+// compareVotes returns the number of samples whose votes are known in both runs (told), and how many of these votes
+// differ.
 func compareVotes(x, y []int32) (differ, told int64) {
 	for i := range x {
 		if x[i] == untold || y[i] == untold {
@@ -157,7 +158,7 @@ func (s *samples) finish() error {
 // either class may have had the larger logit.
 func vote(probs []float32) int32 {
 	k := smoothing.Vote(probs)
-	if k < 0 || probs[k] == 0 { // zeros stand for a sample without an answer
+	if k < 0 || probs[k] == 0 { // zeros stand for a sample that votes for no class
 		return nobody
 	}
 	for _, p := range probs[k+1:] {

@@ -109,7 +109,7 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples, ", runs[0].Examples)
 }
 
-// maxSteps is the largest number of steps that a chart draws exactly. It draws a curve with more steps at maxSteps
+// maxSteps is the maximum number of steps that a chart draws exactly. A curve with more steps is drawn at maxSteps
 // radii.
 const maxSteps = 300
 
@@ -274,8 +274,8 @@ func drawCalibration(format picture.Format, runs []summary.Summary, o Options) (
 }
 
 // calibrationLines returns the k-th run's lines of CCE, the certified calibration error, and CBS, the certified Brier
-// score. These lines hold if every bound holds. For a single run, it also returns lines that hold with the stated
-// probability.
+// score. These lines are right if every bound holds. For a single run, it also returns lines that are right with the
+// stated probability.
 func calibrationLines(s summary.Summary, k int, single bool) (lines []picture.Line) {
 	var x, cce, cbs, cceAll, cbsAll []float64
 	for _, c := range s.Calibration {
@@ -376,7 +376,7 @@ func radiusPanel(s summary.Summary, largest float64, x, title string) *plot.Plot
 	p := picture.NewPlot(fmt.Sprintf("%s: %d examples, %d wrong, %d abstained", title, s.Examples, wrongs, abstentions), x, "examples")
 	p.Add(picture.Grid())
 	width := largest / bars
-	var named [2]picture.Line // the tops of the highest bars, which carry the labels
+	var named [2]picture.Line // the tops of the highest bars, which get the labels
 	filled := picture.Line{Hidden: true}
 	highest := 0.0
 	for k := range right {

@@ -36,7 +36,7 @@ func run(t *testing.T, name string, wrong int, radii ...float64) summary.Summary
 	return out
 }
 
-// At each radius, the line falls from the accuracy at this radius to the accuracy just above this radius.
+// At each step, the line must fall from the accuracy at the radius to the accuracy just above the radius.
 func TestAccuracyLine(t *testing.T) {
 	l := accuracyLine(run(t, "a", 1, 0.25, 0.5, 0.5), "run", 0)
 	var points [][2]float64
@@ -61,7 +61,7 @@ func TestAccuracyLine(t *testing.T) {
 	}
 }
 
-// A curve with many steps is drawn on a grid of radii, and the grid ends at the last step.
+// A curve with many steps must be drawn on a grid of radii that ends at the last step.
 func TestGridOfManySteps(t *testing.T) {
 	var radii []float64
 	for k := range 2000 {
@@ -77,7 +77,7 @@ func TestGridOfManySteps(t *testing.T) {
 	}
 }
 
-// At the points of each line, the envelope is not below the line, and it equals one of the lines.
+// At the points of each line, the envelope must not be below the line, and it must equal one of the lines.
 func TestEnvelopeLine(t *testing.T) {
 	runs := []summary.Summary{run(t, "a", 2, 0.1, 0.2, 0.9), run(t, "b", 1, 0.3, 0.3, 0.3, 0.35)}
 	e := envelopeLine([]picture.Line{accuracyLine(runs[0], "run", 0), accuracyLine(runs[1], "run", 1)}, runs)
@@ -124,8 +124,8 @@ func TestDrawEveryCurve(t *testing.T) {
 	}
 }
 
-// The bounds on p_A give a step function that falls just above each bound. The chart begins at ½, or at the smallest
-// bound if this bound is below ½.
+// The bounds on p_A must give a step function that falls just above each bound. The chart must begin at ½, or at the
+// smallest bound if this bound is below ½.
 func TestDrawPA(t *testing.T) {
 	s := summary.Source{Path: "bounds", Kind: summary.CertificatesKind}
 	for i, p := range []float64{0.9, 0.4, 0.99, 0.99} {
@@ -154,7 +154,7 @@ func TestDrawPA(t *testing.T) {
 	}
 }
 
-// Each further norm has a panel below the panel of the noise's norm, and its own line.
+// Each further norm must have its own panel and line below the panel of the noise's norm.
 func TestDrawNorms(t *testing.T) {
 	s := summary.Source{Path: "bytes", Kind: summary.RunKind, Run: &runfolder.Run{
 		Data: runfolder.Data{Shape: []int{4}, Selected: 2}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}}

@@ -24,7 +24,7 @@ type Comparison struct {
 	// Accuracy has the change at each radius.
 	Accuracy []AccuracyChange `json:"certified_accuracy"`
 	Radius   RadiusChange     `json:"average_certified_radius"`
-	// ByHash tells whether the data of the two runs have the same SHA-256. Otherwise only the indices and labels are
+	// ByHash means that the data of the two runs have the same SHA-256. If it is false, only the indices and labels are
 	// known to agree.
 	ByHash bool `json:"same_data_by_hash"`
 }
@@ -55,15 +55,15 @@ type RadiusChange struct {
 	This     float64 `json:"this"`
 	Change   float64 `json:"change"`
 	// The interval from Low to High is a betting interval of the mean difference between the two radii of an example. P
-	// is the p-value of the hypothesis that this mean is 0. The bets of the interval also give P. Low, High and P are
-	// nil if the largest possible radius of a run is not known beforehand.
+	// is the p-value of the hypothesis that this mean is 0, from the same bets as the interval. Low, High and P are nil
+	// if the largest possible radius of a run is not known beforehand.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	P    *float64 `json:"p,omitempty"`
 }
 
-// IncomparableError names differences between two runs. A comparison would wrongly attribute the effect of these
-// differences to the model.
+// IncomparableError names differences between two runs. The comparison is refused, because it would attribute the
+// effect of these differences to the model.
 type IncomparableError struct {
 	Run, Baseline string
 	Differences   []param.Text
@@ -144,7 +144,7 @@ func (c Comparison) accuracy(before, after []summary.Row, radius float64) Accura
 	return a
 }
 
-// radius compares the radii of each example.
+// radius compares the certified radii of the two runs, example by example.
 func (c Comparison) radius(before, after []summary.Row, was, is summary.Average) RadiusChange {
 	r := RadiusChange{Baseline: was.Value, This: is.Value}
 	changes := make([]float64, len(before))
@@ -166,18 +166,18 @@ func unitScale(changes []float64, down, up float64) func(i int) float64 {
 }
 
 // meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
-// in [−down, up]. A change is the difference between the two runs' radii of one example, so variation that the runs
-// share cancels. meanChange widens the interval by the rounding error of the mapping.
+// in [−down, up]. A change is the difference between the two runs' radii of one example, so variation that is common to
+// both runs cancels. meanChange widens the interval by the rounding error of the mapping.
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12
 	return max(-down, (down+up)*(low-rounding)-down), min(up, (down+up)*(high+rounding)-down)
 }
 
-// mayDiffer are the parameters of run.json in which a run and its baseline may differ. These parameters affect neither
-// the meaning of the certificates nor their failure probability.
+// mayDiffer are the parameters of run.json in which a run and its baseline may differ. These parameters do not affect
+// the meaning or the failure probability of the certificates.
 var mayDiffer = map[param.Name]bool{
-	// The next three say how to read the model file, so they change with the model.
+	// The next three parameters say how to read the model file, so they change with the model.
 	"outputs": true, "scores-output": true, "layout": true,
 	"denoiser-kind": true, "denoiser-range": true, "diffusion-schedule": true, // the denoiser is part of the model
 	"seed": true,                                             // another seed draws other noise from the same law
@@ -284,7 +284,8 @@ func (d Drop) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 // Given reports whether a value was given.
 func (d Drop) Given() bool { return d.most != nil }
 
-// Check checks at each radius that the loss on these examples is at most the allowed loss. The comparison is exact.
+// Check returns an outcome for each radius: whether the loss of accuracy on these examples is at most the allowed loss.
+// The comparison is exact.
 func (d Drop) Check(c Comparison) []Outcome {
 	var outcomes []Outcome
 	for _, a := range c.Accuracy {

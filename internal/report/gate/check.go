@@ -23,7 +23,7 @@ type Outcome struct {
 	Says string `json:"says"`
 }
 
-// NotKnownError means that the results are insufficient to check a requirement.
+// NotKnownError means that the results do not suffice to check a requirement.
 type NotKnownError struct {
 	Requirement, Run string
 	err              error
@@ -50,7 +50,7 @@ func (e *NotKnownError) SpellHint(s param.Spelling) string {
 }
 
 // Check checks all requirements against each run in turn. It returns an error if a run is unfinished or lacks a
-// required value. The requirement is then neither met nor failed.
+// required value, because the requirement is then neither met nor failed.
 func Check(requirements []Requirement, runs ...summary.Summary) ([]Outcome, error) {
 	var outcomes []Outcome
 	for _, s := range runs {
@@ -159,8 +159,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals to print for the shortfall off. This is 4, or more if it takes more decimals to
-// show two significant digits. So a small shortfall does not print as zero.
+// places returns the number of decimals to print for the shortfall off. This number is 4, or more if two significant
+// digits need more decimals. So a small shortfall does not print as zero.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {

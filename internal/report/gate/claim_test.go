@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A requirement applies only to certificates that make the claim named in the requirement.
+// A requirement must apply only to certificates that make the claim named in the requirement.
 func TestClaimOfARequirement(t *testing.T) {
 	claims := map[string]certify.Claim{
 		"":             {},

@@ -20,8 +20,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// source returns a run with n examples. The first examples are certified correctly at the radius; the argument right
-// is their number. Each certificate has α = 0.001 and 1,000 samples.
+// source returns a run with n examples. The first examples are certified correctly at the radius. Their number is the
+// argument right. Each certificate has α = 0.001 and 1,000 samples.
 func source(name string, n, right int, radius float64) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.RunKind, Run: &runfolder.Run{Data: runfolder.Data{File: "d", SHA256: "d4f0", Selected: n}}}
 	clean := 1
@@ -91,7 +91,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Records certify nothing if they are unsound or idealised, or if they do not state their soundness and arithmetic.
+// A run certifies nothing if its certificates are unsound or idealised, or if they do not state their soundness and
+// arithmetic.
 func TestCertifiesNothing(t *testing.T) {
 	for want, change := range map[string]func(*summary.Source){
 		"not sound":               func(s *summary.Source) { each(s, func(c *certify.Certificate) { c.Sound = false }) },
@@ -118,7 +119,7 @@ func each(s *summary.Source, change func(*certify.Certificate)) {
 	}
 }
 
-// A requirement without evidence is neither met nor failed.
+// Check must return an error for a requirement that the run has no evidence for.
 func TestNotKnown(t *testing.T) {
 	bare := source("bare", 10, 10, 1)
 	bare.Votes = nil
@@ -161,7 +162,7 @@ func TestCheckCalibration(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, out, err)
 		}
 	}
-	// Nobody answers with the confidence 0.95, so no requirement on the error of such answers can be met.
+	// No example is answered with the confidence 0.95, so a requirement on the error of such answers must be an error.
 	s.Calibration[0].Thresholded = append(s.Calibration[0].Thresholded, summary.Thresholded{Tau: 0.95, Certified: &certified})
 	for _, text := range []string{"cbs@0.5<=1", "thresholded-error@0.25,0.8<=1", "thresholded-error@0.25,0.95<=1", "certified:thresholded-error@0.25,0.95<=1"} {
 		if _, err := Check([]Requirement{parse(t, text)}, s); err == nil {
@@ -209,7 +210,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Parse accepts every example in the help, and the requirement prints as it was written.
+// Parse must accept every example in the help, and the requirement must print as it was written.
 func TestExamplesParse(t *testing.T) {
 	for _, m := range metrics {
 		if r := parse(t, m.example); r.String() != m.example || r.metric.name != m.name || !strings.Contains(Help(), m.example) {
@@ -386,7 +387,7 @@ func TestIncomparable(t *testing.T) {
 		}
 	}
 	this := source("this", 4, 4, 0.5)
-	this.Run.Model.SHA256, this.Run.Parameters.Seed = "another", 7 // these may differ
+	this.Run.Model.SHA256, this.Run.Parameters.Seed = "another", 7 // a run and its baseline may differ in these
 	this.Run.Parameters.Outputs, this.Run.Parameters.SaveScores = graph.Probabilities, true
 	this.Run.Parameters.DenoiserKind, this.Run.Parameters.Mean = graph.DenoisedImage, []float64{}
 	if _, err := Compare(sum(t, source("base", 4, 4, 0.5)), sum(t, this)); err != nil {
@@ -395,7 +396,7 @@ func TestIncomparable(t *testing.T) {
 }
 
 // mayDiffer must name only parameters of run.json. An entry with an outdated name would have no effect, and Compare
-// would refuse runs that may differ.
+// would refuse runs that it should accept.
 func TestMayDifferAreParameters(t *testing.T) {
 	known := map[param.Name]bool{}
 	parameters := reflect.TypeFor[runfolder.Parameters]()
@@ -410,9 +411,9 @@ func TestMayDifferAreParameters(t *testing.T) {
 	}
 }
 
-// The paired interval covers the mean difference with the stated probability, for any dependence between the two runs.
-// If the mean is 0, the p-value is at most α with probability at most α. The means of the laws are sums computed by
-// hand.
+// The paired interval must cover the mean difference with the stated probability, for any dependence between the two
+// runs. If the mean is 0, the p-value must be at most α with probability at most α. The means of the laws are sums
+// computed by hand.
 func TestPairedIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, law := range map[string]struct {

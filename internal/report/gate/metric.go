@@ -19,10 +19,10 @@ type metric struct {
 	share   bool // the value is in [0, 1]
 	upper   bool // the certified value is an upper bound
 	length  bool // the value is a radius
-	// certifiable tells whether the metric has a bound that holds with probability 1 − δ.
+	// certifiable means that the metric has a bound that holds with probability 1 − δ.
 	certifiable bool
 	ofBounds    bool
-	anyClaim    bool // the value does not depend on what the run's certificates claim
+	anyClaim    bool // the value does not depend on the claim of the run's certificates
 	value       func(s summary.Summary, r Requirement) (value, error)
 }
 

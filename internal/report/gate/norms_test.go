@@ -52,7 +52,7 @@ func TestCheckNorms(t *testing.T) {
 	}
 }
 
-// A requirement in a norm without radii is neither met nor failed.
+// Check must return an error for a requirement in a norm for which the summary has no radii.
 func TestMissingNorms(t *testing.T) {
 	for text, s := range map[string]summary.Summary{
 		"certified-accuracy.l1@0.5>=0.1": inNorms(t),

@@ -1,9 +1,9 @@
-// Package gate decides whether results meet requirements, such as certified-accuracy@0.5>=0.60. It reports outcomes
-// in the forms that CI systems show: lines, JUnit XML, annotations. It reads and writes no files: it takes summaries
-// and returns outcomes.
+// Package gate decides whether results meet requirements, such as certified-accuracy@0.5>=0.60. It reports outcomes in
+// the forms that CI systems show: lines, JUnit XML, annotations. It takes summaries and returns outcomes. It reads and
+// writes no files.
 //
-// Comparisons are exact. A share is a fraction of counts. Every other value is the decimal in the JSON of the results.
-// The bound of a requirement is the decimal as written. So 59 of 100 meets >=0.59.
+// Comparisons are exact. They take a share as a fraction of counts, any other value as the decimal in the JSON of the
+// results, and the bound of a requirement as the decimal that the user wrote. So 59 of 100 meets >=0.59.
 package gate
 
 import (
@@ -117,7 +117,7 @@ func (r *Requirement) qualify(text string, given bool) error {
 }
 
 // parseClaim reads the claim safe, ignore or topK. K is a number of classes from 2, as in top3. It returns false if the
-// text is none of these.
+// text is none of these claims.
 func (r *Requirement) parseClaim(text string) (bool, error) {
 	switch k, ranked := strings.CutPrefix(text, "top"); {
 	case text == certify.NoneSafe.String(), text == certify.NoneIgnore.String():
@@ -137,7 +137,7 @@ func (r *Requirement) parseClaim(text string) (bool, error) {
 	return true, nil
 }
 
-// checkClaim returns an error unless the run's certificates claim what the requirement names.
+// checkClaim returns an error unless the run's certificates make the claim that the requirement names.
 func (r Requirement) checkClaim(c certify.Claim) error {
 	if c.RejectBelow = 0; r.metric.ofBounds || r.metric.anyClaim || !r.metric.radius && !r.metric.length || c == r.claim {
 		return nil
@@ -145,7 +145,8 @@ func (r Requirement) checkClaim(c certify.Claim) error {
 	return fmt.Errorf("a certificate of this run claims that %s: such a requirement begins with %s%s", c.Says(), r.metric.name, c.Qualifiers())
 }
 
-// Norm returns the norm of the requirement's radius, and false if it is the norm of the run's noise.
+// Norm returns the norm of the requirement's radius. It returns false if the requirement names no norm and therefore
+// uses the norm of the run's noise.
 func (r Requirement) Norm() (law.Norm, bool) {
 	if r.norm == nil {
 		return 0, false
@@ -157,7 +158,7 @@ func parseNumber(text string) (*big.Rat, error) {
 	if !number.MatchString(text) {
 		return nil, fmt.Errorf("%s: want a number such as 0.60", quote.Field(text))
 	}
-	x, _ := new(big.Rat).SetString(text) // the regular expression rules out errors
+	x, _ := new(big.Rat).SetString(text) // no error, because text matches the regular expression
 	return x, nil
 }
 
@@ -195,7 +196,7 @@ func parseExact(text string) (*big.Rat, error) {
 	return x, nil
 }
 
-// meaningful rejects requirements without a meaning.
+// meaningful returns an error for a requirement without a meaning, such as a share above 1.
 func (r *Requirement) meaningful() error {
 	one := big.NewRat(1, 1)
 	switch {

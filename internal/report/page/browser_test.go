@@ -30,7 +30,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// screenshots is an environment variable with a folder in which the test leaves pictures of the page.
+// screenshots is the environment variable that names a folder for pictures of the page.
 const screenshots = "RSCERT_SCREENSHOTS"
 
 // browser opens an empty tab of a real browser.
@@ -72,7 +72,7 @@ func axe(t *testing.T) string {
 	return string(script)
 }
 
-// hostile would be markup or a script if the page did not escape it.
+// hostile is text that acts as markup or as a script unless the page escapes it.
 const hostile = `</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'<!-- {{.}} ` + "\u202e\u2028"
 
 // manyExamples is a page of two runs with some pictures and hostile names. One run has the given number of examples.
@@ -202,10 +202,10 @@ func (b *tab) until(expression string) {
 	b.do(chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(5*time.Minute)))
 }
 
-// screen gives the tab a size and a scheme of colours.
+// screen sets the size of the tab and its colour scheme.
 func (b *tab) screen(width int64, scheme string) {
 	b.Helper()
-	// A click goes to the last known position of its target, so nothing may be scrolling at this moment.
+	// A click goes to the last known position of its target, so the page must not be scrolling at this moment.
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}}
@@ -264,7 +264,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("%d rows are in the document at its end", n)
 	}
 
-	// The table sorts by radius in both directions.
+	// The table can be sorted by radius in both directions.
 	b.do(chromedp.Click(chromedp.Search(`//th/button[text()="Radius"]`)))
 	want(b, first(5), "–")
 	want(b, `document.querySelectorAll("#rows th")[5].getAttribute("aria-sort")`, "ascending")
@@ -272,7 +272,7 @@ func TestBrowser(t *testing.T) {
 	want(b, first(5), "1.998")
 	want(b, `document.querySelectorAll("#rows th")[5].getAttribute("aria-sort")`, "descending")
 
-	// The table filters.
+	// The rows of the table can be filtered.
 	expected := 0
 	for _, r := range p.Runs[0].Rows {
 		if !r.Correct && r.Prediction >= 0 && r.Radius >= 1.5 {
@@ -317,7 +317,7 @@ func TestBrowser(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS(`.chart details summary`)))
 	b.until(`document.querySelectorAll(".chart details tbody tr").length > 20`)
 
-	// The page is accessible to everybody, on any screen.
+	// The accessibility checker finds no fault, on any screen.
 	script := axe(t)
 	for _, width := range []int64{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {
@@ -341,7 +341,7 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 
-	// The page prints.
+	// The page can be printed.
 	pdf := get(b, chromedp.PrintToPDF())
 	if !bytes.HasPrefix(pdf, []byte("%PDF-")) || len(pdf) < 50000 {
 		t.Errorf("the PDF has %d bytes", len(pdf))

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// chart holds the data from which the script draws a chart: series with common abscissae.
+// chart holds the data from which the script draws a chart. Its series have common abscissae.
 type chart struct {
 	Title   string   `json:"title"`
 	Meaning string   `json:"-"`
@@ -31,10 +31,11 @@ type series struct {
 	// line with marks) or dots (only marks).
 	Shape  string   `json:"shape"`
 	Values []number `json:"values"`
-	// Low and High are the ends of a band, with as many values as the line. They are absent if there is no band.
+	// Low and High are the ends of a band. Each has one value for each value of the line. They are absent if there is
+	// no band.
 	Low  []number `json:"low,omitempty"`
 	High []number `json:"high,omitempty"`
-	// Text describes each value if the number alone is not enough.
+	// Text has a description of each value. It is set if the number alone is not enough.
 	Text []string `json:"text,omitempty"`
 }
 
@@ -168,8 +169,8 @@ func auditSeries(r Run, k int, radii []number) series {
 	return line
 }
 
-// calibrationChart shows bounds on the calibration. If α is known, these are the bounds that hold with the stated
-// probability. Otherwise they are the bounds that hold if every bound on a confidence holds.
+// calibrationChart shows bounds on the calibration. If α is known, it shows the bounds that hold with the stated
+// probability. Otherwise it shows the bounds that hold if every bound on a confidence holds.
 func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
 		Meaning: "The most that an attack within the radius can make of the calibration error (CCE) and of the " +

@@ -16,7 +16,7 @@ func article(norm string) string {
 	return "an " + norm
 }
 
-// units explains the radii of runs with a scale of the noise for each column.
+// units explains the radii of runs whose noise has a scale for each column.
 func (p Page) units() (all []assumption) {
 	for _, r := range p.Runs {
 		c := r.Columns

@@ -208,7 +208,8 @@ func (p Page) assumptions() []assumption {
 	return all
 }
 
-// probability says how sure the certificates are.
+// probability returns the beginning of the sentence that explains a radius. It states with which probability the radius
+// holds.
 func (p Page) probability() string {
 	var names []string
 	for _, r := range p.Runs {
@@ -225,7 +226,7 @@ func (p Page) probability() string {
 	return "With probability at least 1 − α over the noise drawn (with certainty for " + strings.Join(names, ", ") + "), no"
 }
 
-// pairs lists the runs with a denoiser or in reduced precision.
+// pairs describes the classifiers of the runs that have a denoiser or a reduced precision.
 func (p Page) pairs() string {
 	text := ""
 	for _, r := range p.Runs {
@@ -239,7 +240,7 @@ func (p Page) pairs() string {
 	return text
 }
 
-// claims describes what certificates claim, for each run whose claim is not the usual one (certify.Claim.Usual).
+// claims describes the claim of the certificates for each run without the usual claim (certify.Claim.Usual).
 func (p Page) claims() string {
 	text := ""
 	for _, r := range p.Runs {

@@ -26,13 +26,13 @@ type examples struct {
 	N          []int64   `json:"n,omitempty"`     // set if the number of samples varies
 
 	// Sheets are images that contain many pictures. For each example they show the input and, to the right, the noisy
-	// input. A line holds Columns such pairs.
+	// input. A line of a sheet holds Columns such pairs.
 	Sheets  [][]byte `json:"sheets,omitempty"`
 	Columns int      `json:"columns,omitempty"`
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet
 	Width   int      `json:"width,omitempty"`
 	Height  int      `json:"height,omitempty"` // height of a picture
-	Pitch   [2]int   `json:"pitch,omitzero"`   // distance to the next picture on the right, and to the next one below
+	Pitch   [2]int   `json:"pitch,omitzero"`   // distances to the next picture on the right and below
 	Scale   int      `json:"scale,omitempty"`  // magnification on the screen
 	Drawn   int      `json:"drawn,omitempty"`  // examples with pictures
 }

@@ -19,7 +19,7 @@ type group struct {
 	Plain   bool // words rather than numbers
 }
 
-// measure is a quantity with its meaning. Every run has a single number of it, or one number for each radius.
+// measure is a quantity with its meaning. It has one number for each run, or one number for each run and radius.
 type measure struct {
 	Name, Meaning string
 	Lines         []line
@@ -27,14 +27,14 @@ type measure struct {
 
 // line holds one number for every run.
 type line struct {
-	Name  string // follows the measure's name; empty for a single line
+	Name  string // printed after the measure's name; empty for a single line
 	Cells []cell // one for each run
 }
 
 // cell is a number and a note on it.
 type cell struct{ Value, Note string }
 
-// none is the cell of a run without the measure.
+// none is the cell for a run that lacks the measure.
 var none = cell{Value: "–"}
 
 func (p Page) measures() []group {
@@ -133,7 +133,7 @@ func (p Page) radii() []float64 {
 	return slices.Sorted(maps.Keys(radii))
 }
 
-// calibrationKey is a radius of bounds. Its field given is false if the bounds state no radius.
+// calibrationKey identifies bounds by their radius. The field given is false if the bounds state no radius.
 type calibrationKey struct {
 	radius float64
 	given  bool
@@ -164,7 +164,7 @@ func (p Page) calibrationKeys() []calibrationKey {
 	return slices.SortedFunc(maps.Keys(keys), func(a, b calibrationKey) int { return cmp.Compare(a.radius, b.radius) })
 }
 
-// calibrationAt returns a run's calibration at a radius, nil if there is none.
+// calibrationAt returns a run's calibration at a radius, or nil if the run has none.
 func calibrationAt(s summary.Summary, key calibrationKey) *summary.Calibration {
 	for k := range s.Calibration {
 		if keyOf(s.Calibration[k]) == key {
@@ -273,7 +273,7 @@ func percent(x float64, to report.Rounding) string { return report.Round(x, to, 
 
 // complement returns 1 − δ as text.
 func complement(delta float64) string {
-	if delta == 0 { // deterministic certificates
+	if delta == 0 { // the certificates are deterministic
 		return "1"
 	}
 	return fmt.Sprintf("1 − %v", delta)

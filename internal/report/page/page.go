@@ -1,6 +1,6 @@
 // Package page turns summaries of runs into one HTML file: tables, curves, a table of all examples with their pictures,
 // the parameters, and a sentence on the meaning of each number. The file needs no network and no other file. A content
-// security policy forbids the use of the network and of other files. It allows only the script of the page.
+// security policy forbids the use of the network and of other files. It allows only the page's own script.
 //
 // All outside text (names of runs, files and classes) passes through html/template, or the script sets it as text.
 package page
@@ -29,7 +29,7 @@ type Page struct {
 	// baseline.
 	Requirements []gate.Outcome
 	Comparisons  []gate.Comparison
-	// ClassNames are the names of the classes, as far as known.
+	// ClassNames are the names of the classes. It may be empty or lack names of the last classes.
 	ClassNames []string
 }
 
@@ -98,10 +98,10 @@ type data struct {
 	ClassNames []string   `json:"classNames"`
 }
 
-// Write writes the page. Equal pages have equal bytes.
+// Write writes the page. Pages with equal content have equal bytes.
 func (p Page) Write(ctx context.Context, w io.Writer) error {
 	p.Runs = slices.Clone(p.Runs)
-	for k := range p.Runs { // a name must not change the text direction of its surroundings
+	for k := range p.Runs { // a name must not change the direction of other text
 		p.Runs[k].Name = quote.Line(p.Runs[k].Name)
 	}
 	v := view{

@@ -44,7 +44,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestParts checks that the page has every part, and a number and a sentence in each part.
+// TestParts checks that the page has every part, and that each part has a number and a sentence.
 func TestParts(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.ClassNames = nil
@@ -204,7 +204,7 @@ func TestSheets(t *testing.T) {
 	}
 }
 
-// far reports a difference larger than the loss of JPEG compression.
+// far reports whether two values differ by more than the loss of JPEG compression explains.
 func far(a, b uint8) bool { return a > b && a-b > 12 || b > a && b-a > 12 }
 
 // TestShrink checks that shrink averages squares of pixels.
@@ -250,7 +250,8 @@ func TestCautions(t *testing.T) {
 	}
 }
 
-// A further norm has a group with its own radii. A run whose noise has this norm shows its radii there, too.
+// A further norm must have a group with its own radii. If the noise of a run has this norm, the group must show the
+// radii of this run, too.
 func TestNorms(t *testing.T) {
 	var p Page
 	for k, norm := range []law.Norm{law.L2, law.L1} {
@@ -285,7 +286,7 @@ func TestNorms(t *testing.T) {
 	}
 }
 
-// Deterministic certificates hold with certainty, not with probability 1 − α.
+// The page must say that deterministic certificates hold with certainty, not with probability 1 − α.
 func TestDeterministic(t *testing.T) {
 	p := manyExamples(t, 40)
 	for k, want := range []string{"With probability at least 1 − α over the noise drawn, no", "(with certainty for " + p.Runs[0].Name + ")"} {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Audit is the accuracy under attack that an audit of the run found. It is an upper bound on the robust accuracy, and
-// the certified accuracy is a lower bound. A verified break is an input at which a test has shown that the answer is
-// not the label.
+// Audit is the accuracy under attack that an audit of the run found. This accuracy is an upper bound on the robust
+// accuracy, and the certified accuracy is a lower bound. A verified break is an input at which a test has shown that
+// the answer is not the label.
 type Audit struct {
 	Folder         string  `json:"folder"`
 	Examples       int     `json:"examples"` // number of audited examples with a label
@@ -16,8 +16,8 @@ type Audit struct {
 	MoreThanChance bool    `json:"more_than_chance"`
 	// Curve is the accuracy under attack at the radii of the summary. It is empty without labels.
 	Curve []AuditPoint `json:"curve,omitempty"`
-	// Broken holds the distance of each labelled example's nearest verified break, in ascending order. The distance
-	// is 0 if the answer is wrong without a perturbation, and +∞ if no break was found.
+	// Broken holds, for each labelled example, the distance of the nearest verified break, in ascending order. The
+	// distance is 0 if the answer is wrong without a perturbation, and +∞ if no break was found.
 	Broken []float64 `json:"-"`
 }
 

@@ -56,10 +56,9 @@ func Calibrate(results []acce.Result) ([]Calibration, error) {
 	return out, nil
 }
 
-// threshold returns a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). The
-// best attack makes the classifier abstain on every example whose correct answer is not certain. If up to k bounds
-// are wrong, including bounds for examples without a certified class, the error is at most (Wrong + k)/(Wrong +
-// Right).
+// threshold returns a certified confidence-thresholded error (Stutz, Hein & Schiele 2020; calib.Thresholded). The best
+// attack makes the classifier abstain on every example whose correct answer is not certain. If at most k bounds are
+// wrong, including bounds for examples without a certified class, the error is at most (Wrong + k)/(Wrong + Right).
 func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	t := Thresholded{Tau: e.Tau, Wrong: e.Wrong, Right: e.Right}
 	t.Error = decimal.Up(t.Rat(0))
@@ -74,8 +73,8 @@ func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 // Answered returns the number of answers, which is the denominator of the error. If it is 0, there is no error.
 func (t Thresholded) Answered() int { return t.Wrong + t.Right }
 
-// Rat returns the largest error if the given number of bounds fail. It returns 0 if there are no answers and all
-// bounds hold.
+// Rat returns the largest possible error if the given number of bounds are wrong. It returns 0 if there are no answers
+// and no bound is wrong.
 func (t Thresholded) Rat(failures int64) *big.Rat {
 	answered := int64(t.Wrong + t.Right)
 	wrong := int64(t.Wrong) + failures

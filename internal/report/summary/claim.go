@@ -15,7 +15,7 @@ func OneClaim(runs []Summary) bool {
 // certificates must make the same claim.
 func Comparable(runs []Summary) bool { return OneNorm(runs) && OneClaim(runs) }
 
-// Accuracy names the share that the curves show, for captions.
+// Accuracy returns the name, for captions, of the share that the curves of the runs show.
 func Accuracy(runs []Summary) string {
 	first := runs[0].Conditions.Claim
 	other := func(same func(certify.Claim) bool) bool {
@@ -31,8 +31,8 @@ func Accuracy(runs []Summary) string {
 	return "certified share (the claims of the runs differ)"
 }
 
-// RunName returns the name of a run in a table or chart of several runs. If Accuracy(runs) does not describe the claim
-// of this run, the name ends with the claim.
+// RunName returns the name of a run in a table or chart of several runs. If the claim of this run differs from the
+// claim in Accuracy(runs), the name ends with the claim.
 func (s Summary) RunName(runs []Summary) string {
 	if Accuracy(runs) == s.Conditions.Accuracy() {
 		return s.Name

@@ -19,25 +19,25 @@ func (c Conditions) NormTitle() string {
 // Columns explains a radius r that is in units of the scales of the columns. A perturbation δ is within r if it is 0 in
 // the Frozen columns and the norm of δ_d/scale_d over the other columns d is at most r.
 type Columns struct {
-	// Radius is r. It is Options.AxesRadius, or the median certified radius if that option is 0.
+	// Radius is r. It is Options.AxesRadius or, if this option is 0, the median certified radius.
 	Radius    float64    `json:"radius"`
 	SemiAxes  []SemiAxis `json:"semi_axes"`
 	Inscribed float64    `json:"inscribed_ball"` // radius of the largest ball in the noisy columns: r·min scale_d, rounded down
-	// Proxy is r·(Π scale_d)^{1/|P|} over the |P| noisy columns: the radius of the ball with the volume of the
-	// certified set. It certifies nothing.
+	// Proxy is r·(Π scale_d)^{1/|P|} over the |P| noisy columns. It is the radius of a ball with the volume of the
+	// certified set, and certifies nothing.
 	Proxy  float64  `json:"proxy_radius"`
 	Frozen []string `json:"frozen,omitempty"` // columns without noise
 }
 
-// SemiAxis is how far a column may change if no other column does.
+// SemiAxis says how far a column may change if no other column changes.
 type SemiAxis struct {
 	Column string  `json:"column"`
 	Scale  float64 `json:"scale"`  // scale of the noise, in the units of the column
 	Length float64 `json:"length"` // r·scale, rounded down, in the units of the column
 }
 
-// columns returns the table of the summary's columns at a radius; 0 means the median radius of the correct examples. It
-// returns nil for noise with one scale, and if the run is unknown.
+// columns returns the table of the summary's columns at a radius. The radius 0 stands for the median radius of the
+// correct examples. columns returns nil for noise with one scale, and if the run is unknown.
 func (s Summary) columns(radius float64) *Columns {
 	if s.Run == nil || !s.Run.Parameters.Scaled() {
 		return nil

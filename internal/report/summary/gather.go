@@ -9,11 +9,11 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// gathered holds the examples of a source, which are read one at a time.
+// gathered collects the examples of a source, which are read one at a time.
 type gathered struct {
 	rows         []Row
 	first        certify.Certificate
-	n, samples   int64 // estimation samples: the largest number of an example, and the sum
+	n, samples   int64 // numbers of estimation samples: largest of any example, and sum
 	quantisation float64
 	stop         string
 
@@ -21,7 +21,7 @@ type gathered struct {
 
 	classes  int   // number of classes in the votes; 0 without votes
 	answers  bool  // every example has a label and votes, and every vote is for a class
-	unusable error // why the votes cannot serve as predictions
+	unusable error // reason why the votes cannot be used as predictions
 }
 
 // gather collects the examples that the source holds, unless Read has already collected them. Its errors do not name
@@ -104,7 +104,7 @@ func (g *gathered) checkIndex(index int) error {
 	return nil
 }
 
-// addVotes sets the fields of a row that depend on the example's votes.
+// addVotes sets the fields of a row that follow from the example's votes.
 func (g *gathered) addVotes(r *Row, v certify.Votes) {
 	if v.Clean != nil {
 		r.Clean = *v.Clean
@@ -142,8 +142,8 @@ func (g *gathered) check() error {
 	return nil
 }
 
-// Largest returns the largest radius of a correct certificate, or 0 if there is none. It ignores radii that stand for
-// +∞.
+// Largest returns the largest radius of a correct certificate, or 0 if there is none. It ignores unbounded radii, which
+// stand for +∞.
 func (s Source) Largest() (float64, error) {
 	g, err := s.gather()
 	if err != nil {

@@ -27,13 +27,13 @@ type Source struct {
 	Kind   Kind
 	Run    *runfolder.Run // set for RunKind
 	Bounds *Bounds        // bounds on the confidence under attack; nil if there are none
-	// Certificates and Votes belong to the examples, in the same order. Votes is nil without a run. Read leaves both
-	// empty, because it gathers the examples as it reads them.
+	// Certificates and Votes hold one entry for each example, in the same order. Votes is nil without a run. Read
+	// leaves Certificates and Votes empty, because it gathers the examples as it reads them.
 	Certificates []certify.Certificate
 	Votes        []certify.Votes
 	gathered     *gathered
 
-	// Selection, if not nil, asks for the error among the answered inputs (ReadSelection).
+	// If Selection is not nil, the summary has the error among the answered inputs (ReadSelection).
 	Selection *Selection
 }
 
@@ -47,8 +47,9 @@ type Bounds struct {
 type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
 	Radii []float64 // radii of the curve; empty: round numbers that cover the certified radii
-	Round []float64 // radii of the curve if Radii is empty, common to several runs; empty: round numbers for each run
-	// Norms adds the certified accuracy in these norms. If Radii is empty, each norm has round radii of its own.
+	Round []float64 // common radii of several runs if Radii is empty; empty: round numbers for each run
+	// Norms adds the certified accuracy in these norms. If Radii is empty, round radii are chosen for each norm
+	// separately.
 	Norms []law.Norm
 	PA    bool // adds the distribution of the bounds on p_A
 	// AxesRadius is the radius of Summary.Columns; 0: the median radius of the correct examples.
@@ -92,7 +93,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// New summarises the evidence. Errors name its path.
+// New summarises the evidence. Its errors name the path of the evidence.
 func New(s Source, o Options) (Summary, error) {
 	if err := o.check(); err != nil {
 		return Summary{}, err
@@ -149,8 +150,8 @@ func New(s Source, o Options) (Summary, error) {
 	return out, nil
 }
 
-// statement bounds the number of wrong certificates among those of all sampled examples. It returns nil if the
-// certificates are not sound or do not state their alpha.
+// statement bounds the number of wrong certificates among the certificates of all sampled examples. It returns nil if
+// the certificates are not sound or do not state their alpha.
 func (c Conditions) statement(sampled int, delta float64) (*Statement, error) {
 	switch {
 	case c.Sound == nil || !*c.Sound || c.Alpha == nil:
@@ -161,7 +162,7 @@ func (c Conditions) statement(sampled int, delta float64) (*Statement, error) {
 	return newStatement(sampled, *c.Alpha, delta)
 }
 
-// checkCertificate checks that c is consistent and has the conditions of the first certificate.
+// checkCertificate returns an error unless c is consistent and has the same conditions as the first certificate.
 func checkCertificate(first, c certify.Certificate) error {
 	if !(c.Radius >= 0) || math.IsInf(c.Radius, 1) {
 		return fmt.Errorf("example %d has radius %v", c.Index, c.Radius)
@@ -246,8 +247,8 @@ func countRows(rows iter.Seq[Row], is func(Row) bool) (n int) {
 	return n
 }
 
-// accuracies returns the accuracy without noise and the accuracy of the class with the most votes. The type
-// certify.Accuracy defines both. A value is nil if it is unknown.
+// accuracies returns the accuracy without noise and the accuracy of the class with the most votes. certify.Accuracy
+// defines the two accuracies. A value is nil if it is unknown.
 func accuracies(rows iter.Seq[Row], level float64) (clean, smoothed *Share) {
 	share := func(class func(Row) int) *Share {
 		known := func(r Row) bool { return r.Label != certify.UnknownLabel && class(r) != Unknown }
@@ -285,8 +286,8 @@ func (s Summary) At(radius float64) CurvePoint {
 	return p
 }
 
-// Steps returns the radii at which the certified accuracy falls, in ascending order. Fewer examples count just above
-// such a radius than at the radius itself.
+// Steps returns the radii at which the certified accuracy falls, in ascending order. The accuracy just above such a
+// radius is lower than at the radius itself.
 func (s Summary) Steps() []float64 {
 	var radii []float64
 	for _, r := range s.Rows {
@@ -299,7 +300,7 @@ func (s Summary) Steps() []float64 {
 }
 
 // SumOfRadii returns the exact sum of the radii of the correct examples, as the decimals that JSON holds. It leaves out
-// the largest radii. The argument omit is the number of radii to leave out.
+// the largest radii. The argument omit is their number.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)

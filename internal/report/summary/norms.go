@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// InNorm is the certified accuracy in another norm than that of the run's noise. Every radius is the largest that the
-// certified radius implies (certify.Space.RadiusIn), so nothing was sampled for it.
+// InNorm is the certified accuracy in a norm other than the norm of the run's noise. Each radius is the largest radius
+// in this norm that the certified radius implies (certify.Space.RadiusIn). It needs no further samples.
 type InNorm struct {
 	Norm          law.Norm     `json:"norm"`
 	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius
@@ -71,8 +71,8 @@ func (s *Summary) describeNorms(o Options) error {
 	return nil
 }
 
-// FurtherNorms lists the norms of Summary.Norms, over all runs. The Norms of a run leave out the norm of its own noise,
-// so they can differ between runs.
+// FurtherNorms lists the norms of Summary.Norms, over all runs. Summary.Norms of a run omits the norm of the run's own
+// noise, so it can differ between runs.
 func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	for _, s := range runs {
 		for _, n := range s.Norms {
@@ -84,8 +84,8 @@ func FurtherNorms(runs []Summary) (norms []law.Norm) {
 	return norms
 }
 
-// AllIn returns the summaries of the runs with radii in one of their FurtherNorms. The runs were summarised with the
-// same Options.Norms.
+// AllIn returns the summaries of the runs with radii in a norm that FurtherNorms returned. All runs must have been
+// summarised with the same Options.Norms.
 func AllIn(norm law.Norm, runs []Summary) []Summary {
 	in := make([]Summary, len(runs))
 	for k, s := range runs {
@@ -94,8 +94,8 @@ func AllIn(norm law.Norm, runs []Summary) []Summary {
 	return in
 }
 
-// InNorm returns the summary with radii in a norm: s itself, or one of its Norms. It returns false if s has no radii in
-// this norm.
+// InNorm returns the summary with radii in a norm. This is s itself, or the summary of an entry in s.Norms. It returns
+// false if s has no radii in this norm.
 func (s Summary) InNorm(norm law.Norm) (Summary, bool) {
 	if s.Conditions.Norm == norm && !s.Conditions.Scaled {
 		return s, true

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// ofBytes returns the examples of small, as a run on inputs of four bytes. One of its radii is 1.8 instead of 1.
+// ofBytes returns the examples of small, as a run on inputs of four bytes. One of the radii is 1.8 instead of 1.
 func ofBytes() Source {
 	s := small()
 	s.Certificates[7].Radius = 1.8
@@ -27,7 +27,7 @@ func ofBytes() Source {
 }
 
 // For four values, ‖δ‖₂ ≤ ‖δ‖₁ and ‖δ‖₂ ≤ 2‖δ‖∞. So an L2 radius R is R in L1 and R/2 in L∞. k changed bytes move the
-// input by at most √k: R = 1.8 allows 3 changes, and the other radii allow none.
+// input by at most √k: R = 1.8 allows 3 changed bytes. The other radii allow no changed byte.
 func TestNorms(t *testing.T) {
 	o := Default()
 	o.Radii = []float64{0.24, 0.26, 1}
@@ -83,7 +83,7 @@ func TestNorms(t *testing.T) {
 	}
 }
 
-// Without radii, each norm has round radii that cover its own radii.
+// Without given radii, each norm must get round radii that cover its own certified radii.
 func TestNormsChooseTheirRadii(t *testing.T) {
 	o := Default()
 	o.Norms, o.Round = []law.Norm{law.LInf}, []float64{0, 0.25, 0.5, 5}
@@ -128,7 +128,7 @@ func TestNormsNeedARun(t *testing.T) {
 	}
 }
 
-// The distribution of the bounds counts wrong and abstained examples as 0.
+// The distribution of the bounds must count wrong and abstained examples as 0.
 func TestPA(t *testing.T) {
 	s := small()
 	for i, p := range []float64{0.7, 0.8, 0.99, 0.45, 0.9, 0.8, 0.95, 0.991, 0.6, 0.3} { // 2, 3, 8 and 9 are wrong or abstain

@@ -51,8 +51,8 @@ func read(ctx context.Context, path string, readRun func(context.Context, *runfo
 	return s, err
 }
 
-// holdRun reads a run's certificates and votes, and keeps them. It returns an error if a certificate does not follow
-// from the votes.
+// holdRun reads a run's certificates and votes, and keeps them. It returns an error if the votes do not prove a
+// certificate.
 func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run}
 	records, err := e.Records(ctx)
@@ -66,8 +66,8 @@ func holdRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	return s, err
 }
 
-// readRun gathers a run's examples, and reads the run's bounds if there are any. It returns an error if a certificate
-// does not follow from the votes.
+// readRun gathers a run's examples, and reads the run's bounds if there are any. It returns an error if the votes do
+// not prove a certificate.
 func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 	s := Source{Path: e.Path, Kind: RunKind, Run: e.Run, gathered: newGathered(e.Run.Data.Selected)}
 	err := e.EachRecord(ctx, func(r runfolder.Record) error {
@@ -105,7 +105,7 @@ func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certif
 	return &Bounds{table, bounds}, nil
 }
 
-// isLog reports whether a file starts like a table, not like JSON.
+// isLog reports whether the first byte of a file can begin a table. If it can begin JSON, isLog returns false.
 func isLog(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

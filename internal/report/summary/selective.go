@@ -18,33 +18,35 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// Selective is the error of the smoothed classifier among the inputs that it answers, under every attack within the
-// radius. The classifier is silent where most samples vote for no class. The attack may silence any answer that is not
-// certified.
+// Selective bounds the error of the smoothed classifier among the inputs that it answers, under any attack within the
+// radius. The classifier is silent at an input if most samples vote for no class. An attack may silence any answer that
+// is not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
-	// Unsafe is the number of examples that may be answered wrongly: neither "the label or silence" nor "the label" is
-	// certified within the radius.
+	// Unsafe is the number of examples that may be answered wrongly. For such an example, neither "the label or
+	// silence" nor "the label" is certified within the radius.
 	Unsafe int `json:"unsafe"`
 	// Answered is the number of examples whose label is certified as the answer.
 	Answered int `json:"answered"`
 	Of       int `json:"of"`
 	// Error is Unsafe/(Unsafe + Answered), the largest error if every certificate holds. It is rounded up.
 	Error float64 `json:"error"`
-	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. It counts Dataset.Failures
-	// further answers as wrong. It is nil without Dataset.
+	// Certified bounds the error for these examples with probability 1 − Dataset.Delta. It counts Dataset.Failures more
+	// answers as wrong. It is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 	// Population bounds the error for inputs of the population that the examples were drawn from, with probability 1 −
 	// Dataset.Delta. It is nil without Dataset, and for an unfinished run.
 	Population *float64 `json:"population,omitempty"`
 }
 
-// Selection holds two radii of each example: within the first, the classifier is certified to answer the label; within
-// the second, to answer the label or nothing. A radius of −1 means that nothing is certified. Both certificates of an
-// example hold together with probability at least 1 − α, where α is the run's parameter alpha.
+// Selection holds two radii for each example. Within the radius in answered, the classifier is certified to answer the
+// label. Within the radius in safe, it is certified to answer the label or to be silent. A radius of −1 means that
+// nothing is certified. Both certificates of an example hold together with probability at least 1 − α, where α is the
+// run's parameter alpha.
 type Selection struct{ answered, safe []float64 }
 
-// ReadSelection certifies the votes of the run at path twice, each time at half of the run's alpha.
+// ReadSelection certifies the votes of the run at path for each of the two radii of a Selection, at half of the run's
+// alpha.
 func ReadSelection(ctx context.Context, path string) (*Selection, error) {
 	e, err := runfolder.Find(path)
 	if err != nil {
@@ -85,7 +87,8 @@ func ReadSelection(ctx context.Context, path string) (*Selection, error) {
 	return s, nil
 }
 
-// correctOnly certifies votes, on all cores. It returns the radius of each correct certificate, and −1 for the others.
+// correctOnly certifies votes, on all cores. It returns the radius of each correct certificate, and −1 for any other
+// certificate.
 func correctOnly(ctx context.Context, p certify.VoteParams, votes []certify.Votes) ([]float64, error) {
 	certifier, err := certify.NewVoteCertifier(p)
 	if err != nil {

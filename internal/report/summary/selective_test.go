@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// The error among answers at a radius follows from the numbers of unsafe and of answered examples. An answered example
-// is not unsafe, even if "right or silent" is not certified for it.
+// The error among answers at a radius must follow from the numbers of unsafe and of answered examples. An answered
+// example must not count as unsafe, even if "right or silent" is not certified for it.
 func TestSelectiveAt(t *testing.T) {
 	s := Summary{
 		Examples: 6, Selected: 6, Dataset: &Statement{Delta: 0.05, Alpha: 0.001, Examples: 6, Failures: 1},
@@ -39,7 +39,7 @@ func TestSelectiveAt(t *testing.T) {
 }
 
 // The bound for the population is u/(u+c). Here u is an upper bound on the share of unsafe inputs, and c is a lower
-// bound on the share of answered inputs. Both are Clopper–Pearson bounds that allow for alpha.
+// bound on the share of answered inputs. u and c are Clopper–Pearson bounds that allow for alpha.
 func TestSelectiveInPopulation(t *testing.T) {
 	const alpha, delta = 0.001, 0.05
 	x := Selective{Unsafe: 20, Answered: 900, Of: 1000}
@@ -53,8 +53,8 @@ func TestSelectiveInPopulation(t *testing.T) {
 	}
 }
 
-// The bound for these examples allows for failures. At worst every failure turns an answered example into a wrong
-// answer.
+// The bound for these examples must allow for wrong certificates. In the worst case, each of them means that an example
+// counted as answered gets a wrong answer.
 func TestSelectiveAllowsForFailures(t *testing.T) {
 	for wrong := int64(0); wrong <= 3; wrong++ {
 		for unsafe := range 5 {
@@ -63,7 +63,7 @@ func TestSelectiveAllowsForFailures(t *testing.T) {
 					continue
 				}
 				x := Selective{Unsafe: unsafe, Answered: answered, Of: 20}
-				// All failures are examples that count as answered, but are answered wrongly.
+				// Each wrong certificate belongs to an example that counts as answered but gets a wrong answer.
 				truth := big.NewRat(0, 1)
 				if unsafe+answered > 0 {
 					truth = big.NewRat(int64(unsafe)+wrong, int64(unsafe+answered))

@@ -2,7 +2,7 @@
 // the worst calibration under attack, and the conditions. Tables, curves, pages and requirements all show its
 // Summary.
 //
-// Read finds the evidence; New summarises it and reads no file. Shares are exact counts, with exact intervals for a
+// Read reads the evidence. New summarises it and reads no file. Shares are exact counts, with exact intervals for a
 // sample of examples (Clopper & Pearson 1934). Bounds are rounded to the safe side.
 package summary
 
@@ -19,7 +19,7 @@ import (
 
 // Summary summarises the evidence of one run, or of one file from elsewhere.
 type Summary struct {
-	Name       string     `json:"name"` // distinguishes this summary from others: Options.Name, or the last part of the path
+	Name       string     `json:"name"` // Options.Name or, if that is empty, the last part of the path
 	Path       string     `json:"path"`
 	Kind       Kind       `json:"kind"`
 	Conditions Conditions `json:"conditions"`
@@ -34,15 +34,15 @@ type Summary struct {
 	// Labelled is the number of examples with a label. Without labels there is no accuracy.
 	Labelled int `json:"labelled"`
 
-	// Level is the confidence level of each single interval. The intervals are for the accuracy over the population
-	// from which the examples were drawn independently. They do not cover the randomness of the noise.
+	// Level is the confidence level of each single interval. The intervals cover the accuracy over the population from
+	// which the examples were drawn independently. They do not account for the randomness of the noise.
 	Level float64 `json:"level"`
 	// Dataset states how many certificates of these examples may be wrong. It is nil if the certificates are not known
-	// to be sound, or if their α is unknown. It does not concern a population.
+	// to be sound, or if their α is unknown. It is a statement about these examples, not about a population.
 	Dataset *Statement `json:"dataset,omitempty"`
 
-	Clean     *Share `json:"clean_accuracy,omitempty"`    // without noise; an estimate, not certified
-	Smoothed  *Share `json:"smoothed_accuracy,omitempty"` // of the most-voted class; an estimate, not certified
+	Clean     *Share `json:"clean_accuracy,omitempty"`    // accuracy without noise; not certified
+	Smoothed  *Share `json:"smoothed_accuracy,omitempty"` // accuracy of the class with the most votes; not certified
 	Abstained Share  `json:"abstained"`
 
 	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius
@@ -50,7 +50,7 @@ type Summary struct {
 	Classes       []Class      `json:"classes,omitempty"` // by true class, ascending
 
 	Calibration []Calibration `json:"calibration,omitempty"` // in ascending order of radius; empty without bounds
-	Reliability *Reliability  `json:"reliability,omitempty"` // for the vote shares, without attack
+	Reliability *Reliability  `json:"reliability,omitempty"` // vote shares as confidences, without attack
 
 	// Norms holds the certified accuracy in further norms (Options.Norms).
 	Norms []InNorm `json:"norms,omitempty"`
@@ -85,14 +85,14 @@ const (
 	LogKind          Kind = "log"          // a log in the columns of Cohen et al. 2019
 )
 
-// Conditions are the settings behind the numbers. Unknown ones are nil or empty.
+// Conditions are the settings behind the numbers. Unknown settings are nil or empty.
 type Conditions struct {
 	Method     string `json:"method,omitempty"`
 	MarginKind string `json:"margin_kind,omitempty"`
 	Class      string `json:"class,omitempty"` // certified class: predicted or label
-	// Sound tells whether each certificate fails with probability at most Alpha.
+	// Sound means that each certificate fails with probability at most Alpha. It is nil if the soundness is unknown.
 	Sound *bool `json:"sound,omitempty"`
-	// Arithmetic tells for which noise the certificates hold. The value 'exact' means the noise that the run drew.
+	// Arithmetic says for which noise the certificates hold. The value 'exact' means the noise that the run drew.
 	// Unknown arithmetic counts as idealised.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	Precision  string             `json:"precision,omitempty"`
@@ -101,7 +101,7 @@ type Conditions struct {
 	Sigma      *float64           `json:"sigma,omitempty"` // scale of the noise
 	// Deterministic means that the certificates hold with certainty; Alpha is then 0.
 	Deterministic bool     `json:"deterministic,omitempty"`
-	Norm          law.Norm `json:"norm"` // norm of the radii; L2 for a log, which does not state it
+	Norm          law.Norm `json:"norm"` // norm of the radii; L2 for a log, which states no norm
 	// Scaled means that the radii are in units of the scales of the columns (certify.Target.Scaled). Sigma is then 1.
 	Scaled  bool   `json:"scaled,omitempty"`
 	N       int64  `json:"n,omitempty"` // largest number of estimation samples of an example
@@ -173,10 +173,10 @@ func (c Conditions) Certifies() bool {
 	return c.Sound != nil && *c.Sound && c.Arithmetic == certify.Exact
 }
 
-// Statement bounds the number of wrong certificates, among the certificates of Examples examples. With probability at
-// least 1 − Delta over the noise, at most Failures of them are wrong. Each fails with probability at most Alpha,
-// independently (binomial.FailureQuantile). For deterministic certificates, Delta, Alpha and Failures are 0: none of the
-// certificates is wrong.
+// Statement bounds the number of wrong certificates among the certificates of Examples examples. With probability at
+// least 1 − Delta over the noise, at most Failures of these certificates are wrong. Each certificate fails
+// independently with probability at most Alpha (binomial.FailureQuantile). For deterministic certificates, Delta, Alpha
+// and Failures are 0, because no certificate is wrong.
 type Statement struct {
 	Delta    float64 `json:"delta"`
 	Alpha    float64 `json:"alpha"`
@@ -199,13 +199,13 @@ type Share struct {
 type CurvePoint struct {
 	Radius   float64 `json:"radius"`
 	Accuracy Share   `json:"accuracy"`
-	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta: (Count − Failures)/Of,
-	// rounded down. It holds for all radii at once, because the wrong certificates are the same at each radius. It is
+	// Certified is (Count − Failures)/Of, rounded down. It is a lower bound for these examples with probability 1 −
+	// Dataset.Delta. It holds for all radii at once, because the wrong certificates are the same at each radius. It is
 	// nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
 }
 
-// Average is the average certified radius (ACR, Zhai et al. 2020): a wrong or abstained example counts as 0.
+// Average is the average certified radius (ACR, Zhai et al. 2020). A wrong or abstained example counts as 0.
 type Average struct {
 	Value float64 `json:"value"` // rounded down
 	// The interval from Low to High is a betting interval (Waudby-Smith & Ramdas 2024) at the Level of the summary.
@@ -215,7 +215,7 @@ type Average struct {
 	// Certified is a lower bound for these examples with probability 1 − Dataset.Delta. It counts the Dataset.Failures
 	// largest radii as 0. It is nil without Dataset.
 	Certified *float64 `json:"certified,omitempty"`
-	// Largest is the largest radius that a sound method can give with n samples at α; nil if unknown.
+	// Largest is the largest radius that a sound method can give with n samples at α. It is nil if unknown.
 	Largest *float64 `json:"largest_possible,omitempty"`
 }
 
@@ -233,8 +233,8 @@ type Class struct {
 
 // Calibration is the worst calibration under attacks within a radius (package acce).
 type Calibration struct {
-	Radius *float64 `json:"radius,omitempty"` // nil if the bounds do not state it
-	N      int      `json:"n"`                // examples with a certified class at this radius
+	Radius *float64 `json:"radius,omitempty"` // nil if the bounds state no radius
+	N      int      `json:"n"`                // number of examples with a certified class at this radius
 	Bins   int      `json:"bins"`
 	ECE    *float64 `json:"ece,omitempty"` // for these examples, without attack
 	CBS    float64  `json:"cbs"`           // value if every bound holds
@@ -244,17 +244,17 @@ type Calibration struct {
 	Thresholded []Thresholded         `json:"thresholded,omitempty"` // ascending in τ
 }
 
-// CertifiedCalibration is a Statement about bounds on the confidence, and the calibration if Failures of these bounds
-// are wrong.
+// CertifiedCalibration is a Statement about bounds on the confidence, together with the worst calibration if Failures
+// of these bounds are wrong.
 type CertifiedCalibration struct {
 	Statement
 	CBS float64 `json:"cbs"`
 	CCE float64 `json:"cce"`
 }
 
-// Thresholded is the certified confidence-thresholded error. It concerns the examples that are answered with
-// confidence ≥ Tau under an attack within the radius. At most the share Wrong/(Wrong+Right) of them gets a wrong
-// answer, whatever the attack.
+// Thresholded is the certified confidence-thresholded error. It concerns the examples that are answered with a
+// confidence of at least Tau under an attack within the radius. For any attack, at most the share Wrong/(Wrong+Right)
+// of these examples gets a wrong answer.
 type Thresholded struct {
 	Tau   float64 `json:"tau"`
 	Wrong int     `json:"wrong"` // number of examples that may get a wrong answer
@@ -277,7 +277,7 @@ type Reliability struct {
 // Unknown is a class that the evidence does not state.
 const Unknown = -2
 
-// Row holds the results of an example. It is small, because a report may hold millions of rows.
+// Row holds the results of an example. A report may hold millions of rows, so Row must be small.
 type Row struct {
 	Index      int
 	Label      int // −1 if unknown
@@ -287,8 +287,8 @@ type Row struct {
 	Radius     float64 // certified radius; 0 for an abstention
 	N          int64   // number of estimation samples
 	PA         float64 // certified lower bound on the probability of the certified class; NaN if unknown
-	// Clean is the model's class without noise, or −1 for no answer. Smoothed is the class with the most votes.
-	// Without votes, both are Unknown.
+	// Clean is the model's class without noise, or −1 for no answer. Smoothed is the class with the most votes. Without
+	// votes, Clean and Smoothed are Unknown.
 	Clean, Smoothed int
 	Confidence      float64 // share of the votes for Smoothed
 }

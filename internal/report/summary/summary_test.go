@@ -125,7 +125,7 @@ func TestShareFormula(t *testing.T) {
 	}
 }
 
-// The file's exact decimal of a radius decides, not its float64.
+// CertifiedAt must compare the exact decimal of a radius in the file, not its float64.
 func TestCertifiedAtBoundary(t *testing.T) {
 	s := mustNew(t, Source{Path: "x", Kind: CertificatesKind, Certificates: []certify.Certificate{cert(0, 1, 1, 0.1), cert(1, 1, 1, 0.3)}}, Default())
 	for text, want := range map[string]int{"0.1": 2, "0.10": 2, "0.1000000000000000000001": 1, "0.09999999999999999999": 2, "0.3": 1, "0.30000000000000000001": 0, "0": 2} {
@@ -210,7 +210,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A statement concerns all examples of the run, even if some are missing here. For α = 0.01 and 100 examples, 3
+// A statement must concern all examples of the run, even if some are missing here. For α = 0.01 and 100 examples, 3
 // certificates may be wrong, because P(Bin(100, 0.01) > 3) = 0.018 and P(Bin(100, 0.01) > 2) = 0.079. For the 10
 // examples here alone, only 1 certificate may be wrong.
 func TestStatementOfWholeRun(t *testing.T) {
@@ -224,8 +224,8 @@ func TestStatementOfWholeRun(t *testing.T) {
 	}
 }
 
-// No method may give more than the largest radius. If all votes agree, a method gives the largest radius, up to the
-// rounding of the method.
+// No method may give a radius above the largest radius. If all votes agree, a method must give the largest radius, up
+// to the rounding of the method.
 func TestLargestRadius(t *testing.T) {
 	for _, margin := range []certify.MarginKind{certify.SecondMargin, certify.FirstMargin} {
 		for _, m := range certify.VoteMethods() {
@@ -299,7 +299,7 @@ func TestCalibration(t *testing.T) {
 		t.Errorf("certified %+v", c.Certified)
 	}
 	for k, want := range []Thresholded{
-		{Tau: 0.4, Wrong: 8, Right: 2}, // the lower bound 0.4 reaches the threshold 0.4, and so does the bound 0.7 of the wrong answer
+		{Tau: 0.4, Wrong: 8, Right: 2}, // the bounds 0.4 and 0.7 (of a wrong answer) reach the threshold 0.4
 		{Tau: 0.75, Wrong: 7, Right: 1},
 		{Tau: 0.8, Wrong: 7, Right: 1},
 	} {
@@ -322,7 +322,8 @@ func TestThresholdedOfNobody(t *testing.T) {
 	}
 }
 
-// At every radius, the envelope is the run with the maximum accuracy, and the first of several equal runs.
+// At every radius, the envelope must name the run with the maximum accuracy, and the first such run if there are
+// several.
 func TestEnvelope(t *testing.T) {
 	a := mustNew(t, Source{Path: "a", Certificates: []certify.Certificate{cert(0, 1, 1, 0.2), cert(1, 1, 1, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0, 0.25}})
 	b := mustNew(t, Source{Path: "b", Certificates: []certify.Certificate{cert(0, 1, 1, 0.8), cert(1, 1, 0, 0.3)}}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0.25, 0.5}})
@@ -372,8 +373,8 @@ func TestReadLog(t *testing.T) {
 	}
 }
 
-// The evaluations of a deterministic run before a stop are no sample, so they give no smoothed accuracy. Without a stop,
-// "no class" loses ties.
+// If a deterministic run stopped early, its evaluations are not a random sample, so there must be no smoothed accuracy.
+// If it did not stop early, "no class" must lose ties.
 func TestDeterministicVotes(t *testing.T) {
 	stop, err := certify.ParseStop("radius>=0.1")
 	if err != nil {

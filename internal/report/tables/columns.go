@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// units says in which units the radii of runs with a scale for each column are. It is empty for other runs.
+// units returns a note on the units of the radii of runs with a scale for each column, or "" for other runs.
 func units(runs []summary.Summary) string {
 	if !slices.ContainsFunc(runs, func(s summary.Summary) bool { return s.Conditions.Scaled }) {
 		return ""
@@ -17,7 +17,8 @@ func units(runs []summary.Summary) string {
 	return "units of " + summary.ScaleSymbol(runs) + ", "
 }
 
-// columns has one row per column with noise: how far the column may change alone.
+// columns returns a table with one row per column with noise. It shows how far the column may change if no other column
+// changes.
 func (r Report) columns(s summary.Summary) section {
 	c := s.Columns
 	symbol := summary.ScaleSymbol([]summary.Summary{s})

@@ -56,7 +56,7 @@ func (r csvRow) fields() []string {
 	return append(fields, csvField(*r.certified))
 }
 
-// csvConditions returns the last columns.
+// csvConditions returns the cells of the last columns, which hold the conditions.
 func csvConditions(c summary.Conditions) []string {
 	fields := []string{"", "", csvText(c.Precision), "", csvNorm(c)}
 	if c.Sound != nil {
@@ -76,8 +76,8 @@ func csvNorm(c summary.Conditions) string {
 	return c.Norm.String()
 }
 
-// csvText returns text for a cell. A spreadsheet would compute a cell that begins like a formula. An apostrophe in
-// front of the text prevents that.
+// csvText returns text for a cell. If the text begins like a formula, csvText puts an apostrophe in front, so that a
+// spreadsheet does not compute the cell.
 func csvText(s string) string {
 	s = quote.Line(s)
 	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
@@ -107,7 +107,7 @@ func shareRow(run, quantity string, s *summary.Share, radius, class any, certifi
 	return csvRow{run, quantity, radius, nil, class, s.Count, s.Of, s.Value, s.Low, s.High, certified}
 }
 
-// tidyRadii returns the numbers of a run that are in a norm as rows.
+// tidyRadii returns, as rows, the numbers of a run that depend on the norm of the radii.
 func tidyRadii(s summary.Summary) (rows []csvRow) {
 	for _, p := range s.Curve {
 		rows = append(rows, shareRow(s.Name, "certified-accuracy"+s.Conditions.Qualifiers(), &p.Accuracy, p.Radius, nil, p.Certified))

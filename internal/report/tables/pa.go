@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// pa returns the table of the bounds on p_A, with one row per run. It is empty unless the summaries have them.
+// pa returns the table of the bounds on p_A, with one row per run. It returns no table if the summaries have no such
+// bounds.
 func (r Report) pa() []section {
 	if r.Runs[0].PA == nil {
 		return nil

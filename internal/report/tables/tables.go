@@ -1,5 +1,5 @@
 // Package tables prints summaries of runs, comparisons and requirements as text, Markdown, LaTeX, CSV and JSON. It
-// rounds bounds in the direction that keeps them true.
+// rounds lower bounds down and upper bounds up, so that they stay true.
 package tables
 
 import (
@@ -168,7 +168,7 @@ func shareValue(s *summary.Share) report.Cell {
 	return report.Number(s.Value)
 }
 
-// accuracy has one row per run: the certified accuracy by radius, and totals.
+// accuracy returns the table of the certified accuracy by radius and of totals, with one row per run.
 func (r Report) accuracy() section {
 	s := section{caption: fmt.Sprintf("%s in %%, by %s radius (%s%s)", summary.Accuracy(r.Runs), summary.Norms(r.Runs), units(r.Runs), examples(r.Runs))}
 	s.table.Columns = []report.Column{{Name: "run", Align: report.Right}}
@@ -207,7 +207,7 @@ func (r Report) norms() (sections []section) {
 	for _, norm := range summary.FurtherNorms(r.Runs) {
 		runs := summary.AllIn(norm, r.Runs)
 		radii := runs[0].Curve
-		for _, run := range runs { // the run with the largest radius chooses the columns
+		for _, run := range runs { // the columns are the radii of the run with the largest radius
 			if c := run.Curve; c[len(c)-1].Radius > radii[len(radii)-1].Radius {
 				radii = c
 			}
@@ -230,7 +230,7 @@ func (r Report) norms() (sections []section) {
 	return sections
 }
 
-// underAttack is the row of an audit: the share of its examples that the attack did not break.
+// underAttack returns the row of an audit: the share of the audited examples that the attack did not break.
 func underAttack(a summary.Audit, of string) []report.Cell {
 	row := []report.Cell{report.Text("under attack" + of)}
 	for _, p := range a.Curve {
@@ -252,7 +252,7 @@ func auditNote(a summary.Audit, of string) string {
 		of, a.Examples, found)
 }
 
-// examples states the number of examples.
+// examples returns a text with the number of examples.
 func examples(runs []summary.Summary) string {
 	first := runs[0].Examples
 	for _, s := range runs {
@@ -266,7 +266,7 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples", first)
 }
 
-// intervals has one row per radius: the interval and the statement of one run.
+// intervals returns the table of the intervals and the statement of a run, with one row per radius.
 func (r Report) intervals(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("%s%s in %%, with what it says beyond these examples and these samples", s.Conditions.Accuracy(), r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("examples"), percent("accuracy", report.Down),
@@ -303,7 +303,7 @@ func (r Report) intervals(s summary.Summary) section {
 	return out
 }
 
-// classes has one row per true class.
+// classes returns the table of a run by true class, with one row per class.
 func (r Report) classes(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("%s%s in %%, by true class and %s radius", s.Conditions.Accuracy(), r.runName(s), s.Conditions.NormTitle())}
 	out.table.Columns = []report.Column{report.ExactColumn("class"), report.ExactColumn("examples")}
@@ -322,7 +322,7 @@ func (r Report) classes(s summary.Summary) section {
 	return out
 }
 
-// calibration has one row per radius.
+// calibration returns the table of the calibration of a run, with one row per radius.
 func (r Report) calibration(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("calibration under attack%s, %d equal-width bins", r.runName(s), s.Calibration[0].Bins)}
 	first := s.Calibration[0]
@@ -352,7 +352,7 @@ func (r Report) calibration(s summary.Summary) section {
 	return out
 }
 
-// errorCell returns an error as a cell, and a missing one if there are no answers.
+// errorCell returns an error as a cell. If there are no answers, the cell has no value.
 func errorCell(t summary.Thresholded) report.Cell {
 	if t.Answered() == 0 {
 		return nil
@@ -384,7 +384,7 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	return caption, table, notes
 }
 
-// conditions has one row per run.
+// conditions returns the table of the conditions, with one row per run.
 func (r Report) conditions() section {
 	out := section{caption: "conditions"}
 	out.table.Columns = []report.Column{report.TextColumn("run"), report.TextColumn("method"), report.TextColumn("sound"), report.TextColumn("arithmetic"),
@@ -465,7 +465,7 @@ func caveats(s summary.Summary) (notes []string) {
 	return notes
 }
 
-// requirements has one row per outcome.
+// requirements returns the table of the requirements, with one row per outcome.
 func requirements(outcomes []gate.Outcome) section {
 	out := section{caption: "requirements"}
 	out.table.Columns = []report.Column{report.TextColumn(""), report.TextColumn("run"), report.TextColumn("requirement"), report.TextColumn("value")}

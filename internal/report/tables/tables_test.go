@@ -45,7 +45,7 @@ func write(t *testing.T, r Report, f Format) string {
 	return b.String()
 }
 
-// A radius that stands for +∞ is printed as +Inf, and the JSON output stays valid.
+// A radius that stands for +∞ must be printed as +Inf, and the JSON output must stay valid.
 func TestUnbounded(t *testing.T) {
 	s := sum(t, source("unsound", func(i int, c *certify.Certificate) {
 		c.Sound, c.Method = false, "moutaouakil"
@@ -65,7 +65,7 @@ func TestUnbounded(t *testing.T) {
 	}
 }
 
-// The output states every condition that weakens a number, and no other condition.
+// The output must state every condition that weakens a number, and no other condition.
 func TestCaveats(t *testing.T) {
 	plain := sum(t, source("run", nil))
 	for want, change := range map[string]func(*summary.Summary){
@@ -90,7 +90,7 @@ func TestCaveats(t *testing.T) {
 	}
 }
 
-// A model in bfloat16 behind a denoiser is a different classifier, and every format says so.
+// Every format must say if a classifier consists of a denoiser and a model in bfloat16.
 func TestConditionsInEveryFormat(t *testing.T) {
 	s := sum(t, source("run", func(_ int, c *certify.Certificate) { c.Precision = "bf16" }))
 	s.Conditions.Denoiser = &runfolder.Denoiser{File: "denoiser.onnx"}
@@ -111,7 +111,7 @@ func TestConditionsInEveryFormat(t *testing.T) {
 	}
 }
 
-// Printed comparisons and calibrations are rounded in the direction that keeps them true.
+// Printed comparisons and calibrations must be rounded in the direction in which they stay true.
 func TestRounding(t *testing.T) {
 	radius, certified := 0.25, 0.07001
 	s := sum(t, source("run", nil))
@@ -143,8 +143,8 @@ func TestFormatText(t *testing.T) {
 	}
 }
 
-// Radii in further norms have a table of their own in text, Markdown and LaTeX, rows with their norm in CSV, and the
-// member norms in JSON. For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
+// Radii in further norms must have their own table in text, Markdown and LaTeX, rows with the norm in CSV, and the
+// member "norms" in JSON. For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
 func TestNormsInEveryFormat(t *testing.T) {
 	src := source("run", func(_ int, c *certify.Certificate) { c.Bounds = map[string]float64{"p_a": 0.75} })
 	src.Kind, src.Run = summary.RunKind, &runfolder.Run{Data: runfolder.Data{Shape: []int{4}, Selected: 4}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}
@@ -176,7 +176,7 @@ func TestNormsInEveryFormat(t *testing.T) {
 	}
 }
 
-// The caption of the error among answers says that radii are scaled.
+// The caption of the error among answers must say if radii are scaled.
 func TestSelectiveCaption(t *testing.T) {
 	s := summary.Summary{Dataset: &summary.Statement{Delta: 0.05}, Selective: []summary.Selective{{Radius: 0.5}}}
 	s.Conditions.Scaled = true
