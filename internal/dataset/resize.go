@@ -184,7 +184,7 @@ func resample(in []uint8, lines int, taps []tap, source, target func(line, at in
 	return out
 }
 
-// A tap holds the weights of one output sample. They apply to the inputs from index first on.
+// A tap holds the weights of one output sample. The first weight belongs to the input at the index first.
 type tap struct {
 	first   int
 	weights []int
