@@ -136,7 +136,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	addSmoothedFlags(cmd, &o.smoothed, e)
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
-	f.Lookup("mean").Usage = "`values` to subtract from the input before the model: one value, or one per channel" // there is no noise
+	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel" // there is no noise
 	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")

@@ -21,7 +21,7 @@ type smoothedOptions struct {
 // addSmoothedFlags adds the flags of o. The flags of the noise set parameters of the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
-	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed=`METHOD` names the method, and without --steps and --restarts it makes 4 starts of 150 steps: "+attack.SmoothedMethods.Described())
+	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by default with 4 starts of 150 steps; --smoothed=`METHOD` names the method: "+attack.SmoothedMethods.Described())
 	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
 	f.Float64Var(&e.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &e.Law)

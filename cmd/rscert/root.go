@@ -92,7 +92,7 @@ The exit code says how a command ended:
   1    it failed
   2    the usage or the input is wrong
   3    a requirement is not met, a run is not valid, or an audit contradicts
-       its certificates
+       the certificates of a run
   130  it was interrupted`,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -33,15 +33,15 @@ func newVerify(s streams) *cobra.Command {
 		Short: "Check a run as a third party, with or without the model",
 		Long: `This command checks a run from its folder alone. It checks the format and the checksum
 of every line, and it looks for missing, extra and duplicate examples. It checks that
-run.json contradicts neither itself nor the noise table. It compares every certificate
-with its votes and, if the scores are saved, the bounds on the confidence with the
-scores. It reports whether the certificates are exact and sound, and whether the run
-repeated samples in other batches to compare them.
+run.json is consistent in itself and with the noise table. It compares every
+certificate with its votes and, if the scores are saved, the bounds on the confidence
+with the scores. It reports whether the certificates are exact and sound, and whether
+the run repeated samples in other batches to compare them.
 
 With --model and --data, the command also samples a few random examples again, as the
 run did. It compares their votes and saved scores bit for bit. This comparison exposes
-invented votes. It also exposes runs of old versions of rscert on models whose answers
-depend on the batch, which these versions did not notice.
+invented votes. It also exposes a fault of old versions of rscert, which did not
+notice models whose answers depend on the batch.
 
 With --key, the run must have a signature by this key ('certify --sign'), and every
 file must be as it was when it was signed. Checksums detect accidental changes. Only a
