@@ -138,7 +138,8 @@ func Load(out string) (*Array, error) {
 	return a, nil
 }
 
-// Same returns an error if the shards of other do not fit the array. The error names the setting that differs.
+// Same returns an error if the shards of the argument other cannot be shards of this array. The error names the setting
+// that differs.
 func (a *Array) Same(other *Array) error {
 	for _, c := range []struct {
 		what        any

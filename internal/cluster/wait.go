@@ -34,7 +34,8 @@ type Watch struct {
 	Sleep   func(ctx context.Context, d time.Duration) error // usually Pause
 }
 
-// maxSilent is the number of consecutive queries that may fail. It allows for the time in which a controller restarts.
+// maxSilent is the number of consecutive queries that may fail. The number is large enough for the time in which
+// Slurm's controller restarts.
 const maxSilent = 30
 
 // wrongInput is rscert's exit code for wrong usage or input. Another attempt would fail too.

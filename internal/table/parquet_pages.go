@@ -91,7 +91,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 	}
 }
 
-// mostHeader is larger than any page header with its statistics.
+// mostHeader limits the bytes that pageHeader reads. It is larger than any page header with its statistics.
 const mostHeader = 1 << 20
 
 // mostUnpacked returns the largest size to which packed bytes can unpack. The factors follow from the formats. Snappy

@@ -58,8 +58,8 @@ func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, 
 	return f, nil
 }
 
-// interruptible returns a reader of r. Its reads end when ctx ends, even while r waits for input. One read of r may
-// continue after that.
+// interruptible returns a reader of r. A read from it ends when ctx ends, even while r waits for input. One read from r
+// may continue after this.
 func interruptible(ctx context.Context, r io.Reader) *io.PipeReader {
 	out, in := io.Pipe()
 	go func() {
