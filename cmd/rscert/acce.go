@@ -40,7 +40,7 @@ type acceOptions struct {
 	byVotes bool // whether the run chose the classes by votes instead of mean scores
 }
 
-// statementOptions are the flags of the statement about the whole dataset.
+// statementOptions are the flags of the statement that acce makes about the whole dataset with probability 1 − delta.
 type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: the value in the run or the file
@@ -193,7 +193,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solve(ctx, s, path, formats) })
 }
 
-// solve prints the study of the bounds and returns the outcomes of the requirements.
+// solve computes and prints the study of the bounds in a file or run. It returns the outcomes of the requirements.
 func (o acceOptions) solve(ctx context.Context, s streams, path string, formats []picture.Format) ([]gate.Outcome, error) {
 	bounds, err := findBounds(ctx, path, s.err)
 	if err != nil {
@@ -250,7 +250,7 @@ func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, input)
 }
 
-// writeWith writes the output of write to a file. It writes nothing if the name is empty.
+// writeWith creates the named file and lets the function write fill it. It does nothing if the name is empty.
 func writeWith(file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil

@@ -57,7 +57,8 @@ func firstGiven(cmd *cobra.Command, flags []string) string {
 	return ""
 }
 
-// settle makes the plan of the attack on the smoothed classifier from base, the plan of an attack on the model.
+// settle completes o.plan, the plan of the attack on the smoothed classifier. It takes the values that both kinds of
+// attack share from base, the plan of an attack on the model.
 func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error {
 	p := &o.plan
 	if name := firstGiven(cmd, modelOnly); name != "" {

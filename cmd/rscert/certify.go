@@ -211,7 +211,8 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	return nil
 }
 
-// next suggests a command that shows more about a run. It suggests metrics of calibration only if the data have labels.
+// next returns the hint that names a command to run next. It names a command about calibration only if the data have
+// labels.
 func (o certifyOptions) next(found run.Outcome) string {
 	out := quote.Shell(found.Out)
 	switch {

@@ -202,7 +202,7 @@ func TestChangesDuringRun(t *testing.T) {
 	}
 }
 
-// TestFlips flips some bits.
+// TestFlips runs testFlips with a few bits per file and command.
 func TestFlips(t *testing.T) { testFlips(t, 6) }
 
 // testFlips flips some bits in each file of a finished run, one bit at a time, and runs every command that reads the

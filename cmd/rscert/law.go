@@ -30,7 +30,8 @@ func scaleFlags(f *pflag.FlagSet, s *spec.Scales) {
 	f.StringSliceVar(&s.Noisy, "noisy-columns", nil, "with --sigma-scale, `names` of columns that get noise although they hold whole numbers")
 }
 
-// scaleWords describes --sigma, as in "scale of the noise (gaussian: standard deviation σ; laplace: scale b)".
+// scaleWords returns the words that describe --sigma, such as "scale of the noise (gaussian: standard deviation σ;
+// laplace: scale b)".
 func scaleWords() string {
 	return "scale of the noise (" + law.Each(func(l law.Law) string { return l.Words().Title() }) + ")"
 }

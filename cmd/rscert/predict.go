@@ -118,7 +118,7 @@ var runDecides = []string{
 	"allow-tf32", "prefer-nhwc", "conv-search", "denoiser-kind", "denoiser-range", "diffusion-schedule", "n0",
 }
 
-// settle completes the plan from the flags.
+// settle checks the flags and completes the plan of predict with their values.
 func (o *predictOptions) settle(f *pflag.FlagSet) error {
 	p := &o.plan
 	p.N, p.Version = o.n, version()

@@ -193,7 +193,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	return r.Requirements, r.Write(s.out, o.format)
 }
 
-// addToSummary adds to the summary what the requirements and the curve need.
+// addToSummary extends o.summary by the norms, thresholds and figures that the requirements and the curve need.
 func (o *reportOptions) addToSummary() {
 	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
 	for _, norm := range o.norms() {

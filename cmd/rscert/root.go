@@ -54,7 +54,7 @@ func (s streams) progress(quiet bool) progress.Options {
 	return progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: quiet}
 }
 
-// console returns the console of a run. It prints warnings even when quiet.
+// console returns the console of a run. It prints warnings even if quiet is set.
 func (s streams) console(quiet bool) experiment.Console {
 	note := func(t param.Text) { fmt.Fprintln(s.err, quote.Line(t.Spell(asFlag))) }
 	if quiet {

@@ -222,7 +222,7 @@ func checkMerged(out string) error {
 	return hint.Add(badInput(fmt.Errorf("%s: %w", out, err)), "choose another --out")
 }
 
-// watch returns an object that monitors the array a.
+// watch returns the cluster.Watch that waits for the array a.
 func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
 	var bar *progress.Bar
 	var shown int

@@ -118,7 +118,8 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	return err
 }
 
-// sampleAgain returns the settings for sampling examples again, or nil without --model and --data.
+// sampleAgain returns the settings for sampling some examples again. It returns nil if --model and --data are not
+// given.
 func (o verifyOptions) sampleAgain(choice *uint64) (*run.Again, error) {
 	q := o.again
 	switch {
