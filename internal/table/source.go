@@ -90,7 +90,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 
 const bufferSize = 1 << 18
 
-// uncompressed returns a reader of src, which unpacks src if it is gzip.
+// uncompressed returns a reader of the content of src. If src is compressed with gzip, the reader unpacks it.
 func uncompressed(src io.Reader, size int) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(src, size)
 	if magic, _ := in.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {

@@ -240,7 +240,7 @@ func (t *tracer) leave(thread int, call syscall.PtraceRegs, result int64) error 
 	return nil
 }
 
-// System calls missing from package syscall.
+// These are the numbers of system calls that package syscall lacks.
 const (
 	sysRenameat2     = 316
 	sysCopyFileRange = 326
