@@ -117,7 +117,7 @@ func TestChangesDuringRun(t *testing.T) {
 	overwriteEnd := func(path string) error {
 		data, err := os.ReadFile(path)
 		if err == nil {
-			for i := len(data) / 4; i < len(data)-1000; i++ { // the last bytes are the directory of the archive, which stays
+			for i := len(data) / 4; i < len(data)-1000; i++ { // the directory at the end of the archive must stay
 				data[i] ^= 1
 			}
 			f, openErr := os.OpenFile(path, os.O_WRONLY, 0)

@@ -43,8 +43,8 @@ run did. It compares their votes and saved scores bit for bit. This comparison e
 invented votes. It also exposes a fault of old versions of rscert, which did not
 notice models whose answers depend on the batch.
 
-With --key, the run must have a signature by this key ('certify --sign'), and every
-file must be as it was when it was signed. Checksums detect accidental changes. Only a
+With --key, the run must have a signature by this key ('certify --sign'), and no file
+may have changed since the signing. Checksums detect accidental changes. Only a
 signature detects a change by somebody who also recomputes the checksums. You can make
 keys with 'minisign -G' (docs/verify.md).
 

@@ -227,8 +227,8 @@ func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// interpolate returns the piecewise linear function through the points. Of several points with the same x it keeps the
-// last.
+// interpolate returns the piecewise linear function through the points. If several points have the same x, it keeps the
+// last of them.
 func interpolate(x, y []float64) (c StepCurve) {
 	for k, at := range x {
 		if n := len(c.At); n > 0 && c.At[n-1] == at {

@@ -29,7 +29,7 @@ type Watch struct {
 	Retries int                                              // maximum number of resubmissions of a failed shard
 	Every   time.Duration                                    // time between two queries
 	Note    func(format string, args ...any)                 // reports events
-	Show    func(done, total int, note string)               // shows examples done in all shards; total 0: unknown yet
+	Show    func(done, total int, note string)               // shows the finished examples of all shards; total 0: unknown
 	Extent  func(dir string) (runfolder.Extent, error)       // usually runfolder.ReadExtent
 	Sleep   func(ctx context.Context, d time.Duration) error // usually Pause
 }

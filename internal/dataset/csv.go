@@ -166,7 +166,7 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	if len(record) != t.columns {
 		return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
 	}
-	// The factor 2 allows for growing slices: while a slice is copied to a larger one, both are in memory.
+	// The factor 2 allows for growing slices: while a slice is copied to a larger slice, both slices are in memory.
 	const rowSize, valueSize, cellSize = 2 * 9, 2 * 4, 2 * 20
 	t.limit -= rowSize + valueSize*int64(len(record)) + cellSize*int64(len(t.watched))
 	odd := false

@@ -14,9 +14,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// The header or Options.LabelColumn determines the column of labels. Without either, it is the first column, provided
-// that this column looks like labels and the last column does not. Other tables are refused, because a wrong guess
-// would stay unnoticed.
+// The header or Options.LabelColumn determines the column of labels. If there is neither, the labels are in the first
+// column, provided that this column looks like labels and the last column does not. Other tables are refused, because a
+// wrong guess would stay unnoticed.
 
 // labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}

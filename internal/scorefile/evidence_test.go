@@ -146,7 +146,7 @@ func TestDigest(t *testing.T) {
 		write(t, w, s, examples, 0, 3)
 		var want []string
 		for i, e := range examples {
-			// This computes the digest by its definition, with encoding/binary.
+			// The next lines compute the digest by its definition, with encoding/binary.
 			block := func(p []float32) uint32 {
 				if len(p) == 0 {
 					return 0

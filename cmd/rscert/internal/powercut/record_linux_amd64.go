@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// ErrNoTrace means that the system does not let a process trace another.
+// ErrNoTrace means that the system does not let a process trace another process.
 var ErrNoTrace = errors.New("processes cannot be traced here")
 
 // Program is a program to record.
