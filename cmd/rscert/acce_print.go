@@ -58,8 +58,8 @@ type studyColumn struct {
 	cell func(r acce.Result) report.Cell
 }
 
-// roundedStudyColumn returns a column whose numbers are rounded to four decimals. Callers round bounds up, and values
-// that an attack attains down.
+// roundedStudyColumn returns a column whose numbers are rounded to four decimals. Callers choose report.Up for bounds
+// and report.Down for values that an attack attains.
 func roundedStudyColumn(name string, to report.Rounding, value func(r acce.Result) *float64) studyColumn {
 	return studyColumn{report.RoundedColumn(name, to, 4), func(r acce.Result) report.Cell {
 		return report.OptionalNumber(value(r))

@@ -236,7 +236,7 @@ func digest(numbers [2]int64, blocks [2]uint32) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli))
 }
 
-// Sync makes written data survive a power cut. It returns an error if the part file no longer has its name.
+// Sync makes written data survive a power cut. It returns an error if the part file was renamed or removed.
 func (w *Writer) Sync() error {
 	if err := w.file.Sync(); err != nil {
 		return err
