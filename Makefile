@@ -34,10 +34,11 @@ endef
 # The tests of internal/smoothing that compare bits with test vectors.
 BITS := Golden|TableDigests|PerturbIsTheDefinition|LatticeBytes|ValuesAreNearest|NoiseBytes|QuantiseDeduction
 
-# Packages with heavy statistics or many processes and little concurrency: only their short tests run.
+# Packages with heavy statistics or many processes and little concurrency. Only their short tests run under the race
+# detector.
 RACE_SHORT := ./internal/runfolder/... ./internal/smoothing/... ./internal/admm/... ./internal/calib/... ./internal/certify/... ./internal/dataset/... ./internal/scorefile/...
 
-# Scripts of commands with concurrency; all scripts under the race detector would take a quarter of an hour.
+# The testscripts of commands with concurrency. Under the race detector, all testscripts would take a quarter of an hour.
 RACE_COMMANDS := Interrupt|TestServe$$|TestScripts/^(certify|certify_scores|merge|report|acce)$$
 
 .PHONY: help
@@ -51,7 +52,7 @@ tools:
 	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || { echo "cgo is off, and ONNX Runtime is called through it; run 'go env -w CGO_ENABLED=1' or unset CGO_ENABLED" >&2; exit 1; }
 
 .PHONY: onnxruntime
-onnxruntime: build ## fetch ONNX Runtime into the user's cache (once); DEVICE=openvino or cuda: the build for it
+onnxruntime: build ## fetch ONNX Runtime into the user's cache (once); DEVICE=openvino or cuda: the build for this device
 	@bin/rscert setup --device $(or $(DEVICE),cpu) >/dev/null
 
 # Without OpenVINO (other systems, no network) its tests are skipped.
@@ -87,7 +88,7 @@ test: onnxruntime openvino browser check test-race test-plain ## all tests and c
 .PHONY: check
 check: tools format workflows deadcode lint ## format, workflows, deadcode and lint
 
-# All modules, and files of other systems, which lint leaves out.
+# The target format checks all modules and the files for all systems. The target lint omits some of them.
 .PHONY: format
 format: tools
 	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
@@ -110,7 +111,7 @@ deadcode: tools ## list functions that rscert never reaches; tests do not count
 	[ -z "$$found" ] || { printf 'unreachable from cmd/rscert:\n%s\n' "$$found" >&2; exit 1; }
 
 .PHONY: shape
-shape: tools ## print figures about the source: lines a file, lines a function, complexity, comments
+shape: tools ## print figures about the source: lines per file and per function, complexity, comments
 	@$(GO) run ./scripts/shape internal,cmd cmd
 
 .PHONY: workflows
@@ -156,10 +157,11 @@ slurm: onnxruntime tools ## run a job array on a real Slurm, installing it if ne
 kubernetes: build ## check the manifests against the types of Kubernetes' API, strictly
 	cd scripts/kubernetes && RSCERT=$(CURDIR)/bin/rscert $(GO) test -count 1 .
 
-# Builds Kubernetes from its published modules: 2,600 packages, once 20 minutes on two cores, 320 MB in the cache.
+# Builds Kubernetes from its published modules. The first build of the 2,600 packages takes 20 minutes on two cores and
+# 320 MB in the cache.
 
 .PHONY: kubernetes-cluster
-kubernetes-cluster: onnxruntime build ## run Indexed Jobs and a Deployment on a real control plane, built from its sources (once 20 minutes)
+kubernetes-cluster: onnxruntime build ## run Indexed Jobs and a Deployment on a real control plane, built from its sources (20 minutes the first time)
 	@mkdir -p $(KUBERNETES)
 	cd scripts/kubernetes/cluster && $(GO) build -trimpath -ldflags '-s -w' -o $(KUBERNETES)/ \
 		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kubectl
@@ -197,7 +199,7 @@ fuzz: onnxruntime tools ## run every fuzz target for FUZZTIME (10s) each
 	done
 
 .PHONY: compare-providers
-compare-providers: onnxruntime openvino build ## compare samples a second of every provider, OpenVINO and PyTorch
+compare-providers: onnxruntime openvino build ## compare the samples per second of every provider, OpenVINO and PyTorch
 	scripts/compare_providers.sh
 
 # Runs one mutant at a time, at low priority; scripts/mutate/go.mod has the version of ooze. The memory limit stops
@@ -222,7 +224,7 @@ studies: onnxruntime build ## sample the bundled model and make the tables of do
 
 # RSCERT_BENCH_MODELS names a folder made by scripts/bench_models.py; the default is two bundled models.
 .PHONY: bench-sampling
-bench-sampling: onnxruntime tools ## measure sampling beside ONNX Runtime alone, and the noise by size of table
+bench-sampling: onnxruntime tools ## measure sampling with rscert and with ONNX Runtime alone, and the noise by size of its table
 	$(GO) test -run '^$$' -bench LatticeNoise -count 5 ./internal/smoothing
 	$(GO) test -run '^$$' -bench AgainstONNXRuntime -benchtime 20x -timeout 0 ./internal/experiment
 
@@ -252,11 +254,11 @@ $(COMPARE)/ok: scripts/requirements-compare.txt
 # PyTorch and its relatives take 6 GB. To run only some: make models ONLY='cnn-17 skl-lr' SNIPPETS='one-file'. A full run
 # also makes the goldens of testdata/exports.
 .PHONY: models
-models: onnxruntime build $(MODELS)/ok ## compare models of all kinds with ONNX Runtime in Python, and run the snippets of docs/; ONLY=… SNIPPETS=…: some
+models: onnxruntime build $(MODELS)/ok ## compare models of all kinds with ONNX Runtime in Python, and run the snippets of docs/; ONLY=… SNIPPETS=…: only some
 	$(MODELS)/bin/python scripts/models/compare.py --rscert bin/rscert --folder out/models --table $(if $(ONLY),out/models.md,docs/models.md) $(ONLY)
 	$(MODELS)/bin/python scripts/models/snippets.py --rscert bin/rscert $(if $(SNIPPETS),,--golden testdata/exports) $(SNIPPETS)
 
-# PyTorch takes 6 GB here, too. Without ../shared the script says so and makes nothing. To run some rows: ONLY='mnist-cnn l2'.
+# PyTorch takes 6 GB here, too. If ../shared is missing, the script says so and makes nothing. To run some rows: ONLY='mnist-cnn l2'.
 .PHONY: autoattack
 autoattack: onnxruntime build $(AUTOATTACK)/ok ## compare rscert attack with AutoAttack, torchattacks and ART: the tables of docs/attacks.md
 	@mkdir -p out/autoattack
@@ -266,7 +268,8 @@ autoattack: onnxruntime build $(AUTOATTACK)/ok ## compare rscert attack with Aut
 $(AUTOATTACK)/ok: scripts/autoattack/requirements.txt
 	$(venv)
 
-# CIFAR names the folder of the networks. Finished and begun training is kept: the target goes on where it stopped.
+# CIFAR names the folder of the networks. The folder keeps finished networks and the state of unfinished training, so the
+# target continues where it stopped.
 CIFAR_DATA ?= ../shared/data/cifar10-jpeg
 
 .PHONY: cifar-models
@@ -296,7 +299,7 @@ gradients: $(MODELS)/ok ## make the golden gradients of internal/graph/grad agai
 	$(MODELS)/bin/python scripts/gradient_golden.py internal/graph/grad/testdata
 
 .PHONY: gradient-models
-gradient-models: onnxruntime $(MODELS)/ok ## compare gradients of models of all kinds with PyTorch's: a table of docs/models.md; ONLY=…: some
+gradient-models: onnxruntime $(MODELS)/ok ## compare gradients of models of all kinds with PyTorch's: a table of docs/models.md; ONLY=…: only some
 	$(GO) build -o out/gradients ./scripts/gradients
 	$(MODELS)/bin/python scripts/models/gradients.py --gradients out/gradients --folder out/models $(ONLY) >out/gradient-models.txt
 	$(GO) run ./studies/page docs/models.md <out/gradient-models.txt
@@ -310,7 +313,7 @@ bench-gradients: onnxruntime $(MODELS)/ok ## time gradients beside PyTorch's, in
 $(MODELS)/ok: scripts/models/requirements.txt
 	$(venv)
 
-# Tools: zig and the packers of wheels; goreleaser, which takes minutes to build, and a writer of bills of materials.
+# The tools are zig, the packers of wheels, goreleaser (which takes minutes to build), and a writer of bills of materials.
 $(WHEEL_TOOLS)/ok: scripts/release/requirements-wheel.txt
 	$(venv)
 

@@ -30,7 +30,7 @@ LABELS = {"mnist-cnn": "bundled CNN", "resnet20": "ResNet-20", "resnet50": "ResN
 
 
 def bundled():
-    """The bundled CNN in PyTorch."""
+    """Returns the bundled CNN in PyTorch."""
     model = nn.Sequential(nn.Conv2d(1, 16, 5, 2, 2), nn.ReLU(), nn.Conv2d(16, 32, 5, 2, 2), nn.ReLU(), nn.Conv2d(32, 32, 3, 1, 1),
                           nn.ReLU(), nn.Flatten(), nn.Linear(32 * 49, 48), nn.ReLU(), nn.Linear(48, 10))
     stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(ROOT / "testdata/mnist-cnn.onnx").graph.initializer}
@@ -42,7 +42,7 @@ def bundled():
 
 
 def network(name, folder):
-    """The model in PyTorch, the shape of its inputs and its file."""
+    """Returns the model in PyTorch, the shape of its inputs and its file."""
     if name == "mnist-cnn":
         return *bundled(), ROOT / "testdata/mnist-cnn.onnx"
     model, shape = bench_models.build(name)
@@ -73,7 +73,7 @@ def timed(run):
 
 
 def contenders(server, model, x, labels, compiled):
-    """The programs by name. Each is a function that runs the program once and returns the time."""
+    """Returns a function for each program, by name. The function runs the program once and returns the time."""
     server.ask(run="gradient", x=x.ravel().tolist(), labels=labels.tolist(), quiet=True)  # keeps the examples
     for p in model.parameters():
         p.requires_grad_(False)

@@ -99,7 +99,7 @@ MODELS = {
 
 
 def build(name):
-    """The model in inference mode and the shape of its inputs. Every call gives the same weights."""
+    """Returns the model in inference mode and the shape of its inputs. Every call gives the same weights."""
     torch.manual_seed(1)
     make, shape = MODELS[name]
     return make().eval(), shape

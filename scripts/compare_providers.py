@@ -27,7 +27,7 @@ CONTESTANTS = ["rscert cpu f32", "rscert openvino f32", "rscert openvino bf16", 
 
 
 def timed(call, threads, seconds, batch):
-    """The samples per second of calls from several threads at once."""
+    """Returns the samples per second of calls from several threads at once."""
     call(), call()
     counts, start = [0] * threads, time.perf_counter()
 
@@ -82,7 +82,7 @@ def run_openvino(name, path, precision, batch, seconds):
 
 
 def bundled(path):
-    """A CNN in PyTorch with the shapes of the bundled CNN."""
+    """Returns a CNN in PyTorch with the shapes of the bundled CNN."""
     from torch import nn
 
     return nn.Sequential(nn.Conv2d(1, 16, 5, 2, 2), nn.ReLU(), nn.Conv2d(16, 32, 5, 2, 2), nn.ReLU(), nn.Conv2d(32, 32, 3, 1, 1), nn.ReLU(),

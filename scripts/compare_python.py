@@ -57,8 +57,8 @@ def cases():
 
 
 def batched(path):
-    """The model with a free batch dimension instead of 1. If this would change its results, the model stays
-    unchanged."""
+    """Returns the model with a free batch dimension instead of 1. If a free batch dimension would change the results,
+    returns the model unchanged."""
     model = onnx.load(path)
     original = model.SerializeToString()
     if model.graph.input[-1].type.tensor_type.shape.dim[0].dim_value != 1:

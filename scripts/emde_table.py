@@ -37,7 +37,7 @@ PUBLISHED = {"standard": (3.06, 2.49, 18.79, 5.19, 11.87), "adversarial": (20.69
 
 
 def adaptive_ece(confidence, correct):
-    """The expected calibration error with BINS bins of equal count. Equal confidences share a bin."""
+    """Returns the expected calibration error with BINS bins of equal count. Equal confidences share a bin."""
     order = np.argsort(confidence, kind="stable")
     ranks = np.ceil(np.arange(1, BINS + 1) * len(order) / BINS).astype(int)
     ends = np.searchsorted(confidence[order], confidence[order[ranks - 1]], side="right")
@@ -62,7 +62,7 @@ class Ace:
         self.plateau, self.waiting = self.value.clone(), torch.zeros(len(x), dtype=torch.long)
 
     def gradient(self, point, rows):
-        """The value η·CE at each point, its gradient, and whether the point has the class of x."""
+        """Returns the value η·CE at each point, its gradient, and whether the point has the class of x."""
         point = point.clone().requires_grad_()
         logits = self.model(point)
         value = self.eta * cross_entropy(logits, self.target[rows], reduction="none")
@@ -103,7 +103,7 @@ class Ace:
 
 
 def torch_ace(model, x, y, eta, omega, epsilon, stop):
-    """The confidences after the attack."""
+    """Returns the confidences after the attack in PyTorch."""
     confidence = []
     for images, labels in zip(x.split(100), y.split(100)):
         altered = Ace(model, images, labels, eta, omega, epsilon, stop).run()
@@ -116,8 +116,8 @@ def torch_ace(model, x, y, eta, omega, epsilon, stop):
 
 
 def torch_confidences(args, kind, x, y):
-    """The confidences under each setting, for the attack that halves steps and for the attack that stops. A file keeps
-    them."""
+    """Returns the confidences under each setting of two PyTorch attacks: the attack that halves steps and the attack
+    that stops. Keeps the confidences in a file."""
     checkpoint = args.folder / f"{kind}.checkpoint"
     digest = hashlib.sha256(checkpoint.read_bytes()).hexdigest()
     path = args.out / f"{kind}-torch-{len(x)}-{digest[:12]}.npy"
@@ -129,14 +129,14 @@ def torch_confidences(args, kind, x, y):
 
 
 def load(checkpoint):
-    """The trained network, in PyTorch."""
+    """Returns the trained network, in PyTorch."""
     model = network()
     model.load_state_dict(torch.load(checkpoint)["model"])
     return model.eval().requires_grad_(False)
 
 
 def rscert(args, kind, attack, examples):
-    """The document of 'rscert attack --json' on the first test images. An interrupted attack is resumed."""
+    """Returns the document of 'rscert attack --json' on the first test images. Resumes an interrupted attack."""
     command = [args.rscert, "attack", "--model", args.folder / f"{kind}.onnx", "--data", args.folder / "test.npz"]
     command += ["--norm", "linf", "--eps", EPSILON, "--attack", attack, "--seed", 1, "--max", examples]
     command += ["--select", "first", "--quiet", "--json", "--resume", "--out", args.out / f"{kind}-{attack}"]
@@ -163,7 +163,7 @@ def name(eta, omega):
 
 
 def attack_calibration(args, kind, x, y):
-    """The document of 'rscert attack --attack ace'. Python checks its inputs and its AdaECE."""
+    """Returns the document of 'rscert attack --attack ace'. Python checks its inputs and its AdaECE."""
     found = rscert(args, kind, "ace", len(x))
     session = ort.InferenceSession(args.folder / f"{kind}.onnx", providers=["CPUExecutionProvider"])
     correct = session.run(None, {"image": x})[0].argmax(1) == y
@@ -177,7 +177,7 @@ def attack_calibration(args, kind, x, y):
 
 
 def confidences(found, k):
-    """Confidences of all images under setting k, by rscert."""
+    """Returns confidences of all images under setting k, by rscert."""
     return np.array([row["altered"][k]["confidence"] for row in found["results"]])
 
 

@@ -33,7 +33,8 @@ class Block(nn.Module):
 
 
 def cifar_resnet(depth):
-    """The ResNet for CIFAR-10 of He et al. 2015 with 6n + 2 layers, the base classifier of Cohen et al. 2019 (depth 110)."""
+    """Returns the ResNet for CIFAR-10 of He et al. 2015 with 6n + 2 layers. With depth 110 it is the base classifier of
+    Cohen et al. 2019."""
     layers, width = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()], 16
     for stage, outputs in enumerate((16, 32, 64)):
         for block in range((depth - 2) // 6):
@@ -51,7 +52,7 @@ MODELS = {
 
 
 def build(name):
-    """The model in inference mode and the shape of its input. Every call gives the same weights."""
+    """Returns the model in inference mode and the shape of its input. Every call gives the same weights."""
     torch.manual_seed(1)
     make, shape = MODELS[name]
     return make().eval(), shape

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Make internal/onnx/testdata/exports: small models exported by skl2onnx and PyTorch, and the results of Python's ONNX
-Runtime for some inputs (golden.json). The tests compare rscert's scores with these.
+Runtime for some inputs (golden.json). The tests compare rscert's scores with these results.
 
 The weights are random or fitted to iris. The files are small because shape annotations and doc strings are left out.
 """
@@ -105,7 +105,7 @@ class Tokens(nn.Module):
 
 
 def images(count=3):
-    """Images of bytes [count,3,16,16]. Value i of a sample is (37·i + 101·sample) mod 256, as in the tests."""
+    """Returns images of bytes [count,3,16,16]. Value i of a sample is (37·i + 101·sample) mod 256, as in the tests."""
     i = np.arange(768)
     return np.stack([(37 * i + 101 * s) % 256 for s in range(count)]).reshape(count, 3, 16, 16).astype(np.uint8)
 

@@ -35,11 +35,11 @@ SIDES = {"resnet20": 32, "resnet110": 32, "resnet50": 224, "vit_b_16": 224}
 
 
 class LeftOut(Exception):
-    """A step lacks its input, or there is no time left for it."""
+    """Raised by a step that lacks its input or has no time left."""
 
 
 class Failed(Exception):
-    """A step found an error."""
+    """Raised by a step that found an error."""
 
 
 class Check:
@@ -120,7 +120,8 @@ class Check:
         return json.loads(self.rscert("compare", self.work / a, self.work / b, "--json", "--quiet"))
 
     def plan(self, name, *flags):
-        """The samples per second of rscert, including noise and votes."""
+        """Returns the document of 'rscert certify --plan --json'. It has the samples per second, including noise and
+        votes."""
         model, data = self.models[name], self.data(SIDES[name])
         text = self.rscert("certify", "--model", model, "--data", data, "--sigma", 0.5, "--n", 100_000_000, "--max", 1, "--seed", 1,
                            "--device", self.args.device, "--plan", "--json", *flags, limit=60)
@@ -130,13 +131,14 @@ class Check:
         return 16 if self.args.quick else BATCHES[name]
 
     def data(self, side):
-        """Two pictures of this size and their labels, as .npz."""
+        """Returns the path of an .npz file with two pictures of this size and their labels. Makes the file if it is
+        missing."""
         path = self.work / f"pictures{side}.npz"
         if not path.exists():
             write_pictures(path, side)
         return path
 
-    # The steps.
+    # The methods below are the steps.
 
     def machine(self):
         found = self.found["machine"] = {"system": platform.platform(), "python": platform.python_version(), "processor": processor(),
@@ -395,8 +397,8 @@ class Check:
 
 
 def apart(a, b):
-    """A lower bound on the number of votes that differ, and the number of votes. The bound is the sum over all classes
-    of the votes that the first run has more than the second."""
+    """Returns a lower bound on the number of votes that differ, and the number of votes. To get the bound, it sums over
+    all classes the votes that the first run has in excess of the second."""
     differ = samples = 0
     for x, y in zip(open(a / "votes.jsonl"), open(b / "votes.jsonl"), strict=True):
         x, y = json.loads(x), json.loads(y)
@@ -443,7 +445,7 @@ def write_pictures(path, side):
 
 
 def environment(args):
-    """The environment variables of all commands. They name the ONNX Runtime to use and the folders of the CUDA
+    """Returns the environment variables of all commands. They name the ONNX Runtime to use and the folders of the CUDA
     libraries in Python's wheels."""
     env = dict(os.environ)
     if not args.onnxruntime:

@@ -7,7 +7,7 @@ WAYS = ["eager", "eager TF32", "compile", "compile TF32"]  # the ways of gpu_tor
 
 
 def agreement(c):
-    """One line that describes a comparison by 'rscert compare --json'."""
+    """Returns one line that describes a comparison by 'rscert compare --json'."""
     votes = c["votes"]
     least = "" if votes["source"] == "scores" else "at least "
     said = f"{least}{votes['at_least']} of {c['samples']} votes differ ({least}{votes['at_least_per_100000']:.2f} for 100,000)"
@@ -27,7 +27,7 @@ def speeds(row):
 
 
 def way(name, said):
-    """One way to run the loop in PyTorch."""
+    """Returns a few words about one way to run the loop in PyTorch: its speed, or why it did not run."""
     if not isinstance(said, dict):
         return f"{name} {said}"
     if "error" in said:
@@ -36,7 +36,7 @@ def way(name, said):
 
 
 def table(header, rows):
-    """A Markdown table. The first column is text, and the other columns are numbers."""
+    """Returns a Markdown table. The first column is text, and the other columns are numbers."""
     out = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
     return out + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
 

@@ -90,8 +90,8 @@ def run_loop(args):
 
 
 def time_loop(args, tf32, compiled):
-    """The samples per second of a loop that repeats the input, adds normal noise, runs the model and counts the largest
-    logits."""
+    """Returns the samples per second of a loop that repeats the input, adds normal noise, runs the model and counts the
+    largest logits."""
     device = torch.device(args.device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     model, shape = build(args.name)
@@ -118,7 +118,8 @@ def time_loop(args, tf32, compiled):
         wait()
         ready, calls, began = time.perf_counter() - started, 0, time.perf_counter()
         while time.perf_counter() - began < args.seconds:
-            for _ in range(4 if device.type == "cuda" else 1):  # waits for the queue, but not after every call
+            # On a GPU, the loop waits for the queue only after every fourth call.
+            for _ in range(4 if device.type == "cuda" else 1):
                 call()
                 calls += 1
             wait()

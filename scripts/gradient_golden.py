@@ -154,8 +154,8 @@ def flat(t):
 
 
 def case(net, loss, x, labels, noise=None, targeted=False):
-    """The loss and its gradient in float64. Noisy copies of an example share its label, and their mean softmax gives
-    the loss."""
+    """Returns a loss and its gradient in float64. Noisy copies of an example share its label, and their mean softmax
+    gives the loss."""
     net, x = net.double(), x.double().requires_grad_()
     inputs = x if noise is None else (x[:, None] + noise.double()).flatten(0, 1)
     z = logits = net(inputs)

@@ -14,7 +14,7 @@ TEST, VALIDATION = 1000, 500
 
 
 def read_package(path):
-    """The digits of the npm package as uint8 [N, 28, 28], with labels, in the package's order."""
+    """Returns the digits of the npm package as uint8 [N, 28, 28], with labels, in the package's order."""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     if digest != PACKAGE_SHA256:
         raise SystemExit(f"{path}: SHA-256 is {digest}, want {PACKAGE_SHA256}")
@@ -33,8 +33,8 @@ def read_package(path):
 
 
 def split(images, labels):
-    """The rows of the training, validation and test digits. The shuffle is fixed. The test and validation digits are
-    balanced over the classes.
+    """Returns the rows of the training, validation and test digits. The shuffle is fixed. The test and validation
+    digits are balanced over the classes.
 
     The test digits are ordered in rounds of ten classes, so that the first 10 k of them are balanced for every k.
     """

@@ -5,9 +5,9 @@
     /tmp/opsets/bin/python scripts/opsets.py >internal/graph/opsets.txt
 
 A node written for version a means the same in version b > a if its operator's line has no version v with a < v <= b. A
-version counts as a change if it introduces or deprecates the operator, or changes the number or the options of inputs
-or outputs, or the name, type or default of an attribute, or whether it is required. KEEPS lists new attributes whose
-default keeps the old behaviour.
+version counts as a change in these cases: it introduces or deprecates the operator; it changes the number or the options
+of inputs or outputs; it changes the name, type or default of an attribute, or makes an attribute required or optional.
+KEEPS lists new attributes whose default keeps the old behaviour.
 """
 
 import onnx
@@ -17,7 +17,7 @@ KEEPS = {("Reshape", 14), ("Shape", 15), ("Cast", 19), ("CastLike", 19), ("Avera
 
 
 def signature(schema):
-    """An operator's schema without its types and its text."""
+    """Returns an operator's schema without its types and its text."""
     sides = [[(p.option.name, p.is_homogeneous, p.min_arity) for p in side] for side in (schema.inputs, schema.outputs)]
     attributes = sorted((a.name, a.type.name, a.required, onnx.helper.printable_attribute(a.default_value) if a.default_value.name else "") for a in schema.attributes.values())
     return sides, attributes, schema.deprecated

@@ -50,7 +50,7 @@ done
 sample_law l1-uniform-256 mnist-cnn-uniform --law uniform --sigma 0.5019607843137255
 sample_law l1-uniform-512 mnist-cnn-uniform --law uniform --sigma 1.003921568627451
 sample_law l1-uniform-1024 mnist-cnn-uniform --law uniform --sigma 2.007843137254902
-# Splitting noise takes W evaluations of each digit, without n and seed.
+# Splitting noise evaluates the model W times on each digit. It needs neither n nor a seed.
 sample_splitting() {
 	out=$runs/l1-splitting-$1
 	"$rscert" certify --model testdata/mnist-cnn-uniform.onnx --data testdata/mnist --law splitting --sigma "$2" --resume --out "$out" >"$out.txt"

@@ -38,7 +38,7 @@ SHIFT = 2  # the largest random shift of a training image, in pixels
 
 
 def images(folder, part):
-    """The part's images as uint8 of shape (N, 3, 32, 32), and its labels."""
+    """Returns the part's images as uint8 of shape (N, 3, 32, 32), and its labels."""
     table = parquet.read_table(folder / f"{part}.parquet")
     files = table["image"].combine_chunks().field("bytes")
     pixels = np.stack([np.asarray(Image.open(io.BytesIO(file.as_py())).convert("RGB")) for file in files])
@@ -83,7 +83,7 @@ class Residual(nn.Module):
 
 
 def network():
-    """The network, with 7 M multiply-accumulates and 210 k weights."""
+    """Returns the network, with 7 M multiply-accumulates and 210 k weights."""
     return nn.Sequential(
         Standardise(),
         *convolution(3, 32, 4, 2), nn.ReLU(),

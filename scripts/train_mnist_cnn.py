@@ -49,7 +49,7 @@ def write_idx(path, array):
         stream.write(header + array.tobytes())
 
 
-# Network: 1.2 M multiply-accumulates and 98 k weights
+# The network, with 1.2 M multiply-accumulates and 98 k weights
 
 
 SHAPES = {
@@ -72,8 +72,8 @@ def initial(rng):
 
 
 def convolution(x, w, b, stride):
-    """A padded convolution, computed as patches times a matrix. On a CPU, XLA runs this several times faster than its
-    own convolution."""
+    """Returns a padded convolution, computed as a product of patches and a matrix. On a CPU, XLA runs this product
+    several times faster than its own convolution."""
     k, size = w.shape[0], x.shape[1] // stride
     x = jnp.pad(x, ((0, 0), (k // 2, k // 2), (k // 2, k // 2), (0, 0)))
     span = stride * (size - 1) + 1
@@ -84,7 +84,7 @@ def convolution(x, w, b, stride):
 
 
 def logits(p, x):
-    """The logits of x [N, 28, 28], which are images in [0, 1] plus noise."""
+    """Returns the logits of x [N, 28, 28], which are images in [0, 1] plus noise."""
     x = x[..., None]
     for name, stride in STRIDES.items():
         x = jax.nn.relu(convolution(x, p[name + ".w"], p[name + ".b"], stride))
@@ -134,7 +134,7 @@ def export(p, path, sigma):
 
 
 def bend(key, x):
-    """A random affine map and a smooth random displacement of each image, sampled bilinearly."""
+    """Moves each image by a random affine map and a smooth random displacement. Samples the image bilinearly."""
     n = len(x)
     keys = jax.random.split(key, 5)
     angle = jax.random.uniform(keys[0], (n,), minval=-0.22, maxval=0.22)
@@ -223,12 +223,12 @@ def train(x, y, x_val, y_val, args):
     return state[3]
 
 
-# Measuring
+# Measurement
 
 
 def certify(session, images, labels, sigma, n0, n, alpha, seed):
-    """The algorithm CERTIFY of Cohen, Rosenfeld & Kolter 2019. Returns radii, which are -1 for abstentions, and whether
-    each prediction was right."""
+    """Runs the algorithm CERTIFY of Cohen, Rosenfeld & Kolter 2019. Returns the radii, which are -1 for abstentions,
+    and whether each prediction was right."""
     rng = np.random.default_rng(seed)
 
     def votes(x, count):

@@ -101,7 +101,7 @@ def train(x, x_val, args):
 
     @jax.jit
     def step(state, x, i, key):
-        """One step of Adam."""
+        """Takes one step of Adam."""
         p, m, v = state
         k1, k2 = jax.random.split(key)
         g = jax.grad(error)(p, cnn.bend(k1, x.astype(jnp.float32) / 255), k2)

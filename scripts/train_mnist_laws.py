@@ -46,7 +46,8 @@ SCALES = {"uniform": (512, 1024), "laplace": (0.4, 0.8), "gaussian": (0.5, 1.0)}
 
 
 def integers(law, scale, shape, generator):
-    """Noise of a law: whole numbers that are added to bytes. The scale holds one number per image, of shape [N, 1, 1, 1]."""
+    """Draws noise of a law: whole numbers that are added to bytes. The scale holds one number per image, of shape [N,
+    1, 1, 1]."""
     if law == "uniform":
         return torch.floor(scale * torch.rand(shape, generator=generator)) - scale / 2
     if law == "laplace":
@@ -57,7 +58,7 @@ def integers(law, scale, shape, generator):
 
 
 def network(model):
-    """The bundled CNN with its weights."""
+    """Returns the bundled CNN with its weights."""
     weights = {w.name: torch.from_numpy(onh.to_array(w).copy()) for w in model.graph.initializer}
     net = nn.Sequential(
         nn.Conv2d(1, 16, 5, stride=2, padding=2), nn.ReLU(),
@@ -93,7 +94,8 @@ def export(model, layers, path, law):
 
 
 def moved(x, generator):
-    """Rotates each image by up to 0.2 radians, scales it by up to 10 % and shifts it by up to 1.5 pixels. Bytes again."""
+    """Rotates each image by up to 0.2 radians, scales it by up to 10 % and shifts it by up to 1.5 pixels. Returns
+    bytes."""
     n = len(x)
     angle, row, column = (0.4 * torch.rand(3, n, generator=generator) - 0.2).unbind()
     shift = (2 * torch.rand(n, 2, generator=generator) - 1) * 1.5 / 14
@@ -132,7 +134,7 @@ def train(net, x, y, args):
 
 
 def measure(path, law, x, y, seed):
-    """The accuracy under noise of one draw per digit, for each scale, by ONNX Runtime."""
+    """Prints the accuracy of the exported file under noise of each scale, with ten noisy copies of each digit."""
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     generator = torch.Generator().manual_seed(seed)
     for scale in SCALES[law]:

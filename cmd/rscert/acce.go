@@ -40,7 +40,7 @@ type acceOptions struct {
 	byVotes bool // whether the run chose the classes by votes instead of mean scores
 }
 
-// statementOptions are the flags of the statement about the whole dataset.
+// statementOptions are the flags of the statement that acce makes about the whole dataset with probability 1 − delta.
 type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: the value in the run or the file
@@ -71,20 +71,21 @@ nothing:
 ` + describeSolvers() + `
 The flags --admm-… and --dece-… configure the searches 'admm' and 'dece'. Their
 defaults are the values in the paper. ADMM runs once for every combination of the
-values in its lists, 16 times by default. With --trace, the command records for every
-run how much each step violates the constraints.
+values in its lists, 16 times by default. With --trace, the command writes the
+residuals of the constraints and the calibration error at each step of these searches.
 
 With --adaptive, the command also bounds the largest calibration error over --bins
 bins of equal count (AdaECE) from both sides. The command finds confidences that reach
-the lower bound. The upper bound holds for any choice of bins.
+the lower bound. The upper bound holds for every choice of bins, because an adversary
+can move the edges of bins of equal count.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
-probability 1 − alpha. With probability 1 − delta, at most k of the n bounds fail,
-where k is the 1 − delta quantile of Bin(examples, alpha). In this case the Brier
-score is at most CBS + k/n, and the calibration error is at most CCE + 2k/n. This
-statement needs independent noise for each example. The number 'examples' counts all
-sampled examples, including those without a certified class, because the same noise
-decides whether a class is certified.
+probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the
+file fail, where k is the 1 − delta quantile of Bin(examples, alpha). If at most k
+bounds fail, the Brier score is at most CBS + k/n, and the calibration error is at
+most CCE + 2k/n. This statement needs independent noise for each example. The number
+'examples' counts all sampled examples, including those without a certified class,
+because the same noise decides whether a class is certified.
 
 With --tau, the classifier answers only where its confidence is at least τ. The
 command then prints E/(E+C), an upper bound on the share of answers that are wrong
@@ -127,7 +128,7 @@ folder.`,
 	choiceListVar(f, &o.solvers, "solver", acce.Solvers[:1], acce.SolverChoices(), "`solvers` to run: "+acce.SolverChoices().String())
 	f.BoolVar(&o.adaptive, "adaptive", false, "also bound the calibration error with bins of equal count")
 	f.Float64SliceVar(&o.radii, "radius", nil, "use only the rows with these `radii`; default: all radii, each separately")
-	f.Float64SliceVar(&o.thresholds, "tau", nil, "bound the error of a classifier that answers only if its confidence is at least one of these `confidences`; each has its own bound")
+	f.Float64SliceVar(&o.thresholds, "tau", nil, "confidence `thresholds` τ: for each, bound the error of a classifier that answers only if its confidence is at least τ")
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
 	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
@@ -192,7 +193,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 	return o.gate.decide(s, func() ([]gate.Outcome, error) { return o.solve(ctx, s, path, formats) })
 }
 
-// solve prints the study of the bounds and returns the outcomes of the requirements.
+// solve computes and prints the study of the bounds in a file or run. It returns the outcomes of the requirements.
 func (o acceOptions) solve(ctx context.Context, s streams, path string, formats []picture.Format) ([]gate.Outcome, error) {
 	bounds, err := findBounds(ctx, path, s.err)
 	if err != nil {
@@ -249,7 +250,7 @@ func (o acceOptions) checkFiles(input string) ([]picture.Format, error) {
 	return pictureFormats(o.plots, input)
 }
 
-// writeWith writes the output of write to a file. It writes nothing if the name is empty.
+// writeWith creates the named file and lets the function write fill it. It does nothing if the name is empty.
 func writeWith(file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// recordsVotes reports whether a run records everything that is needed to compute its certificates again. Runs have
-// recorded this since format 2.
+// recordsVotes reports whether a run has all the data from which its certificates can be computed again. Runs of format
+// 2 and later have these data.
 func recordsVotes(run *runfolder.Run) bool {
 	if run == nil {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/reliability"
 )
 
-// draw writes the files of --plot.
+// draw draws the figure of the study and writes it to the files of --plot.
 func (o acceOptions) draw(formats []picture.Format, study *acce.Study, results []acce.Result, path string) error {
 	if len(formats) == 0 {
 		return nil

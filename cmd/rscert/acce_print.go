@@ -9,7 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// printStudy prints the results. After an interruption the study lacks some of the requested radii.
+// printStudy prints the results. The argument asked is the number of requested radii. After an interruption, results
+// holds only some of them.
 func printStudy(s streams, o acceOptions, results []acce.Result, asked int) error {
 	switch {
 	case o.json && asked > 1:
@@ -57,8 +58,8 @@ type studyColumn struct {
 	cell func(r acce.Result) report.Cell
 }
 
-// roundedStudyColumn returns a column whose numbers are rounded to four decimals. Callers round bounds up, and values
-// that an attack attains down.
+// roundedStudyColumn returns a column whose numbers are rounded to four decimals. Callers choose report.Up for bounds
+// and report.Down for values that an attack attains.
 func roundedStudyColumn(name string, to report.Rounding, value func(r acce.Result) *float64) studyColumn {
 	return studyColumn{report.RoundedColumn(name, to, 4), func(r acce.Result) report.Cell {
 		return report.OptionalNumber(value(r))
@@ -139,7 +140,7 @@ func tabulateStudy(results []acce.Result) *report.Table {
 	return &t
 }
 
-// printSubject describes the classifier and the examples behind the numbers.
+// printSubject describes the classifier and the examples to which the results apply.
 func printSubject(w io.Writer, o acceOptions, r acce.Result) {
 	if r.Quantity != "" {
 		how := "with the class of the largest mean score; its confidence is that score"

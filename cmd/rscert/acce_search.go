@@ -42,7 +42,7 @@ func addSearchFlags(cmd *cobra.Command, o *searchOptions) {
 	integerVar(f, &o.traceEvery, "trace-every", 10, "write only every `k`-th step to the file of --trace")
 }
 
-// mostRandomStarts is the maximum of --dece-random-starts. Nobody would wait for more.
+// mostRandomStarts is the maximum of --dece-random-starts. More starts would take too long.
 const mostRandomStarts = 10_000
 
 // check refuses invalid values. It also refuses flags of a search that --solver does not name.

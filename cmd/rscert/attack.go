@@ -55,11 +55,11 @@ rscert prints a warning.
 --attack takes several names. Each attack runs only on the examples that the earlier
 attacks did not break.
 
-The method ace and the methods with names in -conf or -conf-t attack the confidence.
-ace tests calibration. The other methods test classifiers that refuse to answer below
-a confidence. Attacks on confidence also attack the examples that the model gets wrong
-without an attack. The table shows accuracy and calibration without attack and under
-attack. --plot draws the reliability diagrams.
+The method ace and the methods whose names end in -conf or -conf-t attack the
+confidence. ace tests calibration. The other methods test classifiers that refuse to
+answer below a confidence. Attacks on confidence also attack the examples that the
+model gets wrong without an attack. The table shows accuracy and calibration without
+attack and under attack. --plot draws the reliability diagrams.
 
 --out makes a folder with two files. attack.json holds the parameters and the result
 of each example. adversarial.npz holds the inputs found (x) and their labels (y), in
@@ -120,7 +120,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	integerVar(f, &p.Steps, "steps", 0, "number of steps of pgd, apgd and fab, or of queries of square; 0 means the default of each attack, such as 40 for pgd, 100 for apgd and fab, and 1000 for square")
 	f.Float64Var(&p.StepSize, "step-size", 0, "length of each step of pgd, in the units of the data; 0 means 2.5·eps/steps")
 	f.Float64Var(&p.Momentum, "momentum", 0, "weight of the earlier gradients in each step of pgd, usually 0.9 or 1; 0 means no momentum")
-	f.BoolVar(&p.Targeted, "targeted", false, "let pgd aim at up to nine other classes in turn, beginning with the largest score; an input counts as found if it gets any wrong class")
+	f.BoolVar(&p.Targeted, "targeted", false, "let pgd aim at up to nine other classes in turn, beginning with the class of the largest score; an input counts as adversarial if the model gives it any wrong class")
 	integerVar(f, &p.Restarts, "restarts", 0, "number of starts of pgd, apgd, fab and pgd-conf for each target class; every start is random except the first of fab; 0 means the default: 10 for pgd-conf, 1 for the others")
 	f.StringVar(&p.Out, "out", "", "new `folder` to which rscert writes the result and the adversarial inputs")
 	f.BoolVar(&p.Resume, "resume", false, "continue the attack in the folder of --out, or start it if there is none")
@@ -136,7 +136,7 @@ func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) 
 	addSmoothedFlags(cmd, &o.smoothed, e)
 	addDataFlags(cmd, &e.DataOptions)
 	addModelFlags(cmd, e)
-	f.Lookup("mean").Usage = "`values` to subtract from the input before the model: one value, or one per channel" // there is no noise
+	f.Lookup("mean").Usage = "`values` to subtract from the input before it enters the model: one value, or one per channel" // there is no noise
 	f.Lookup("std").Usage = "`values` by which to divide the input after --mean: one value, or one per channel"
 	integerVar(f, &e.Seed, "seed", 0, "seed of the random starts and squares, to repeat an attack; by default the operating system draws a seed, and the result records it")
 	integerVar(f, &e.Skip, "skip", 1, "use only every `k`-th example of the dataset")

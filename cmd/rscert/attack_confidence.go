@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// attackTitle returns the heading of an attack on confidences: the parameters η and ω of its objective, if it has them.
+// attackTitle returns the heading for an attack on confidences. For the attack ace, the heading shows the parameters η
+// and ω of the objective η·CE(f(x), ω).
 func attackTitle(c run.AttackCalibration) string {
 	if c.Eta == 0 {
 		return "under the attack"

@@ -21,7 +21,7 @@ type smoothedOptions struct {
 // addSmoothedFlags adds the flags of o. The flags of the noise set parameters of the experiment e.
 func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	f, p := cmd.Flags(), &o.plan
-	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model; --smoothed=`METHOD` names the method, and without --steps and --restarts it makes 4 starts of 150 steps: "+attack.SmoothedMethods.Described())
+	choiceVar(f, &p.Method, "smoothed", attack.SmoothAdv, attack.SmoothedMethods, "attack the smoothed classifier instead of the model, by default with 4 starts of 150 steps; --smoothed=`METHOD` names the method: "+attack.SmoothedMethods.Described())
 	f.Lookup("smoothed").NoOptDefVal = attack.SmoothAdv.String()
 	f.Float64Var(&e.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &e.Law)
@@ -57,7 +57,8 @@ func firstGiven(cmd *cobra.Command, flags []string) string {
 	return ""
 }
 
-// settle makes the plan of the attack on the smoothed classifier from base, the plan of an attack on the model.
+// settle completes o.plan, the plan of the attack on the smoothed classifier. It takes the values that both kinds of
+// attack share from base, the plan of an attack on the model.
 func (o *smoothedOptions) settle(cmd *cobra.Command, base run.AttackPlan) error {
 	p := &o.plan
 	if name := firstGiven(cmd, modelOnly); name != "" {

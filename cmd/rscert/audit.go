@@ -26,13 +26,13 @@ func newAudit(s streams) *cobra.Command {
 		Short: "Attack the smoothed classifier of a run to test its certificates",
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
 with the run's certificates. A certificate is a lower bound on the smallest
-perturbation that changes the answer. The size of a perturbation that changes the
-answer is an upper bound. The command prints both bounds. It also prints the bounds on
-the robust accuracy that follow from them, by radius.
+perturbation that changes the answer. The size of any perturbation that changes the
+answer is an upper bound on the smallest one. The command prints both bounds. It also
+prints the bounds on the robust accuracy that follow from them, by radius.
 
 The command chooses examples by a hash of the data, not by their results. For each
 example it searches for perturbed inputs on the lattice of the run's noise and writes
-them to the audit's folder. Only then does it draw the seed of the noise that verifies
+them to the audit's folder. After that, it draws the seed of the noise that verifies
 them. With a probability of at least 1 − gamma, every verified statement of the audit
 is true.
 
@@ -44,8 +44,8 @@ tests this certificate. Bounds on the confidence (certify --confidence-radii) ar
 tested in the same way.
 
 The exit code is 3 if there are more contradictions than chance explains. In this case
-the certificates, the run or rscert itself must be wrong. 'rscert verify' may tell
-which.
+the certificates, the run or rscert itself must be wrong. 'rscert verify' may find the
+cause.
 
 The folder, RUN/audit by default, holds audit.json and audit.jsonl. --resume continues
 an audit that was stopped. 'rscert report RUN' draws the bounds on the robust accuracy

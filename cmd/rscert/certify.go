@@ -113,8 +113,8 @@ func addSamplingFlags(cmd *cobra.Command, p *runfolder.Certification) {
 		names(certify.VoteMethods()), names(certify.MeanBounds())))
 	choiceVar(f, &p.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: "+names(certify.Classes()))
 	choiceVar(f, &p.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, so that only the constant that the noise guarantees counts")
-	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop sampling an example early by this `rule`: radius>=R (once it is known whether the radius is at least R) or precision=F (once the radius is at least 1−F times the largest radius that is still possible)")
+	f.Float64Var(&p.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
+	f.TextVar(&p.Stop, "stop", certify.StopRule{}, "stop sampling an example early by this `rule`: radius>=R (stop once it is known whether the radius is at least R) or precision=F (stop once the radius is at least 1−F times the largest radius that is still possible)")
 	f.BoolVar(&p.Scores, "scores", false, "certify by the mean softmax scores instead of the votes")
 	f.BoolVar(&p.SaveScores, "save-scores", false, "save the scores of all samples in scores.npz, so that you can certify them again; this implies --scores unless --confidence-radii is given; for m classes, the file takes 4·n·m bytes per example")
 	choiceVar(f, &p.Combine, "combine", certify.Directed, methods(certify.Combines()), "how --scores bounds the margin between two mean scores: "+names(certify.Combines()))
@@ -211,7 +211,8 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	return nil
 }
 
-// next suggests a command that shows more about a run. It suggests metrics of calibration only if the data have labels.
+// next returns the hint that names a command to run next. It names a command about calibration only if the data have
+// labels.
 func (o certifyOptions) next(found run.Outcome) string {
 	out := quote.Shell(found.Out)
 	switch {

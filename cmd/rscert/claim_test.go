@@ -81,7 +81,7 @@ func TestClaimsThroughTheModel(t *testing.T) {
 		t.Errorf("resume says\n%s", got)
 	}
 
-	// report must name the claims, and a requirement must name them, too.
+	// The output of report and the text of a requirement must name the claims.
 	for args, want := range map[string]string{
 		"top2":         "certified top-2 accuracy in %",
 		"safe":         "certified share right or silent in %",
@@ -114,8 +114,8 @@ func TestClaimsThroughTheModel(t *testing.T) {
 		t.Errorf("report --selective of a run that ignores silence: %s", got)
 	}
 
-	// predict must use the claim of the run. If it abstains on the run "answer", it must name the label on the run
-	// "ignore".
+	// predict must use the claim of the run. If predict abstains on an input with the run "answer", it must answer the
+	// label with the run "ignore".
 	answers := func(name string) []predict.Answer {
 		rscert(exitDone, "predict", "--run", run(name), "--data", "../../testdata/mnist", "--max", "5", "--quiet", "--seed", "3", "--out", run(name+"-answers.jsonl"))
 		return decodeLines[predict.Answer](t, run(name+"-answers.jsonl"))

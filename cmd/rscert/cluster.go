@@ -143,7 +143,7 @@ func splitWords(fs *pflag.FlagSet, words []string) (own, other, after []string, 
 	return own, other, nil, nil
 }
 
-// separator returns the text between a flag and its value in one word: --name=value, -nvalue.
+// separator returns the text between a flag and its value if they are one word: "=" for --name=value, "" for -nvalue.
 func separator(flag string) string {
 	if strings.HasPrefix(flag, "--") {
 		return "="

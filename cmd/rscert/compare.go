@@ -101,7 +101,7 @@ func writeAgreement(w io.Writer, a agreement.Agreement) error {
 		line(side.name, "%s: %s, %s, %s of ONNX Runtime %s", side.Run, device, side.Precision, side.Provider, side.Library)
 	}
 	for _, d := range a.Differences {
-		if d.What == runfolder.NoiseOnFlag { // the last bits of the scores may depend on this parameter
+		if d.What == runfolder.NoiseOnFlag { // the last bits of the scores can depend on where the noise is made
 			line(d.What, "%s, %s", d.First, d.Second)
 		}
 	}

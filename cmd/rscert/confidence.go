@@ -24,7 +24,8 @@ type confidenceOptions struct {
 	json, quiet bool
 }
 
-// classMethod is the method that certifies the class: a method for votes, or, if empty, the scores.
+// classMethod is the method that certifies the class. It is a method for votes. If the field votes is empty, the mean
+// scores certify the class.
 type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"
@@ -56,13 +57,13 @@ func newConfidence(s streams) *cobra.Command {
 every perturbation δ with ‖δ‖ ≤ R (L2). Here f_A is the model's score of the class and
 ε is the noise. For each example the bounds hold with probability at least 1 − alpha.
 The same samples certify the class: half of alpha goes to the class and half to the
-interval. With --class-method scores, this is the class with the largest mean score;
-with 'margin' or another method for votes, it is the class with the most votes. If the
-class is not certified at R, the row has certified = 0, and its bounds are on the mean
-score of the label. In this case no other class has a mean score above 1 − lower.
+interval. With --class-method scores, A is the class with the largest mean score. With
+'margin' or another method for votes, A is the class with the most votes. If the class
+is not certified at R, the row has certified = 0, and its bounds are on the mean score
+of the label. In this case no other class has a mean score above 1 − lower.
 
-Choose --method from these. Here z̲ and z̄ are bounds on the mean score without
-attack:
+--method takes one of these values. Here z̲ and z̄ are the lower and the upper bound
+on the mean score without attack, and z is the mean score under attack:
 
   standard  Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
   cdf       applies 'standard' to every threshold on the score, with a band for the

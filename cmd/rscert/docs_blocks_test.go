@@ -36,7 +36,8 @@ var reasons = []string{
 	"data of the reader", "other shells", "jq", "JSON",
 }
 
-// runElsewhere lists the pages whose blocks do not run here, with the program that runs them or what they need.
+// runElsewhere lists the pages whose blocks do not run here. The value names the program that runs them, or says what
+// the blocks need.
 var runElsewhere = map[string]string{
 	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs every block in order
 	"docs/install.md":     "make newcomers", // this target tests the three ways to install; python blocks have a mark
@@ -49,7 +50,7 @@ var (
 	modelCommand = regexp.MustCompile(`^(?:rscert certify MODEL --data .*\n)+$`)
 )
 
-// docBlocks returns a page's blocks of code, without the generated ones.
+// docBlocks returns a page's blocks of code, except blocks in generated parts of the page.
 func docBlocks(page, text string) (all []docBlock) {
 	lines := strings.Split(text, "\n")
 	mark := ""
@@ -163,7 +164,7 @@ func TestDocsBlocks(t *testing.T) {
 	}
 }
 
-// This table has valid marks, invalid marks, and blocks without a mark.
+// The test checks blocks with valid marks, with invalid marks, and without a mark.
 func TestDocsBlocksNeedMarks(t *testing.T) {
 	const targets = "\nwheel: tools\n"
 	for text, want := range map[string]string{
@@ -237,8 +238,9 @@ func bash(folder, script string) (string, error) {
 	return string(said), err
 }
 
-// shortened is a script that takes the place of rscert on the reader's PATH. It draws few samples, even if the page
-// asks for more. It replaces '…' by the flags that all runs share. It accepts a run folder that an earlier block made.
+// shortened is a script that takes the place of rscert on the reader's PATH. It makes certify use few samples, even if
+// the page asks for more. It replaces '…' by the flags that all runs share. It accepts a run folder that an earlier
+// block made.
 const shortened = `#!/bin/bash
 args=() out= resume= look=
 for a in "$@"; do

@@ -62,7 +62,7 @@ func anchors(page string) (all []string) {
 	return all
 }
 
-// Links between pages lead to existing files and headings.
+// The test checks that links between pages lead to existing files and headings.
 func TestDocsLinks(t *testing.T) {
 	all := pages(t)
 	links := 0
@@ -116,7 +116,7 @@ func commandLines(page string) (all []string) {
 	return all
 }
 
-// Commands in the pages name existing commands and flags.
+// The test checks that the command lines in the pages name existing commands and flags.
 func TestDocsCommands(t *testing.T) {
 	checked := 0
 	for path, page := range pages(t) {
@@ -191,10 +191,11 @@ func withoutModel(line string) string {
 	return said.String()
 }
 
-// shellEnd matches what ends a command in a line: a pipe, a comment, or the text beside the command in a list.
+// shellEnd matches the end of a command in a line: the beginning of a pipe, of a comment, or of the text beside the
+// command in a list.
 var shellEnd = regexp.MustCompile(`\s[|>&;#]|\s\(|  +\S`)
 
-// wrongCommand returns the fault of a command line, or "".
+// wrongCommand describes the mistake in a command line. It returns "" for a correct command line.
 func wrongCommand(line string) string {
 	var started bool
 	root := newRoot(streams{strings.NewReader(""), io.Discard, io.Discard}, &started)
@@ -228,7 +229,7 @@ func wrongCommand(line string) string {
 		name, isFlag := strings.CutPrefix(word, "--")
 		name, _, _ = strings.Cut(name, "=")
 		name = strings.TrimRight(name, ",.:;|])'\"")
-		foreign := cmd.DisableFlagParsing // the flags may belong to another program
+		foreign := cmd.DisableFlagParsing // the line may have flags of another program, such as sbatch
 		if isFlag && name != "" && !foreign && cmd.Flags().Lookup(name) == nil && cmd.PersistentFlags().Lookup(name) == nil {
 			return "no flag --" + name
 		}
@@ -423,7 +424,7 @@ func TestDocsLayout(t *testing.T) {
 	}
 }
 
-// Nothing refers to a document outside the repository.
+// The test checks that no file refers to a document outside the repository.
 func TestDocsAreInside(t *testing.T) {
 	outside := regexp.MustCompile(`\bDESIGN\.md|\bMATH\.md|\bSTYLE\.md|shared/(papers|gpu|DESIGN|MATH)`)
 	all := pages(t)

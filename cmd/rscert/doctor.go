@@ -31,7 +31,7 @@ func newDoctor(s streams) *cobra.Command {
 		Short: "Show the ONNX Runtime library, its version and providers, and the GPU",
 		Long: `This command shows the ONNX Runtime library, where rscert found it, and the library's
 version and execution providers. It also shows the GPU, the number of cores and the
-memory. It times a small convolutional net in each precision on the CPU, on every
+memory. It times a small convolutional network in each precision on the CPU, on every
 NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. Compare these times
 before you use --device cuda --allow-tf32 or --device openvino --precision bf16. If a
 GPU does not work, the command names the missing library and the remedy. If no library

@@ -117,7 +117,7 @@ func TestChangesDuringRun(t *testing.T) {
 	overwriteEnd := func(path string) error {
 		data, err := os.ReadFile(path)
 		if err == nil {
-			for i := len(data) / 4; i < len(data)-1000; i++ { // the last bytes are the directory of the archive, which stays
+			for i := len(data) / 4; i < len(data)-1000; i++ { // the directory at the end of the archive must stay
 				data[i] ^= 1
 			}
 			f, openErr := os.OpenFile(path, os.O_WRONLY, 0)
@@ -202,7 +202,7 @@ func TestChangesDuringRun(t *testing.T) {
 	}
 }
 
-// TestFlips flips some bits.
+// TestFlips runs testFlips with a few bits per file and command.
 func TestFlips(t *testing.T) { testFlips(t, 6) }
 
 // testFlips flips some bits in each file of a finished run, one bit at a time, and runs every command that reads the
@@ -409,7 +409,8 @@ func TestHostileInputs(t *testing.T) {
 			}
 			if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
 				t.Logf("%d kB of file, %d MiB of memory, %v", len(tt.data)>>10, usage.Maxrss>>10, took)
-				// Until the program starts, the memory of this process counts, too.
+				// Maxrss includes the memory of the test process, of which the child was a copy before it started the
+				// program.
 				if usage.Maxrss>>10 > 2048 {
 					t.Errorf("took %d MiB of memory", usage.Maxrss>>10)
 				}

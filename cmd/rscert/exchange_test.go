@@ -226,7 +226,7 @@ func TestExchangedFiles(t *testing.T) {
 	t.Logf("%d trials, %d silent", trials, silent)
 }
 
-// resumed resumes a run as certify does, but without a model. It returns 0 if all examples pass.
+// resumed resumes a run as certify does, but without a model. The result code is 0 if every example passes the checks.
 func resumed(dir string, run runfolder.Run) (code int, said string) {
 	run.TangentSamples = run.Parameters.TangentSamples()
 	f, err := runfolder.Resume(dir, run)

@@ -44,7 +44,7 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 	f := cmd.Flags()
 	f.StringVar(&o.Labels, "labels", "", "`file` with the labels of IDX, npy or image data, if the labels are in a separate file; none means that the data have no labels or that rscert should ignore them")
 	f.StringVar(&o.LabelColumn, "label-column", "", "`column` with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100 also coarse_labels; by default the table's header decides")
-	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` that the data uses for the first class of the model: 0 or 1")
+	integerVar(f, &o.FirstLabel, "first-label", 0, "`label` of the model's first class in the data: 0 or 1")
 	f.StringVar(&o.ClassNames, "class-names", "", "`file` with the class names in the order of the model's classes, one name per line or as JSON; needed if the labels or the folders are names")
 	f.TextVar(&o.Resize, "resize", dataset.Size{}, "resize images to this `size` in pixels by the rules of torchvision; the size is the length of the shorter side, or HEIGHTxWIDTH")
 	f.TextVar(&o.Crop, "crop", dataset.Size{}, "keep only the centre of each image, with this `size` in pixels; cropping follows --resize")
@@ -56,11 +56,11 @@ func addDataFlags(cmd *cobra.Command, o *dataset.Options) {
 // addModelFlags adds the flags for the model's inputs and outputs.
 func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	f := cmd.Flags()
-	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns: logits, probabilities or auto (rscert inspects the model); if it returns a single number per sample, this is the output for the second of two classes")
+	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns: logits, probabilities or auto (rscert inspects the model); a single number per sample counts as the output for the second of two classes")
 	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "what rscert averages if --model is given several times: the logits or the probabilities of the models; --outputs then says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
 	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row: "+graph.Layouts.String()+" (c: channels, h: height, w: width)")
-	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before the model: one value, or one per channel")
+	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before it enters the model: one value, or one per channel")
 	f.Float64SliceVar(&s.Std, "std", nil, "`values` by which to divide the noisy input after --mean: one value, or one per channel")
 	group(cmd, "How the model is fed")
 }

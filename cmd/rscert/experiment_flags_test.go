@@ -47,7 +47,7 @@ func newVotes(s streams) *cobra.Command {
 	return cmd
 }
 
-// votesOf counts the votes of n samples of an example, and prints them.
+// votesOf is a stage that counts and prints the votes of n samples of each example.
 type votesOf struct {
 	experiment.Example
 	n    int64

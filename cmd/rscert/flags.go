@@ -90,7 +90,8 @@ func (c choiceValue[T]) String() string {
 	return (*c.value).String()
 }
 
-func (choiceValue[T]) Type() string { return "" } // as for TextVar, so that --help shows the name in backquotes in the usage text
+// Type returns "", as for TextVar, so that --help shows the name that stands in backquotes in the usage text.
+func (choiceValue[T]) Type() string { return "" }
 
 // choiceList is a flag's value with several names from a list. The user separates the names by commas or repeats the
 // flag. Each name may occur once.

@@ -75,7 +75,7 @@ func (l requirementList) String() string {
 
 func (requirementList) Type() string { return "requirement" }
 
-// gateFlags adds the flags to a command.
+// gateFlags adds the flags for requirements to a command.
 func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	f := cmd.Flags()
 	f.Var(requirementList{&o.required}, "require", "exit with code 3 unless this `requirement` is met, such as certified-accuracy@0.5>=0.60; the flag can be repeated (docs/gate.md)")
@@ -83,7 +83,7 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 	choiceVar(f, &o.annotations, "annotations", annotateAuto, annotationKinds, "write the result of each requirement to stderr in the format of this CI `system`: "+annotationKinds.Described())
 }
 
-// given reports whether anything is required.
+// given reports whether the user gave any requirement.
 func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
 
 // check refuses impossible flags before any work starts.
@@ -134,11 +134,12 @@ func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (
 	return badInput(err)
 }
 
-// errDidNotFinish is the error in the JUnit file until the work is done.
+// errDidNotFinish is the error in the JUnit file that decide writes before the work.
 var errDidNotFinish = errors.New("rscert did not finish")
 
 // decide does the work and returns an error unless all requirements are met. Before the work, it writes a JUnit file
-// which says that the tests did not run. If the work fails, this file remains.
+// which says that rscert did not finish. If the process is killed, this file remains. If the work fails, decide
+// replaces it by a file with the error.
 func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) error {
 	if err := o.writeJUnit(gate.JUnitError(o.names(), errDidNotFinish)); err != nil {
 		return err

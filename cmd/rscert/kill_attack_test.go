@@ -59,7 +59,7 @@ func testKilledAttack(t *testing.T, files int, method string, more ...string) {
 	kills, done, later := 0, 0, 0
 	for ; ; kills++ {
 		moment := time.After(time.Duration((.1 + .4*rng.Float64()) * float64(length)))
-		if kills%2 == 1 { // a busy machine may make no progress until such a moment: wait for another line
+		if kills%2 == 1 { // a busy machine may make no progress before a fixed time: wait for another line
 			moment = grown(t, filepath.Join(dir, runfolder.AttackedFile), done)
 		}
 		if kills == 12 { // ends the test on any machine
@@ -117,8 +117,8 @@ func grown(t *testing.T, path string, lines int) <-chan time.Time {
 	return longer
 }
 
-// killAt runs the program and kills it when the channel receives. It reports whether the program had ended before. It
-// never kills for a nil channel.
+// killAt runs the program and kills it when the channel receives. It reports whether the program ended before that. It
+// never kills the program if the channel is nil.
 func killAt(t *testing.T, moment <-chan time.Time, args []string) (ended bool) {
 	t.Helper()
 	cmd := program(t, args...)

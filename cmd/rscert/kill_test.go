@@ -84,8 +84,8 @@ func testKilled(t *testing.T, files int, more []string, places ...string) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Some of these moments come before the run makes progress. The limit on kills ends the test on slow machines,
-		// too.
+		// The test kills the run at random times. Some of these times come before the run makes progress. The limit on
+		// kills ends the test even on slow machines.
 		var timer *time.Timer
 		if kills < 20 {
 			timer = time.AfterFunc(time.Duration(rng.Float64()*float64(length)/2), func() { _ = cmd.Process.Kill() })

@@ -54,7 +54,7 @@ func TestLawOfATest(t *testing.T) {
 	certified := 0
 	for i, cert := range decodeLines[certify.Certificate](t, again) {
 		v, radius := votes[i], 0.0
-		// R = s·Q(p) = s·ln(p/(1−p)), where p is the lower bound of Clopper and Pearson.
+		// R = s·Q(p) = s·ln(p/(1−p)), where s is the scale of the noise and p is Clopper and Pearson's lower bound.
 		if x := float64(v.Counts[cert.Label]); cert.Prediction == cert.Label && x > 0 {
 			p := distuv.Beta{Alpha: x, Beta: float64(v.N) - x + 1}.Quantile(0.01)
 			radius = max(0, s*math.Log(p/(1-p)))

@@ -28,7 +28,7 @@ type named interface {
 	fmt.Stringer
 }
 
-// methods returns the methods as choices. With an empty name, the evidence determines the method.
+// methods returns the methods as choices. The empty name means that the votes or scores determine the method.
 func methods[M named](rows []certify.Row[M]) choice.List[M] {
 	var all []M
 	what := map[M]string{}

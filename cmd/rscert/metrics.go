@@ -49,19 +49,20 @@ The file is CSV, JSON lines, npz or Parquet. Text files can be compressed as .gz
 the file name - means stdin. The file has one of these sets of columns:
   confidence, correct          the top label's probability; whether it is right (0 or 1)
   p0, p1, …, label             the probabilities of all classes; the true class
-  probabilities, labels        the same as arrays [N, m] and [N] of an npz file
+  probabilities, labels        the same quantities as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0 or 1)
 The columns weight and index are optional. The input can also be a run folder or
 votes.jsonl, whose vote shares are the probabilities. If the run bounds the confidence
 under attack, the confidence is the mean score of the chosen class without attack, as
-in 'rscert acce'. --probabilities selects the vote shares or the mean scores. From a
-file with a column radius (bounds.csv, or the --out file of 'rscert acce'), the
-command uses the rows of one radius with a certified class. --radius selects this
+in 'rscert acce'. --probabilities selects the vote shares or the mean scores. If the
+file has a column radius (bounds.csv, or the --out file of 'rscert acce'), the command
+uses only the rows at one radius that have a certified class. --radius selects this
 radius if the file has several.
 
-For score and label, the command reports class-1 calibration: how often the label is 1
-given the score s. Otherwise it reports top-label calibration: how often the answer is
-right given its confidence c. For two classes, --quantity selects one of the two.
+From the columns score and label, the command computes class-1 calibration: how often
+the label is 1 given the score s. From other columns it computes top-label
+calibration: how often the answer is right given its confidence c. For two classes,
+--quantity selects one of the two.
 
 ECE uses --bins bins of equal width. AdaECE and the debiased L2 error use the same
 number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE,
@@ -69,9 +70,9 @@ AdaECE, classwise ECE, MCE and Brier score hold for any number of examples. The
 intervals of the calibration errors cover the binned error in which each label is
 replaced by its probability. The plain ECE overestimates this error. The interval of
 the NLL is a BCa bootstrap interval, which is too short for small or heavy-tailed
-data. None of these intervals bounds the calibration error itself, because errors
-within a bin cancel (see 'rscert ce'). The p-value of the calibration test is valid
-for any number of independent examples.`,
+data. These intervals do not bound the calibration error itself, because errors within
+a bin cancel (see 'rscert ce'). The p-value of the calibration test is valid for any
+number of independent examples.`,
 		Example: `  rscert metrics scores.csv
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
@@ -89,7 +90,7 @@ for any number of independent examples.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
-	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "the `edge` of a bin that belongs to it: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
+	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")

@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// rejectByThreshold reads the attacks and the held-out file. The held-out file determines the threshold. The function
-// computes the test errors of p.
+// rejectByThreshold reads the attacks and the held-out file. It computes the confidence threshold from the held-out
+// file, and then the test errors of the predictions p above this threshold.
 func rejectByThreshold(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (*rejection, error) {

@@ -44,8 +44,8 @@ func checkOutput(flag, path string, inputs ...string) error {
 	return nil
 }
 
-// output keeps the first error of writing to stdout. This error ends the command with exit code 1, so the commands need
-// not check each line that they print.
+// output keeps the first error of writing to stdout. This error ends the command with exit code 1. Therefore the
+// commands do not check the error of each line that they print.
 type output struct {
 	w   io.Writer
 	err error

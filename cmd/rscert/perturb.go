@@ -37,8 +37,9 @@ func newPerturb(s streams) *cobra.Command {
 		Long: `This command replaces each score by a random score near it. The random score has the
 density of the hyperbolic secant kernel of bandwidth h on [0,1] (Ciosek et al. 2025,
 equation 8). For any classifier, P(y=1|s) of the perturbed score is smooth, with a
-derivative of at most 1/(2h). The bounds of 'rscert ce' on perturbed scores need this.
-They apply to the perturbed classifier, so use the perturbed classifier.
+derivative of at most 1/(2h). The bounds of 'rscert ce' on perturbed scores need this
+smoothness. These bounds apply to the perturbed classifier, so use the perturbed
+classifier.
 
 A larger h makes the bounds tighter and the classifier worse. With --auroc, the
 command prints the area under the ROC curve before and after perturbation, for a list

@@ -41,7 +41,7 @@ func TestPowerCuts(t *testing.T) {
 
 // testPowerCuts records the file operations of a real run and simulates power cuts during this run. At each cut,
 // several simulated disks choose at random which operations they have carried out. Each disk leaves a set of files. The
-// test chooses different sets, as many as the argument most allows, and resumes the run from each. Each resumed run
+// test chooses at most this many different sets: the argument most. It resumes the run from each set. Each resumed run
 // must end with the bytes of the undisturbed run. Then testPowerCuts cuts the power of resumed runs in the same way.
 func testPowerCuts(t *testing.T, random, most, again int) {
 	root := t.TempDir()
@@ -227,7 +227,8 @@ func tryRemains(t *testing.T, remains []remain, want map[string][]byte) {
 	}
 }
 
-// tryRemain returns the fault of the resumed run, or nil.
+// tryRemain resumes the run from the given files. The result wrong describes the first fault of the resumed run, or is
+// empty.
 func tryRemain(t *testing.T, files powercut.Files, want map[string][]byte) (wrong string, err error) {
 	root, err := os.MkdirTemp(t.TempDir(), "")
 	if err == nil {

@@ -92,7 +92,7 @@ repeats the same answers.`,
 		f.BoolVar(&o.certify, "certify", false, "also certify each answered class as the run did, with n0 + n samples per input")
 		f.Float64Var(&o.certifyRadius, "certify-radius", 0, "like --certify, but stop sampling an input once it is known whether its certified radius is at least this `radius`")
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the run's data: refuse them, or round them to it (the answers say how far each input moved)")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; the answers say how far each input moved)")
 		choices(f, "off-lattice", "refuse", "round")
 		f.StringVar(&o.replay, "replay", "", "repeat the answers in this `file`, an audit log of 'rscert serve', for the inputs in --data, and compare them bit by bit")
 		group(cmd, "Answers")
@@ -118,7 +118,7 @@ var runDecides = []string{
 	"allow-tf32", "prefer-nhwc", "conv-search", "denoiser-kind", "denoiser-range", "diffusion-schedule", "n0",
 }
 
-// settle completes the plan from the flags.
+// settle checks the flags and completes the plan of predict with their values.
 func (o *predictOptions) settle(f *pflag.FlagSet) error {
 	p := &o.plan
 	p.N, p.Version = o.n, version()

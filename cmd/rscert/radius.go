@@ -40,15 +40,15 @@ methods. Values that you do not give come from the run. A file without a run nee
 
 These methods certify votes:
 ` + listed(certify.VoteMethods()) + `
-Scores come from scores.npz, or from a run with --save-scores. The following methods
-bound mean scores, and --combine says how to get a margin from these bounds:
-` + listed(certify.MeanBounds()) + `
+Scores come from scores.npz, or from a run with --save-scores. --combine says how to
+get a margin from bounds on mean scores. The following methods bound mean scores: ` + listed(certify.MeanBounds()) + `
 Let p_A be the probability of the class, and p_B the largest probability of another
 class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.
 The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If
 --lipschitz gives L, a Lipschitz constant of the smoothed probabilities, the radius of
-the first margin is margin/(√2·L) if that is larger. If a run stopped an example
-early, the certificate uses the share of alpha for that number of samples.`,
+the first margin is margin/(√2·L) if that is larger. If the run stopped the sampling
+of an example early (--stop of certify), the certificate uses the share of alpha that
+the stopping rule assigns to this number of samples.`,
 		Example: `  rscert radius run --method clopper-pearson,bonferroni,margin
   rscert radius run --alpha 0.01 --margin first --out certificates.jsonl
   rscert radius votes.jsonl --sigma 0.25 --class label --json
@@ -68,7 +68,7 @@ early, the certificate uses the share of alpha for that number of samples.`,
 	choiceListVar(f, &o.methods, "method", nil, runfolder.Methods(), "methods, separated by commas; default: the method of the run or, without a run, margin for votes and betting for scores")
 	targetFlags(cmd, &o.target)
 	choiceVar(f, &o.target.Margin, "margin", certify.SecondMargin, methods(certify.MarginKinds()), "margin between the probability p_A of the class and the largest probability p_B of another class: "+methods(certify.MarginKinds()).Described())
-	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, so that only the constant that the noise guarantees counts")
+	f.Float64Var(&o.target.Lipschitz, "lipschitz", 0, "for --margin first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is unknown, and rscert uses the constant that the noise guarantees")
 	claimFlags(f, &o.target.TopK, &o.target.None)
 	choiceVar(f, &o.combine, "combine", certify.Directed, methods(certify.Combines()), "how to bound the margin between two mean scores: "+names(certify.Combines()))
 	f.Float64Var(&o.temperature, "temperature", 1, "additional temperature for the saved scores, which already contain the temperature of the run")

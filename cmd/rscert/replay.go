@@ -47,7 +47,7 @@ func runReplay(ctx context.Context, s streams, o predictOptions) error {
 	return err
 }
 
-// replayError means that a logged answer came out differently. Its exit code is 3.
+// replayError means that a repeated answer differs from the logged answer. Its exit code is 3.
 type replayError struct {
 	log  string
 	line int64

@@ -55,20 +55,21 @@ If a run was audited ('rscert audit'), the summary also has its accuracy under a
 --html writes everything to a single page: the curves, a table of the examples with
 pictures of the inputs (--data), the parameters, and the meaning of each number.
 
-Two numbers allow for chance. The interval of an accuracy covers the accuracy in the
+Two figures allow for chance. The interval of an accuracy covers the accuracy in the
 population from which the examples are drawn (Clopper–Pearson, at --level). The column
 "with probability" is a bound for these examples only. With probability 1 − delta, at
-most k of the certificates are wrong, and the bound subtracts these k.
+most k of the certificates are wrong, where k follows from delta, alpha and the number
+of examples. The bound subtracts these k.
 
 With --require, the exit code is 3 if a requirement is not met. This list shows an
 example of each kind of requirement:
 
 ` + gate.Help() + `
 Every requirement ends with >= or <= and a number. With the prefix 'certified:', the
-requirement tests the value that holds with probability 1 − delta. A record that is
-unsound or idealised never meets a requirement with this prefix. Numbers are compared
-exactly: 59 of 100 meets >=0.59. If the input is damaged or lacks the required value,
-the exit code is 2, never 3.
+requirement tests the value that holds with probability 1 − delta. A run whose method
+is not sound, or whose certificates ignore rounding (--noise float), never meets a
+requirement with this prefix. Numbers are compared exactly: 59 of 100 meets >=0.59. If
+the input is damaged or lacks the required value, the exit code is 2, never 3.
 
 With --baseline, the command compares each RUN with another run on the same data,
 example by example. --max-drop limits the loss of certified accuracy at every radius.`,
@@ -192,7 +193,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	return r.Requirements, r.Write(s.out, o.format)
 }
 
-// addToSummary adds to the summary what the requirements and the curve need.
+// addToSummary extends o.summary by the norms, thresholds and figures that the requirements and the curve need.
 func (o *reportOptions) addToSummary() {
 	o.summary.Taus = append(slices.Clone(o.summary.Taus), o.taus()...)
 	for _, norm := range o.norms() {

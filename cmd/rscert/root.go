@@ -54,7 +54,7 @@ func (s streams) progress(quiet bool) progress.Options {
 	return progress.Options{Writer: s.err, Terminal: s.terminal(), Quiet: quiet}
 }
 
-// console returns the console of a run. It prints warnings even when quiet.
+// console returns the console of a run. It prints warnings even if quiet is set.
 func (s streams) console(quiet bool) experiment.Console {
 	note := func(t param.Text) { fmt.Fprintln(s.err, quote.Line(t.Spell(asFlag))) }
 	if quiet {
@@ -92,7 +92,7 @@ The exit code says how a command ended:
   1    it failed
   2    the usage or the input is wrong
   3    a requirement is not met, a run is not valid, or an audit contradicts
-       its certificates
+       the certificates of a run
   130  it was interrupted`,
 		SilenceErrors: true,
 		SilenceUsage:  true,

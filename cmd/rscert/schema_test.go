@@ -20,7 +20,7 @@ const schemasEnv = "RSCERT_TEST_SCHEMAS"
 // rejectedDocument is the exit code of checkedMain for a document that violates its schema.
 const rejectedDocument = 99
 
-// checkedMain runs main and checks its --json output against docs/schemas. In this way every script tests the schemas.
+// checkedMain runs main and checks its --json output against docs/schemas. So every testscript also tests the schemas.
 func checkedMain() {
 	s := streams{os.Stdin, os.Stdout, os.Stderr}
 	schemas := os.Getenv(schemasEnv)

@@ -114,7 +114,7 @@ func TestServeProtocols(t *testing.T) {
 		case err == nil:
 			ended++
 		case status.Code(err) == codes.Unavailable || status.Code(err) == codes.Unknown && s.cmd.ProcessState.Success():
-			refused++ // the server had not received the request when the signal came
+			refused++ // the server got the signal before it received the request
 		default:
 			t.Error(err)
 		}

@@ -179,8 +179,9 @@ func (s *served) metric(t *testing.T, name string) (v float64) {
 	return 0
 }
 
-// TestServe compares the answers of serve and predict with the run's certificates, repeats the log, and drains. At an
-// alpha of 1e-9, two answers that differ show a fault, because chance alone almost never causes a difference.
+// TestServe compares the answers of serve and predict with the run's certificates. It also repeats the log with predict
+// --replay, and stops the server by SIGTERM. At an alpha of 1e-9, two answers that differ show a fault, because chance
+// alone almost never causes a difference.
 func TestServe(t *testing.T) {
 	folder := servedRun(t)
 	log := filepath.Join(t.TempDir(), "log")
@@ -246,7 +247,7 @@ func jsonBytes(b []byte) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(fmt.Sprint(b), " ", ", ")), "")
 }
 
-// TestReplayNotices changes an answer in a log. Replay must find this change.
+// TestReplayNotices changes an answer in a log. 'rscert predict --replay' must find this change.
 func TestReplayNotices(t *testing.T) {
 	folder := servedRun(t)
 	recorded, err := runfolder.Read(folder)
@@ -303,8 +304,8 @@ func loadTime(t *testing.T) time.Duration {
 	return 2 * time.Second
 }
 
-// load keeps clients busy until the time is over. It returns the latencies of good requests, sorted. Every good request
-// must be answered with 200. A share of the requests is hostile.
+// load keeps clients busy until the time is over. It returns the latencies of the good requests, sorted. The server
+// must answer every good request with 200. The argument hostile is the share of hostile requests.
 func (s *served) load(t *testing.T, clients int, length time.Duration, hostile float64) (latencies []time.Duration) {
 	t.Helper()
 	images, _ := digits(t, 100)
@@ -479,7 +480,8 @@ func stderrOf(err error) []byte {
 	return nil
 }
 
-// TestSlowClients opens connections that send nothing, or a header byte by byte. The server closes them.
+// TestSlowClients opens connections that send nothing, or a header byte by byte. The server must close these
+// connections.
 func TestSlowClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes the timeout of a header")
@@ -514,8 +516,8 @@ func TestSlowClients(t *testing.T) {
 	wait.Wait()
 }
 
-// TestServeKilled kills a server under load, by SIGKILL. The log holds every answer that a client received, in whole
-// lines, and the next server continues it.
+// TestServeKilled kills a server under load, by SIGKILL. The log must hold every answer that a client received, in
+// whole lines, and the next server must continue this log.
 func TestServeKilled(t *testing.T) {
 	folder := servedRun(t)
 	recorded, err := runfolder.Read(folder)
@@ -570,7 +572,7 @@ func TestServeKilled(t *testing.T) {
 	}
 }
 
-// TestServeDrains sends SIGTERM while a request is running. The request is answered.
+// TestServeDrains sends SIGTERM while a request is running. The server must answer this request.
 func TestServeDrains(t *testing.T) {
 	s := startServer(t, "--run", servedRun(t))
 	images, _ := digits(t, 60)

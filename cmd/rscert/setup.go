@@ -76,7 +76,7 @@ type setupReport struct {
 	Version string `json:"version"`
 	Library string `json:"library"`
 	CUDA    string `json:"cuda,omitempty"` // the folder of NVIDIA's libraries
-	Fetched bool   `json:"fetched"`        // false: all libraries were present
+	Fetched bool   `json:"fetched"`        // false: the libraries were already there
 }
 
 func runSetup(ctx context.Context, s streams, o setupOptions) error {

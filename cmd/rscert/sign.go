@@ -44,7 +44,7 @@ func (o signOptions) key(ctx context.Context, s streams) (*signature.SecretKey, 
 		return nil, nil
 	case !o.flags.Changed("sign"):
 		return nil, badInputf("--sign-password-file is of no use without --sign")
-	case o.file == "": // such as an unset variable in a script that wants a signature
+	case o.file == "": // an empty name can come from an unset variable in a script that should sign the run
 		return nil, badInputf("--sign is empty: name a key file")
 	}
 	if signature.Exposed(o.file) {

@@ -32,7 +32,7 @@ type slurmOptions struct {
 func (o *slurmOptions) add(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.IntVar(&o.shards, "shards", 0, "number of tasks; each runs one shard of the run")
-	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 means that only Slurm limits it")
+	f.IntVar(&o.atOnce, "at-once", 0, "maximum number of tasks that run at the same time; 0 means that only Slurm limits this number")
 	f.BoolVar(&o.wait, "wait", false, "wait for all shards, resubmit failed shards, and merge all shards")
 	f.IntVar(&o.retries, "retries", 2, "with --wait, maximum number of times that a failed shard is submitted again")
 	f.DurationVar(&o.every, "every", 10*time.Second, "with --wait, time between two checks of Slurm and the shards")
@@ -47,10 +47,10 @@ func newSlurm(s streams) *cobra.Command {
 		Use:   "slurm --shards K [sbatch options] -- certify …",
 		Short: "Run the shards of a run on a Slurm cluster",
 		Long: `This command submits 'rscert certify …' as a job array, one task per shard. All shards
-share one seed, which the runs record. Options before the -- that are not flags of
-this command go to sbatch. Run the command on a machine that can submit jobs. The
-model, the data, rscert and the run folder RUN must have the same paths on all
-machines.
+share one seed, which the runs record. The command passes options before the -- to
+sbatch, unless they are its own flags. Run the command on a machine that can submit
+jobs. The model, the data, rscert and the run folder RUN must have the same paths on
+all machines.
 
 The folder RUN.shards holds the script, and the run folder and the log of each shard.
 With --wait, the command shows the progress of all shards. It resubmits failed shards,
@@ -58,7 +58,7 @@ which continue where they stopped. At the end it merges all shards into RUN, as
 'rscert merge' does. It does not resubmit a shard that ends with exit code 2 (wrong
 input). Without --wait, or after an interruption, add --resume to the flags of certify
 to continue. Queued tasks then stay in the queue, finished tasks do not run again, and
-the command submits the rest.`,
+the command submits the other shards.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \
@@ -222,7 +222,7 @@ func checkMerged(out string) error {
 	return hint.Add(badInput(fmt.Errorf("%s: %w", out, err)), "choose another --out")
 }
 
-// watch returns an object that monitors the array a.
+// watch returns the cluster.Watch that waits for the array a.
 func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
 	var bar *progress.Bar
 	var shown int

@@ -35,7 +35,8 @@ func rscertFor(t *testing.T) func(want int, args ...string) string {
 	}
 }
 
-// The law splitting works in certify, with resuming, shards and early stopping, and in the commands that read a run.
+// The test runs certify with the law splitting, including --resume, --shard and --stop, and then the commands that read
+// a run.
 func TestSplittingRun(t *testing.T) {
 	rscert, dir := rscertFor(t), t.TempDir()
 	folder := func(name string) string { return filepath.Join(dir, name) }
@@ -123,7 +124,7 @@ func TestSplittingRun(t *testing.T) {
 		t.Errorf("report has a smoothed accuracy of a stopped run\n%s", got)
 	}
 	rscert(exitDone, sample("stopped", "--stop", "radius>=0.1", "--resume")...)
-	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...) // other fixed offsets
+	rscert(exitUsage, sample("stopped", "--stop", "radius>=0.1", "--resume", "--seed", "4")...) // other offsets of the noise
 }
 
 // Commands and options that need random noise must refuse the law splitting and name it.

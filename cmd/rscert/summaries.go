@@ -38,7 +38,7 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 		who = "for each sound method alone: "
 	}
 	for _, s := range summaries {
-		if s.Delta > 0 { // this statement is the same for all methods, because it depends only on α and the examples
+		if s.Delta > 0 { // the methods share this statement, because it depends only on α and the number of examples
 			fmt.Fprintf(w, "\n%swith probability %g at most %d of %s are wrong;\n"+
 				"the accuracies are then at least those above less %s points\n",
 				who, 1-s.Delta, s.Failures, report.Certificates(s.Examples, s.Sampled),
@@ -108,7 +108,8 @@ func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, 
 	return append(row, report.Number(averageRadius), report.Count(abstained))
 }
 
-// conditions holds the circumstances under which certificates hold, except the method.
+// conditions holds the conditions of the certificates, except the method: the arithmetic of the noise, the number
+// format of the model, and the loss of radius by rounding to the lattice.
 type conditions struct {
 	arithmetic   certify.Arithmetic
 	precision    string

@@ -33,18 +33,18 @@ func newVerify(s streams) *cobra.Command {
 		Short: "Check a run as a third party, with or without the model",
 		Long: `This command checks a run from its folder alone. It checks the format and the checksum
 of every line, and it looks for missing, extra and duplicate examples. It checks that
-run.json contradicts neither itself nor the noise table. It compares every certificate
-with its votes and, if the scores are saved, the bounds on the confidence with the
-scores. It reports whether the certificates are exact and sound, and whether the run
-repeated samples in other batches to compare them.
+run.json is consistent in itself and with the noise table. It compares every
+certificate with its votes and, if the scores are saved, the bounds on the confidence
+with the scores. It reports whether the certificates are exact and sound, and whether
+the run repeated samples in other batches to compare them.
 
 With --model and --data, the command also samples a few random examples again, as the
 run did. It compares their votes and saved scores bit for bit. This comparison exposes
-invented votes. It also exposes runs of old versions of rscert on models whose answers
-depend on the batch, which these versions did not notice.
+invented votes. It also exposes a fault of old versions of rscert, which did not
+notice models whose answers depend on the batch.
 
-With --key, the run must have a signature by this key ('certify --sign'), and every
-file must be as it was when it was signed. Checksums detect accidental changes. Only a
+With --key, the run must have a signature by this key ('certify --sign'), and no file
+may have changed since the signing. Checksums detect accidental changes. Only a
 signature detects a change by somebody who also recomputes the checksums. You can make
 keys with 'minisign -G' (docs/verify.md).
 
@@ -118,7 +118,8 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	return err
 }
 
-// sampleAgain returns the settings for sampling examples again, or nil without --model and --data.
+// sampleAgain returns the settings for sampling some examples again. It returns nil if --model and --data are not
+// given.
 func (o verifyOptions) sampleAgain(choice *uint64) (*run.Again, error) {
 	q := o.again
 	switch {

@@ -29,7 +29,7 @@ var Solvers = []Solver{
 		func(r *Result) **float64 { return &r.CCE }},
 	{"admm", "ADMM*", "the largest error among the 16 runs of ADMM in the paper (Algorithm 1, appendix I.1)", false, "acce.admm",
 		searchADMM, func(r *Result) **float64 { return &r.ACCE.ADMM }},
-	{"dece", "dECE*", "gradient ascent on the differentiable calibration error (appendix M)", false, "dece", searchDECE,
+	{"dece", "dECE*", "the largest error that gradient ascent on the differentiable calibration error finds (appendix M)", false, "dece", searchDECE,
 		func(r *Result) **float64 { return &r.DECE }},
 	{"brier", "Brier*", "the calibration error of the confidences with the largest Brier score", false, "brier_ece",
 		searchBrier, func(r *Result) **float64 { return &r.BrierECE }},

@@ -32,18 +32,18 @@ type BoundMethod struct {
 
 // BoundMethods lists every method.
 var BoundMethods = []BoundMethod{
-	{"binned-tv", true, "takes the means of the labels in bins, and a single concentration inequality", "ciosek2025 hoeffding1963", BoundedVariation, true,
+	{"binned-tv", true, "compares the scores with the mean labels of bins; needs a single concentration inequality", "ciosek2025 hoeffding1963", BoundedVariation, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }},
-	{"binned-lipschitz", true, "takes means or fitted lines in bins, and a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
+	{"binned-lipschitz", true, "compares the scores with means or lines fitted in bins; needs a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }},
 	{"tv", true, "uses total variation denoising", "ciosek2025 davies2001", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }},
 	{"nw", true, "uses Nadaraya–Watson smoothing", "ciosek2025", PerturbedScores, false, nadarayaWatson(Repaired)},
 	{"nw-second-order", true, "like nw, but with a smaller bound on the smoother's bias", "ciosek2025", PerturbedScores, false,
 		nadarayaWatson(SecondOrder)},
-	{"lipschitz", true, "sums over bins of neighbouring scores", "ciosek2025 hoeffding1963", PerturbedScores, false,
+	{"lipschitz", true, "sums the differences between scores and labels over bins of neighbouring scores", "ciosek2025 hoeffding1963", PerturbedScores, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }},
-	{"ciosek-nw", false, "takes nw as printed in the paper; it fails with a probability far above delta", "ciosek2025", PerturbedScores, false,
+	{"ciosek-nw", false, "is nw as printed in the paper; this bound fails with a probability far above delta", "ciosek2025", PerturbedScores, false,
 		nadarayaWatson(Printed)},
 }
 

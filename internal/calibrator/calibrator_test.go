@@ -92,7 +92,7 @@ func TestFitsAgree(t *testing.T) {
 	}
 }
 
-// No small change of the fitted parameters gives a larger likelihood.
+// The test checks that no small change of the fitted parameters gives a larger likelihood.
 func TestLogisticFitsAreBest(t *testing.T) {
 	d := goldenScores()
 	b := binary{s: d.Values}

@@ -15,7 +15,8 @@ type binary struct {
 	is    []bool
 }
 
-// ordered returns predictions with a confidence in [0, 1] that ascends with the variable of StepCurve.
+// ordered returns the examples as predictions. Their confidence is in [0, 1] and an increasing function of x, the
+// variable of StepCurve.
 func (b binary) ordered() *calib.Predictions {
 	p := &calib.Predictions{Confidence: b.s, Correct: b.is}
 	if b.input == Logits {
@@ -27,7 +28,7 @@ func (b binary) ordered() *calib.Predictions {
 	return p
 }
 
-// variable returns the value of StepCurve's variable at a confidence of ordered, rounded to float32.
+// variable returns x, the variable of StepCurve, for a confidence that ordered returned. It rounds x to float32.
 func (b binary) variable(confidence float64) float64 {
 	if b.input == Logits {
 		confidence = confidence*(2*maxOdds) - maxOdds
@@ -98,7 +99,7 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 		} else if err == nil && x[1] < 0 {
 			x, err = fit(1, 0)
 		}
-		if err == nil && (x[0] < 0 || x[1] < 0) { // each weight alone is below 0: a constant is best
+		if err == nil && (x[0] < 0 || x[1] < 0) { // the other weight is below 0 without the first: a constant is best
 			x, err = fit(0, 0)
 		}
 		if err == nil {
@@ -226,8 +227,8 @@ func fitIsotonic(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// interpolate returns the piecewise linear function through the points. Of several points with the same x it keeps the
-// last.
+// interpolate returns the piecewise linear function through the points. If several points have the same x, it keeps the
+// last of them.
 func interpolate(x, y []float64) (c StepCurve) {
 	for k, at := range x {
 		if n := len(c.At); n > 0 && c.At[n-1] == at {

@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// The graph in ONNX Runtime agrees with the map to float32's accuracy, for every method and kind of output.
+// The test compares the graph in ONNX Runtime with the map, for every method and kind of output. They must agree to the
+// accuracy of float32.
 func TestGraphIsTheMap(t *testing.T) {
 	path, err := ortlib.FindFor(ortlib.Build{}, "")
 	if err != nil {

@@ -118,7 +118,7 @@ func Parse(content []byte) (Map, error) {
 	return m, m.check()
 }
 
-// curves returns the number of classes that the map treats separately.
+// curves returns the number of classes that have a curve of their own: 1 for two classes.
 func (m Map) curves() int {
 	if m.Classes == 2 {
 		return 1

@@ -30,7 +30,7 @@ var Methods = []Method{
 	{"vector", "softmax(w·z + b), one weight and one bias per class (Guo et al. 2017)", "guo2017", fitVector},
 	{"matrix", "softmax(zW + b), a full matrix (Guo et al. 2017)", "guo2017", fitMatrix},
 	{"platt", "σ(a·d + b) of the log-odds d, with Platt's (1999) softened labels", "platt1999", fitPlatt},
-	{"isotonic", "the nearest nondecreasing function (Zadrozny & Elkan 2002)", "zadrozny2002 ayer1955", fitIsotonic},
+	{"isotonic", "the nondecreasing function nearest to the labels (Zadrozny & Elkan 2002)", "zadrozny2002 ayer1955", fitIsotonic},
 	{"beta", "σ(a ln s − b ln(1−s) + c), a, b ≥ 0 (Kull et al. 2017)", "kull2017", fitBeta},
 	{"histogram", "the share of the class among the labels, in bins of equal count (Zadrozny & Elkan 2001)", "zadrozny2001", fitHistogram},
 }

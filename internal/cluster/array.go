@@ -27,7 +27,7 @@ type Array struct {
 	Dir     string   `json:"dir"`     // absolute path of the tasks' working directory
 	Program string   `json:"program"` // absolute path of rscert
 	Options []string `json:"options"` // options for sbatch
-	Certify []string `json:"certify"` // flags for 'certify', without those that the shards set
+	Certify []string `json:"certify"` // flags for 'certify', except the flags that each shard sets
 	AtOnce  int      `json:"at_once"` // number of tasks that run simultaneously; 0 means as many as Slurm allows
 	Jobs    []Job    `json:"jobs,omitempty"`
 
@@ -138,7 +138,8 @@ func Load(out string) (*Array, error) {
 	return a, nil
 }
 
-// Same returns an error if the shards of other do not fit the array. The error names the setting that differs.
+// Same returns an error if the shards of the argument other cannot be shards of this array. The error names the setting
+// that differs.
 func (a *Array) Same(other *Array) error {
 	for _, c := range []struct {
 		what        any

@@ -22,7 +22,7 @@ type IndexedJob struct {
 	Memory  string
 	Seed    uint64
 	Out     string   // path of the merged run folder in the pods
-	Certify []string // flags for 'certify', without those that the shards set
+	Certify []string // flags for 'certify', except the flags that each shard sets
 
 	OwnThreads bool // the flags in Certify set the number of threads
 }
@@ -178,7 +178,7 @@ func (j IndexedJob) job(name string, words []string, gpus int) Manifest {
 	}
 	var security *podSecurity
 	if j.FSGroup > 0 {
-		security = &podSecurity{j.FSGroup, "OnRootMismatch"} // so that not every start changes every file
+		security = &podSecurity{j.FSGroup, "OnRootMismatch"} // the start of a pod does not change the owner of all files again
 	}
 	return Manifest{
 		APIVersion: "batch/v1", Kind: "Job", Metadata: metadata{name},

@@ -29,12 +29,13 @@ type Watch struct {
 	Retries int                                              // maximum number of resubmissions of a failed shard
 	Every   time.Duration                                    // time between two queries
 	Note    func(format string, args ...any)                 // reports events
-	Show    func(done, total int, note string)               // shows examples done in all shards; total 0: unknown yet
+	Show    func(done, total int, note string)               // shows the finished examples of all shards; total 0: unknown
 	Extent  func(dir string) (runfolder.Extent, error)       // usually runfolder.ReadExtent
 	Sleep   func(ctx context.Context, d time.Duration) error // usually Pause
 }
 
-// maxSilent is the number of consecutive queries that may fail. It allows for the time in which a controller restarts.
+// maxSilent is the number of consecutive queries that may fail. The number is large enough for the time in which
+// Slurm's controller restarts.
 const maxSilent = 30
 
 // wrongInput is rscert's exit code for wrong usage or input. Another attempt would fail too.

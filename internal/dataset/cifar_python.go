@@ -118,7 +118,7 @@ type batch struct {
 	file contents
 }
 
-// noImages returns the error for a dictionary without images.
+// noImages returns the error for a batch whose dictionary has no images.
 func (b *batch) noImages() error {
 	for _, l := range pickledLabels {
 		if b.Get(l.names) != nil {
@@ -128,7 +128,7 @@ func (b *batch) noImages() error {
 	return fmt.Errorf("%s: not read by rscert: %s (it has no array called data, as a batch of CIFAR has)", b.path, notPickle)
 }
 
-// array returns an array whose elements can be accessed in any order.
+// array returns p as an array whose elements can be accessed in any order.
 func (b *batch) array(ctx context.Context, key string, p *pickle.Array) (*array, error) {
 	a := &array{name: b.path, Header: &p.Header, data: b.file}
 	n, ok := a.Len()
@@ -155,7 +155,7 @@ func (b *batch) array(ctx context.Context, key string, p *pickle.Array) (*array,
 	return a, nil
 }
 
-// latin1 decodes UTF-8 text to one byte for each character, U+0000 to U+00FF.
+// latin1 decodes UTF-8 text whose characters are U+0000 to U+00FF. It gives one byte for each character.
 type latin1 struct{ text *bufio.Reader }
 
 func (l *latin1) Read(p []byte) (int, error) {
@@ -243,7 +243,7 @@ func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells
 }
 
 // namesBeside returns the class names in the file beside a batch. It returns nil if there is no such file, or if
-// Options.ClassNames does not give the model's order.
+// Options.ClassNames is empty, because the names are then not needed.
 func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, error) {
 	if opt.ClassNames == "" {
 		return nil, nil
@@ -263,8 +263,8 @@ func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, 
 	return nil, nil
 }
 
-// readPickledNames returns the names under a key of a file of class names. For the key "" it takes the first key of
-// pickledLabels that the file has.
+// readPickledNames reads a file of class names and returns the names that it has under the given key. For the key "" it
+// takes the first key of pickledLabels that the file has.
 func readPickledNames(ctx context.Context, path string, file contents, key string) (names []string, err error) {
 	d, err := readPickle(ctx, path, file)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// pickled returns a file of testdata/pickle, which a real Python wrote.
+// pickled returns the content of a file in testdata/pickle. A real Python wrote these files.
 func pickled(t testing.TB, name string) []byte {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(testFile(t, "pickle/"+name+".gz")))
@@ -26,8 +26,8 @@ func pickled(t testing.TB, name string) []byte {
 	return b
 }
 
-// pythons lists the files of testdata/pickle with this content. Several versions of Python wrote them, each by
-// several protocols.
+// pythons returns the names of the files in testdata/pickle with this content. Several versions of Python wrote them,
+// each by several protocols.
 func pythons(t testing.TB, content string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pickle/" + content + "-*.gz")
@@ -57,7 +57,7 @@ func checkPickled(t *testing.T, d *Dataset, format string, want []int) {
 	}
 }
 
-// TestPickles finds the same data in the files of Python 2 and 3, NumPy 1 and 2, and protocols 2 to 5.
+// TestPickles checks that the files written by Python 2 and 3, NumPy 1 and 2, and protocols 2 to 5 give the same data.
 func TestPickles(t *testing.T) {
 	record := func(label byte, i int) []byte {
 		b := []byte{label}

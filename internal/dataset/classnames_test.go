@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestReadClassNames finds the readable names in every form of file.
+// TestReadClassNames checks that ReadClassNames finds the readable names in every form of file.
 func TestReadClassNames(t *testing.T) {
 	for text, want := range map[string][]string{
 		"cat\ndog\n": {"cat", "dog"},

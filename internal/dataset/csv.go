@@ -69,7 +69,7 @@ type csvTable struct {
 	lines  []int     // line number of each row
 	values []float32 // [rows·columns], row by row; NaN if the column is watched and the field is not a number
 	misses []float32 // [rows·columns], upper bounds on |number in the file − value|; nil if all are 0
-	odd    []bool    // odd[i] means that row i has a number that is not a usual spelling of its value (isNamed)
+	odd    []bool    // odd[i]: a number of row i is not a usual spelling of its value (isNamed)
 	cells  []cells   // cells of each watched column
 }
 
@@ -166,7 +166,7 @@ func (t *csvTable) add(r *csv.Reader, line int, record []string) error {
 	if len(record) != t.columns {
 		return fmt.Errorf("%s: line %d: %d fields, but the first line has %d", t.path, line, len(record), t.columns)
 	}
-	// The factor 2 allows for growing slices: while a slice is copied to a larger one, both are in memory.
+	// The factor 2 allows for growing slices: while a slice is copied to a larger slice, both slices are in memory.
 	const rowSize, valueSize, cellSize = 2 * 9, 2 * 4, 2 * 20
 	t.limit -= rowSize + valueSize*int64(len(record)) + cellSize*int64(len(t.watched))
 	odd := false
@@ -211,8 +211,8 @@ func (t *csvTable) addValue(value, miss float32) {
 	}
 }
 
-// narrow returns the float32 nearest to the decimal in field. The argument v is the same decimal as a float64, which
-// is exact for short integers.
+// narrow returns the float32 nearest to the decimal in field. The argument v is the float64 nearest to this decimal. It
+// equals the decimal for short integers.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)
@@ -290,7 +290,7 @@ func (t *csvTable) dataset(ctx context.Context) (*Dataset, error) {
 	return d, nil
 }
 
-// valueColumns returns the columns that have no other use, ascending.
+// valueColumns returns the columns that are not in used, ascending. They hold the input values.
 func (t *csvTable) valueColumns(used []int) (columns []int) {
 	for k := range t.columns {
 		if !slices.Contains(used, k) {

@@ -107,7 +107,8 @@ func (d *Dataset) dropLabels() {
 	d.addNote("without labels")
 }
 
-// unplaced is labelAt for data without labels, where no label can be wrong.
+// unplaced is the field labelAt of data without labels. No error shows its result, because such data have no wrong
+// labels.
 func unplaced(int) string { return "no label" }
 
 // checkExample returns an error if one example, together with its intermediate forms while it is read, does not fit in
@@ -124,7 +125,8 @@ func checkExample(shape []int) error {
 	return memory.Check(bytes * size)
 }
 
-// read reads all examples, so that errors appear before the work starts. It also sets the digest.
+// read reads all examples, so that errors in the data appear before the caller starts to sample. It also sets the
+// digest.
 func (d *Dataset) read(ctx context.Context) error {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "rscert data 1\n%d %v\n", len(d.labels), d.shape)

@@ -309,8 +309,8 @@ func TestERAN(t *testing.T) {
 	}
 }
 
-// The same data have the same digest in every format and at every path. A change of one byte of a value, a label or
-// the shape changes the digest.
+// The test checks that the same data have the same digest in every format and at every path. A change of one byte of a
+// value, a label or the shape changes the digest.
 func TestSameDataSameDigest(t *testing.T) {
 	const n, h, w = 4, 6, 5
 	px := pixels(n * h * w)
@@ -388,7 +388,7 @@ func TestSameDataSameDigest(t *testing.T) {
 		}
 	}
 
-	// Image folders have another kind of digest, which does not depend on names either.
+	// The digest of an image folder covers the image files instead of the values. It does not depend on names either.
 	img := image.NewGray(image.Rect(0, 0, 2, 2))
 	writePNG(t, filepath.Join(dir, "i1/a/1.png"), img)
 	writePNG(t, filepath.Join(dir, "i2/k/x.png"), img)

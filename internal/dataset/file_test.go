@@ -96,8 +96,8 @@ func examples(d *Dataset) (values [][]float32, errs []error) {
 	return values, errs
 }
 
-// For every format and every change of the file after Open, reading an example either gives the values that were
-// hashed or gives an error.
+// The test changes the file after Open, in every way and for every format. Reading an example must then give the values
+// that were hashed, or an error.
 func TestChangedAfterOpen(t *testing.T) {
 	flip := func(data []byte, at int) []byte {
 		data = bytes.Clone(data)
@@ -201,7 +201,7 @@ func TestSwappedImages(t *testing.T) {
 	}
 }
 
-// Every changed block is refused, and no other block is refused.
+// The test checks that each changed block is refused and that the unchanged blocks can still be read.
 func TestBlocks(t *testing.T) {
 	const n, blocks = 40, 5
 	values := make([]float32, n*blocks*blockSize/4/n)

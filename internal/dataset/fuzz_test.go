@@ -94,7 +94,7 @@ func FuzzCIFAR(f *testing.F) {
 	fuzz(f, "test_batch.bin", append([]byte{3}, pixels(cifarPixels)...), append([]byte{3, 4}, pixels(cifarPixels)...))
 }
 
-// FuzzPickle writes a short mark for the pixels of an image, so that most mutations change the instructions around the
+// FuzzPickle replaces the pixels of an image by a short mark, so that most mutations change the instructions around the
 // pixels.
 func FuzzPickle(f *testing.F) {
 	const (

@@ -21,7 +21,7 @@ import (
 var idxImagesName = regexp.MustCompile(`^(.*)images([-.])idx\d-ubyte(\.gz)?$`)
 
 // idxImagesIn returns the path of the IDX images in a folder. It prefers test images to training images, and returns ""
-// if there are none.
+// if there are no images.
 func idxImagesIn(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -14,9 +14,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// The header or Options.LabelColumn determines the column of labels. Without either, it is the first column, provided
-// that this column looks like labels and the last column does not. Other tables are refused, because nothing would
-// reveal a wrong guess.
+// The header or Options.LabelColumn determines the column of labels. If there is neither, the labels are in the first
+// column, provided that this column looks like labels and the last column does not. Other tables are refused, because a
+// wrong guess would stay unnoticed.
 
 // labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}
@@ -262,9 +262,9 @@ type candidate struct {
 	distinct int
 }
 
-// rivals reports whether the last column looks like labels as much as the first column does. If there are enough
-// rows, a column of labels is dense and takes far fewer values than a pixel. The last column of an image may take all
-// values of a byte.
+// rivals reports whether the last column, c, looks like labels at least as much as the first column. If there are
+// enough rows, a column of labels is dense and takes far fewer values than a pixel. The last column of an image may
+// take all values of a byte.
 func (c candidate) rivals(first candidate) bool {
 	const pixels = 20 // a byte has about 20 times as many values as 10 classes
 	if !c.whole || c.distinct < 2 {
@@ -319,7 +319,7 @@ func (c cell) label() (int, error) {
 	return label, nil
 }
 
-// written is a list of labels as written in the data.
+// written is a list of labels in the form in which the data give them.
 type written interface {
 	len() int
 	at(i int) cell
@@ -392,8 +392,8 @@ func (t *csvTable) oneHotLabels(columns []int) ([]int, error) {
 	return labels, nil
 }
 
-// hot returns the position of the only 1 among n values. It returns an error unless all other values are
-// 0.
+// hot returns the position of the 1 among n values. It returns an error unless exactly one value is 1 and all others
+// are 0.
 func hot(n int, value func(int) float64) (int, error) {
 	one := -1
 	for j := range n {

@@ -289,7 +289,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestFolderRemedies is TestRemedies for folders.
+// TestFolderRemedies checks that errors on folders of unknown formats say how to convert the files.
 func TestFolderRemedies(t *testing.T) {
 	for name, c := range map[string]struct{ file, data, want string }{
 		"saved":   {"data-00000-of-00001.arrow", "ARROW1", "to_parquet"},

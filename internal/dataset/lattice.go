@@ -28,9 +28,9 @@ const (
 //
 // For k/255 and k/65535 the values in the file are rounded lattice points, and they determine k. The certificate
 // concerns the real vector k/255 and its neighbours k′/255, that is, images of bytes. The model receives values
-// computed from k, never the values in the file. So the rounding in the file costs nothing. A certificate can also be
-// stated for the distance between the float32 vectors of two such files. Then subtract FileRounding, which bounds the
-// rounding of both files, from the radius.
+// computed from k, never the values in the file. So the rounding in the file does not reduce the radius. A certificate
+// can also be stated for the distance between the float32 vectors of two such files. Then subtract FileRounding, which
+// bounds the rounding of both files, from the radius.
 type Lattice struct {
 	Kind      LatticeKind
 	Step      *big.Rat // nil for NoLattice

@@ -61,7 +61,8 @@ func TestBytesInFloats(t *testing.T) {
 	}
 }
 
-// A single value that is the next float after a lattice point takes the data off that lattice.
+// The test checks each kind of lattice. One value that is the next float after a lattice point means that the data are
+// not on this lattice.
 func TestLatticeKinds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var words, halves, floats []float32

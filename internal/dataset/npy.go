@@ -60,7 +60,7 @@ func (a *array) noLabels() ([]int, error) {
 	return make([]int, a.Shape[0]), nil
 }
 
-// labels returns the labels that the array holds: class numbers [N] or [N,1], or one-hot rows [N,C].
+// labels returns the labels in the array. The array holds class numbers [N] or [N,1], or one-hot rows [N,C].
 func (a *array) labels() ([]int, error) {
 	columns := 1
 	if len(a.Shape) == 2 {

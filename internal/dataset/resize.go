@@ -165,7 +165,8 @@ func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 
 	return in
 }
 
-// weightBits is the number of fractional bits of a weight: 32, minus 8 for the byte and 2 for the overshoot of bicubic.
+// weightBits is the number of fractional bits of a weight: 32, minus 8 for the byte and 2 for the overshoot of the
+// bicubic filter.
 const weightBits = 32 - 8 - 2
 
 // resample computes each sample of each line from the sample's tap. The function source maps a line and a sample of
@@ -184,7 +185,7 @@ func resample(in []uint8, lines int, taps []tap, source, target func(line, at in
 	return out
 }
 
-// A tap holds the weights of one output sample. They apply to the inputs from index first on.
+// A tap holds the weights of one output sample. The first weight belongs to the input at the index first.
 type tap struct {
 	first   int
 	weights []int

@@ -90,7 +90,7 @@ type tarSample struct {
 // maxLabelMember is the maximum size of a member that holds a label, in bytes.
 const maxLabelMember = 1 << 20
 
-// read reads an archive and joins the members of each example.
+// read reads an archive and appends its examples, each joined from its members.
 func (s *tarSamples) read(ctx context.Context, archive string, file contents) error {
 	section := io.NewSectionReader(file, 0, file.size())
 	r := tar.NewReader(struct {

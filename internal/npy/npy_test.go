@@ -146,7 +146,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The oracle is encoding/binary. The test converts every type, in both byte orders, to every type of Number.
+// The test converts every type, in both byte orders, to every type of Number. It compares the results with those of
+// encoding/binary.
 func TestDecode(t *testing.T) {
 	decodes(t, 'f', []float32{0, -1.5, math.Pi, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(-1))})
 	decodes(t, 'f', []float64{0, -1.5, math.Pi, 1e300, math.Inf(1)})
@@ -248,8 +249,8 @@ func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	return r
 }
 
-// Reading in pieces of any size gives the array. The array fills the buffer several times, and elements cross the ends
-// of the buffer.
+// The test reads an array in pieces of several sizes and expects the same elements each time. The array fills the
+// buffer several times, and elements cross the ends of the buffer.
 func TestReader(t *testing.T) {
 	const n = 150_000
 	want := make([]float64, n)
@@ -396,7 +397,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// The cases are possible and impossible sizes in a directory.
+// The test checks possible and impossible sizes of a member in an archive's directory.
 func TestCheckMember(t *testing.T) {
 	for _, c := range []struct {
 		method       uint16

@@ -74,7 +74,7 @@ type machine struct {
 	err      error
 	buffer   [maxKey + 1]byte
 	last     Text   // argument of the last call of text, kept because many calls read the same "latin1"
-	lastText string // result of that call
+	lastText string // result of this last call
 }
 
 // A file may have freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has about ten

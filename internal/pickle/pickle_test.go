@@ -17,7 +17,8 @@ func read(t testing.TB, data string) (any, error) {
 	return Read(context.Background(), strings.NewReader(data), int64(len(data)))
 }
 
-// TestRead runs programs of a few instructions. The oracle is pickletools.dis.
+// TestRead reads pickles of a few instructions. The expected results follow from the listings of Python's
+// pickletools.dis.
 func TestRead(t *testing.T) {
 	for program, want := range map[string]any{
 		"N.":                    None{},

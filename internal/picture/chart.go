@@ -23,10 +23,10 @@ var Palette = []color.NRGBA{
 	{0x3c, 0x3c, 0x3c, 0xff},
 }
 
-// dashes distinguish lines in print.
+// dashes holds the dash patterns that distinguish the lines in print without colour.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}, {10, 4}, {4, 2, 1, 2}, {1, 3}}
 
-// Halo is the colour of a wide line behind others. The label of such a line is darker.
+// Halo is the colour of a wide line that is drawn behind other lines. The label of this line is darker.
 var Halo = color.NRGBA{0xb4, 0xb4, 0xb4, 0xff}
 
 // labelColor returns the colour of a line's name.

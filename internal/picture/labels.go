@@ -38,7 +38,8 @@ func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// resample returns points of a line at small steps, so that the distance to the line is about the distance to a point.
+// resample returns points of a line at small steps, so that the distance to the line is approximately the distance to
+// the nearest of these points.
 func resample(line Line, at func(i int) vg.Point) []vg.Point {
 	const step = 3 // points of the page
 	var path []vg.Point
@@ -69,7 +70,7 @@ type placed struct {
 	cost   float64
 }
 
-// placeLabel finds the cheapest position for a label of line k.
+// placeLabel returns the position of a label of line k that has the least cost (see price).
 func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) placed {
 	best := placed{cost: math.Inf(1)}
 	every := max(1, len(paths[k])/60)

@@ -121,7 +121,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// A picture has the same bytes each time. An SVG has a title in words and no text elements.
+// The test checks that the same picture has the same bytes each time, and that an SVG has a title in words and no text
+// elements.
 func TestDraw(t *testing.T) {
 	p := NewPlot("σ & <co>", "x", "y")
 	AddLines(p, Line{Name: "one", X: []float64{0, 1}, Y: []float64{0, 1}, Low: []float64{0, 0.5}, High: []float64{0.5, 1}, Marks: true},

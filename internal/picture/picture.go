@@ -1,6 +1,6 @@
-// Package picture draws charts as SVG, PNG or PDF. They look the same everywhere, because text is drawn as outlines of
-// the package's own font. Colour-blind readers can tell the colours apart. Dashes distinguish the lines in print, and
-// labels stand beside the lines.
+// Package picture draws charts as SVG, PNG or PDF. The charts look the same on every machine, because text is drawn as
+// outlines of the package's own font. Colour-blind readers can tell the colours apart. Dashes distinguish the lines in
+// print, and labels stand beside the lines.
 //
 // NewPlot makes a plot with a Grid and Ticks, AddLines adds labelled Lines, Panels arranges plots, and Draw renders a
 // picture of a Size in a Format.

@@ -20,7 +20,7 @@ const (
 )
 
 // madeHere reports whether a Writer wrote the file. It judges by the beginning of the file and the directory size
-// 0xffffffff. In each of these it tolerates two flipped bits.
+// 0xffffffff. It tolerates two flipped bits in the beginning and two in the directory size.
 func madeHere(file io.ReaderAt, size int64) bool {
 	members, _ := Shape{Examples: 1, N: 1, Classes: 2}.layout()
 	begin := members[0].localHeader(0)[:crcInLocal]

@@ -85,7 +85,7 @@ func flipEach(t *testing.T, path string, file []byte, read func(at, bit int)) {
 	}
 }
 
-// Reading a finished file with any bit flipped ends with an error.
+// The test flips each bit of a finished file in turn. Reading the file must then end with an error.
 func TestEveryFlipIsFound(t *testing.T) {
 	for _, s := range []Shape{{2, 2, 3, 2}, {1, 0, 1, 2}} {
 		path, file := finished(t, s)
@@ -112,8 +112,8 @@ func TestEveryFlipIsFound(t *testing.T) {
 	}
 }
 
-// In a file of another program, some bytes have no meaning, and some occur only in the directory. A flip in the data or
-// in the headers of the data causes an error. Every other flip leaves all scores unchanged.
+// In a file of another program, some bytes have no meaning, and some occur only in the directory. A flipped bit in the
+// data or in the headers of the data must cause an error. Any other flipped bit must leave all scores unchanged.
 func TestFlipsElsewhere(t *testing.T) {
 	scores := npyArray("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "\x00\x00\x00\x3f\x00\x00\x00\x3f\x00\x00\x80\x3e\x00\x00\x40\x3f")
 	labels := npyArray("{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", "\x01\x00\x00\x00\x00\x00\x00\x00")
@@ -146,7 +146,7 @@ func TestDigest(t *testing.T) {
 		write(t, w, s, examples, 0, 3)
 		var want []string
 		for i, e := range examples {
-			// This computes the digest by its definition, with encoding/binary.
+			// The next lines compute the digest by its definition, with encoding/binary.
 			block := func(p []float32) uint32 {
 				if len(p) == 0 {
 					return 0
@@ -409,7 +409,7 @@ func FuzzDamaged(f *testing.F) {
 		}
 		for i, e := range got {
 			if i%2 == 1 {
-				e.scores0 = want[i].scores0 // was not read
+				e.scores0 = want[i].scores0 // the test did not read them
 			}
 			if i >= len(want) || !same([]example{e}, want[i:i+1]) {
 				t.Errorf("example %d reads as %v", i, e)

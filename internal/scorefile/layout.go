@@ -96,8 +96,8 @@ func npyHeader(dict string) []byte {
 	return fmt.Appendf(h, "%-*s\n", length-1, dict)
 }
 
-// These are constants of the zip format (PKWARE APPNOTE 6.3, §4.3). Every member has 64-bit sizes, whether it needs
-// them or not, so that there is only one form to test. The time is the earliest that the format allows, so that equal
+// These are constants of the zip format (PKWARE APPNOTE 6.3, §4.3). Every member has 64-bit sizes, even if 32 bits
+// suffice, so that there is only one form to test. The time is the earliest that the format allows, so that equal
 // scores make equal files.
 const (
 	zipVersion64 = 45

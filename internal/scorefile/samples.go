@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// Samples are the scores of one example in a Writer's file, finished or not. Its methods verify no checksum: compare
-// Writer.Digest first.
+// Samples are the scores of one example in a Writer's file, finished or not. Its methods do not verify checksums, so
+// compare Writer.Digest first.
 type Samples struct {
 	writer *Writer
 	turn   int64

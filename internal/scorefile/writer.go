@@ -21,7 +21,7 @@ import (
 // any order, because each sample has a fixed position in the file.
 //
 // Until Finish, the name of the file is path + ".part". After a kill, Create opens this file again with the same shape.
-// The run then rewrites every example that is not known to be whole.
+// The caller then writes again every example that is not known to be complete.
 type Writer struct {
 	path    string
 	shape   Shape
@@ -42,8 +42,8 @@ func Part(name string) string { return name + partSuffix }
 // StatPart is os.Lstat of the part file of path.
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
-// Create opens the part file of path for writing and keeps the data of an earlier run. When Create returns, the file
-// survives a power cut. So a power cut cannot lose this file and keep a later file of the run.
+// Create opens the part file of path for writing and keeps the data of an earlier run. When Create returns, the name of
+// the file survives a power cut. Therefore a power cut cannot lose this file but keep a file that the run makes later.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func digest(numbers [2]int64, blocks [2]uint32) string {
 	return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli))
 }
 
-// Sync makes written data survive a power cut. It returns an error if the part file no longer has its name.
+// Sync makes written data survive a power cut. It returns an error if the part file was renamed or removed.
 func (w *Writer) Sync() error {
 	if err := w.file.Sync(); err != nil {
 		return err

@@ -56,15 +56,15 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// takeSeed keeps the Seed that the first row's checksum reveals. Read does not know which run wrote the file, so it
-// checks the other rows by this Seed.
+// takeSeed keeps the Seed that follows from the first row's checksum. Read does not know which run wrote the file, so
+// it checks the other rows with this Seed.
 func (t *Table) takeSeed(s checksum.Seed, found bool) {
 	if found {
 		t.seed = s
 	}
 }
 
-// check refuses a wrong checksum, and files in which only some rows have one.
+// check returns an error for a wrong checksum, and for a file in which only some rows have a checksum.
 func (t *Table) check(state checksum.State) error {
 	switch {
 	case state == checksum.Foreign:
@@ -83,7 +83,8 @@ func (t *Table) check(state checksum.State) error {
 
 const acceptEdited = `deleting "` + checksum.Column + `" from every line, header included, accepts the edited file`
 
-// lineMap maps rows to lines. It needs one entry for each gap between rows (header, blank lines).
+// lineMap maps rows to lines. It has one entry for each place where lines without a row (header, blank lines) come
+// before a row.
 type lineMap struct {
 	rows, shifts []int // from row rows[k] on, line = row + shifts[k]
 }

@@ -82,7 +82,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 		if _, err := f.ReadAt(bytes, at); err != nil && err != io.EOF {
 			return header, 0, err
 		}
-		reader := protocol.NewReaderFromBytes(bytes) // unlike a stream reader, never allocates beyond its input
+		reader := protocol.NewReaderFromBytes(bytes) // unlike a stream reader, it allocates no more than its input
 		header = meta.PageHeader{}
 		err = thrift.NewDecoder(reader).Decode(&header)
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || window == end-at || window > mostHeader {
@@ -91,7 +91,7 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 	}
 }
 
-// mostHeader is larger than any page header with its statistics.
+// mostHeader limits the bytes that pageHeader reads. It is larger than any page header with its statistics.
 const mostHeader = 1 << 20
 
 // mostUnpacked returns the largest size to which packed bytes can unpack. The factors follow from the formats. Snappy

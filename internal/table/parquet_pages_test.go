@@ -9,7 +9,8 @@ import (
 	meta "github.com/parquet-go/parquet-go/format"
 )
 
-// No encoder of the Parquet library exceeds mostUnpacked on the most compressible data.
+// The test compresses highly compressible data with the encoders of the Parquet library. No result may exceed
+// mostUnpacked.
 func TestMostUnpacked(t *testing.T) {
 	zeros := make([]byte, 1<<22)
 	for codec, c := range map[meta.CompressionCodec]compress.Codec{

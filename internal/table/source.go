@@ -58,8 +58,8 @@ func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, 
 	return f, nil
 }
 
-// interruptible returns a reader of r. Its reads end when ctx ends, even while r waits for input. One read of r may
-// continue after that.
+// interruptible returns a reader of r. A read from it ends when ctx ends, even while r waits for input. One read from r
+// may continue after this.
 func interruptible(ctx context.Context, r io.Reader) *io.PipeReader {
 	out, in := io.Pipe()
 	go func() {
@@ -90,7 +90,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 
 const bufferSize = 1 << 18
 
-// uncompressed returns a reader of src, which unpacks src if it is gzip.
+// uncompressed returns a reader of the content of src. If src is compressed with gzip, the reader unpacks it.
 func uncompressed(src io.Reader, size int) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(src, size)
 	if magic, _ := in.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {

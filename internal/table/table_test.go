@@ -129,7 +129,7 @@ func TestErrorsSayWhere(t *testing.T) {
 	}
 }
 
-// TestCancelledWhileWaiting cancels a read of an input that never comes.
+// TestCancelledWhileWaiting cancels a Read that waits for input. The input never comes.
 func TestCancelledWhileWaiting(t *testing.T) {
 	silent, writer := io.Pipe()
 	defer writer.Close()
@@ -208,8 +208,8 @@ func TestParseDecimalIsStrconv(t *testing.T) {
 	}
 }
 
-// The npz files are written by another implementation (sbinet/npyio). Where it cannot write a case, the test writes raw
-// headers by hand.
+// The npz files are written by another implementation (sbinet/npyio). For the cases that npyio cannot write, the test
+// writes raw headers by hand.
 func TestReadNpz(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npz")
 	err := npz.Write(path, map[string]any{
@@ -338,7 +338,7 @@ func TestChecked(t *testing.T) {
 		t.Error(err)
 	}
 
-	// The header must survive the reuse of its buffer.
+	// Read keeps a copy of the header, because the next line overwrites the buffer that held the header.
 	long, header := "lower,upper,check\n", []byte("lower,upper,check")
 	for i := range 30_000 {
 		long += string(checksum.Seed(0).AppendCSV(header, fmt.Appendf(nil, "0.%05d,1", i))) + "\n"

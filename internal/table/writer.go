@@ -36,7 +36,7 @@ func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriter(w)} }
 func (w *Writer) Header(names ...string) {
 	w.columns = len(names)
 	header := csv.NewWriter(w.out)
-	_ = header.Write(names) // an error of w.out is returned by its Flush
+	_ = header.Write(names) // the method Flush of w.out returns the error
 	header.Flush()
 }
 

@@ -58,7 +58,7 @@ def test_block(page: Path, block: str, files: Path, tmp_path: Path, monkeypatch:
     }
     exec(compile(block, str(page), "exec"), known)
     if page.name == "metrics.md":
-        # A model with a map behind it is a model.
+        # The page appended a calibration map to the model. rscert must accept the result as a model.
         subprocess.run([PROGRAM, "certify", "--model=calibrated.onnx", "--data", DIGITS, "--sigma=0.5", "--check"], check=True)
     if page.name == "scores.md":
         subprocess.run([PROGRAM, "radius", "scores.npz", "--method=betting", "--sigma=0.5", "--class=label"], check=True)

@@ -52,7 +52,7 @@ def test_certify_is_the_program_to_the_byte(tmp_path: Path) -> None:
     run = rscert.certify(MODEL, DIGITS, sigma=0.5, out=tmp_path / "module", **options)  # type: ignore[arg-type]
     flags = [f"--{k}={v}" for k, v in options.items()]
     library = _library.environment()[_library.VARIABLE]
-    # The program itself, without the launcher.
+    # Runs the program itself, without the Python launcher.
     done = subprocess.run(
         [rscert.program(), "certify", "--model", MODEL, "--data", DIGITS, "--sigma=0.5", "--quiet"]
         + ["--out", tmp_path / "program", "--onnxruntime", library, *flags],
@@ -89,7 +89,7 @@ def test_arrays_and_datasets_are_the_files(tmp_path: Path) -> None:
     of_arrays = rscert.certify(MODEL, (x, y), sigma=0.5, n=500, seed=1)
     pd.testing.assert_frame_equal(of_file.certificates, of_arrays.certificates)
 
-    class Pairs:  # what torch.utils.data.Dataset asks for
+    class Pairs:  # has the methods that torch.utils.data.Dataset requires
         def __len__(self) -> int:
             return len(x)
 
@@ -122,7 +122,7 @@ def test_radius_is_that_of_the_run() -> None:
     frame = rscert.radius(votes.counts.tolist(), counts0=votes.counts0.tolist(), labels=votes.label, sigma=0.5)
     assert list(frame.radius) == list(run.certificates.radius)
     one = rscert.radius([990, 10], labels=0, sigma=1.0, method="clopper-pearson", alpha=0.01)
-    # Clopper-Pearson: the α-quantile of Beta(990, 11) is 0.9805…, and Φ⁻¹ of it 2.06…
+    # Clopper-Pearson: the α-quantile of Beta(990, 11) is 0.9805…, and Φ⁻¹(0.9805…) is 2.06….
     assert 2.05 < one.radius[0] < 2.08
     with pytest.raises(ValueError, match="chooses the class"):
         rscert.radius([[1, 2]], sigma=1.0)
@@ -131,7 +131,8 @@ def test_radius_is_that_of_the_run() -> None:
 
 
 def test_cce() -> None:
-    # One correct answer, confidence in [0.2, 0.9]: the worst is 0.2, a Brier score of 0.64 and an error of 0.8.
+    # There is one correct answer, with a confidence in [0.2, 0.9]. The worst confidence is 0.2. It gives the Brier score
+    # 0.64 and the calibration error 0.8.
     found = rscert.cce([0.2], [0.9], [1], bins=10)
     text = json.dumps(found)
     assert "0.8" in text and "0.64" in text
@@ -141,7 +142,7 @@ def test_cce() -> None:
 
 def test_metrics() -> None:
     found = rscert.metrics(confidence=[0.9, 0.8, 0.7, 0.6], correct=[True, False, False, True], bins=1)
-    # |mean confidence − accuracy| in one bin
+    # With one bin, the ECE is |mean confidence − accuracy|.
     assert abs(_value(found, "ece") - 0.25) < 1e-9
     both = rscert.metrics(probabilities=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 0], bins=1)
     assert abs(_value(both, "ece") - 0.35) < 1e-9
@@ -192,7 +193,7 @@ def test_library_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             _library.find("onnxruntime")
     monkeypatch.chdir(site)
     install("1.30.0", 5)
-    assert _library.find("onnxruntime") is None  # what lies in the current folder is not installed
+    assert _library.find("onnxruntime") is None  # find ignores packages in the current folder
     monkeypatch.chdir(tmp_path)
     install("1.24.0", 5)
     assert _library.find("onnxruntime")

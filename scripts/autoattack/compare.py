@@ -46,7 +46,7 @@ from autoattack import AutoAttack
 from onnx2torch import convert
 from PIL import Image
 
-torch.set_num_threads(1)  # the steps are so small that several threads would mostly wait for each other
+torch.set_num_threads(1)  # the tensors are so small that several threads would mostly wait for each other
 
 SEED = 1
 STAGES = ["apgd-ce", "apgd-t", "fab-t", "square"]  # the attacks of AutoAttack's version standard
@@ -56,7 +56,7 @@ CNN, RESNET, DENSE = "mnist-cnn", "cifar10_resnet_2b", "mnist-net_256x2"
 
 
 def digits(count, shape):
-    """The first MNIST test digits, in [0, 1]."""
+    """Returns the first MNIST test digits, in [0, 1]."""
     folder = ROOT / "testdata" / "mnist"
     with gzip.open(folder / "t10k-images-idx3-ubyte.gz") as f:
         x = np.frombuffer(f.read(), np.uint8, offset=16).reshape(-1, *shape)[:count]
@@ -66,7 +66,7 @@ def digits(count, shape):
 
 
 def cifar(count):
-    """The first CIFAR-10 test images of the JPEG copy, in [0, 1], channels first."""
+    """Returns the first CIFAR-10 test images of the JPEG copy, in [0, 1], channels first."""
     table = pyarrow.parquet.read_table(SHARED / "data" / "cifar10-jpeg" / "test.parquet").slice(0, count).to_pydict()
     images = np.stack([np.asarray(Image.open(io.BytesIO(i["bytes"])).convert("RGB")) for i in table["image"]])
     images = np.ascontiguousarray(images.transpose(0, 3, 1, 2), np.float32)  # AutoAttack takes no other layout
@@ -124,8 +124,8 @@ class Case:
         self.clean = float((logits.argmax(1) == self.y).mean())
 
     def robust(self, adversarial, norm, epsilon):
-        """The accuracy on inputs that an attack returns. An input beyond the norm does not count as a success of the
-        attack."""
+        """Returns the accuracy on inputs that an attack returns. An input beyond the norm does not count as a success
+        of the attack."""
         x, y = self.tensors()
         with torch.no_grad():
             d = (adversarial - x).flatten(1)
@@ -191,8 +191,8 @@ def rscert(binary, case, norm, epsilon, attack, extra=()):
 
 
 def measured(folder, key, measure):
-    """The result of measure and its time in seconds. If the folder holds this result already, measure does not run
-    again."""
+    """Returns the result of the function measure and its time in seconds. Keeps both in the folder of --cache, and
+    calls measure only if the folder does not hold them yet."""
     file = folder / (re.sub(r"[^\w.]+", "-", key) + ".json")
     if not file.exists():
         start = time.monotonic()

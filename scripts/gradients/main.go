@@ -5,8 +5,8 @@
 //	{"run": "gradient", "x": […], "labels": […], "times": 3}    → {"scores": […], "loss": […], "gradient": […], "seconds": .01}
 //
 // The request "run": "forward" runs only the model, without a gradient. A request without x and labels uses the x and
-// labels of the previous request. The member "seconds" of the answer is the shortest time of all runs. If quiet is
-// true, the answer holds only this time.
+// labels of the previous request. The member "times" of a request is the number of runs. The member "seconds" of the
+// answer is the shortest time of these runs. If the request has "quiet": true, the answer holds only this time.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestServe decodes the manifest for rscert serve, and checks that its parts name each other.
+// TestServe decodes the manifest for rscert serve, and checks that its parts refer to each other by the right names.
 func TestServe(t *testing.T) {
 	text, err := os.ReadFile("../../packaging/kubernetes/serve.yaml")
 	if err != nil {

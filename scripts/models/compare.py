@@ -31,23 +31,23 @@ TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(floa
 
 
 def still(graph):
-    """Flags for noise that is too small to change an example. It is below the step of bytes and below the last digit of
-    a float."""
+    """Returns flags for noise that is too small to change an example: noise below the step of bytes or below the last
+    digit of a float."""
     if graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8:
         return ["--sigma", "1e-5"]
     return ["--sigma", "1e-20", "--noise", "float"]
 
 
 def tolerance(graph):
-    """The tolerance between scores. ONNX Runtime removes two opposite conversions to and from half precision if they
-    follow each other. Whether they do depends on the nodes in front of the model."""
+    """Returns the tolerance between scores. ONNX Runtime removes two opposite conversions to and from half precision
+    that follow each other. The nodes in front of the model decide whether they do."""
     half = any(t.data_type == onnx.TensorProto.FLOAT16 for t in graph.initializer)
     return 4e-3 if half else 1e-5
 
 
 def reference(path, data, batch=None):
-    """ONNX Runtime's scores for the examples of an npz file. The examples get the form of the model's input. They run
-    all at once or in batches."""
+    """Returns ONNX Runtime's scores for the examples of an npz file. Converts the examples to the form of the model's
+    input. Runs all examples at once or in batches."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -73,7 +73,7 @@ def reference(path, data, batch=None):
 
 
 def rows(outputs):
-    """The scores of each example, from an array or a zipmap. An output of labels may come before them."""
+    """Returns the scores of each example, from an array or a zipmap. An output of labels may come before them."""
     scores = outputs[-1] if len(outputs) > 1 else outputs[0]
     if isinstance(scores, list):
         return [[row[k] for k in sorted(row)] for row in scores]
@@ -89,7 +89,7 @@ def rscert(program, arguments):
 
 
 def compare(program, folder, e):
-    """The results of rscert and Python for one model."""
+    """Returns the results of rscert and Python for one model."""
     path, data = folder / f"{e.name}.onnx", folder / e.data
     row = {"bytes": sum(p.stat().st_size for p in folder.glob(f"{e.name}.onnx*")), "rscert": None, "problem": ""}
     try:
@@ -135,7 +135,8 @@ def compare(program, folder, e):
 
 
 def distance(run, scores):
-    """The largest difference between rscert's saved scores and Python's, relative to an example's largest score.
+    """Returns the largest difference between rscert's saved scores and Python's, relative to an example's largest
+    score.
 
     rscert saves probabilities. For logits, the function compares the logarithms of the probabilities, which are the
     logits up to a common constant."""
@@ -206,7 +207,7 @@ def table(program, results, failed):
 
 
 def gradients(page):
-    """The last section of the page, which 'make gradient-models' fills."""
+    """Returns the last section of the page, which 'make gradient-models' fills."""
     heading = "\n## Gradients\n"
     return heading + page.read_text().split(heading)[1] if page.exists() and heading in page.read_text() else ""
 

@@ -51,7 +51,7 @@ class Server:
 
 
 def examples(entry, folder, path):
-    """Examples with noise in the model's form of input, float32, and their labels."""
+    """Returns examples with noise in the model's form of input, float32, and their labels."""
     archive = np.load(folder / entry.data)
     x, y = archive["x"][:EXAMPLES], archive["y"][:EXAMPLES].astype(np.int64)
     if x.dtype == np.uint8:
@@ -67,13 +67,13 @@ def examples(entry, folder, path):
 
 
 def margin(z, y):
-    """The loss of logits [N, m], in PyTorch."""
+    """Returns the loss of logits [N, m], in PyTorch."""
     own = torch.nn.functional.one_hot(y, z.shape[1]).bool()
     return z.masked_fill(own, -torch.inf).amax(1) - z.gather(1, y[:, None])[:, 0]
 
 
 def autograd(name, x, y, kind=torch.float64):
-    """The gradient by PyTorch. Some originals take only one example at a time."""
+    """Returns the gradient by PyTorch. Some originals take only one example at a time."""
     model = copy.deepcopy(zoo.original(name)).to(kind)
     rows = []
     for k in range(len(x)):
@@ -88,7 +88,7 @@ def distance(gradient, want):
 
 
 def doubled(path):
-    """The model converted to float64, for ONNX's reference implementation."""
+    """Returns the model converted to float64, for ONNX's reference implementation."""
     model = onnx.load(path)
     wide = {onnx.TensorProto.FLOAT: onnx.TensorProto.DOUBLE}
 
@@ -116,8 +116,8 @@ def doubled(path):
 
 
 def differences(path, x, y, gradient, probabilities):
-    """The largest difference between a measured slope along a random direction and the slope that the gradient implies,
-    divided by the gradient's norm."""
+    """Returns the largest difference between a measured slope along a random direction and the slope that the gradient
+    implies, divided by the gradient's norm."""
     session = doubled(path)
     columns = len(session.input_names) > 1
 
@@ -179,7 +179,7 @@ REFUSALS = {"no gradient is known: ": "no rule for ", "values of type ": "conver
 
 
 def reason(text):
-    """A few words that say why a model has no gradient."""
+    """Returns a few words that say why a model has no gradient."""
     for start, short in REFUSALS.items():
         if text and start in text:
             return short + ("" if start == "this ONNX Runtime" else text.split(start)[1].split(",")[0].split(" have ")[0])

@@ -87,7 +87,7 @@ def small_pretrained(undo):
 
 
 def given(name, folder):
-    """The variables that snippets use without defining them."""
+    """Returns the variables that snippets use without defining them. Writes the files that some snippets read."""
     zoo.write_data(folder)
     known = {"np": np, "x": zoo.rows[zoo.TEST:], "y": zoo.labels[zoo.TEST:]}
     model = zoo.trained_model("tiny", tiny, 8)
@@ -128,10 +128,11 @@ def run_model(program, name, data, code, folder, golden):
     accuracy = (votes == labels).mean()
     print(f"{name}: {len(own)} predictions equal, of {len(set(own))} classes, accuracy {100 * accuracy:.0f} %", flush=True)
     sizes = sum(p.stat().st_size for p in folder.glob("my.onnx*"))
-    # Golden files exist neither for other data nor for integer models, whose sums differ between processors.
+    # There are no golden files for other data, nor for integer models, whose sums differ between processors.
     if golden is None or name in ("timm", "torchvision", "quantised") or sizes > 100_000:
         return
-    # A model with external weights names the file of the weights. So this file keeps its name, in a folder of its own.
+    # A model with external weights names the file of its weights. So the copy of this file keeps the name, in a folder
+    # of its own.
     (golden / name).mkdir(parents=True, exist_ok=True)
     for p in folder.glob("my.onnx*"):
         shutil.copy(p, golden / name / p.name)

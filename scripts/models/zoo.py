@@ -33,7 +33,7 @@ cancer_x = ((cancer_x - cancer_x.mean(0)) / cancer_x.std(0)).astype(np.float32)
 
 
 def write_data(folder):
-    """The examples for the comparison."""
+    """Writes the examples for the comparison into the folder."""
     np.savez(folder / "images.npz", x=images[:TEST], y=labels[:TEST])
     np.savez(folder / "rows.npz", x=rows[:TEST], y=labels[:TEST])
     np.savez(folder / "cancer.npz", x=cancer_x[:TEST], y=cancer_y[:TEST])
@@ -56,8 +56,8 @@ FEW = 320  # number of training examples for larger models
 
 
 def trained_model(key, make, epochs=1, rate=1e-3):
-    """The model that a constructor makes, trained once for all its exports. Training takes one epoch of FEW examples,
-    or several epochs of all examples."""
+    """Returns the model that a constructor makes, trained once for all its exports. Training takes one epoch of FEW
+    examples, or several epochs of all examples."""
     if key not in trained:
         torch.manual_seed(1)
         model = make()
@@ -119,7 +119,7 @@ ORIGINALS = {}  # for each entry, the key of the weights, the constructor and th
 
 
 def original(name):
-    """The torch model that an entry exports, with the weights of the export."""
+    """Returns the torch model that an entry exports, with the weights of the export."""
     return trained_model(*ORIGINALS[name])
 
 

@@ -3,7 +3,7 @@
 //
 // The changes come from ooze. The source tree stays unchanged, because the compiler reads a mutant in place of the file
 // (go build -overlay). At first each test runs once by itself. This measures the time of the test and finds the lines
-// that it reaches. A mutant then meets the quick tests first.
+// that it reaches. The quick tests then run first against each mutant.
 package main
 
 import (

@@ -30,7 +30,7 @@ type test struct {
 	reached map[string]map[span]bool
 }
 
-// quick is the total time, in seconds, of the tests that a mutant meets first.
+// quick is the total time, in seconds, of the quickest tests, which run first against each mutant.
 const quick = 2
 
 // compile builds the test binary.
@@ -44,8 +44,8 @@ func (p *pkg) compile(binary string, flags ...string) error {
 	return nil
 }
 
-// run runs a test binary with a limit in seconds of processor time, and returns the processor time used. The
-// limit is not wall time, because on a busy machine even a test that ends may take minutes.
+// run runs a test binary with a limit in seconds of processor time, and returns the processor time used. The limit is
+// not wall time, because on a busy machine any test may take minutes of wall time.
 func (p *pkg) run(binary string, limit int, args ...string) (seconds float64, err error) {
 	args = append([]string{fmt.Sprintf("--cpu=%d", limit), binary, "-test.short", "-test.failfast", "-test.timeout=15m"}, args...)
 	c := exec.Command("prlimit", args...)
@@ -57,7 +57,7 @@ func (p *pkg) run(binary string, limit int, args ...string) (seconds float64, er
 	return seconds, err
 }
 
-// measure runs every test by itself.
+// measure runs every test by itself, and records its time and the code that it reaches.
 func (p *pkg) measure() error {
 	binary := filepath.Join(p.scratch, "cover.test")
 	if err := p.compile(binary, "-cover", "-covermode=set"); err != nil {

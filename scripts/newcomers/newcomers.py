@@ -43,7 +43,7 @@ def call(*command, **options):
 
 
 def given(work):
-    """A minimal Debian, with stand-ins for everything not published yet."""
+    """Makes a minimal Debian, and the stand-ins for everything that is not published yet."""
     if not (work / "base/ok").exists():
         shutil.rmtree(work / "base", ignore_errors=True)
         call("debootstrap", "--variant=minbase", SUITE, work / "base")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds packaging/docker/Dockerfile with buildah. In the image it certifies bundled digits, not as root. Then it runs the
-# image's default command, a server, and asks it over HTTP. Where no registry can be reached, debootstrap makes stand-ins
+# image's default command, a server, and asks it over HTTP. If no registry can be reached, debootstrap makes stand-ins
 # of the base images (as root). DEVICE=cuda builds the image for CUDA and only checks that its libraries are there.
 # IMAGE_STORE keeps the images between runs.
 set -eu

@@ -34,12 +34,12 @@ type shape struct {
 	files, functions        []int // number of lines of each file and of each function
 	comments, code          int   // lines with only a comment; lines with code
 	allComments             int   // lines with a comment, including tests
-	inverted, soMany, thats int   // number of phrases in comments that the patterns below match
+	inverted, soMany, thats int   // counts of the phrases in comments that the patterns below match
 	examples                int
 	cyclomatic, cognitive   int // number of functions with a complexity above 15
 }
 
-// The patterns below match phrases that turn a sentence inside out.
+// The patterns below match phrases of sentences that are hard to read.
 var (
 	inverted = regexp.MustCompile(`(?i)\bwhat\s+(is|it|its|the|they|a|an|there)\b`)
 	soMany   = regexp.MustCompile(`(?i)\bso many\b`)

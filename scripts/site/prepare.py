@@ -34,7 +34,7 @@ def main():
 
 
 def page(path, root):
-    """The text of a page, in which links inside docs/ are relative to the page's position in the site."""
+    """Returns the text of a page, in which links inside docs/ are relative to the page's position in the site."""
     here = path.parent.relative_to(ROOT).as_posix()
 
     def link(m):

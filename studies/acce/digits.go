@@ -19,7 +19,7 @@ const (
 )
 
 // digits compares certification by votes with certification by scores. It uses the saved scores of one run, and then
-// bounds the confidences with the class certified in each way.
+// bounds the confidences of the classes that votes certify and of the classes that scores certify.
 func digits(path string) error {
 	evidence, err := runfolder.Find(path)
 	if err != nil {
@@ -59,7 +59,7 @@ func digits(path string) error {
 	return nil
 }
 
-// digitRows prints one row per radius.
+// digitRows prints one row of the table for each radius.
 func digitRows(name string, found run.Confidence, alpha float64) error {
 	var b calib.BoundRows
 	for _, r := range found.Bounds {

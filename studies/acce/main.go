@@ -6,7 +6,8 @@
 //	go run ./studies/acce model FILE σ …      bounds.csv of the bundled model, for each σ
 //	go run ./studies/acce digits RUN          classes certified by votes and by scores, for a run with saved scores
 //
-// Tables go to stdout while they grow. Tables for the page carry marks for studies/page. Figures go to docs/img.
+// The command prints each row of a table as soon as it is computed. Tables for the page are between marks that
+// studies/page reads. The command writes the figures to docs/img.
 package main
 
 import (
@@ -106,7 +107,7 @@ func oneSetting() []admm.Params {
 }
 
 // found holds the calibration errors for one set of intervals: without an attack (clean), as each solver finds them,
-// and the exact maximum. It also holds the solvers' seconds.
+// and the exact maximum. It also holds the time that each solver took, in seconds.
 type found struct {
 	ratio                                      float64 // R/σ of a random instance
 	clean, brier, dece, pair, grid, exact      float64
@@ -215,7 +216,7 @@ var solvers = []solver{
 	{"exact", "", func(f found) float64 { return f.exact }, func(f found) float64 { return f.exactSeconds }},
 }
 
-// summary prints how far each estimate is below the exact value.
+// summary prints a table of the solvers. It shows by how much their estimates are below the exact value.
 func summary(all []found) {
 	fmt.Println("| solver | mean value | mean shortfall | largest shortfall | mean share of exact | below Brier | below dECE | median seconds |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- |")

@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// countBelow must count values that are smaller at four decimals. It must return no count for a solver compared with
-// itself.
+// countBelow must count the values that are smaller after rounding to four decimals. It must return "–" if it compares
+// a solver with itself.
 func TestBelow(t *testing.T) {
 	all := []found{
 		{clean: 0.1, brier: 0.2, dece: 0.20004},

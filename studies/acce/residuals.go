@@ -14,8 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/picture"
 )
 
-// residuals draws the mean deviation from each constraint at each step, as in the paper's Figures 9 and
-// 10. It uses one instance of 2,000 predictions. It draws the one-size-fits-all setting and one setting of the grid.
+// residuals draws the mean deviation from each constraint at each step, as in the paper's Figures 9 and 10. It uses one
+// instance of 2,000 predictions. One panel is for the one-size-fits-all setting, and one is for a setting of the grid.
 func residuals(file string) error {
 	const n, every = 2000, 25
 	r := rand.New(rand.NewPCG(2025, 0))

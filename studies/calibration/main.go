@@ -201,7 +201,7 @@ func table1(curves [][]curve) {
 	fmt.Print("\n<!-- end: rates -->\n\n")
 }
 
-// decades places ticks at the powers of ten.
+// decades is a plot.Ticker that places ticks at the powers of ten.
 type decades struct{}
 
 // Ticks implements plot.Ticker.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// heading returns the line above a function's table. The line names V if V ≠ 1.
+// heading returns the line above a function's table. The line states the total variation V if V ≠ 1.
 func (f function) heading(ce, variation float64) string {
 	line := fmt.Sprintf("η(s) = %s, CE = %.4f", f.name, ce)
 	if math.Abs(variation-1) > 0.005 {

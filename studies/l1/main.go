@@ -54,7 +54,7 @@ func compare(paths []string) error {
 	return nil
 }
 
-// measure returns the row of a run.
+// measure returns the row of the table for the run in the folder path.
 func measure(path string) ([]report.Cell, error) {
 	source, err := summary.Read(context.Background(), path)
 	if err != nil {
@@ -79,7 +79,7 @@ func measure(path string) ([]report.Cell, error) {
 	return append(row, report.Number(s.AverageRadius.Value), report.Count(s.Abstained.Count)), nil
 }
 
-// describe returns the scale in words, and the standard deviation of the noise.
+// describe returns the scale of the noise with its symbol, such as "b = 0.5", and the standard deviation of the noise.
 func describe(l law.Law, scale float64) (words string, deviation float64) {
 	switch l.Name() {
 	case "uniform", "splitting":

@@ -1,4 +1,5 @@
-// Metrics runs rscert to make the outputs and the table of docs/metrics.md. They carry marks for studies/page:
+// Metrics runs rscert to make the outputs and the table of docs/metrics.md. The outputs are between marks that
+// studies/page reads:
 //
 //	go run ./studies/metrics bin/rscert | go run ./studies/page docs/metrics.md
 package main

@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// evidence holds the result of a run.
+// evidence holds the votes and certificates of a run.
 type evidence struct {
 	votes []certify.Votes
 	certs []certify.Certificate
@@ -98,8 +98,9 @@ func signTest(a, b float64) float64 {
 	return min(1, 2*distuv.Binomial{N: a + b, P: .5}.CDF(min(a, b)))
 }
 
-// compareVotes compares the votes for the label by the two-sample z statistic. It computes z for each example where
-// both expectations are 10 or more. It then judges all examples together by the sum of the squares of z.
+// compareVotes compares the votes for the label by the two-sample z statistic. It computes z for each example that has
+// at least 10 expected votes for the label and at least 10 against it in both runs. The p-value for all examples
+// together comes from the sum of the squares of z.
 func compareVotes(a, b []certify.Votes) {
 	var squares, sum, examples, largest float64
 	for i, v := range a {

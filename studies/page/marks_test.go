@@ -54,7 +54,7 @@ func names(texts map[string]string, pattern *regexp.Regexp) map[string]bool {
 	return found
 }
 
-// checkMark reports a mark that no study or test supports.
+// checkMark reports a mark whose name belongs to no part of a study and to no test.
 func checkMark(t *testing.T, path, kind, name string, parts, tests map[string]bool) {
 	t.Helper()
 	if kind == "made" {

@@ -206,8 +206,7 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 	return cert, certified(a.Confidence(cert)), err
 }
 
-// certified returns the bounds on certified classes. There is one bound for each radius up to the
-// certified radius.
+// certified returns only the bounds for the certified class, which are those at radii up to the certified radius.
 func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
@@ -333,7 +332,7 @@ func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 			if err != nil {
 				return nil, err
 			}
-			for i, b := range bounds { // the certificate is the same for all methods
+			for i, b := range bounds { // the methods differ only in the bounds: the certificate is the same
 				if b.Certified {
 					widths[i] += b.Upper - b.Lower
 					counts[i]++

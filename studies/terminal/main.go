@@ -36,7 +36,7 @@ func draw(w io.Writer, r io.Reader, prompt string) error {
 			}
 			break
 		}
-		// If a line is redrawn in place, only the text after the last carriage return stays.
+		// A terminal shows only the text after the last carriage return of a line.
 		line := s.Text()
 		line = line[strings.LastIndexByte(line, '\r')+1:]
 		lines = append(lines, line)

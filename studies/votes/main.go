@@ -142,7 +142,7 @@ func certifier(m certify.VoteMethod, k certify.MarginKind) (*certify.VoteCertifi
 	return certify.NewVoteCertifier(certify.VoteParams{Target: certify.Target{Margin: k, Class: certify.Label, Alpha: alpha, Sigma: sigma}, Method: m})
 }
 
-// repeatsAt returns the number of subsamples of each image at n.
+// repeatsAt returns the number of subsamples of size n that are drawn from the votes of each image.
 func repeatsAt(n int64, repeats int) int {
 	switch {
 	case n == budget:
@@ -178,7 +178,8 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			certifiers = append(certifiers, c)
 		}
 		count := repeatsAt(n, repeats)
-		// These sums give means over the repeats. They include the differences in radius from bonferroni.
+		// sum adds up the summaries of the repeats, and gains collects the differences in radius from bonferroni. Both
+		// give means over the repeats.
 		sum := make([]certify.Summary, len(sound))
 		gains := make([][]float64, len(sound))
 		for range count {
@@ -313,8 +314,9 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 	var radius float64
 	byRadius, _ := fmt.Sscanf(name, "radius>=%g", &radius)
 	var samples, atBudget, stopped, fixed float64
-	// The function value returns an image's contribution to a mean. For a rule radius>=R it is 1 if the certificate's
-	// radius is at least R, and 0 otherwise. For the other rules it is the certificate's radius.
+	// The function value returns an image's contribution to a mean. For a rule radius>=R, the contribution is 1 if the
+	// certificate's radius is at least R, and 0 otherwise. For the other rules, the contribution is the certificate's
+	// radius.
 	value := func(cert certify.Certificate) float64 {
 		if byRadius == 0 {
 			return cert.Radius

@@ -48,7 +48,7 @@ var metrics = []metric{
 			}
 			return shareOf(&s.Abstained)
 		}},
-	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified share of wrong answers among the inputs that are answered", radius: true, share: true,
+	{name: "selective-error", example: "selective-error@0.25<=0.05", what: "certified bound on the share of wrong answers among the inputs that are answered", radius: true, share: true,
 		upper: true, certifiable: true, anyClaim: true, value: selectiveError},
 	{name: "cbs", example: "cbs@0.25<=0.05", what: "certified Brier score at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
@@ -56,7 +56,7 @@ var metrics = []metric{
 	{name: "cce", example: "cce@0.25<=0.10", what: "certified calibration error at this radius", radius: true, share: true, upper: true, certifiable: true,
 		ofBounds: true, value: calibrationValue(
 			func(c summary.Calibration) float64 { return c.CCE }, func(c summary.CertifiedCalibration) float64 { return c.CCE })},
-	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified error of the answers with at least this confidence (0.9)",
+	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified share of wrong answers among the answers with at least this confidence (0.9)",
 		radius: true, tau: true, share: true, upper: true, certifiable: true, ofBounds: true, value: thresholdedError},
 }
 

@@ -15,7 +15,7 @@ VARIABLE = "RSCERT_ONNXRUNTIME_PYTHON"
 
 
 class Unusable(Exception):
-    """An installed package whose library cannot be used."""
+    """The error for an installed package whose library cannot be used."""
 
 
 def environment() -> dict[str, str]:

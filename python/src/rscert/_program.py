@@ -44,7 +44,8 @@ def program() -> str:
 
 def run(arguments: Sequence[str], *, progress: bool = False) -> str:
     """Runs the program and returns its output. With progress, shows the program's progress lines as they come."""
-    # The program has its own process group, so it gets an interrupt only once, from us. A second one would kill it.
+    # The program has its own process group, so it gets an interrupt only once, from this process. A second interrupt
+    # would kill the program.
     with subprocess.Popen(
         [program(), *arguments],
         stdin=subprocess.DEVNULL,

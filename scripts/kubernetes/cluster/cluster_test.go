@@ -21,7 +21,7 @@ const shards = 3
 var certifyFlags = []string{"certify", "--model", "cnn.onnx", "--data", "mnist", "--sigma", "0.5", "--n", "5000", "--max", "60", "--seed", "18", "--out", "run"}
 
 // needs returns the path of rscert and the folder of the control plane's programs. The command 'make
-// kubernetes-cluster' sets both.
+// kubernetes-cluster' passes them in environment variables.
 func needs(t *testing.T) (rscert, bin string) {
 	t.Helper()
 	rscert, bin = os.Getenv("RSCERT"), os.Getenv("KUBERNETES_BIN")
@@ -42,7 +42,7 @@ func output(t *testing.T, dir string, name string, args ...string) string {
 	return string(out)
 }
 
-// volume makes a folder with model and data. It replaces the volume of the claim.
+// volume makes a folder with a model and data. The folder stands for the volume of the PersistentVolumeClaim.
 func volume(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func TestIndexedJobRuns(t *testing.T) {
 			t.Errorf("kubectl %q: %s", args, out)
 		}
 	}
-	// The server must check every field and refuse unknown fields.
+	// With --dry-run=server, the API server checks every field and refuses unknown fields.
 	do(manifest("--gpus", "2", "--at-once", "2", "--retries", "5", "--memory", "16Gi"), "create", "--dry-run=server", "--validate=strict", "-f", "-")
 	wrong := strings.Replace(manifest(), "backoffLimitPerIndex", "backoffLimitPerIndexes", 1)
 	if out, err := p.kubectl(t, wrong, "create", "--dry-run=server", "--validate=strict", "-f", "-"); err == nil {

@@ -38,14 +38,14 @@ type kubelet struct {
 	// called repeatedly.
 	fault func(pod *core.Pod, attempt int) fault
 
-	// For pods of Deployments:
+	// The next two fields are for pods of Deployments.
 	claims map[string]string // folders by PersistentVolumeClaim
 	cache  string            // the image's cache, with ONNX Runtime
 
 	mu       sync.Mutex
 	attempts map[string]int // number of attempts by job and index
 	ran      []ran
-	networks int       // number of networks of pods
+	networks int       // number of networks made for pods so far
 	stopped  []stopped // deleted pods
 }
 
@@ -85,7 +85,7 @@ func (k *kubelet) run(ctx context.Context) {
 			if !seen[string(pod.UID)] {
 				seen[string(pod.UID)] = true
 				serve := k.serve
-				if pod.Spec.RestartPolicy == core.RestartPolicyAlways { // a Deployment's
+				if pod.Spec.RestartPolicy == core.RestartPolicyAlways { // a pod of a Deployment
 					serve = k.keep
 				}
 				pods.Go(func() {
@@ -158,8 +158,8 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, change func(*core.P
 	})
 }
 
-// container runs the command of the pod's container. As with real containers, an exit code above 128 stands
-// for a signal.
+// container runs the command of the pod's container. As for a real container, an exit code above 128 means that a
+// signal ended the process.
 func (k *kubelet) container(ctx context.Context, pod *core.Pod, attempt int) (exit int, happened fault, command []string, log string, err error) {
 	c := pod.Spec.Containers[0]
 	env := map[string]string{}

@@ -27,7 +27,7 @@ import (
 
 const token = "a token of the tests"
 
-// service finds the pods that a Service sends requests to. It replaces kube-proxy.
+// service finds the pods that a Service sends requests to. It stands for kube-proxy.
 type service struct {
 	client *kubernetes.Clientset
 	model  string // path of the model
@@ -60,7 +60,7 @@ func ask(ctx context.Context, url string, digits [][]byte, certify bool) ([]int,
 	}
 	request.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(head)))
 	request.Header.Set("Authorization", "Bearer "+token)
-	request.Close = true // each request chooses a pod
+	request.Close = true // so that each request can go to another pod
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ type Event struct {
 	// Begin is the number of events completed when a Sync or SyncFolder began. The sync makes these events durable.
 	Begin int
 
-	file   int // identity; a rename keeps it
+	file   int // identity of the file, which a rename does not change
 	offset int64
 	data   []byte
 	size   int64 // for Truncate
@@ -127,7 +127,7 @@ func (r Recording) Cut(events int, disk Disk) Files {
 	return files
 }
 
-// folder is the identity of every folder; files count from 1.
+// folder is the identity that all folders share. The identities of files are 1, 2, ….
 const folder = 0
 
 func parentsIn(names map[string]int, name string) bool {
@@ -139,7 +139,7 @@ func parentsIn(names map[string]int, name string) bool {
 	return true
 }
 
-// names returns the identities by path.
+// names returns the identities of the files and folders after the past events, by path.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
 	durable := map[string]int{} // by folder: the number of events whose changes to its names are durable
 	for _, e := range past {
@@ -210,7 +210,7 @@ func (r Recording) content(past []Event, id int, disk Disk) []byte {
 	return left
 }
 
-// durableEvents returns the number of events that the file's last sync made durable.
+// durableEvents returns the number of events that the last sync of the file with this identity made durable.
 func durableEvents(past []Event, id int) int {
 	durable := 0
 	for _, e := range past {
@@ -231,7 +231,7 @@ func (r Recording) contentBefore(id int) []byte {
 	return nil
 }
 
-// changedPages returns the first and the last page that the event may change in a file of some length.
+// changedPages returns the first and the last page that the event may change in a file of the given length.
 func (e Event) changedPages(length int) (first, last int) {
 	if e.Kind == Write {
 		return int(e.offset / pageSize), int((e.offset + int64(len(e.data)) - 1) / pageSize)

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// ErrNoTrace means that the system does not let a process trace another.
+// ErrNoTrace means that the system does not let a process trace another process.
 var ErrNoTrace = errors.New("processes cannot be traced here")
 
 // Program is a program to record.
@@ -240,7 +240,7 @@ func (t *tracer) leave(thread int, call syscall.PtraceRegs, result int64) error 
 	return nil
 }
 
-// System calls missing from package syscall.
+// These are the numbers of system calls that package syscall lacks.
 const (
 	sysRenameat2     = 316
 	sysCopyFileRange = 326
