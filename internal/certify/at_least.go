@@ -6,28 +6,12 @@ import "math"
 // prove the given margin. Only if this fails does it search for the largest margin. So it checks a certificate in a
 // fraction of the time that Certify takes.
 func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, error) {
-	if err := v.Validate(); err != nil {
-		return Certificate{}, err
-	}
-	if err := c.params.accepts(v); err != nil {
-		return Certificate{}, err
-	}
-	if c.width > 0 {
-		return c.split(v)
-	}
-	a, err := v.Elected(c.params.Class)
-	if err != nil {
-		return Certificate{}, err
-	}
-	o, test, err := c.observe(v, a)
-	if err != nil {
-		return Certificate{}, err
-	}
-	b, found := c.proved(o, margin)
-	if !found {
-		b = c.bound(o)
-	}
-	return c.certificate(v, a, test, b), nil
+	return c.certify(v, func(o observation) marginBound {
+		if b, found := c.proved(o, margin); found {
+			return b
+		}
+		return c.bound(o)
+	})
 }
 
 // claim is the statement that an observation proves this margin. Only margins above the observation's bonferroni margin
