@@ -66,10 +66,18 @@ func roundedStudyColumn(name string, to report.Rounding, value func(r acce.Resul
 	}}
 }
 
+// radiusTitle names the radius of a result, with its norm if that is known.
+func radiusTitle(r acce.Result) string {
+	if r.Norm == nil {
+		return "radius"
+	}
+	return r.Norm.Title() + " radius"
+}
+
 // studyColumns returns all possible columns.
-func studyColumns() []studyColumn {
+func studyColumns(results []acce.Result) []studyColumn {
 	columns := []studyColumn{
-		{report.ExactColumn("radius"), func(r acce.Result) report.Cell { return report.OptionalNumber(r.Radius) }},
+		{report.ExactColumn(radiusTitle(results[0])), func(r acce.Result) report.Cell { return report.OptionalNumber(r.Radius) }},
 		{report.ExactColumn("certified"), func(r acce.Result) report.Cell { return report.Count(r.N) }},
 		{report.ExactColumn("left out"), func(r acce.Result) report.Cell {
 			if r.LeftOut == nil {
@@ -123,7 +131,7 @@ func studyColumns() []studyColumn {
 
 // tabulateStudy makes a table with one row per radius, without empty columns.
 func tabulateStudy(results []acce.Result) *report.Table {
-	columns := slices.DeleteFunc(studyColumns(), func(c studyColumn) bool {
+	columns := slices.DeleteFunc(studyColumns(results), func(c studyColumn) bool {
 		return !slices.ContainsFunc(results, func(r acce.Result) bool { return c.cell(r) != nil })
 	})
 	var t report.Table
@@ -164,7 +172,7 @@ func printThresholded(w io.Writer, results []acce.Result) error {
 	}
 	fmt.Fprint(w, "\nanswering only where the confidence is at least τ: share of answers that an attack makes wrong\n\n")
 	t := report.Table{Columns: []report.Column{
-		report.ExactColumn("radius"), report.ExactColumn("τ"),
+		report.ExactColumn(radiusTitle(results[0])), report.ExactColumn("τ"),
 		report.ExactColumn("may be wrong"), report.ExactColumn("surely right"), report.RoundedColumn("error ≤", report.Up, 4),
 	}}
 	all := results[0].Certified != nil
@@ -192,7 +200,7 @@ func printCertified(w io.Writer, results []acce.Result) {
 		}
 		where := "With"
 		if r.Radius != nil {
-			where = fmt.Sprintf("Within radius %v, with", *r.Radius)
+			where = fmt.Sprintf("Within %s %v, with", radiusTitle(r), *r.Radius)
 		}
 		also := ""
 		if c.CCE != nil {

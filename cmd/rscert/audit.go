@@ -126,7 +126,7 @@ func writeAudit(w io.Writer, r *run.Audited) error {
 	}
 	line("audit", "%s of %s, %d of %d examples, level %g", r.Out, r.Path, r.Done, len(r.AuditHeader.Examples), r.Gamma)
 	line("attacked", "%d examples with a certificate, %d with a verified change of the answer", g.Attacked, g.Verified)
-	line("median", "certified radius %s, verified distance %s, ratio %s", figure(g.MedianRadius), figure(g.MedianDistance), figure(g.MedianRatio))
+	line("median", "certified L2 radius %s, verified distance %s, ratio %s", figure(g.MedianRadius), figure(g.MedianDistance), figure(g.MedianRatio))
 	if len(r.Curve) > 0 {
 		b.WriteString("\n" + curveTable(r) + "\n")
 	}
@@ -162,7 +162,7 @@ func figure(v *float64) string {
 // calibrationTable prints the certified calibration and the calibration under attack.
 func calibrationTable(r *run.Audited) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-10s %-10s %-10s %-14s %-10s %s\n", "radius", "examples", "CBS", "Brier, found", "CCE", "ECE, found")
+	fmt.Fprintf(&b, "%-10s %-10s %-10s %-14s %-10s %s\n", "L2 radius", "examples", "CBS", "Brier, found", "CCE", "ECE, found")
 	for _, c := range r.Calibration {
 		fmt.Fprintf(&b, "%-10.4g %-10d %-10.4f %-14.4f %-10.4f %.4f\n", c.Radius, c.Examples, c.CBS, c.Brier, c.CCE, c.ECE)
 	}
@@ -172,7 +172,7 @@ func calibrationTable(r *run.Audited) string {
 // curveTable prints the curves of robust accuracy.
 func curveTable(r *run.Audited) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-10s %-12s %-12s %s\n", "radius", "certified", "not broken", fmt.Sprintf("robust accuracy in the population, %g %% each side", 100*(1-r.Delta)))
+	fmt.Fprintf(&b, "%-10s %-12s %-12s %s\n", "L2 radius", "certified", "not broken", fmt.Sprintf("robust accuracy in the population, %g %% each side", 100*(1-r.Delta)))
 	for _, p := range r.Curve {
 		fmt.Fprintf(&b, "%-10.4g %-12.4f %-12.4f [%.4f, %.4f]\n", p.Radius, p.Certified, p.Images, p.Lower, p.Upper)
 	}

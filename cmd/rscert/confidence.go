@@ -156,7 +156,7 @@ func writeConfidence(w io.Writer, r run.Confidence) error {
 	fmt.Fprintf(w, "confidence of the class certified by %s under attack, %s (%d examples, n = %d, %s = %g, α = %g)\n\n",
 		r.Class, r.Method, r.Examples, r.N, r.Law.Law().Words().Symbol, r.Sigma, r.Alpha)
 	t := report.Table{Columns: []report.Column{
-		report.ExactColumn("radius"), report.ExactColumn("certified"), report.ExactColumn("left out"),
+		report.ExactColumn(r.Norm.Title() + " radius"), report.ExactColumn("certified"), report.ExactColumn("left out"),
 		report.RoundedColumn("mean lower", report.Down, 4), report.RoundedColumn("mean upper", report.Up, 4),
 		report.RoundedColumn("mean width", report.Nearest, 4),
 	}}

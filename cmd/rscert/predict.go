@@ -216,7 +216,11 @@ func writeAnswers(w io.Writer, r *run.Predicted) error {
 	columns := []report.Column{report.ExactColumn("index"), report.ExactColumn("label"), report.ExactColumn("answer"), report.ExactColumn("votes")}
 	certified := len(r.Answers) > 0 && r.Answers[0].Certificate != nil
 	if certified {
-		columns = append(columns, report.RoundedColumn("radius", report.Down, 3))
+		title := r.Answers[0].Certificate.Norm.Title() + " radius"
+		if r.Answers[0].Certificate.Scaled {
+			title = "scaled " + title
+		}
+		columns = append(columns, report.RoundedColumn(title, report.Down, 3))
 	}
 	table := report.Table{Columns: columns}
 	for _, a := range r.Answers {

@@ -6,28 +6,12 @@ import "math"
 // prove the given margin. If this fails, it searches for the largest margin. So checking a certificate takes a fraction
 // of the time of Certify.
 func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, error) {
-	if err := v.Validate(); err != nil {
-		return Certificate{}, err
-	}
-	if err := c.params.accepts(v); err != nil {
-		return Certificate{}, err
-	}
-	if c.width > 0 {
-		return c.split(v)
-	}
-	a, err := v.Elected(c.params.Class)
-	if err != nil {
-		return Certificate{}, err
-	}
-	o, test, err := c.observe(v, a)
-	if err != nil {
-		return Certificate{}, err
-	}
-	b, found := c.proved(o, margin)
-	if !found {
-		b = c.bound(o)
-	}
-	return c.certificate(v, a, test, b), nil
+	return c.certify(v, func(o observation) marginBound {
+		if b, found := c.proved(o, margin); found {
+			return b
+		}
+		return c.bound(o)
+	})
 }
 
 // claim is the key under which a VoteCertifier caches whether an observation proves a margin. Margins up to the

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/law"
 )
 
 // A contest is the comparison that proves a claim. It compares the probabilities under noise of two events that exclude
@@ -137,9 +138,15 @@ func favourite(v Votes, tests func(ballot) []contest) contest {
 // depend on the estimation samples, not even on their number.
 func (x contest) suggested(n int64) float64 {
 	const level = 0.25
-	s := ranks{quantiles: quantiles{gaussianScale}, t: x.t}
+	s := ranks{quantiles: quantiles{law.Gaussian}, t: x.t}
 	return s.margin(binomial.LowerBound(x.winner, n, level), binomial.LowerBound(n-x.rival, n, level))
 }
 
-// clearest returns the factor t of the contest that has the largest margin in the case that all votes are for A.
-func (c Claim) clearest() float64 { return float64(max(1, c.TopK)) }
+// clearest returns the factor t of the contest that has the largest margin in the case that all votes are for A. It
+// returns 0 for the usual margin.
+func (c Claim) clearest() float64 {
+	if !c.Ranked() {
+		return 0
+	}
+	return float64(c.TopK)
+}

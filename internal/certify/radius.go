@@ -56,7 +56,7 @@ func (t Target) LargestRadius(n int64) float64 {
 	tail := -math.Expm1(math.Log(t.Alpha) / float64(n)) // 1 − α^{1/n}
 	margin := 1 - 2*tail
 	switch {
-	case t.clearest() > 1:
+	case t.Ranked():
 		margin = (&ranks{quantiles: quantiles{t.additive()}, t: t.clearest()}).margin(1-tail, 1-tail)
 	case t.Margin != FirstMargin:
 		margin = -2 * t.additive().Quantile(tail)

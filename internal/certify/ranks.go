@@ -1,10 +1,6 @@
 package certify
 
-import (
-	"math"
-
-	"github.com/rscert/rscert/internal/law"
-)
+import "math"
 
 // ranks is the scale of a contest with a factor t. The contest holds within ρ while
 //
@@ -22,8 +18,6 @@ type ranks struct {
 
 	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil: no cache
 }
-
-var gaussianScale = law.Gaussian
 
 // stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). Because of rounding errors, only one of
 // the results can be certain: true if the factor safety is above 1, and false if it is below 1.

@@ -149,7 +149,7 @@ type observation struct {
 	n, a, b int64 // samples, votes for the class, votes for the runner-up
 	two     bool  // the claim is the usual one, and the model has two classes
 	alpha   float64
-	t       float64 // factor of the contest; 0 and 1: the usual margin
+	t       float64 // factor of the contest; 0 means 1, the usual margin
 }
 
 // ranking holds the inputs of an order except the method and the kind of margin.
@@ -180,7 +180,10 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 
 // Certify returns the certificate of v. Its prediction is the class A if the margin is above 0; otherwise it is
 // Abstained, with margin and radius 0.
-func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
+func (c *VoteCertifier) Certify(v Votes) (Certificate, error) { return c.certify(v, c.bound) }
+
+// certify returns the certificate of v, with the margin that the argument computes.
+func (c *VoteCertifier) certify(v Votes, bound func(observation) marginBound) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err
 	}
@@ -198,14 +201,9 @@ func (c *VoteCertifier) Certify(v Votes) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, err
 	}
-	return c.certificate(v, a, test, c.bound(o)), nil
-}
-
-// certificate returns the certificate of class a with the bound b from v.
-func (c *VoteCertifier) certificate(v Votes, a int, test string, b marginBound) Certificate {
-	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, v.Quantisation, b)
+	cert := c.params.certificate(c.method, v.Index, v.Label, a, v.N, v.Quantisation, bound(o))
 	cert.Stop, cert.Contest = v.Stop, test
-	return cert
+	return cert, nil
 }
 
 // observe returns the observation for class a, and the name of its contest.
@@ -227,7 +225,7 @@ func (c *VoteCertifier) observe(v Votes, a int) (observation, string, error) {
 
 // scaleOf returns the scale of the observation's contest.
 func (c *VoteCertifier) scaleOf(o observation) scale {
-	if o.t == 0 || o.t == 1 {
+	if o.t == 0 {
 		return c.scale
 	}
 	return c.ranksOf(o)
@@ -241,7 +239,7 @@ func (c *VoteCertifier) ranksOf(o observation) *ranks {
 
 // beaten reports whether the observed counts do not favour the contest's winner over its rival.
 func (o observation) beaten() bool {
-	if o.t == 0 || o.t == 1 {
+	if o.t == 0 {
 		return o.a <= o.b
 	}
 	return o.t*float64(o.a) <= float64(o.b)
@@ -250,7 +248,7 @@ func (o observation) beaten() bool {
 // newSearch returns the search for the margin of an observation.
 func (c *VoteCertifier) newSearch(o observation) search {
 	order := c.order(ranking{o.n, o.alpha}, func() *order { return bonferroniOrder(c.scale, o.n, o.alpha) })
-	if o.t == 0 || o.t == 1 {
+	if o.t == 0 {
 		return newSearch(newEvent(order, o.a, o.b), c.scale, o.alpha)
 	}
 	s := c.ranksOf(o)

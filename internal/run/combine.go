@@ -117,6 +117,10 @@ func (c *combining) read(ctx context.Context, path string) error {
 	if _, sealed := m.run.Format(); !sealed {
 		return hint.Add(fmt.Errorf("%s: is of format 1, which does not record the conditions of its certificates", path), "certify again with this version")
 	}
+	if _, byVotes := m.run.Parameters.Method.Votes(); !byVotes {
+		return hint.Add(fmt.Errorf("%s: its method %s certifies from scores, and certificates of scores cannot be recomputed from votes", path, m.run.Parameters.Method),
+			"certify again with a method for votes")
+	}
 	records, err := evidence.Records(ctx)
 	if err != nil {
 		return err
@@ -130,10 +134,6 @@ func (c *combining) read(ctx context.Context, path string) error {
 			return fmt.Errorf("%s: example %d: %w", path, r.Certificate.Index, err)
 		}
 		m.certs = append(m.certs, r.Certificate)
-	}
-	if _, byVotes := m.run.Parameters.Method.Votes(); !byVotes {
-		return hint.Add(fmt.Errorf("%s: its method %s certifies from scores, and certificates of scores cannot be recomputed from votes", path, m.run.Parameters.Method),
-			"certify again with a method for votes")
 	}
 	c.members = append(c.members, m)
 	return nil

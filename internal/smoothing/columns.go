@@ -45,30 +45,43 @@ func ColumnTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 // first columns that use them.
 type ColumnTables []*Table
 
-// add returns the table in t that has the same distribution as the argument. If there is none, add appends the argument
-// and returns it.
-func (t *ColumnTables) add(table *Table) *Table {
-	for _, old := range *t {
-		if old.name == table.name {
-			return old
-		}
+// of returns the table of a column's noise. It appends the table to t, unless t has a table of the same distribution.
+// The step is nil for a quantised column.
+func (t *ColumnTables) of(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
+	if old := t.named(quantisedName(l)); step == nil && old != nil {
+		return old, nil
+	}
+	table, err := ColumnTable(l, scale, step)
+	if err != nil {
+		return nil, err
+	}
+	if old := t.named(table.name); old != nil {
+		return old, nil
 	}
 	*t = append(*t, table)
-	return table
+	return table, nil
+}
+
+// named returns the table with this name, or nil.
+func (t *ColumnTables) named(name string) *Table {
+	for _, table := range *t {
+		if table.name == name {
+			return table
+		}
+	}
+	return nil
 }
 
 // NewColumnTables returns the tables for columns of these scales and steps. A scale of 0 means a column without noise.
 // A nil step means a quantised column.
 func NewColumnTables(l law.Additive, scales []float64, steps []*big.Rat) (all ColumnTables, err error) {
 	for c, scale := range scales {
-		if scale == 0 || steps[c] == nil && slices.ContainsFunc(all, func(t *Table) bool { return t.name == quantisedName(l) }) {
+		if scale == 0 {
 			continue
 		}
-		table, err := ColumnTable(l, scale, steps[c])
-		if err != nil {
+		if _, err := all.of(l, scale, steps[c]); err != nil {
 			return nil, fmt.Errorf("column %d: %w", c, err)
 		}
-		all.add(table)
 	}
 	return all, nil
 }
@@ -164,21 +177,20 @@ func NewColumnNoise(l law.Additive, columns []Column, of []int) (*ColumnNoise, e
 
 // prepare makes the lattice, the table and the values of a column with noise.
 func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) {
-	var table *Table
+	var step *big.Rat
+	if c.Lattice != nil {
+		step = c.Lattice.Step
+	}
+	table, err := tables.of(l, c.Scale, step)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
 	if c.Lattice == nil {
 		if c.quantise, err = newQuantiser(l, c.Scale, ColumnStep(l, c.Scale), c.Low, c.High); err != nil {
 			return &RangeError{c.Name, err}
 		}
 		c.step = c.quantise.step
-		if i := slices.IndexFunc(*tables, func(t *Table) bool { return t.name == quantisedName(l) }); i >= 0 {
-			table = (*tables)[i]
-		} else if table, err = ColumnTable(l, c.Scale, nil); err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
-		}
 	} else {
-		if table, err = ColumnTable(l, c.Scale, c.Lattice.Step); err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
-		}
 		c.low = c.Lattice.Low + table.First
 		width := c.Lattice.High - c.Lattice.Low + 1 + table.Last - table.First
 		if c.Lattice.Low > c.Lattice.High || width > maxValues {
@@ -188,7 +200,6 @@ func (c *columnNoise) prepare(l law.Additive, tables *ColumnTables) (err error) 
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
-	table = tables.add(table)
 	c.first, c.entries = table.First, table.entries
 	return nil
 }

@@ -57,7 +57,7 @@ case $inspected in
 *) echo "image_check.sh: the image has other settings: $inspected" >&2; exit 1 ;;
 esac
 inside() { store run --isolation chroot "$@"; }
-# Runs the image's default command with the run in /work/run, in a network of its own, asks it over HTTP, and stops it.
+# Runs the image's default command with the run in the folder run, in a network of its own, asks it over HTTP, and stops it.
 serve() {
 	mv "$work/runs/digits" "$work/run"
 	command=$(store inspect --format '{{range .OCIv1.Config.Entrypoint}}{{.}} {{end}}{{range .OCIv1.Config.Cmd}}{{.}} {{end}}' "rscert:$device")

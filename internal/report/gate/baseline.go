@@ -11,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/report/summary"
 )
@@ -27,6 +28,10 @@ type Comparison struct {
 	// ByHash means that the data of the two runs have the same SHA-256. If it is false, only the indices and labels are
 	// known to agree.
 	ByHash bool `json:"same_data_by_hash"`
+	// Norm is the norm of all radii.
+	Norm law.Norm `json:"norm"`
+	// RadiusTitle names a radius with its norm, for example "L2 radius".
+	RadiusTitle string `json:"-"`
 }
 
 // AccuracyChange is the change of the certified accuracy at a radius.
@@ -100,7 +105,7 @@ func Compare(baseline, this summary.Summary) (Comparison, error) {
 	}
 	before, after := byIndex(baseline.Rows), byIndex(this.Rows)
 	c := Comparison{Run: this.Name, Baseline: baseline.Name, Examples: this.Examples, Level: this.Level,
-		ByHash: baseline.Run != nil && this.Run != nil}
+		ByHash: baseline.Run != nil && this.Run != nil, Norm: this.Conditions.Norm, RadiusTitle: this.Conditions.RadiusTitle()}
 	for _, p := range this.Curve {
 		c.Accuracy = append(c.Accuracy, c.accuracy(before, after, p.Radius))
 	}

@@ -39,6 +39,8 @@ var none = cell{Value: "–"}
 
 func (p Page) measures() []group {
 	groups := append([]group{{Caption: "Accuracy", Rows: p.accuracies()}}, p.norms()...)
+	groups = append(groups, p.selective()...)
+	groups = append(groups, p.pa()...)
 	if rows := p.calibrations(); len(rows) > 0 {
 		groups = append(groups, group{Caption: "Confidence and calibration under attack", Rows: rows})
 	}
@@ -67,7 +69,7 @@ func (p Page) accuracies() []measure {
 		Meaning: "The share of the examples whose certified class is the label and stays so under every " +
 			"perturbation of " + article(summary.Norms(p.summaries())) + " norm up to the radius." + p.claims()}
 	for _, radius := range p.radii() {
-		certified.Lines = append(certified.Lines, p.across(fmt.Sprintf("radius %v", radius), func(s summary.Summary) cell {
+		certified.Lines = append(certified.Lines, p.across(p.radius(radius), func(s summary.Summary) cell {
 			at := s.At(radius)
 			c := cell{percent(at.Accuracy.Value, report.Down), interval(&at.Accuracy)}
 			if at.Certified != nil {
@@ -78,7 +80,7 @@ func (p Page) accuracies() []measure {
 	}
 	return []measure{
 		certified,
-		p.single("Average certified radius", "The mean of the certified radii, where a wrong or abstained example "+
+		p.single("Average certified "+summary.Norms(p.summaries())+" radius", "The mean of the certified radii, where a wrong or abstained example "+
 			"counts as 0.", averageCell),
 		p.single("Abstained", "The share of the examples for which no class could be certified.",
 			func(s summary.Summary) cell { return shareCell(&s.Abstained) }),
@@ -146,11 +148,17 @@ func keyOf(c summary.Calibration) calibrationKey {
 	return calibrationKey{*c.Radius, true}
 }
 
-func (k calibrationKey) String() string {
+// name names the radius with its norm.
+func (p Page) name(k calibrationKey) string {
 	if !k.given {
 		return "within the bounds"
 	}
-	return fmt.Sprintf("radius %v", k.radius)
+	return p.radius(k.radius)
+}
+
+// radius names a radius with the norms of the runs, for example "L2 radius 0.5".
+func (p Page) radius(r float64) string {
+	return fmt.Sprintf("%s radius %v", summary.Norms(p.summaries()), r)
 }
 
 // calibrationKeys returns the radii of the bounds, ascending.
@@ -185,10 +193,10 @@ func (p Page) calibrations() []measure {
 	cbs := measure{Name: "Brier score", Meaning: "The most that the mean squared error of the confidence (CBS) can " +
 		"become under such an attack."}
 	for _, key := range keys {
-		cce.Lines = append(cce.Lines, p.across(key.String(), func(s summary.Summary) cell {
+		cce.Lines = append(cce.Lines, p.across(p.name(key), func(s summary.Summary) cell {
 			return boundCell(calibrationAt(s, key), ofCCE)
 		}))
-		cbs.Lines = append(cbs.Lines, p.across(key.String(), func(s summary.Summary) cell {
+		cbs.Lines = append(cbs.Lines, p.across(p.name(key), func(s summary.Summary) cell {
 			return boundCell(calibrationAt(s, key), ofCBS)
 		}))
 	}
@@ -240,7 +248,7 @@ func (p Page) thresholded() []measure {
 				"whatever the attack within the radius, if every bound holds. An example whose class is not " +
 				"certified counts as wrong unless its bounds rule that out."}
 		for _, key := range p.calibrationKeys() {
-			m.Lines = append(m.Lines, p.across(key.String(), func(s summary.Summary) cell {
+			m.Lines = append(m.Lines, p.across(p.name(key), func(s summary.Summary) cell {
 				return thresholdCell(calibrationAt(s, key), tau)
 			}))
 		}

@@ -1,10 +1,6 @@
 package page
 
-import (
-	"fmt"
-
-	"github.com/rscert/rscert/internal/report/summary"
-)
+import "github.com/rscert/rscert/internal/report/summary"
 
 // norms returns a group for each further norm: the certified accuracy by the radius in this norm, and its average.
 func (p Page) norms() (groups []group) {
@@ -14,11 +10,7 @@ func (p Page) norms() (groups []group) {
 		for k, s := range runs {
 			in.Runs[k].Summary = s
 		}
-		rows := in.accuracies()
-		for k := range rows[0].Lines {
-			rows[0].Lines[k].Name = fmt.Sprintf("%s %s", norm.Title(), rows[0].Lines[k].Name)
-		}
-		groups = append(groups, group{Caption: "Certified accuracy by the " + norm.Title() + " radius that follows from the certified radius", Rows: rows[:2]})
+		groups = append(groups, group{Caption: "Certified accuracy by the " + norm.Title() + " radius that follows from the certified radius", Rows: in.accuracies()[:2]})
 	}
 	return groups
 }

@@ -16,6 +16,9 @@ func (c Conditions) NormTitle() string {
 	return c.Norm.Title()
 }
 
+// RadiusTitle names a radius with its norm, for example "L2 radius".
+func (c Conditions) RadiusTitle() string { return c.NormTitle() + " radius" }
+
 // Columns explains a radius r that is in units of the scales of the columns. A perturbation δ is within r if it is 0 in
 // the Frozen columns and the norm of δ_d/scale_d over the other columns d is at most r.
 type Columns struct {

@@ -19,7 +19,7 @@ func (r Report) pa() []section {
 		s.table.Columns = append(s.table.Columns, percent(fmt.Sprintf("≥ %g", p.AtLeast), report.Down))
 	}
 	s.table.Columns = append(s.table.Columns, report.RoundedColumn("median", report.Down, 4), report.RoundedColumn("largest", report.Down, 4),
-		report.ExactColumn("n"), report.RoundedColumn("average radius", report.Down, 4))
+		report.ExactColumn("n"), report.RoundedColumn("average "+summary.Norms(r.Runs)+" radius", report.Down, 4))
 	for _, run := range r.Runs {
 		row := []report.Cell{report.Text(run.Name)}
 		for _, p := range run.PA.Shares {

@@ -10,7 +10,7 @@ import (
 // selective returns the table of the error among the answers of a run, with one row per radius.
 func (r Report) selective(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("error%s among the answered inputs in %%, by %s radius", r.runName(s), s.Conditions.NormTitle())}
-	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("unsafe"), report.ExactColumn("answered"), percent("error", report.Up)}
+	out.table.Columns = []report.Column{report.ExactColumn(s.Conditions.RadiusTitle()), report.ExactColumn("unsafe"), report.ExactColumn("answered"), percent("error", report.Up)}
 	first := s.Selective[0]
 	if first.Certified != nil {
 		out.table.Columns = append(out.table.Columns, percent(fmt.Sprintf("with probability %g", 1-s.Dataset.Delta), report.Up))

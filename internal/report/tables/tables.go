@@ -178,7 +178,11 @@ func (r Report) accuracy() section {
 	s.table.Columns = append(s.table.Columns, report.RoundedColumn("average radius", report.Down, 4),
 		percent("clean", report.Nearest), percent("smoothed", report.Nearest), percent("abstained", report.Nearest))
 	for _, run := range r.Runs {
-		row := []report.Cell{report.Text(run.RunName(r.Runs))}
+		name := run.RunName(r.Runs)
+		if !summary.OneNorm(r.Runs) {
+			name += ", " + run.Conditions.NormTitle()
+		}
+		row := []report.Cell{report.Text(name)}
 		for _, p := range run.Curve {
 			row = append(row, report.Number(p.Accuracy.Value))
 		}
@@ -269,7 +273,7 @@ func examples(runs []summary.Summary) string {
 // intervals returns the table of the intervals and the statement of a run, with one row per radius.
 func (r Report) intervals(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("%s%s in %%, with what it says beyond these examples and these samples", s.Conditions.Accuracy(), r.runName(s))}
-	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("examples"), percent("accuracy", report.Down),
+	out.table.Columns = []report.Column{report.ExactColumn(s.Conditions.RadiusTitle()), report.ExactColumn("examples"), percent("accuracy", report.Down),
 		percent(fmt.Sprintf("%g %% interval", 100*s.Level), report.Nearest)}
 	if s.Dataset != nil {
 		name := fmt.Sprintf("with probability %g", 1-s.Dataset.Delta)
@@ -297,7 +301,7 @@ func (r Report) intervals(s summary.Summary) section {
 			1-d.Delta, d.Failures, report.Certificates(s.Examples, d.Examples), d.Alpha))
 	}
 	if a := s.AverageRadius; a.Low != nil {
-		out.notes = append(out.notes, fmt.Sprintf("Average certified radius %s, %g %% interval [%s, %s].", report.Round(a.Value, report.Down, 0, 4),
+		out.notes = append(out.notes, fmt.Sprintf("Average certified %s %s, %g %% interval [%s, %s].", s.Conditions.RadiusTitle(), report.Round(a.Value, report.Down, 0, 4),
 			100*s.Level, report.Round(*a.Low, report.Down, 0, 4), report.Round(*a.High, report.Up, 0, 4)))
 	}
 	return out
@@ -326,7 +330,7 @@ func (r Report) classes(s summary.Summary) section {
 func (r Report) calibration(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("calibration under attack%s, %d equal-width bins", r.runName(s), s.Calibration[0].Bins)}
 	first := s.Calibration[0]
-	out.table.Columns = []report.Column{report.ExactColumn("radius"), report.ExactColumn("n"), report.RoundedColumn("ECE, no attack", report.Nearest, 4),
+	out.table.Columns = []report.Column{report.ExactColumn(s.Conditions.RadiusTitle()), report.ExactColumn("n"), report.RoundedColumn("ECE, no attack", report.Nearest, 4),
 		report.RoundedColumn("CBS", report.Up, 4), report.RoundedColumn("CCE", report.Up, 4)}
 	if first.Certified != nil {
 		out.table.Columns = append(out.table.Columns, report.RoundedColumn("CBS, all", report.Up, 4), report.RoundedColumn("CCE, all", report.Up, 4))
@@ -363,7 +367,7 @@ func errorCell(t summary.Thresholded) report.Cell {
 // Comparison returns a table that compares a run with its baseline, with one row per radius.
 func Comparison(c gate.Comparison) (caption string, table report.Table, notes []string) {
 	caption = fmt.Sprintf("%s beside the baseline %s: certified accuracy in %%, paired by example", c.Run, c.Baseline)
-	table.Columns = []report.Column{report.ExactColumn("radius"), percent("baseline", report.Nearest), percent("this", report.Nearest),
+	table.Columns = []report.Column{report.ExactColumn(c.RadiusTitle), percent("baseline", report.Nearest), percent("this", report.Nearest),
 		{Name: "change", Align: report.Right, Decimals: 1, Percent: true, Sign: true}, percent(fmt.Sprintf("%g %% interval", 100*c.Level), report.Nearest),
 		report.ExactColumn("lost"), report.ExactColumn("gained"), report.RoundedColumn("p", report.Up, 4)}
 	for _, a := range c.Accuracy {
@@ -372,7 +376,7 @@ func Comparison(c gate.Comparison) (caption string, table report.Table, notes []
 	}
 	notes = []string{"Lost and gained: examples that only the baseline, or only this run, certifies right. p: McNemar's exact test, two-sided."}
 	r := c.Radius
-	line := fmt.Sprintf("Average certified radius %.4f after %.4f, a change of %+.4f", r.This, r.Baseline, r.Change)
+	line := fmt.Sprintf("Average certified %s %.4f after %.4f, a change of %+.4f", c.RadiusTitle, r.This, r.Baseline, r.Change)
 	if r.Low != nil {
 		line += fmt.Sprintf(", %g %% interval [%s, %s], p = %s", 100*c.Level, report.Round(*r.Low, report.Down, 0, 4),
 			report.Round(*r.High, report.Up, 0, 4), report.Round(*r.P, report.Up, 0, 4))
