@@ -19,6 +19,7 @@ type examples struct {
 	Index      []int     `json:"index"`
 	Label      []int     `json:"label"`      // −1: unknown
 	Prediction []int     `json:"prediction"` // −1: abstained
+	Norm       string    `json:"norm"` // norm of the radii, as a title
 	Radius     []float64 `json:"radius"`
 	Shown      []string  `json:"shown"` // the radius, rounded down
 	Confidence []number  `json:"confidence,omitempty"`
@@ -38,7 +39,7 @@ type examples struct {
 }
 
 func (r Run) examples(ctx context.Context) (examples, error) {
-	e := examples{Name: r.Name}
+	e := examples{Name: r.Name, Norm: r.Conditions.NormTitle()}
 	differ := false
 	for _, row := range r.Rows {
 		e.Index, e.Label, e.Prediction = append(e.Index, row.Index), append(e.Label, row.Label), append(e.Prediction, row.Prediction)

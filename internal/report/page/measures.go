@@ -302,6 +302,7 @@ func interval(s *summary.Share) string {
 // classTable returns the table of one run by true class.
 type classTable struct {
 	Run   string
+	Norm  string // norm of the radii, as a title
 	Radii []string
 	Rows  []classRow
 }
@@ -324,7 +325,7 @@ func (p Page) classTables() []classTable {
 		if len(r.Classes) == 0 {
 			continue
 		}
-		t := classTable{Run: r.Name}
+		t := classTable{Run: r.Name, Norm: r.Conditions.NormTitle()}
 		for _, at := range r.Curve {
 			t.Radii = append(t.Radii, fmt.Sprint(at.Radius))
 		}

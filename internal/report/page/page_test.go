@@ -59,7 +59,7 @@ func TestParts(t *testing.T) {
 	}
 	text := strings.ReplaceAll(page.String(), "\u00a0", " ")
 	for _, want := range []string{
-		"<th scope=\"row\">radius 0.5</th>", "stays so under every perturbation", "95 % confidence interval",
+		"<th scope=\"row\">L2 radius 0.5</th>", "stays so under every perturbation", "95 % confidence interval",
 		"<strong>0.0456</strong><small>≤ 0.2345, 7 examples</small>", "<strong>0.0123</strong><small>≤ 0.1234, 7 examples</small>",
 		"<strong>43.3 %</strong>", "<strong>cnn.onnx (SHA-256 abababababababab…)</strong>",
 		"<strong>sound</strong>", "<strong>exact</strong>", "for the noise that was drawn", "<summary>σ = 0.5: 5 classes</summary>",
@@ -75,7 +75,7 @@ func TestParts(t *testing.T) {
 func TestGate(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.Requirements = []gate.Outcome{{Requirement: "acr>=1", Run: "<i>", Says: "0.5, 0.5 too little"}, {Requirement: "acr>=0", Run: "<i>", Met: true, Says: "0.5"}}
-	p.Comparisons = []gate.Comparison{{Run: "<i>", Baseline: "old", Examples: 40, Level: 0.95, Accuracy: []gate.AccuracyChange{
+	p.Comparisons = []gate.Comparison{{Run: "<i>", Baseline: "old", RadiusTitle: "L2 radius", Examples: 40, Level: 0.95, Accuracy: []gate.AccuracyChange{
 		{Radius: 0.5, Baseline: 0.75, This: 0.7, Lost: 3, Gained: 1, Change: -0.05, Low: -0.1, High: 0.02, P: 0.62501}}}}
 	var page bytes.Buffer
 	if err := p.Write(t.Context(), &page); err != nil {

@@ -21,7 +21,7 @@ func (r Report) pa() []section {
 	s.table.Columns = append(s.table.Columns, report.RoundedColumn("median", report.Down, 4), report.RoundedColumn("largest", report.Down, 4),
 		report.ExactColumn("n"), report.RoundedColumn("average "+summary.Norms(r.Runs)+" radius", report.Down, 4))
 	for _, run := range r.Runs {
-		row := []report.Cell{report.Text(run.Name)}
+		row := []report.Cell{r.rowName(run)}
 		for _, p := range run.PA.Shares {
 			row = append(row, report.Number(p.Share.Value))
 		}
