@@ -132,7 +132,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	}
 	if o.out != "" {
 		var b bytes.Buffer
-		if err := runfolder.WriteBounds(&b, found.Bounds, q.Evidence.Sampled(found.Examples)); err != nil {
+		if err := runfolder.WriteBounds(&b, found.Bounds, q.Evidence.Sampled(found.Examples), found.Norm); err != nil {
 			return err
 		}
 		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {

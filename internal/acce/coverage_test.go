@@ -3,6 +3,7 @@ package acce_test
 import (
 	"bytes"
 	"fmt"
+	"github.com/rscert/rscert/internal/law"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -135,7 +136,7 @@ func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *
 		bounds = append(bounds, a.Confidence(cert)...)
 	}
 	var b bytes.Buffer
-	if err := runfolder.WriteBounds(&b, bounds, len(rows)); err != nil {
+	if err := runfolder.WriteBounds(&b, bounds, len(rows), law.L2); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

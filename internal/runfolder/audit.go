@@ -78,7 +78,7 @@ func (h *Holdings) readLines() error {
 	if err := h.take(path(BoundsFile), rows.damage, err); err != nil {
 		return err
 	}
-	h.OwnBounds = rows.header == boundsHeader
+	h.OwnBounds = rows.header != certifiedHeader
 	var own []certify.Certificate
 	for _, r := range h.Records {
 		own = append(own, r.Certificate)

@@ -391,7 +391,7 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	_, byVotes := p.Method.Votes()
 	return Bounds{
 		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: e.Run.Sampled(len(certs)),
-		AllExamples: rows.header == boundsHeader, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs)),
+		AllExamples: rows.header != certifiedHeader, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs)),
 		Arithmetic: e.Run.arithmetic(), Norm: p.Law.Law().Norm(),
 	}, nil
 }

@@ -290,7 +290,7 @@ func (f *Folder) open(s sizes) (err error) {
 			return err
 		}
 		if s.bounds == 0 {
-			if err := f.bounds.append([]byte(boundsHeader + "\n")); err != nil {
+			if err := f.bounds.append([]byte(headerOf(f.run.norm()) + "\n")); err != nil {
 				return err
 			}
 		}
@@ -347,7 +347,7 @@ func (f *Folder) EachDone(visit func(Done) error) (err error) {
 
 // Rows returns an example's rows of bounds.csv.
 func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
-	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected)
+	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected, f.run.norm())
 }
 
 // Dropped returns the number of examples that an interrupted run left incomplete. They must be sampled again.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/rscert/rscert/internal/law"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -754,7 +755,7 @@ func FuzzRun(f *testing.F) {
 
 // FuzzBounds checks that recovering bounds.csv accepts only rows with valid checksums after a valid header.
 func FuzzBounds(f *testing.F) {
-	rows := appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4)
+	rows := appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4, law.L2)
 	f.Add(rows)
 	f.Add(rows[:len(rows)-5])
 	f.Add([]byte("index,radius\n0,1\n"))

@@ -238,7 +238,7 @@ func TestDamage(t *testing.T) {
 		}
 		return string(l)
 	}
-	rows := strings.SplitAfter(string(appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4)), "\n")
+	rows := strings.SplitAfter(string(appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4, law.L2)), "\n")
 	type index struct {
 		Index int `json:"index"`
 	}
@@ -306,9 +306,9 @@ func TestDamage(t *testing.T) {
 // A row without a checksum is damaged. A row whose checksum was computed with another header does not belong to the
 // file.
 func TestRowsNeedTheirChecksum(t *testing.T) {
-	good := string(appendBounds(nil, 0, record(1).Bounds, 4))
+	good := string(appendBounds(nil, 0, record(1).Bounds, 4, law.L2))
 	bare := good[:strings.LastIndex(good, ",")] + "\n"
-	other := string(checksum.Seed(0).AppendCSV([]byte("a,b"), boundsRow(record(1).Bounds[0], 4))) + "\n"
+	other := string(checksum.Seed(0).AppendCSV([]byte("a,b"), boundsRow(record(1).Bounds[0], 4, law.L2))) + "\n"
 	for data, want := range map[string]error{
 		boundsHeader + "\n" + good: nil, boundsHeader + "\n" + bare: errUnsealed, boundsHeader + "\n" + other: errChanged,
 		boundsHeader + "\n" + good[:len(good)-1]: errTorn,
@@ -335,8 +335,28 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 	if c, err := newValueReader(strings.NewReader(`{"index":1}`+"\n"), lines(false).decoder()).collect(); err != nil || len(c.values) != 1 || c.damage != nil {
 		t.Errorf("a line without a checksum: %+v, %v", c, err)
 	}
-	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75, Certified: true, Alpha: 0.01}, 9)); got != "1,-1,2,,0.75,0.5,0.25,1,9,1,0.01" {
+	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75, Certified: true, Alpha: 0.01}, 9, law.L2)); got != "1,-1,2,,0.75,0.5,0.25,1,9,1,0.01" {
 		t.Errorf("a row without a label is %q", got)
+	}
+}
+
+// A run whose radii are in L1 reads only rows in L1. A row in another norm is damaged, even if its checksum is right.
+func TestRowsNeedTheNormOfTheRun(t *testing.T) {
+	var run Run
+	run.Parameters.Law = law.Of(law.Laplace)
+	for norm, want := range map[law.Norm]error{law.L1: nil, law.LInf: errChanged} {
+		path := filepath.Join(t.TempDir(), BoundsFile)
+		data := appendBounds([]byte(normedHeader+"\n"), run.Seed(), record(1).Bounds, 4, norm)
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := run.readBounds(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil && (c.damage != nil || len(c.values) != len(record(1).Bounds)) || want != nil && (c.damage == nil || c.damage.err != want) {
+			t.Errorf("%v: %d rows, damage %+v, want %v", norm, len(c.values), c.damage, want)
+		}
 	}
 }
 
