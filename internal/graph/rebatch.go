@@ -81,7 +81,7 @@ func (e Edits) FixSizes() bool {
 // An edit describes the changes to one node.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
-	target    []int64 // constant that replaces input 1 (Reshape, Expand) or 3 (Resize; the batch is its first size)
+	target    []int64 // sizes for input 1 of Reshape or Expand, or input 3 of Resize (where the batch replaces target[0])
 	repeats   []int   // indices of inputs of the given rank that are repeated along dimension dim, once per sample
 	dim, rank int
 	sizes     *onnxpb.TensorProto // constant that replaces a Shape or Size node
@@ -240,7 +240,7 @@ func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	return first
 }
 
-// follow tracks the batch through the nodes from index i on.
+// follow tracks the batch through the nodes from index i on. It reports whether the proof succeeds.
 func (r *rebatching) follow(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
@@ -297,7 +297,7 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// choose tries the options of the node's rule in turn.
+// choose tries the options of the node's rule in turn. It reports whether the proof succeeds with one of them.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {
