@@ -19,7 +19,7 @@ const (
 	Prediction Omega = "prediction" // ŷ, the model's class
 )
 
-// Omegas lists all classes.
+// Omegas lists all values of Omega.
 var Omegas = choice.Of("omega", TrueLabel, Prediction)
 
 func (o Omega) String() string { return string(o) }

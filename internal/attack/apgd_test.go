@@ -67,7 +67,8 @@ func TestAutoMove(t *testing.T) {
 	}
 }
 
-// TestAutoFlat: if the gradient is zero, only the momentum moves the point, and the step counts as flat.
+// TestAutoFlat: if the gradient is zero, only the momentum moves the point, and the step counts as a step without
+// gradient (Found.Flat).
 func TestAutoFlat(t *testing.T) {
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
 	a := &autoClimbing{s: wideSearch(Linf, 10, 100), target: tg, length: .5, steps: 1, previous: []float32{0}}
@@ -249,7 +250,7 @@ func (c *several) scores(in, out []float32) {
 	}
 }
 
-// severalScores computes only the scores of several.
+// severalScores is the classifier several without its gradients.
 type severalScores struct{ *several }
 
 func (c severalScores) Run(_ context.Context, in, out []float32) error {

@@ -156,13 +156,14 @@ func (c *chase) consider(n Norm, difference float64, gradient []float32) {
 	}
 }
 
-// cross moves a chase past its boundary. If the chase has no boundary, cross counts a flat step.
+// cross moves a chase past its boundary. If the chase has no boundary, cross counts a step without gradient
+// (Found.Flat).
 func (s *Search) cross(c *chase) {
 	if c.slope == nil {
 		c.found.Flat++
 		return
 	}
-	gap, origin := -c.difference, -c.difference // slope·d that leads to the boundary from x, and from the example
+	gap, origin := -c.difference, -c.difference // values of slope·d that lead to the boundary from x and from the example
 	for i, v := range c.slope {
 		origin += v * (float64(c.x[i]) - float64(c.Values[i]))
 	}

@@ -25,7 +25,7 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	best := l.reference()
 	rate, call, err := l.measure(s, best, pool)
 	for next := 2 * best; err == nil && next <= most; next *= 2 {
-		// Stop in time, because opening the session of the next size also takes time.
+		// Stop before the budget is spent, because opening the session of the next size also takes time.
 		if 2*call > longestCall || time.Since(started) > measureBudget/2 {
 			break
 		}

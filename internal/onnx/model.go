@@ -128,7 +128,7 @@ func (m *Model) Provider() string { return m.device.provider.name }
 // Precision returns the number type in which the device computes. The precision is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
-// Settings records how a model is run. The scores depend only on the precision.
+// Settings records how a model is run. Of these settings, only the precision affects the scores.
 type Settings struct {
 	Precision Precision         `json:"precision"`
 	Workers   int               `json:"workers"` // number of goroutines, each with one thread

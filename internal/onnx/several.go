@@ -53,8 +53,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// adopt copies the warnings of the model on another device, except warnings that this model already has. An example is
-// a warning about smaller calls on the other device.
+// adopt copies the warnings of the model on another device, except warnings that this model already has. For example,
+// the other device may have too little memory and need smaller calls.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.Contains(m.warnings, w) {

@@ -13,9 +13,10 @@ import (
 // Lattice is the set of noisy inputs. Every coordinate of such an input is Step·k for an integer k.
 //
 // For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J). The table draws J, which is distributed as
-// ⌊(σ/Step)·Z + ½⌋. So f(M(x)) and f(round(x + σZ)) have the same distribution for every function f of lattice points.
-// Rounding is part of the certified classifier, because the smoothed function is u ↦ f(round(u)). Every bound for the
-// ideal law of Z therefore holds exactly for the computed classifier.
+// ⌊(σ/Step)·Z + ½⌋, where σ is the scale of the noise and Z is noise of scale 1. So f(M(x)) and f(round(x + σZ)) have
+// the same distribution for every function f of lattice points, where round rounds to the lattice. Rounding is part of
+// the certified classifier, because the smoothed function is u ↦ f(round(u)). Every bound for the ideal law of Z
+// therefore holds exactly for the computed classifier.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int // the smallest and the largest i in the data

@@ -80,7 +80,7 @@ func (f *fit) distribution(x []float32, name string) {
 	}
 }
 
-// kolmogorov returns P(√n·D > x) for large n.
+// kolmogorov returns P(√n·D > x) for large n, where D is the Kolmogorov–Smirnov statistic of n numbers.
 func kolmogorov(x float64) float64 {
 	if x < 0.3 {
 		return 1 // the value is 1 − 1e-5, but the series converges slowly here

@@ -15,7 +15,7 @@ import (
 )
 
 // Keys writes a new pair of keys into a folder and returns the paths NAME.key and NAME.pub. If there is a password,
-// Keys encrypts the secret key with it. The encryption takes 1 MiB of memory; minisign's takes 1 GiB.
+// Keys encrypts the secret key with it. This encryption takes 1 MiB of memory. The encryption of minisign takes 1 GiB.
 func Keys(dir, name, password string) (secret, public string, err error) {
 	pub, key, err := minisign.GenerateKey(nil)
 	if err != nil {
