@@ -31,7 +31,7 @@ type Warning struct {
 }
 
 // scoresBetterShare limits the share of examples that attacks by scores break although attacks by gradients failed to
-// break them. A larger share causes a warning. AutoAttack has the same value.
+// break them. A larger share causes a warning. AutoAttack uses the same limit.
 const scoresBetterShare = .002
 
 // Flat counts the examples at which a gradient was zero.

@@ -13,10 +13,10 @@ import (
 
 // This file adds noise in front of a model's graph and votes behind it. Noise and votes become nodes of the graph.
 //
-// The nodes in front use only integers and look-ups, so every provider with these operators computes the same bits as
-// smoothing.LatticeInput. All these operators are in operator set 7, except Mod, which is in operator set 10. ONNX
-// Runtime's CUDA provider has kernels for the types below, according to ONNX Runtime's table docs/OperatorKernels.md
-// (looked up on 22 November 2026). TestNoiseGraphKernels lists the same types.
+// The nodes in front of the model use only integers and look-ups, so every provider with these operators computes the
+// same bits as smoothing.LatticeInput. All these operators are in operator set 7, except Mod, which is in operator set
+// 10. ONNX Runtime's CUDA provider has kernels for the types below, according to ONNX Runtime's table
+// docs/OperatorKernels.md (looked up on 22 November 2026). TestNoiseGraphKernels lists the same types.
 //
 //	Add, Mul, Div, Mod     uint64; Add and Mul also int32; Mul also float
 //	Gather                 uint64, int32 and float, with int32 indices

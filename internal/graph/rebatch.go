@@ -27,8 +27,8 @@ import (
 // graphs is [197, 3, 64], where 3 is batch·heads.
 //
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
-// position of the batch in the result. Otherwise the rule returns no position. It returns none, for example, for a
-// softmax or a sum over the batch, for a matrix product that sums over the batch, and for a scale that is computed from
+// position of the batch in the result. Otherwise the rule returns no position. Examples of operators without a position
+// are a softmax or a sum over the batch, a matrix product that sums over the batch, and a scale that is computed from
 // the whole tensor. The result of an operator without a rule has no position either. A Reshape may leave a choice: in
 // [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those that a later rule
 // refuses.

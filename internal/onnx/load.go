@@ -364,7 +364,7 @@ func (m *Model) companions() [][]float32 {
 	return all
 }
 
-// load finds out in which batches the model can run and what kind of scores it has.
+// load determines the batch sizes with which the model can run, and the kind of its scores.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
 	native := max(l.contract.Batch, 1) // number of samples per call that the file declares; 1 if it is free
@@ -707,7 +707,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 		unit = max(unit, F16.unit())
 	}
 	tolerance := max(spread/100, 64*unit*largest)
-	if l.settings.precision != F32 { // else the rounding error of this precision could exceed the differences between samples
+	if l.settings.precision != F32 { // or else this rounding error could exceed the differences between samples
 		tolerance = min(tolerance, spread/4)
 	}
 	for s, want := range alone {

@@ -12,7 +12,7 @@ import (
 // These constants limit the time of the measurements that choose the batch size, and say when a larger batch is better.
 const (
 	measureBudget = time.Second
-	measureOne    = 80 * time.Millisecond // time for one batch size, except that each worker makes at least one call
+	measureOne    = 80 * time.Millisecond // time for one batch size; each worker makes one call even if this takes longer
 	measureGain   = 1.05                  // minimum factor by which a larger batch must be faster
 	longestCall   = time.Second           // limit of a call's time, because a cancelled run waits for its current call
 )

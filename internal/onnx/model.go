@@ -81,8 +81,9 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runSingly makes the model run one sample per call. If the session takes rows samples, every row gets a copy of the
-// sample.
+// runSingly makes the model run one sample per call. The argument rows is the number of samples that a call of the
+// session takes; every row of the call gets a copy of the one sample. The argument batch is the number of samples per
+// Run.
 func (m *Model) runSingly(rows, batch int) {
 	m.independence, m.tile, m.batch = OneByOne, 1, batch
 	if rows > 1 {

@@ -581,7 +581,7 @@ func TestNoiseConcurrently(t *testing.T) {
 }
 
 // cudaKernels lists the operators that AddNoise and AddVotes use, with the types for which ONNX Runtime's CUDA provider
-// has kernels. The kernels exist in every version from operator set 7 on (for Mod from 10). The source is
+// has kernels. The kernels exist in every version from operator set 7 on (for Mod from 10). The list is from
 // docs/OperatorKernels.md in the repository of ONNX Runtime, as of November 2026.
 var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},

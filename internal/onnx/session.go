@@ -214,7 +214,7 @@ var abandonedSessions sync.Map
 // cannot be stopped between two nodes. callLoop abandons such a run. The function f keeps everything alive that ONNX
 // Runtime still uses. (The goroutine costs 8 µs per run.)
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
-	var err error // the error of f; valid once done is closed
+	var err error // the error of f; valid after the channel done is closed
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -476,7 +476,7 @@ func (c *padded) Run(ctx context.Context, in, out []float32) error {
 }
 
 // Rows without a sample must be zeros instead of samples of the previous batch. There are 20 samples and the clean
-// input. They fill one batch of 16 and 5 rows of the next.
+// input. These 21 inputs fill one batch of 16 and 5 rows of the next batch.
 func TestPaddingIsZeros(t *testing.T) {
 	var log []string
 	c := &padded{linear: linear{batch: 16}}

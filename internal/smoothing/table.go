@@ -25,11 +25,11 @@ import (
 //
 //	e[c] = 2ᵇ·threshold + alias,  label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //
-// This is exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c gets the
-// cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count otherwise.
-// The threshold must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0 belongs to a
-// label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that keeps all its
-// cells has alias = c, and any threshold works for it.
+// These formulas are exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c
+// gets the cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count
+// otherwise. The threshold must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0
+// belongs to a label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that
+// keeps all its cells has alias = c, and any threshold works for it.
 type Table struct {
 	First int // the integer of label 0
 	Last  int // the integer of the last label with mass
