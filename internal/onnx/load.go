@@ -707,7 +707,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 		unit = max(unit, F16.unit())
 	}
 	tolerance := max(spread/100, 64*unit*largest)
-	if l.settings.precision != F32 { // or else this rounding error could exceed the differences between samples
+	if l.settings.precision != F32 { // without this limit, the tolerance could exceed the differences between samples
 		tolerance = min(tolerance, spread/4)
 	}
 	for s, want := range alone {

@@ -134,7 +134,7 @@ func (f Build) places(explicit string) []Place {
 		add(sourceCache, filepath.Dir(path))
 	}
 	for _, dir := range systemDirs() {
-		if f != Plain { // libraries in system folders have only the usual providers
+		if f != Plain { // a library in a system folder is used only as the plain build
 			break
 		}
 		if filepath.IsAbs(dir) { // the loader takes an empty folder for the working directory

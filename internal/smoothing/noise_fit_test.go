@@ -214,8 +214,8 @@ func fitAcross(f *fit, n int) {
 	}
 }
 
-// fitWords tests n words from each of three series. The words of a series are of all coordinates of a sample, of all
-// samples, or of all examples.
+// fitWords tests n words from each of three series. The series run over the coordinates of samples, over the samples of
+// an example, and over examples.
 func fitWords(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint32, 4096)

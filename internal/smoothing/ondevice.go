@@ -97,7 +97,7 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 type Draws struct {
 	Next   []uint64  // e[c] + 1 for each column c of the Table
 	Step   []int32   // the alias of each column minus the column
-	Values []float32 // the model's inputs, in all channels
+	Values []float32 // the model's input for each lattice point, channel by channel
 }
 
 // Draws returns the noise's tables for devices. It returns an error if Rows cannot use the table.

@@ -26,7 +26,7 @@ type active struct {
 	goal     int64
 	drawn    [phases]int64 // number of samples given to workers
 	clean    bool          // the clean input has been given to a worker
-	counted  int64         // number of finished samples of both phases, plus the clean input
+	counted  int64         // number of finished inputs: samples of both phases, and the clean input
 	tasks    int           // number of running tasks that draw samples of the example or call its Goal
 	dropped  bool          // the experiment was abandoned
 	finished bool
