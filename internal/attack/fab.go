@@ -25,9 +25,9 @@ const (
 // min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
 //
 // A restart begins at a random input, and attacks only examples that no attack has broken before. With Targets, all
-// steps of a round go to the boundary between the label and the same other class. Each step then needs one gradient.
-// Without Targets, each step needs one gradient for each other class. A success in any class counts. The loss of
-// Gradients must be grad.Difference.
+// steps of a round go to the boundary between the label and one fixed class. Each step then needs one gradient. Without
+// Targets, each step needs one gradient for each other class. A success in any class counts. The loss of Gradients must
+// be grad.Difference.
 func (s *Search) fab(ctx context.Context, targets []*target) error {
 	return s.rounds(targets, func(round int) error {
 		chases := make([]*chase, 0, len(targets))

@@ -69,7 +69,7 @@ func (w *walk) perturbed(s *Search, d []float64) []float32 {
 	return x
 }
 
-// rectangle is a part of every channel.
+// rectangle is the same part of every channel.
 type rectangle struct{ row, column, height, width int }
 
 // window returns the height and width of a window with this share of an image's area.

@@ -23,7 +23,7 @@ type Outcome struct {
 // Point is a point of the curves at one radius. All shares are shares of the n outcomes.
 type Point struct {
 	Radius    float64 `json:"radius"`
-	Certified float64 `json:"certified"` // share certified to have the label as the answer within this radius
+	Certified float64 `json:"certified"` // share whose certificate says that the answer is the label within this radius
 	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
 	// Images is an upper bound on the robust accuracy on these images. The bound holds if all breaks in Listed are right,
 	// so its error probability is the familywise level of Chains.

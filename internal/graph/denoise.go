@@ -29,7 +29,7 @@ const (
 	PredictedImage DenoiserKind = "x0"      // the clean image, as a diffusion model predicts it
 )
 
-// DenoiserKinds lists all kinds.
+// DenoiserKinds lists all kinds of denoisers.
 var DenoiserKinds = choice.Of("denoiser kind", DenoisedImage, PredictedNoise, PredictedImage).Describe(func(k DenoiserKind) string {
 	return map[DenoiserKind]string{DenoisedImage: "it returns the clean image", PredictedNoise: "a diffusion model that returns the noise",
 		PredictedImage: "a diffusion model that returns the clean image"}[k]

@@ -29,7 +29,7 @@ const (
 	AverageProbabilities Average = "probabilities"
 )
 
-// Averages lists all kinds.
+// Averages lists all kinds of averages.
 var Averages = choice.Of("average", AverageLogits, AverageProbabilities)
 
 func (a Average) String() string { return string(a) }

@@ -60,7 +60,7 @@ func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
 	of := make(map[string]int64) // old version of each function; the key "" stands for the graph
 	of[""] = raiseImport(m.OpsetImport, to)
-	for _, f := range m.Functions { // check functions of the same name from the oldest version on
+	for _, f := range m.Functions { // for functions of the same name, keep the oldest version
 		from := raiseImport(f.OpsetImport, to)
 		if known, again := of[f.GetName()]; again {
 			from = min(from, known)

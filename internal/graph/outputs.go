@@ -20,7 +20,7 @@ const (
 	Probabilities                   // the outputs are the confidence
 )
 
-// OutputKinds lists all kinds.
+// OutputKinds lists all kinds of outputs.
 var OutputKinds = choice.Of("outputs", OutputsAuto, Logits, Probabilities)
 
 func (k OutputKind) String() string {
