@@ -63,7 +63,7 @@ func activationSlope(t *tape, n *node, d string) string {
 	return activations[n.GetOpType()](t, n, n.in(0), n.out(), d)
 }
 
-// piecewise adds nodes whose result is above where x > 0, and below elsewhere.
+// piecewise adds nodes whose result is the argument above where x > 0, and the argument below elsewhere.
 func (t *tape) piecewise(x, above, below string) string {
 	return t.Op("Where", t.Op("Greater", x, t.like(x, 0)), above, below)
 }

@@ -212,8 +212,8 @@ func (t *tape) ratio(margin, span string) string {
 	return t.Op("Div", margin, t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1}))
 }
 
-// largest adds a node that finds the k largest elements of each row, in descending order. The function that it returns
-// adds a node that selects column i of these elements, of shape [E, 1].
+// largest adds a node that finds the k largest elements of each row, in descending order. The returned function adds a
+// node that selects column i of these elements, of shape [E, 1].
 func (t *tape) largest(z string, k int64) func(i int64) string {
 	top := graph.Node("TopK", []string{z}, t.name(), graph.IntAttribute("axis", 1))
 	top.Output = append(top.Output, t.name())
