@@ -78,7 +78,7 @@ func (w *walk) window(share float64) (height, width int) {
 	side := max(int(math.Round(math.Sqrt(area))), leastSide)
 	side += 1 - side%2
 	height, width = min(side, w.height), min(side, w.width)
-	// If the image is too small along one side, the window grows along the other.
+	// If the image is too small along one side, the window grows along the other side.
 	if height < side {
 		width = min(max(width, int(math.Round(area/float64(height)))), w.width)
 	} else if width < side {

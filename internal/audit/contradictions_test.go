@@ -102,9 +102,9 @@ func TestSlackLevel(t *testing.T) {
 	}
 }
 
-// If each certificate of a run fails with at most its stated probability, the run has a p-value up to level in at most
-// the share level of all trials. In this simulation with a fixed seed, each of 1,000 certificates fails with
-// probability α. The attack finds every failure. Each verification is wrong with probability γ.
+// If the certificates of runs fail with at most their stated probability, at most 5 % of the runs may have a p-value of
+// 5 % or less. In this simulation with a fixed seed, each of 1,000 certificates fails with probability α. The attack
+// finds every failure. Each verification is wrong with probability γ.
 func TestRightRunsAreNotAccused(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 0))
 	const alpha, gamma, n, trials, level = .001, 1e-5, 1000, 4000, .05

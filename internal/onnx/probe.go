@@ -251,8 +251,8 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 	return readProfile(text)
 }
 
-// readProfile finds the nodes that the CPU provider ran in a profile of ONNX Runtime. The profile is a list of events
-// in Chrome's tracing format.
+// readProfile returns the nodes that the CPU provider ran, according to a profile that ONNX Runtime wrote. The profile
+// is a list of events in Chrome's tracing format.
 func readProfile(text []byte) ([]string, error) {
 	var events []struct {
 		Category string `json:"cat"`

@@ -209,7 +209,7 @@ func systemDirs() []string {
 	return dirs
 }
 
-// RegularFile returns nil if path is a regular file or a link to one.
+// RegularFile returns nil if path is a regular file or a link to a regular file.
 func RegularFile(path string) error {
 	info, err := os.Stat(path)
 	switch {

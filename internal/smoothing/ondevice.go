@@ -148,7 +148,8 @@ func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) 
 	return nil
 }
 
-// comparedRows is the number of rows that CompareNoise compares. After compareTime it starts no further batch.
+// comparedRows is the number of rows that CompareNoise compares. After compareTime, CompareNoise starts no further
+// batch.
 const (
 	comparedRows = 4096
 	compareTime  = 5 * time.Second
