@@ -108,7 +108,7 @@ func lossesOf(better func(step int) bool) []float64 {
 	return all
 }
 
-// halvings lists the steps after which the step was halved.
+// halvings lists the numbers of the steps after which the step length was halved.
 func halvings(t *testing.T, lengths []float64) (at []int) {
 	t.Helper()
 	before := 100.
@@ -125,9 +125,9 @@ func halvings(t *testing.T, lengths []float64) (at []int) {
 	return at
 }
 
-// TestAutoHalves: a checkpoint halves the step if fewer than three quarters of the steps since the last checkpoint
-// improved the loss. It also halves the step if neither the step nor the largest loss has changed since the last
-// checkpoint.
+// TestAutoHalves: a checkpoint halves the step length if fewer than three quarters of the steps since the last
+// checkpoint improved the loss. It also halves the step length if neither this length nor the largest loss has changed
+// since the last checkpoint.
 func TestAutoHalves(t *testing.T) {
 	all := checkpoints(100)
 	for _, c := range []struct {

@@ -54,7 +54,7 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 }
 
 // adopt copies the warnings of the model on another device, except warnings that this model already has. For example,
-// the other device may have too little memory and need smaller calls.
+// it copies a warning that the other device needs smaller calls.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.Contains(m.warnings, w) {
