@@ -67,7 +67,8 @@ func TestAutoMove(t *testing.T) {
 	}
 }
 
-// TestAutoFlat: if the gradient is zero, only the momentum moves the point, and the step counts as flat.
+// TestAutoFlat: if the gradient is zero, only the momentum moves the point, and the step counts as a step without
+// gradient (Found.Flat).
 func TestAutoFlat(t *testing.T) {
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
 	a := &autoClimbing{s: wideSearch(Linf, 10, 100), target: tg, length: .5, steps: 1, previous: []float32{0}}
@@ -107,7 +108,7 @@ func lossesOf(better func(step int) bool) []float64 {
 	return all
 }
 
-// halvings lists the steps after which the step was halved.
+// halvings lists the numbers of the steps after which the step length was halved.
 func halvings(t *testing.T, lengths []float64) (at []int) {
 	t.Helper()
 	before := 100.
@@ -124,9 +125,9 @@ func halvings(t *testing.T, lengths []float64) (at []int) {
 	return at
 }
 
-// TestAutoHalves: a checkpoint halves the step if fewer than three quarters of the steps since the last checkpoint
-// improved the loss. It also halves the step if neither the step nor the largest loss has changed since the last
-// checkpoint.
+// TestAutoHalves: a checkpoint halves the step length if fewer than three quarters of the steps since the last
+// checkpoint improved the loss. It also halves the step length if neither this length nor the largest loss has changed
+// since the last checkpoint.
 func TestAutoHalves(t *testing.T) {
 	all := checkpoints(100)
 	for _, c := range []struct {
@@ -249,7 +250,7 @@ func (c *several) scores(in, out []float32) {
 	}
 }
 
-// severalScores computes only the scores of several.
+// severalScores is the classifier several without its gradients.
 type severalScores struct{ *several }
 
 func (c severalScores) Run(_ context.Context, in, out []float32) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// ascent climbs the loss of one example.
+// ascent is a gradient ascent of the loss of one example.
 type ascent interface {
 	// point returns the input at which the ascent needs the loss and its gradient next. After the ascent it returns the
 	// candidate.

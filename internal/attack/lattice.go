@@ -180,7 +180,7 @@ func fill(all []mover, budget int64) (used int64) {
 	for len(next) > 0 {
 		m := next[0]
 		if m.units == m.room || used+2*m.units+1 > budget {
-			heap.Pop(&next) // the coordinate's later units cost more
+			heap.Pop(&next) // this unit does not fit, and the coordinate's later units cost more
 			continue
 		}
 		used += 2*m.units + 1

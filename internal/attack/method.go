@@ -18,7 +18,7 @@ const (
 	FGSM Method = "fgsm"
 	// PGD takes many steps along the gradient from a random start (Madry et al. 2018).
 	PGD Method = "pgd"
-	// APGDCE is Auto-PGD, which chooses its steps itself, on the cross-entropy (Croce & Hein 2020).
+	// APGDCE is Auto-PGD on the cross-entropy (Croce & Hein 2020). Auto-PGD chooses the lengths of its steps itself.
 	APGDCE Method = "apgd-ce"
 	// APGDDLR is Auto-PGD on the difference-of-logits ratio (DLR).
 	APGDDLR Method = "apgd-dlr"
@@ -46,7 +46,7 @@ const (
 	AAConf Method = "aa-conf"
 )
 
-// mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack has the same value.
+// mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack uses the same number.
 const mostTargets = 9
 
 // definition describes an attack: its name, its needs and the function that runs it. Each attack has one definition and

@@ -18,8 +18,8 @@ import (
 type Classifier = smoothing.Classifier
 
 // Gradients computes the scores of Examples inputs, their losses, and the gradient of each loss with respect to its
-// input. The argument targets holds the classes that a targeted attack aims at; other losses ignore it. Several
-// goroutines may run it.
+// input. The argument targets holds the classes that a targeted attack aims at. Losses without a target ignore it.
+// Several goroutines may run it.
 type Gradients interface {
 	Examples() int
 	Run(ctx context.Context, x []float32, labels, targets []int64, scores, losses, gradient []float32) error
@@ -35,7 +35,7 @@ type Example struct {
 type Found struct {
 	Index, Label int
 	Clean        int       // class of the unperturbed example, −1 if it has none
-	Adversarial  []float32 // nil if no perturbation was found, or if the classifier is wrong without one
+	Adversarial  []float32 // nil if no perturbation was found, or if the classifier is wrong about the clean input
 	By           Method    // the attack that found Adversarial
 	Class        int       // class of Adversarial
 	Distance     float64   // distance of Adversarial from the example, rounded up

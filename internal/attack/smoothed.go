@@ -214,8 +214,9 @@ func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	return values
 }
 
-// crossing returns the ray with the smallest radius at which the label loses among selection samples, up to a relative
-// tolerance. The search starts at the ray's radius, or at the scale of the noise if this radius is 0.
+// crossing returns the ray with a new radius. This is the smallest radius at which the label loses among selection
+// samples, up to a relative tolerance. The search starts at the ray's old radius, or at the scale of the noise if the
+// old radius is 0.
 func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples int, tolerance float64) (ray, error) {
 	loses := func(radius float64) (bool, error) {
 		values, _ := s.point(x, ray{r.direction, radius})

@@ -69,7 +69,7 @@ func (w *walk) perturbed(s *Search, d []float64) []float32 {
 	return x
 }
 
-// rectangle is a part of every channel.
+// rectangle is the same part of every channel.
 type rectangle struct{ row, column, height, width int }
 
 // window returns the height and width of a window with this share of an image's area.
@@ -78,7 +78,7 @@ func (w *walk) window(share float64) (height, width int) {
 	side := max(int(math.Round(math.Sqrt(area))), leastSide)
 	side += 1 - side%2
 	height, width = min(side, w.height), min(side, w.width)
-	// If the image is too small along one side, the window grows along the other.
+	// If the image is too small along one side, the window grows along the other side.
 	if height < side {
 		width = min(max(width, int(math.Round(area/float64(height)))), w.width)
 	} else if width < side {

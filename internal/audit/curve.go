@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Outcome is what the certificate and the attack say about one labelled example.
+// Outcome holds the statements of the certificate and of the attack about one labelled example.
 type Outcome struct {
 	// Certified is the radius within which the certificate says that the answer is the label. It is negative if there
 	// is no such radius.
@@ -15,15 +15,15 @@ type Outcome struct {
 	// The error probability of the tests of one example is Levels.Gamma. Broken is 0 if the answer is wrong at the
 	// example itself, and +∞ if no such input was found.
 	Broken float64
-	// Listed is the distance of the nearest such input that Chains has verified, at one level for all examples
-	// together. It is at most Broken.
+	// Listed is the distance of the nearest input whose different answer is verified at one level for all examples
+	// together (see Chains). It is at most Broken.
 	Listed float64
 }
 
 // Point is a point of the curves at one radius. All shares are shares of the n outcomes.
 type Point struct {
 	Radius    float64 `json:"radius"`
-	Certified float64 `json:"certified"` // share certified to have the label as the answer within this radius
+	Certified float64 `json:"certified"` // share whose certificate says that the answer is the label within this radius
 	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
 	// Images is an upper bound on the robust accuracy on these images. The bound holds if all breaks in Listed are right,
 	// so its error probability is the familywise level of Chains.

@@ -21,7 +21,7 @@ func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }
 
-// Describe returns l with the line of help what(v) for each value v.
+// Describe returns l with a line of help for each value. The argument what gives the line for a value.
 func (l List[T]) Describe(what func(T) string) List[T] {
 	l.what = what
 	return l

@@ -29,7 +29,7 @@ const (
 	AverageProbabilities Average = "probabilities"
 )
 
-// Averages lists all kinds.
+// Averages lists all kinds of averages.
 var Averages = choice.Of("average", AverageLogits, AverageProbabilities)
 
 func (a Average) String() string { return string(a) }
@@ -128,7 +128,7 @@ type joint struct {
 	names     []string
 	contracts []Contract
 	sums      []EnsembleMember
-	prefix    string // starts all names, except the name of an output that the user named
+	prefix    string // prefix of all names, except the output name that the user gave
 	opset     int64  // version of ONNX's operators
 }
 

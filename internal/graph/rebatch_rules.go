@@ -115,9 +115,9 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// sameForAll reports whether the operator treats all samples alike when it broadcasts input k to the result, whose
-// dimension dim holds the batch. The result has rank dimensions, and the input is aligned at the last of them. The
-// input must depend on the model's input, or have size 1 in dimension dim.
+// sameForAll reports whether the operator treats all samples alike when it broadcasts input k to the result. The result
+// has rank dimensions, and its dimension dim holds the batch. Input k is aligned at the last dimension. It must depend
+// on the model's input, or have size 1 in dimension dim.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true

@@ -43,7 +43,7 @@ func BenchmarkAlone(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer a.session.Destroy()
-	most := 2 // a second concurrent call only hides the host's work between calls
+	most := 2 // on a GPU, two concurrent calls suffice to hide the host's work between calls
 	if !d.provider.ownMemory {
 		most = runtime.GOMAXPROCS(0)
 	}

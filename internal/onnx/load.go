@@ -95,7 +95,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 	return nil, l.explainRun(err)
 }
 
-// place returns the device's name in the form for use inside a sentence.
+// place returns the device's name in a form that fits into a sentence.
 func (d Device) place() string {
 	if d == CPU {
 		return "the CPU"
@@ -364,7 +364,7 @@ func (m *Model) companions() [][]float32 {
 	return all
 }
 
-// load finds out in which batches the model can run and what kind of scores it has.
+// load determines the batch sizes with which the model can run, and the kind of its scores.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
 	native := max(l.contract.Batch, 1) // number of samples per call that the file declares; 1 if it is free
@@ -646,7 +646,7 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 }
 
 // placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are the pool and,
-// after it, the companions. Each sample of the pool occurs in several rows. The other rows of such a call hold varying
+// after it, the companions. Each sample of the pool occurs in several rows. The other rows of the call hold varying
 // samples of the pool, or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
@@ -707,7 +707,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 		unit = max(unit, F16.unit())
 	}
 	tolerance := max(spread/100, 64*unit*largest)
-	if l.settings.precision != F32 { // 64 units of this precision may exceed the differences between samples
+	if l.settings.precision != F32 { // without this limit, the tolerance could exceed the differences between samples
 		tolerance = min(tolerance, spread/4)
 	}
 	for s, want := range alone {

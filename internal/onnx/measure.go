@@ -12,7 +12,7 @@ import (
 // These constants limit the time of the measurements that choose the batch size, and say when a larger batch is better.
 const (
 	measureBudget = time.Second
-	measureOne    = 80 * time.Millisecond // time for one batch size, except that each worker makes at least one call
+	measureOne    = 80 * time.Millisecond // time for one batch size; each worker makes one call even if this takes longer
 	measureGain   = 1.05                  // minimum factor by which a larger batch must be faster
 	longestCall   = time.Second           // limit of a call's time, because a cancelled run waits for its current call
 )
@@ -25,7 +25,7 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	best := l.reference()
 	rate, call, err := l.measure(s, best, pool)
 	for next := 2 * best; err == nil && next <= most; next *= 2 {
-		// Stop in time, because opening the session of the next size also takes time.
+		// Stop before the budget is spent, because opening the session of the next size also takes time.
 		if 2*call > longestCall || time.Since(started) > measureBudget/2 {
 			break
 		}

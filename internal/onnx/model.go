@@ -81,8 +81,9 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runSingly makes the model run one sample per call. If the session takes rows samples, every row gets a copy of the
-// sample.
+// runSingly makes the model run one sample per call. The argument rows is the number of samples that a call of the
+// session takes; every row of the call gets a copy of the one sample. The argument batch is the number of samples per
+// Run.
 func (m *Model) runSingly(rows, batch int) {
 	m.independence, m.tile, m.batch = OneByOne, 1, batch
 	if rows > 1 {
@@ -128,7 +129,7 @@ func (m *Model) Provider() string { return m.device.provider.name }
 // Precision returns the number type in which the device computes. The precision is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
-// Settings records how a model is run. The scores depend only on the precision.
+// Settings records how a model is run. Of these settings, only the precision affects the scores.
 type Settings struct {
 	Precision Precision         `json:"precision"`
 	Workers   int               `json:"workers"` // number of goroutines, each with one thread

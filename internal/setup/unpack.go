@@ -17,13 +17,13 @@ import (
 	"strings"
 )
 
-// maxLibrary limits the unpacked size of a member. The largest library has 284 MB.
+// maxLibrary limits the unpacked size of a file in an archive. The largest library has 284 MB.
 const maxLibrary = 1 << 30
 
 // unpacking extracts the files that have a wanted SHA-256 from an archive. The files may be in any folder.
 type unpacking struct {
 	want    map[string][]string // wanted SHA-256s by file name
-	library string              // one of the names; a version may follow it in the archive
+	library string              // file name of the main library; in the archive, a version may follow this name
 	dir     string
 	found   map[string]string // paths of the extracted files by name
 	refused string            // last file that had a wanted name but a wrong hash
@@ -128,7 +128,7 @@ func (u *unpacking) name(member string) string {
 	return ""
 }
 
-// take keeps a member if the member's hash is wanted.
+// take extracts a member of the archive if the member's hash is wanted.
 func (u *unpacking) take(member string, content io.Reader) error {
 	name := u.name(member)
 	if u.found[name] != "" {

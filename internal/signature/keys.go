@@ -114,7 +114,7 @@ func readKeyFile(path string) ([]byte, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// Exposed reports whether others than the owner may read the key file.
+// Exposed reports whether users other than the owner may read the key file.
 func Exposed(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0

@@ -229,9 +229,10 @@ type ColumnInput struct {
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
-// with x_c, q(x) and the step g of the Quantiser. The term read is 0 unless the argument rounded is set. If it is set,
-// the numbers in the file need not be float32 numbers. Then read is the sum of two bounds on the distance between a
-// number in the file and the float32 read from it: the bound for the example, and the bound for any perturbed example.
+// with x_c, q(x) and the step g of the Quantiser. The term read is 0 unless the argument rounded is set. If rounded is
+// set, the values were read from a file whose numbers need not be float32 numbers. The distance between a number in the
+// file and the float32 read from it has one bound for the example and another bound for any perturbed example. The term
+// read is then the sum of these two bounds.
 //
 // The slice frozen [D] holds the model's inputs for the coordinates of columns without noise. The caller computes them.
 func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput, float64, error) {

@@ -181,8 +181,8 @@ func TestColumnReduction(t *testing.T) {
 	}
 }
 
-// Noise with a scale for each column must resist the float attack: the low bits of an input must not tell the model
-// which of the two points it received.
+// Noise with a scale for each column must resist the float attack: the low bits of a noisy input must not tell the
+// model which of two close points the input came from.
 func TestFloatAttackOnColumns(t *testing.T) {
 	points := attackPoints()
 	scales := make([]float64, 8)

@@ -117,7 +117,7 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 }
 
 // blame marks the examples of a batch that failed on the lane. It returns the examples that have already failed on
-// another lane. If there are such examples, one of these examples is at fault, not the devices.
+// another lane. If it returns any, an example is at fault, not the devices.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {

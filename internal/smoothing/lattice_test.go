@@ -297,7 +297,8 @@ func TestQuantiseRounding(t *testing.T) {
 }
 
 // The test checks ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ. This δ pushes coordinates just over the edge of a
-// cell. Some δ come close to the bound, so a much smaller deduction would be wrong.
+// cell, which consists of the values that round to the same lattice point. Some δ come close to the bound, so a much
+// smaller deduction would be wrong.
 func TestQuantiseAdversary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	worst := 0.

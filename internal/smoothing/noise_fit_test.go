@@ -80,7 +80,7 @@ func (f *fit) distribution(x []float32, name string) {
 	}
 }
 
-// kolmogorov returns P(√n·D > x) for large n.
+// kolmogorov returns P(√n·D > x) for large n, where D is the Kolmogorov–Smirnov statistic of n numbers.
 func kolmogorov(x float64) float64 {
 	if x < 0.3 {
 		return 1 // the value is 1 − 1e-5, but the series converges slowly here
@@ -214,7 +214,8 @@ func fitAcross(f *fit, n int) {
 	}
 }
 
-// fitWords tests n words from each of three series: the coordinates of a sample, the samples, and the examples.
+// fitWords tests n words from each of three series. The series run over the coordinates of samples, over the samples of
+// an example, and over examples.
 func fitWords(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint32, 4096)

@@ -25,9 +25,10 @@ type NoiseMaker interface {
 //
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
-// Here e is the array of the noise's table (see Table), and values holds the model's inputs for the lattice points (see
-// LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y + Key[i]. Places[k] has
-// one entry for each coordinate of example k (see LatticeInput). The content of Places[k] never changes.
+// Here e is the array of the noise's table (see Table), 2ᵇ is the length of e, and values holds the model's inputs for
+// the lattice points (see LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y +
+// Key[i]. Places[k] has one entry for each coordinate of example k (see LatticeInput). The content of Places[k] never
+// changes.
 type Rows struct {
 	Places  [][]int32 // lattice points of the batch's examples
 	Example []int32   // [Batch()], for each row an index into Places
@@ -88,13 +89,15 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 // Draws holds copies of a noise's tables in the form that devices use. For a word w, let column = w mod len(Next). Let
 // place be the entry of the coordinate in Rows.Places. Then
 //
-//	label = column            if w < Next[column], which is 1 or more,
-//	        column + Step[column]  else,
+//	label = column                 if w < Next[column],
+//	        column + Step[column]  otherwise,
 //	value = Values[place + label].
+//
+// Every entry of Next is at least 1, so that a device can divide by it.
 type Draws struct {
 	Next   []uint64  // e[c] + 1 for each column c of the Table
 	Step   []int32   // the alias of each column minus the column
-	Values []float32 // the model's inputs, in all channels
+	Values []float32 // the model's input for each lattice point, channel by channel
 }
 
 // Draws returns the noise's tables for devices. It returns an error if Rows cannot use the table.
@@ -145,7 +148,8 @@ func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) 
 	return nil
 }
 
-// comparedRows is the number of rows that CompareNoise compares. After compareTime it starts no further batch.
+// comparedRows is the number of rows that CompareNoise compares. After compareTime, CompareNoise starts no further
+// batch.
 const (
 	comparedRows = 4096
 	compareTime  = 5 * time.Second

@@ -54,8 +54,8 @@ type Experiment interface {
 	Goal(v Votes) (int64, error)
 	// Finish is called once after the last goal.
 	Finish(v Votes) error
-	// Emit is called after Finish, for one experiment at a time. The order is the order of the source, unless the
-	// Sampler is Eager.
+	// Emit is called after Finish, for one experiment at a time. Experiments are emitted in the order of the source,
+	// unless the Sampler is Eager.
 	Emit() error
 }
 

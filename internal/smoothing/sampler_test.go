@@ -409,7 +409,7 @@ func TestNoneIsCounted(t *testing.T) {
 // the samples that certify a class would also choose the class.
 func TestNoiseIsNeverShared(t *testing.T) {
 	// The step is σ/3640. The probability that two of 2,000 samples have equal coordinates by chance is 0.01. With this
-	// seed no two samples do.
+	// seed, no two samples have equal coordinates.
 	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, greatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
 	onLattice, err := lattice.Input([]int32{1, 1}, func(int) int { return 0 })
 	if err != nil {
@@ -476,7 +476,7 @@ func (c *padded) Run(ctx context.Context, in, out []float32) error {
 }
 
 // Rows without a sample must be zeros instead of samples of the previous batch. There are 20 samples and the clean
-// input. They fill one batch of 16 and 5 rows of the next.
+// input. These 21 inputs fill one batch of 16 and 5 rows of the next batch.
 func TestPaddingIsZeros(t *testing.T) {
 	var log []string
 	c := &padded{linear: linear{batch: 16}}

@@ -26,7 +26,7 @@ type active struct {
 	goal     int64
 	drawn    [phases]int64 // number of samples given to workers
 	clean    bool          // the clean input has been given to a worker
-	counted  int64         // number of finished samples of both phases, plus the clean input
+	counted  int64         // number of finished inputs: samples of both phases, and the clean input
 	tasks    int           // number of running tasks that draw samples of the example or call its Goal
 	dropped  bool          // the experiment was abandoned
 	finished bool
@@ -223,9 +223,9 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 	return a, err
 }
 
-// compose returns the next task for a lane. The task is a decision if one is due. Otherwise it is a batch of samples
-// from examples that no other lane has claimed. Unless the sampler is eager, the method holds back a partial batch
-// while further examples may join the batch.
+// compose returns the next task for a lane. The task is a decision if an experiment needs one. Otherwise it is a batch
+// of samples from examples that no other lane has claimed. Unless the sampler is eager, the method holds back a partial
+// batch while further examples may join the batch.
 func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]

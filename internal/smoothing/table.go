@@ -17,18 +17,19 @@ import (
 // Table is a distribution on integers. One random 64-bit word draws an integer from the table. The table uses the alias
 // method (Walker 1977; Vose 1991) in integer arithmetic. The method is exact, because all masses are multiples of 2⁻⁶⁴.
 //
-// A label is the index of an integer: label 0 is First, label 1 is First + 1. There are n = 2ᵇ columns, one per
-// label, with 2⁶⁴⁻ᵇ cells each. In column c, count cells belong to the column's own label c, and the other cells
-// belong to the label alias. In all columns together, the number of cells of a label is 2⁶⁴ times its mass. The word
-// w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. With e[c] = 2ᵇ·threshold + alias,
+// A label is the index of an integer: label 0 is First, label 1 is First + 1. There are n = 2ᵇ columns, one per label,
+// with 2⁶⁴⁻ᵇ cells each. In each column c, a number of cells (count) belong to the column's own label c, and the other
+// cells belong to one other label (alias). In all columns together, the number of cells of a label is 2⁶⁴ times its
+// mass. The word w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. Each column has a threshold,
+// with
 //
-//	label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
+//	e[c] = 2ᵇ·threshold + alias,  label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //
-// This is exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c gets the
-// cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count otherwise.
-// The threshold must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0 belongs to a
-// label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that keeps all its
-// cells has alias = c, and any threshold works for it.
+// These formulas are exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c
+// gets the cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count
+// otherwise. The threshold must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0
+// belongs to a label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that
+// keeps all its cells has alias = c, and any threshold works for it.
 type Table struct {
 	First int // the integer of label 0
 	Last  int // the integer of the last label with mass
@@ -136,7 +137,7 @@ func leastEta(masses []Mass) (uint64, error) {
 	if sum, carries := total(0); carries > 1 || carries == 1 && sum > 0 {
 		return 0, errMass
 	}
-	low, high := uint64(0), uint64(1)<<(etaPlaces-40) // η ≤ 2⁻⁴⁰ is a float64
+	low, high := uint64(0), uint64(1)<<(etaPlaces-40) // every multiple of 2⁻⁹² up to 2⁻⁴⁰ is a float64
 	for low < high {
 		middle := (low + high) / 2
 		if _, carries := total(middle); carries > 0 {

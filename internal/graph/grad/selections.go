@@ -181,8 +181,8 @@ func pad(t *tape, n *node) error {
 	return nil
 }
 
-// paddings maps a mode to a function. For an index i beyond the ends, the function returns the index of the element
-// that the padding copies. The function is nil if the mode copies no elements.
+// paddings maps each mode of the operator Pad to a function. For an index i beyond the ends, the function returns the
+// index of the element that the padding copies. The function is nil if the mode copies no elements.
 var paddings = map[string]func(i, size int64) int64{
 	"constant": nil,
 	"edge":     func(i, size int64) int64 { return min(max(i, 0), size-1) },
