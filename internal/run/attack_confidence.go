@@ -24,7 +24,7 @@ type AttackedConfidence struct {
 // AttackCalibration describes the confidences of all examples, before an attack or under it.
 type AttackCalibration struct {
 	Name  string       `json:"name,omitempty"` // name of the files; absent before the attack
-	Eta   int          `json:"eta,omitempty"`  // Eta and Omega are the parameters of ACE
+	Eta   int          `json:"eta,omitempty"`  // Eta and Omega are the parameters of the attack ACE
 	Omega attack.Omega `json:"omega,omitempty"`
 
 	Accuracy       float64 `json:"accuracy"`

@@ -69,7 +69,7 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 	return done, err
 }
 
-// check returns an error for plans that are wrong for any runs.
+// check returns an error if the plan is wrong whatever the runs contain.
 func (p CombinePlan) check() error {
 	switch n := len(p.Runs); {
 	case p.Out == "":

@@ -54,8 +54,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device that
-// fails from this call on (see unsteady).
+// certifyOn runs Certify on several simulated devices, which share the CPU. Each number k in failFrom adds a device
+// that fails from its k-th call on, or never if k is 0 (see unsteady).
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {

@@ -128,9 +128,9 @@ func TestMoveKeeps(t *testing.T) {
 	}
 }
 
-// TestScoreGradientsAgree compares two gradients in the data's values. An estimate from many scores must point nearly
-// in the direction of the margin's gradient. Here the loss is the cross-entropy, whose gradient has nearly the
-// direction of the margin's gradient.
+// TestScoreGradientsAgree compares two gradients with respect to the data's values. Stein estimates the gradient of the
+// margin from many scores. SmoothAdv computes the gradient of the cross-entropy, which has nearly the same direction.
+// The two must point in similar directions.
 func TestScoreGradientsAgree(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, 1, []float64{.1}, []float64{1.5})
 	scores, _ := openDigits(t, attack.Stein, 1, []float64{.1}, []float64{1.5})
