@@ -44,8 +44,8 @@ func (r Run) arithmetic() certify.Arithmetic {
 // draws returns the maximum number of random words that the noise of an example takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the target of each example at alpha. The target's level is alpha minus the part that pays for the
-// finite length of random words.
+// Target returns the target of each example at alpha. The target's level is alpha minus a correction for the finite
+// length of random words.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()

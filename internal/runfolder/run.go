@@ -53,7 +53,7 @@ type Run struct {
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
-	// TangentSamples is what the method Parameters.TangentSamples returns. It is recorded because no single parameter
+	// TangentSamples is the result of the method Parameters.TangentSamples. It is recorded because no single parameter
 	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
@@ -230,7 +230,8 @@ type Runtime struct {
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }
 
-// Resumption records the hardware used after a run was resumed, and the number of examples finished before.
+// Resumption records the hardware used after a run was resumed, and the number of examples finished before the run was
+// resumed.
 type Resumption struct {
 	Examples int `json:"examples"`
 	Runtime
@@ -525,7 +526,8 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
 		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on where noise is made
 	}
-	// If a difference found above concerns the results, it explains why the tables differ.
+	// The noise is compared only if no difference of the kind OfResults was found above, because such a difference can
+	// explain why the noise differs.
 	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) {
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}
