@@ -12,7 +12,7 @@ import (
 // A CRC can be inverted: for every text and checksum there is exactly one start. Half of a Seed's bits follow from the
 // other half. So if the computed start is not a Seed, the line has changed. This test needs no knowledge of the file's
 // Seed. After a random change, the computed start is another Seed with a probability of 2⁻¹⁶. After a change of an odd
-// number of bits before the checksum, it never is.
+// number of bits before the checksum, the computed start is never a Seed.
 type Seed uint32
 
 // NewSeed returns the Seed for the run, or another object, that a digest identifies. There are 65535 seeds. The digests

@@ -302,7 +302,7 @@ func (s *columnStats) add(x float32, row int) {
 	}
 }
 
-// measure reads all values of the data.
+// measure reads all values of the data and returns the statistics of each column.
 func (c columns) measure(ctx context.Context, data *dataset.Dataset, a graph.Arrangement) ([]columnStats, error) {
 	stats := make([]columnStats, len(c.names))
 	arranged := make([]float32, len(c.of))
