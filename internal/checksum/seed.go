@@ -22,11 +22,11 @@ func NewSeed(digest []byte) Seed {
 	return seed(uint16(crc32.Checksum(digest, table)%seeds + 1))
 }
 
-// seed returns the Seed whose first 16 bits are the argument. The number of ones among its 32 bits is even. The
+// seed returns the Seed whose upper 16 bits are the argument first. The number of ones among its 32 bits is even. The
 // polynomial of CRC-32C is a multiple of x+1. So if the start has an even number of ones, the numbers of ones in the
 // CRC and in the text are equal modulo 2.
 func seed(first uint16) Seed {
-	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the first bits changes many other bits
+	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the upper bits changes many of the lower bits
 	s := uint32(first)<<16 | uint32(first*odd)&^1
 	return Seed(s | uint32(bits.OnesCount32(s)&1))
 }

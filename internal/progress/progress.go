@@ -59,7 +59,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 	return b
 }
 
-// Add counts n finished units and shows note beside the count. An empty note keeps the previous note.
+// Add counts n finished units and shows the argument note beside the count. An empty note keeps the previous note.
 func (b *Bar) Add(n int64, note string) {
 	if b.opt.Quiet {
 		return

@@ -231,7 +231,8 @@ func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder
 	return plan.Spec, r, err
 }
 
-// checkRun returns an error if the runs then and now have different models, data or noise.
+// checkRun compares the attacked run (then) with the run that describes the attack (now). It returns an error if their
+// models, data or noise differ, or if their seeds are equal.
 func checkRun(then *runfolder.Run, now runfolder.Run) error {
 	if then == nil {
 		return nil

@@ -131,8 +131,8 @@ func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	return tests
 }
 
-// topOther returns the class other than a with the most votes. If none is true and the samples that vote for no class
-// outnumber the votes for this class, topOther returns −1.
+// topOther returns the class with the most votes among the classes other than the class a. If the argument none is true
+// and the samples that vote for no class outnumber the votes for this class, topOther returns −1.
 func topOther(v certify.Votes, a int, none bool) int {
 	best, most := -1, v.None0+v.None
 	if !none {

@@ -129,7 +129,7 @@ type SavedScores struct {
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
 	// If Votes is given, this method certifies the class, and the scores bound the confidence in this class. The method
-	// uses the votes of the run. Without a run, each sample votes for its largest probability.
+	// uses the votes of the run. Without a run, each sample votes for the class of its largest probability.
 	Votes certify.VoteMethod
 }
 

@@ -120,9 +120,9 @@ func (v *verifier) skip(name, why string, args ...any) {
 }
 
 // Verify checks the run in a folder as a third party would. It trusts none of the results and recomputes everything
-// that can be recomputed from the folder. If again is not nil, it also resamples examples with the model. If key is not
-// nil, the run must have a signature by this key. The function spell formats the names of parameters in the verdict.
-// Verify returns an error if there is no run to verify.
+// that can be recomputed from the folder. If the argument again is not nil, Verify also resamples examples with the
+// model. If the argument key is not nil, the run must have a signature by this key. The function spell formats the
+// names of parameters in the verdict. Verify returns an error if there is no run to verify.
 func Verify(ctx context.Context, path string, again *Again, key *signature.PublicKey, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
 	if err != nil {

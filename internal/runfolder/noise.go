@@ -79,7 +79,7 @@ func (r Run) Inputs() int64 {
 }
 
 // Space returns the space of the run's inputs. Values in images of integers, and values that the classifier clamps,
-// have a Span. Other data have none: a table of zeros and ones, for example, lies on the lattice of bytes only by
+// have a Span. Other data have no Span. For example, a table of zeros and ones lies on the lattice of bytes only by
 // chance.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}

@@ -210,7 +210,7 @@ func (p Page) calibrationChart() chart {
 	return c
 }
 
-// bounds calls visit for the bounds of every run at every radius.
+// bounds calls the function visit for the bounds of every run at every radius.
 func (p Page) bounds(visit func(run int, radius number, c summary.Calibration)) {
 	for k, r := range p.Runs {
 		for _, c := range r.Calibration {
