@@ -65,7 +65,7 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed for which cell holds the CRC of a text. The concatenated parts are the text.
+// find returns the Seed for which cell holds the CRC of a text. The text is the concatenation of parts.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {
@@ -91,8 +91,8 @@ var byTop = func() (all [256]byte) {
 }()
 
 // back inverts crc32.Update: it returns the CRC before the text. A step of the CRC replaces the register r by r>>8 ^
-// table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies the table entry, and so
-// byte(r).
+// table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies the table entry, and the
+// table entry identifies byte(r).
 func back(sum uint32, text []byte) uint32 {
 	r := ^sum
 	for i := len(text) - 1; i >= 0; i-- {

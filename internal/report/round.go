@@ -16,8 +16,8 @@ const (
 	Up               // towards +∞: upper bounds
 )
 
-// Shortest stands for a number of decimals. A column with Shortest prints the shortest decimal that reads back as the
-// number.
+// Shortest is a special value for the number of decimals. A column with this value prints the shortest decimal that
+// reads back as the number.
 const Shortest = -1
 
 // Round prints 10^shift·x with the given number of decimals. It does not print the binary value of x, but the shortest

@@ -38,9 +38,9 @@ type AttackedNoise struct {
 	Sigma   float64  `json:"sigma"`
 	Samples int      `json:"samples"` // noisy copies in the gradient of the last step
 	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
-	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha, and so is
-	// the answer at a verified perturbation. VerificationSeed is the seed of the fresh samples. The search uses another
-	// seed.
+	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha. The same
+	// bound holds for the answer at a verified perturbation. VerificationSeed is the seed of the fresh samples. The
+	// search uses another seed.
 	N                int     `json:"n"`
 	Alpha            float64 `json:"alpha"`
 	VerificationSeed uint64  `json:"verification_seed"`
@@ -154,7 +154,7 @@ func (v *verification) attackAll(ctx context.Context, examples []attack.Example)
 	return found, nil
 }
 
-// attack attacks an example if the smoothed answer at the example is its label. A perturbation counts only if it is
+// attack attacks an example if the smoothed classifier answers the example's label. A perturbation counts only if it is
 // verified.
 func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Found, error) {
 	f := attack.Found{Index: x.Index, Label: x.Label}
@@ -190,8 +190,8 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	return f, nil
 }
 
-// beats reports whether a binomial test at a level shows that a class with these votes is more probable than a class
-// with the number other of votes.
+// beats reports whether a binomial test at a level shows that one class is more probable than another. The arguments
+// votes and other are the numbers of votes of the two classes.
 func beats(votes, other int, level float64) bool {
 	return binomial.Tail(int64(votes+other), int64(votes), .5).Upper <= level
 }

@@ -199,8 +199,8 @@ func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round i
 	return append(tests, more...), err
 }
 
-// confidenceTests returns a test of each bound on the example's confidence, at an input within the bound's radius in
-// the direction of the nearest candidate.
+// confidenceTests returns a test of each bound on the example's confidence. The tested input lies within the bound's
+// radius, in the direction of the nearest candidate.
 func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance, level float64) (tests []AuditTest, err error) {
 	claims := a.claims[x.Index]
 	for _, c := range claims {
@@ -302,8 +302,8 @@ func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTes
 	}
 	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), count(p.votes, t.Rival)
 	margin := audit.Slack(noise, second, n, r.Votes, r.Against, a.level(t.Level, n))
-	// The factor lowers the needed margin, so that rounding errors cannot reject a right certificate. A certified
-	// radius is itself lowered by at least four units of rounding.
+	// The factor lowers the needed margin, so that rounding errors cannot reject a right certificate. Certification has
+	// already lowered the radius by at least four units of rounding.
 	needed := theorem.Margin(t.Radius-t.Distance, a.run.Parameters.Sigma) * (1 - 0x1p-50)
 	if !math.IsInf(margin, 0) {
 		r.Margin = &margin

@@ -32,8 +32,8 @@ type Outcome struct {
 	// None counts the samples that voted for no class, because the output of the model was NaN or infinite. It covers
 	// all examples.
 	None int64 `json:"none,omitempty"`
-	// Compared counts the samples, of all examples, that the run repeated in a batch of their own and among other
-	// inputs. All outputs were the same, bit for bit.
+	// Compared counts the samples that the run repeated in other batches: alone, and among other inputs. It covers all
+	// examples. All outputs were the same, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
 	// TangentSamples is the number of the n samples that determined the tangent of the bounds on the confidence. It is
 	// 0 if selection samples determined the tangent.

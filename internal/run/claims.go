@@ -9,7 +9,7 @@ import (
 )
 
 // needAnswers returns an error unless the certificates of a run make the usual claim: the smoothed classifier answers
-// the class, and every sample with finite outputs votes. Commands that support only this claim call it.
+// the class, and every sample with finite outputs votes. Commands that support only this claim call needAnswers.
 func needAnswers(path string, run runfolder.Run) error {
 	c := run.Parameters.Claim()
 	switch {

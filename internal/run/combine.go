@@ -103,8 +103,8 @@ type combined struct {
 	certs   []certify.Certificate
 }
 
-// read reads a run. Its votes must prove its certificates. It refuses certificates from scores, because votes cannot
-// prove them.
+// read reads a run, whose votes must prove its certificates. It returns an error for certificates from scores, because
+// votes cannot prove them.
 func (c *combining) read(ctx context.Context, path string) error {
 	evidence, err := runfolder.Find(path)
 	switch {

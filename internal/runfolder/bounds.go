@@ -230,7 +230,8 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 }
 
 // boundsOf returns how many of the certificates have all their rows, in order and in agreement with the certificate. It
-// stops at the first certificate that does not. It also returns the offset after the rows of the counted certificates.
+// stops at the first certificate whose rows are incomplete or disagree. It also returns the offset after the rows of
+// the counted certificates.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

@@ -74,7 +74,7 @@ type damage struct {
 	err  error
 	// tail means that no intact line follows, or that the line has zeros, which a power cut leaves in blocks not yet
 	// written. Damage from a kill or a power cut during an append always has tail set. Damage from an edit or a failing
-	// disk may not.
+	// disk may lack tail.
 	tail bool
 }
 

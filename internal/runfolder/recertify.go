@@ -157,7 +157,7 @@ func (r Record) size() int64 {
 	return int64(unsafe.Sizeof(r)) + int64(votesLine{Votes: r.Votes}.size()) + int64(bound*len(r.Certificate.Bounds))
 }
 
-// EachRecord calls visit, in order, with the votes and the certificate of each example of the run that has both. A
+// EachRecord calls the function visit, in order, for each example of the run that has both votes and a certificate. A
 // running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
 // every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this for runs
 // in format 1, which do not record the conditions of a certificate. An error names the example.

@@ -684,7 +684,8 @@ func TestRunsThatAreNone(t *testing.T) {
 	}
 }
 
-// The last bits of scores may depend on where the noise is made and on the number of samples in a call. Votes do not.
+// The last bits of scores may depend on where the noise is made and on the number of samples in a call. The votes do
+// not depend on either.
 func TestConditionsOfScores(t *testing.T) {
 	for _, scores := range []bool{false, true} {
 		r := testRun
