@@ -222,7 +222,7 @@ func (l *Leader) Decided() bool { return l.decided }
 // Answer returns the answer so far. It is a class, or Abstained while the votes do not decide.
 func (l *Leader) Answer() int { return l.answer }
 
-// Counts returns the number of votes for each outcome that the rule has used.
+// Counts returns, for each outcome, the number of votes that the rule has used.
 func (l *Leader) Counts() []int64 { return l.counts }
 
 // Votes is the number of votes that the rule has used.

@@ -41,7 +41,7 @@ type AlteredResult struct {
 	Distance   float64 `json:"distance"`
 }
 
-// adversarial is the name of the inputs of attacks that make one input for each example.
+// adversarial is the name of the perturbed inputs if an attack makes only one input for each example.
 const adversarial = "adversarial"
 
 // alteredNames returns the names of the inputs that the attack makes for each example. The inputs' files have the same
