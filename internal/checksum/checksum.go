@@ -57,8 +57,8 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// A form describes the end of a JSON object: the text before the checksum, the checksum, and the text after it. Without
-// a checksum the object ends with the text in end.
+// A form describes the end of a JSON object: the text before the checksum, the checksum, and the text after it. The
+// field end holds the end of an object without a checksum.
 type form struct{ before, after, end string }
 
 var (
@@ -113,9 +113,9 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 }
 
 // VerifyCSV undoes AppendCSV. It returns row itself if row has no checksum. The state is Bad if the checksum is wrong,
-// or if the last cell only resembles a checksum. It is also Bad if the last cell is a checksum, but the header's last
-// column is not Column, or the checksum follows a tab or is alone on its line. The state is Foreign if the checksum is
-// right for another Seed.
+// or if the last cell only resembles a checksum. The state is also Bad if the header's last column is not Column
+// although the last cell is a checksum, if the checksum follows a tab, or if the checksum is alone on its line. The
+// state is Foreign if the checksum is right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)
@@ -149,7 +149,7 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 // isCell reports whether b has the form of a checksum. The function compare checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
-// compare returns the state of the checksum in cell. The concatenated parts are the text, and sum is the CRC of the
+// compare returns the state of the checksum in cell. The text is the concatenation of parts, and sum is the CRC of the
 // text, started from s.
 func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte

@@ -12,7 +12,7 @@ import (
 // A CRC can be inverted: for every text and checksum there is exactly one start. Half of a Seed's bits follow from the
 // other half. So if the computed start is not a Seed, the line has changed. This test needs no knowledge of the file's
 // Seed. After a random change, the computed start is another Seed with a probability of 2⁻¹⁶. After a change of an odd
-// number of bits before the checksum, it never is.
+// number of bits before the checksum, the computed start is never a Seed.
 type Seed uint32
 
 // NewSeed returns the Seed for the run, or another object, that a digest identifies. There are 65535 seeds. The digests
@@ -22,11 +22,11 @@ func NewSeed(digest []byte) Seed {
 	return seed(uint16(crc32.Checksum(digest, table)%seeds + 1))
 }
 
-// seed returns the Seed whose first 16 bits are the argument. The number of ones among its 32 bits is even. The
+// seed returns the Seed whose upper 16 bits are the argument first. The number of ones among its 32 bits is even. The
 // polynomial of CRC-32C is a multiple of x+1. So if the start has an even number of ones, the numbers of ones in the
 // CRC and in the text are equal modulo 2.
 func seed(first uint16) Seed {
-	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the first bits changes many other bits
+	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the upper bits changes many of the lower bits
 	s := uint32(first)<<16 | uint32(first*odd)&^1
 	return Seed(s | uint32(bits.OnesCount32(s)&1))
 }
@@ -65,7 +65,7 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed for which cell holds the CRC of a text. The concatenated parts are the text.
+// find returns the Seed for which cell holds the CRC of a text. The text is the concatenation of parts.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {
@@ -91,8 +91,8 @@ var byTop = func() (all [256]byte) {
 }()
 
 // back inverts crc32.Update: it returns the CRC before the text. A step of the CRC replaces the register r by r>>8 ^
-// table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies the table entry, and so
-// byte(r).
+// table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies the table entry, and the
+// table entry identifies byte(r).
 func back(sum uint32, text []byte) uint32 {
 	r := ^sum
 	for i := len(text) - 1; i >= 0; i-- {

@@ -84,7 +84,8 @@ func writeInto(path string, data []byte, flag int) error {
 // newMode is the mode of a new file, before the system applies the umask.
 const newMode = 0o666
 
-// replace writes the file at path anew. The file gets the mode and the owner in was, or newMode if was is nil.
+// replace writes the file at path anew. The file gets the mode and the owner that the argument was describes. If this
+// argument is nil, the file gets newMode.
 func replace(path string, data []byte, was fs.FileInfo) error {
 	dir, name := filepath.Split(path)
 	root, err := os.OpenRoot(cmp.Or(dir, "."))

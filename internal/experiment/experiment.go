@@ -154,7 +154,7 @@ func (e *Experiment) report() {
 	}
 }
 
-// chooseExamples chooses the examples of the experiment. There is at least one.
+// chooseExamples chooses the examples of the experiment. If it finds none, it returns an error.
 func (e *Experiment) chooseExamples() error {
 	e.chooseSelection()
 	e.positions = e.Spec.Positions(e.data.Len())

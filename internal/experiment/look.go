@@ -101,7 +101,7 @@ func (e *Experiment) lookInputs() (labels []int, inputs []smoothing.Input, err e
 }
 
 // classify returns the votes for n inputs of d values each. If time runs out, it returns only the votes for the inputs
-// so far.
+// that it has classified.
 func classify(ctx context.Context, model *onnx.Model, n, d int, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()
 	in, out := make([]float32, batch*d), make([]float32, batch*m)

@@ -95,7 +95,7 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	return n, spec.BadInput(e.adviseScales(ctx, err, a))
 }
 
-// prepare makes the lattice, the table and the values.
+// prepare sets the lattice of the noise and the table of the noise's probabilities.
 func (n *noise) prepare(noise law.Law, sigma float64, mean, std []float64) (err error) {
 	n.law = noise
 	l, random := noise.(law.Additive)
@@ -147,7 +147,7 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:
-		return 0 // columnInput takes it into account
+		return 0 // columnInput takes this amount into account
 	case n.rounds:
 		return n.moved(example)
 	case n.quantise == nil:
@@ -164,8 +164,8 @@ func (n *noise) moved(example dataset.Example) float64 {
 	return example.Rounding
 }
 
-// integers rounds values to lattice points, and returns the amount by which this reduces every radius. If rounds is
-// set, the amount is the distance that the values moved.
+// integers rounds values to lattice points, and returns the amount by which this reduces every radius. If the field
+// rounds is set, the amount is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {

@@ -78,7 +78,7 @@ func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint6
 // checksAtOnce is the maximum number of batches that a device runs simultaneously.
 const checksAtOnce = 2
 
-// noiseOn returns the place that makes the noise.
+// noiseOn returns the side that makes the noise, host or device.
 func (e *Experiment) noiseOn() spec.NoiseOn {
 	if e.model.Noise() == nil {
 		return spec.NoiseOnHost

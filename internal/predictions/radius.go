@@ -77,7 +77,8 @@ func listRadii(radii []float64) string {
 }
 
 // SelectCertified returns the rows whose class is certified within the radius. In all other rows of a bounds.csv, the
-// bounds do not bound the confidence. A table without the column 'certified' is returned unchanged.
+// columns lower and upper are not bounds on the confidence. A table without the column 'certified' is returned
+// unchanged.
 func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")
 	if groups == nil {

@@ -16,14 +16,15 @@ const (
 	Up               // towards +∞: upper bounds
 )
 
-// Shortest is the number of decimals for which a column prints the shortest decimal that reads back as the number.
+// Shortest is a special value for the number of decimals. A column with this value prints the shortest decimal that
+// reads back as the number.
 const Shortest = -1
 
-// Round prints 10^shift·x with the given number of decimals. It takes x as the shortest decimal that reads back as x,
-// which JSON also holds. So 0.57 is 57.0 %, although the float64 is slightly less than 0.57. Round rounds this decimal
-// by its digits, without arithmetic. If the printed number is read back, it is never above x after rounding down, and
-// never below x after rounding up. It differs from 10^shift·x by less than one unit of its last decimal. Infinities
-// print as +Inf and −Inf, and NaN prints as Missing.
+// Round prints 10^shift·x with the given number of decimals. It does not print the binary value of x, but the shortest
+// decimal that reads back as x. JSON holds the same decimal. So 0.57 is 57.0 %, although the float64 is slightly less
+// than 0.57. Round rounds this decimal by its digits, without arithmetic. If the printed number is read back, it is
+// never above x after rounding down, and never below x after rounding up. It differs from 10^shift·x by less than one
+// unit of its last decimal. Infinities print as +Inf and −Inf, and NaN prints as Missing.
 func Round(x float64, to Rounding, shift, decimals int) string {
 	switch {
 	case math.IsNaN(x):

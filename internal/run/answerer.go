@@ -147,8 +147,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns an answering for a plan, with its levels and certifiers. If about is not nil, the method also sets
-// the law, σ and arithmetic in about.
+// answering returns an answering for a plan, with its levels and certifiers. If the argument about is not nil, the
+// method also sets the law, σ and arithmetic of this Description.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
@@ -203,8 +203,8 @@ type Question struct {
 	// radius is at least Radius.
 	Certify bool
 	Radius  float64
-	// Key and First repeat logged answers. Key is the logged key, and First is the logged index of the first input.
-	// If Key is nil, the operating system draws a key after the inputs have arrived.
+	// Key and First are for repeating logged answers. Key is the logged key, and First is the logged index of the first
+	// input. If Key is nil, the operating system draws a key after the inputs have arrived.
 	Key   *uint64
 	First int
 	// If Left is not nil, it is called once, when the sampler no longer holds any of the inputs. If the request ends
@@ -218,7 +218,7 @@ type Answered struct {
 	Answers []predict.Answer
 }
 
-// planFor adds to a plan the certification that a question asks for.
+// planFor returns the plan p with the certification that the question asks for.
 func (a *Answerer) planFor(p PredictPlan, q Question) (PredictPlan, error) {
 	if !q.Certify {
 		return p, nil

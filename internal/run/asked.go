@@ -26,7 +26,7 @@ type asked struct {
 // while it runs.
 type stay struct {
 	holders atomic.Int64
-	left    func() // the last holder that leaves calls it once; may be nil
+	left    func() // called once, when the last holder leaves; may be nil
 }
 
 func (s *stay) enter() { s.holders.Add(1) }

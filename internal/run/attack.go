@@ -86,7 +86,7 @@ type Attacked struct {
 	Confidences *AttackedConfidence `json:"confidences,omitempty"`
 }
 
-// AttackedFile names a file.
+// AttackedFile identifies the file of the model or of the data.
 type AttackedFile struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"`
@@ -104,8 +104,8 @@ type AttackedResult struct {
 	Distance *float64 `json:"distance,omitempty"`
 	// Attack is set for a sequence of attacks. It names the attack that found the adversarial input.
 	Attack attack.Method `json:"attack,omitempty"`
-	// Confidence is the confidence in the example itself. Altered lists the inputs whose confidence the attack
-	// changed.
+	// Confidence is the model's confidence at the unperturbed example. Altered lists the inputs whose confidence the
+	// attack changed.
 	Confidence *float64        `json:"confidence,omitempty"`
 	Altered    []AlteredResult `json:"altered,omitempty"`
 }
@@ -223,7 +223,7 @@ func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]atta
 	return all, nil
 }
 
-// result returns the result of an attack, from the examples in found.
+// result returns the result of an attack. The argument found holds the outcomes of its examples.
 func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, found []attack.Found) *Attacked {
 	record := e.Record()
 	r := &Attacked{

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// claim is a certified bound on a confidence: within radius the mean score of class is in [lower, upper].
+// claim is a certified bound on a confidence: within the radius, the mean score of the class is in [lower, upper].
 type claim struct {
 	class                int
 	radius, lower, upper float64

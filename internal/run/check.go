@@ -28,8 +28,8 @@ type Check struct {
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }
 
-// CheckRun briefly tests the experiment of a plan. It certifies nothing and writes no run folder. If picture is not
-// empty, CheckRun writes a noisy example to this path, as PNG.
+// CheckRun briefly tests the experiment of a plan. It certifies nothing and writes no run folder. If the argument
+// picture is not empty, CheckRun writes a noisy example to this path, as PNG.
 func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Console) (Check, error) {
 	p.Settle()
 	if p.Out == "" {

@@ -163,7 +163,7 @@ func TestColumnsRun(t *testing.T) {
 	}
 }
 
-// The level must allow only for the random words that the columns with noise take.
+// The correction of the level for finite random words must count only the columns with noise.
 func TestColumnsLevel(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.N, p.Max = 100, 1 })
 	mustCertify(t, p)

@@ -69,7 +69,7 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 	return done, err
 }
 
-// check returns an error for plans that are wrong for any runs.
+// check returns an error if the plan is wrong whatever the runs contain.
 func (p CombinePlan) check() error {
 	switch n := len(p.Runs); {
 	case p.Out == "":
@@ -103,8 +103,8 @@ type combined struct {
 	certs   []certify.Certificate
 }
 
-// read reads a run. Its votes must prove its certificates. It refuses certificates from scores, because votes cannot
-// prove them.
+// read reads a run, whose votes must prove its certificates. It returns an error for certificates from scores, because
+// votes cannot prove them.
 func (c *combining) read(ctx context.Context, path string) error {
 	evidence, err := runfolder.Find(path)
 	switch {

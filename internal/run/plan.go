@@ -22,7 +22,7 @@ type Plan struct {
 
 	Out     string // run folder
 	Version string // version of rscert, for run.json
-	Resume  bool   // continue Out with its seed and examples; with scores, also with its batches and the place of its noise
+	Resume  bool   // continue Out with its seed and examples; with scores, also with its batch size and NoiseOn
 
 	// Sign signs the finished run. If it is nil, the run is not signed. Sign is not part of the run's record.
 	Sign *signature.SecretKey

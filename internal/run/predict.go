@@ -228,7 +228,7 @@ func certifiesVotes(r runfolder.Run) bool {
 type answering struct {
 	plan       PredictPlan
 	experiment *experiment.Experiment
-	level      float64 // Alpha minus the part that pays for the finite length of random words
+	level      float64 // Alpha minus a correction for the finite length of random words
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
 }
@@ -241,7 +241,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		target := now.Target(c.Alpha) // the target's level allows for the random words of all votes
+		target := now.Target(c.Alpha) // the target's level is corrected for the random words of all votes
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {
 			return spec.BadInput(err)

@@ -26,7 +26,7 @@ type question struct {
 func (a *answering) start(example experiment.Example) *question {
 	outcomes := a.experiment.Model().Classes()
 	if !a.ignores() {
-		outcomes++ // the last one is a vote for no class
+		outcomes++ // the last outcome is a vote for no class
 	}
 	q := &question{answering: a, example: example, certified: a.plan.Certify == nil, voter: a.plan.voter(a.experiment)}
 	if a.plan.Rule == predict.ByFixed {

@@ -17,8 +17,9 @@ import (
 
 // boundsHeader names the columns of bounds.csv. The column examples holds the number of sampled examples. The column
 // alpha holds the failure probability of a row. A reader needs both columns to bound the number of wrong rows. The
-// column certified is 0 in a row whose class is not certified within the radius. In such a row, lower and upper bound
-// the score of the label, so an example without a label has no such row. The column check holds the row's checksum.
+// column certified is 0 in a row whose class is not certified within the radius. In such a row, the columns lower and
+// upper hold bounds on the score of the label, so an example without a label has no such row. The column check holds
+// the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
 // normedHeader is the header if the radii are in another norm than L2. The column norm names the norm.
@@ -113,7 +114,7 @@ type ownRow struct {
 	label, prediction int
 	alpha             float64  // 0 in a file with certifiedHeader
 	norm              law.Norm // only in a file with normedHeader
-	absurd            bool     // [lower, upper] is no interval in [0,1], or correct contradicts prediction and label
+	absurd            bool     // [lower, upper] is not an interval in [0,1], or correct contradicts prediction and label
 }
 
 // agrees reports whether the row agrees with the certificate and with the parameters.
@@ -257,8 +258,9 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	return rows
 }
 
-// boundsOf counts certificates, from the first on, until it finds one whose rows are not all present, in order and in
-// agreement with the certificate. It also returns the offset after the rows of the counted certificates.
+// boundsOf returns how many of the certificates have all their rows, in order and in agreement with the certificate. It
+// stops at the first certificate whose rows are incomplete or disagree. It also returns the offset after the rows of
+// the counted certificates.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

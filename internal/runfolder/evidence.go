@@ -422,9 +422,10 @@ func (e *Evidence) CheckBounds() error {
 	return err
 }
 
-// Sampled returns the number of examples that a statement about all examples must count. The argument is the number of
-// examples present. For a run, the result counts all examples of the run, even if the run is unfinished or a merge
-// omitted shards, because a person may have seen results before stopping the run or omitting shards.
+// Sampled returns the number of examples that a statement about all examples must count. The argument here is the
+// number of examples present. For a run, the result is at least the number of examples of the whole run, even if the
+// run is unfinished or a merge omitted shards. The reason is that somebody may have seen results before stopping the
+// run or omitting shards.
 func (e *Evidence) Sampled(here int) int {
 	if e.Run == nil {
 		return here
@@ -432,9 +433,9 @@ func (e *Evidence) Sampled(here int) int {
 	return e.Run.Sampled(here)
 }
 
-// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, it takes the
-// certificates as all sampled examples if their indices are 0, 1, 2, …. With other indices the number is unknown and
-// stays unset.
+// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, it assumes that the
+// certificates cover all sampled examples if their indices are 0, 1, 2, …. With other indices the number is unknown and
+// CountSampled does not set it.
 func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
 	certs = slices.Clone(certs)
 	highest := -1

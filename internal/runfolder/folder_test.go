@@ -779,7 +779,7 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that run.json does not record the default selection, the first examples. So run folders
+// TestSelectionRecorded checks that run.json does not record the default selection (the first examples). So run folders
 // from versions without this parameter can be resumed.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
@@ -790,10 +790,10 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestAddedBytes adds, to the files of a finished run, bytes that readers skip. A resumed run must restore the original
+// TestAddedBytes adds bytes that readers skip to the files of a finished run. A resumed run must restore the original
 // bytes or refuse.
 func TestAddedBytes(t *testing.T) {
-	line := func(old, with string, n int) func(string) string { // replaces the n-th old
+	line := func(old, with string, n int) func(string) string { // replaces the n-th occurrence of old
 		return func(s string) string {
 			parts := strings.Split(s, old)
 			return strings.Join(parts[:n], old) + with + strings.Join(parts[n:], old)

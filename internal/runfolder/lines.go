@@ -73,8 +73,8 @@ type damage struct {
 	line int
 	err  error
 	// tail means that no intact line follows, or that the line has zeros, which a power cut leaves in blocks not yet
-	// written. A kill or a power cut during an append leaves only such damage. An edit or a failing disk may leave
-	// damage without tail.
+	// written. Damage from a kill or a power cut during an append always has tail set. Damage from an edit or a failing
+	// disk may lack tail.
 	tail bool
 }
 
@@ -91,7 +91,8 @@ type fileFormat[T any] struct {
 	// own means that the file is in its run folder and lines are appended to it, so its last line can be incomplete.
 	own   bool
 	valid func(T) error
-	// size returns the memory in bytes that a value uses outside itself. If it is nil, the length of the line counts.
+	// size returns the memory in bytes that a value uses outside itself. If size is nil, the length of the line is used
+	// instead.
 	size func(T) int
 }
 

@@ -44,8 +44,8 @@ func (r Run) arithmetic() certify.Arithmetic {
 // draws returns the maximum number of random words that the noise of an example takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the target of each example at alpha. The target's level is alpha minus the part that pays for the
-// finite length of random words.
+// Target returns the target of each example at alpha. The target's level is alpha minus a correction for the finite
+// length of random words.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
@@ -79,7 +79,7 @@ func (r Run) Inputs() int64 {
 }
 
 // Space returns the space of the run's inputs. Values in images of integers, and values that the classifier clamps,
-// have a Span. Other data have none: a table of zeros and ones, for example, lies on the lattice of bytes only by
+// have a Span. Other data have no Span. For example, a table of zeros and ones lies on the lattice of bytes only by
 // chance.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}

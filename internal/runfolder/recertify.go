@@ -80,8 +80,8 @@ func (c Certifiers) checkShare(v certify.Votes) error {
 	return nil
 }
 
-// Check returns an error if a certificate claims more than its votes prove, or if its conditions are not the run's.
-// If the certificate comes from scores, Check checks only the conditions.
+// Check returns an error if a certificate claims more than its votes prove, or if its conditions differ from those of
+// the run. If the certificate comes from scores, Check checks only the conditions.
 func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
 	if c.Votes == nil {
 		return c.Scores.AgreesWith(v, claimed)
@@ -157,7 +157,7 @@ func (r Record) size() int64 {
 	return int64(unsafe.Sizeof(r)) + int64(votesLine{Votes: r.Votes}.size()) + int64(bound*len(r.Certificate.Bounds))
 }
 
-// EachRecord calls visit, in order, with the votes and the certificate of each example of the run that has both. A
+// EachRecord calls the function visit, in order, for each example of the run that has both votes and a certificate. A
 // running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
 // every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this for runs
 // in format 1, which do not record the conditions of a certificate. An error names the example.

@@ -53,7 +53,7 @@ type Run struct {
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
-	// TangentSamples is what the method Parameters.TangentSamples returns. It is recorded because no single parameter
+	// TangentSamples is the result of the method Parameters.TangentSamples. It is recorded because no single parameter
 	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
@@ -215,8 +215,7 @@ type Runtime struct {
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
 	// Independence gives the reason why no output of the model depends on other inputs in the batch: "proved" or "one
-	// input a call". Older runs of rscert 0.1 lack it, because that version had no proof yet. The outputs of such a run
-	// may depend on the batch.
+	// input a call". Runs that are older than this proof lack the field. Their outputs may depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
@@ -230,7 +229,8 @@ type Runtime struct {
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }
 
-// Resumption records the hardware used after a run was resumed, and the number of examples finished before.
+// Resumption records the hardware used after a run was resumed, and the number of examples finished before the run was
+// resumed.
 type Resumption struct {
 	Examples int `json:"examples"`
 	Runtime
@@ -438,8 +438,8 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless the run described by now would give the same results as the run r, which
-// started the folder.
+// compatible returns a MismatchError unless the run that the argument now describes would give the same results as the
+// run r, which started the folder.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {
@@ -494,8 +494,8 @@ func aspect(name param.Name) Aspect {
 	return OfResults
 }
 
-// Differences returns the conditions in which r and other differ. It considers only conditions that determine the
-// results.
+// Differences returns the conditions in which r and the argument other differ. It considers only conditions that
+// determine the results.
 func (r Run) Differences(other Run) (diff []Difference) {
 	differs := func(of Aspect, what string, first, second any) {
 		if !reflect.DeepEqual(first, second) {
@@ -525,7 +525,8 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
 		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on where noise is made
 	}
-	// If a difference found above concerns the results, it explains why the tables differ.
+	// The noise is compared only if no difference of the kind OfResults was found above, because such a difference can
+	// explain why the noise differs.
 	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) {
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}

@@ -269,7 +269,7 @@ func (p shardFolder) shards() []spec.Shard {
 	return []spec.Shard{p.run.Parameters.Shard}
 }
 
-// describe sets the run.json of the merged run. All of it except the runtime describes the whole run.
+// describe sets the run.json of the merged run. All its entries except the runtime describe the whole run.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
 	s.run.Parameters.Shard = spec.Whole

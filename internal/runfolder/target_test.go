@@ -75,7 +75,8 @@ func TestTargetIsDeflated(t *testing.T) {
 	}
 }
 
-// The level that remains after a table's η must agree with the level that package smoothing computes.
+// The level that remains after the correction for a table's η must agree with the level that package smoothing
+// computes.
 func TestTargetOfATable(t *testing.T) {
 	table, err := smoothing.NewLawTable(law.Gaussian, 0.25, big.NewRat(1, 255))
 	if err != nil {
@@ -88,7 +89,8 @@ func TestTargetOfATable(t *testing.T) {
 	}
 }
 
-// boundsContent returns rows as if each had ten bytes and followed a header of ten bytes.
+// boundsContent returns the contents of a bounds.csv with these rows. The offsets assume that the header and each row
+// have ten bytes.
 func boundsContent(header string, rows ...boundRow) ownBounds {
 	c := ownBounds{header: header}
 	for _, row := range rows {
@@ -702,7 +704,8 @@ func TestRunsThatAreNone(t *testing.T) {
 	}
 }
 
-// The last bits of scores may depend on the place of the noise and on the number of samples in a call. Votes do not.
+// The last bits of scores may depend on where the noise is made and on the number of samples in a call. The votes do
+// not depend on either.
 func TestConditionsOfScores(t *testing.T) {
 	for _, scores := range []bool{false, true} {
 		r := testRun

@@ -64,7 +64,8 @@ func dial(t *testing.T, address string, how credentials.TransportCredentials) oi
 	return oip.NewGRPCInferenceServiceClient(conn)
 }
 
-// floats returns a call with n inputs whose first values are first/255, with raw contents.
+// floats returns a call with n inputs as raw contents. Each input has two values: a number of the argument first
+// divided by 255, and 0.
 func floats(n int64, first ...float32) *oip.ModelInferRequest {
 	var raw []byte
 	for _, v := range first {

@@ -33,7 +33,8 @@ type Spec struct {
 	// KeepSource means that the command builds further graphs from the model, to compute gradients.
 	KeepSource bool
 
-	// FixedSeed is the seed of another run whose noise is repeated. If it is nil, the system draws a random seed.
+	// FixedSeed is the seed of the noise, for example to repeat the noise of another run. If it is nil, the system
+	// draws a random seed.
 	FixedSeed *uint64
 	// FixedSelect says which examples are used if Max limits their number. If it is nil, the order of the data
 	// determines the selection.

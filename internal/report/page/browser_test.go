@@ -188,7 +188,7 @@ func eval[T any](b *tab, expression string) T {
 	return get(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// want compares an expression of JavaScript with its value.
+// want checks that a JavaScript expression has the wanted value.
 func want[T comparable](b *tab, expression string, want T) {
 	b.Helper()
 	if got := eval[T](b, expression); got != want {

@@ -27,7 +27,7 @@ type examples struct {
 	N          []int64   `json:"n,omitempty"`     // set if the number of samples varies
 
 	// Sheets are images that contain many pictures. For each example they show the input and, to the right, the noisy
-	// input. A line of a sheet holds Columns such pairs.
+	// input. Each line of a sheet holds several of these pairs; their number is Columns.
 	Sheets  [][]byte `json:"sheets,omitempty"`
 	Columns int      `json:"columns,omitempty"`
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet

@@ -299,7 +299,7 @@ func interval(s *summary.Share) string {
 	return fmt.Sprintf("[%s,\u00a0%s]\u00a0%%", report.Round(s.Low, report.Down, 2, 1), report.Round(s.High, report.Up, 2, 1))
 }
 
-// classTable returns the table of one run by true class.
+// classTable is the table of one run by true class.
 type classTable struct {
 	Run   string
 	Norm  string // norm of the radii, as a title

@@ -96,7 +96,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestAccuracyChart compares the curve, the band and the best of the runs with the summaries.
+// TestAccuracyChart compares the curves, the bands and the envelope of the runs with values from the summaries.
 func TestAccuracyChart(t *testing.T) {
 	p := manyExamples(t, 500)
 	c := p.accuracyChart()

@@ -70,7 +70,8 @@ func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	return t
 }
 
-// Answered returns the number of answers, which is the denominator of the error. If it is 0, there is no error.
+// Answered returns the number of answers, which is the denominator of the error. If there are no answers, the error is
+// undefined.
 func (t Thresholded) Answered() int { return t.Wrong + t.Right }
 
 // Rat returns the largest possible error if the given number of bounds are wrong. It returns 0 if there are no answers

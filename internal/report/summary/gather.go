@@ -13,7 +13,7 @@ import (
 type gathered struct {
 	rows         []Row
 	first        certify.Certificate
-	n, samples   int64 // numbers of estimation samples: largest of any example, and sum
+	n, samples   int64 // largest number of estimation samples of an example, and the number for all examples
 	quantisation float64
 	stop         string
 

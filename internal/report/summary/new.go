@@ -47,7 +47,7 @@ type Bounds struct {
 type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
 	Radii []float64 // radii of the curve; empty: round numbers that cover the certified radii
-	Round []float64 // common radii of several runs if Radii is empty; empty: round numbers for each run
+	Round []float64 // radii that several runs share, if Radii is empty; empty: round numbers for each run
 	// Norms adds the certified accuracy in these norms. If Radii is empty, round radii are chosen for each norm
 	// separately.
 	Norms []law.Norm

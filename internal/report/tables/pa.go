@@ -33,7 +33,8 @@ func (r Report) pa() []section {
 	return []section{s}
 }
 
-// tidyPA returns the shares of a run by the bound on p_A as rows of a CSV table. The column tau holds the bound.
+// tidyPA returns rows of a CSV table, one for each bound in PA.Shares. A row holds the share of the run's examples that
+// reach the bound. The column tau holds the bound.
 func tidyPA(s summary.Summary) (rows []csvRow) {
 	if s.PA == nil {
 		return nil
