@@ -151,7 +151,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 // writeTangentSamples prints which samples determine the tangent if there are no selection samples.
 func writeTangentSamples(w io.Writer, k, n int64) {
 	if k > 0 {
-		fmt.Fprintf(w, "no selection samples: the first %d of %d samples fix the tangent, the other %d bound the confidence\n", k, n, n-k)
+		fmt.Fprintf(w, "no selection samples: the first %d of %d samples determine the function of the method tangent, the other %d bound its mean\n", k, n, n-k)
 	}
 }
 
