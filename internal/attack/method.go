@@ -79,7 +79,7 @@ var definitions = []definition{
 	{name: PGD, what: "takes many steps along gradients, from random starts", gradients: true, norms: both, steps: 40, run: (*Search).climb},
 	{name: APGDCE, what: "maximises the cross-entropy by Auto-PGD, that is, PGD with automatic step sizes", gradients: true, loss: grad.CrossEntropy,
 		norms: both, steps: 100, run: (*Search).autoClimb},
-	{name: APGDDLR, what: "maximises the difference of logits ratio by Auto-PGD", gradients: true, loss: grad.DLR,
+	{name: APGDDLR, what: "maximises the loss DLR ('difference of logits ratio') by Auto-PGD", gradients: true, loss: grad.DLR,
 		norms: both, steps: 100, run: (*Search).autoClimb},
 	{name: APGDT, what: "runs Auto-PGD towards up to nine wrong classes in turn", gradients: true, loss: grad.TargetedDLR, targets: mostTargets,
 		norms: both, steps: 100, run: (*Search).autoClimb},

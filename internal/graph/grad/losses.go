@@ -55,7 +55,7 @@ func (l Loss) Pairs() bool { return l == TargetedDLR || l == Difference }
 // Losses lists all losses.
 var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
 	return map[Loss]string{CrossEntropy: "cross-entropy", Margin: "the largest other logit minus the label's logit",
-		DLR: "difference of logits ratio; needs three classes or more"}[l]
+		DLR: "the loss 'difference of logits ratio' of AutoAttack; needs three classes or more"}[l]
 })
 
 func (l Loss) String() string { return string(l) }
