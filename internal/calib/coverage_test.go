@@ -194,8 +194,8 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	}
 }
 
-// The random pairs of NadarayaWatson estimate Σc_i² without bias if all scores are atoms, because then the bound on Q
-// is exact.
+// If all scores lie on a few atoms, the mean over random pairs (pairOverlap) is an unbiased estimate of Σc_i², because
+// its bound on the overlap Q is then exact. NadarayaWatson defines c_i and Q.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }

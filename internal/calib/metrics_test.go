@@ -375,8 +375,8 @@ func TestClasswiseECE(t *testing.T) {
 	}
 }
 
-// Every interval covers its target at its level. The targets are binned calibration errors of the labels'
-// probabilities, for calibrated and miscalibrated predictions, with and without weights. A percentile bootstrap around
+// Every interval covers its target at its level, for calibrated and miscalibrated predictions, with and without
+// weights. The target is the metric in which each outcome is replaced by its probability. A percentile bootstrap around
 // the ECE would fail: at θ = 0 its lower end is above 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	const n, level = 300, 0.9
@@ -454,7 +454,8 @@ func TestMetricIntervalsCover(t *testing.T) {
 	}
 }
 
-// The bootstrap interval is not too long: for the mean of a known law it is no longer than a normal interval.
+// The bootstrap interval has the right length: for the mean of normal variables it is about as long as the normal
+// interval.
 func TestBootstrapLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, n := range []int{200, 20_000} {

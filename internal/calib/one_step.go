@@ -12,7 +12,8 @@ import "math"
 //	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
 //
 // F is convex. Its subgradient at η has coefficients h_i/n, where h = P·sign(Pη − s). Given the scores the h_i are
-// fixed numbers, with Σh_i² ≤ n for every P and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) + (1/n)Σh_i(y_i−η_i),
+// fixed numbers, with Σh_i² ≤ n for every projection and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) +
+// (1/n)Σh_i(y_i−η_i),
 //
 //	A ≥ (1/n)ΣW_i,  W_i = |s_i−η_i| + h_i(y_i−η_i).
 //
@@ -29,8 +30,8 @@ import "math"
 //
 //	P(A ≤ c − t) ≤ exp(−n·kl((v+(1+c)t)/((1+c)²+v) ‖ v/((1+c)²+v))),  c = CE.
 //
-// For every P: the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8} (Hoeffding's lemma). The scores give
-// E e^{−λ|s−η|} ≤ 1 − c + c·e^{−λ} (convexity). Together these give
+// For every projection, with bin means or lines: the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8}
+// (Hoeffding's lemma). The scores give E e^{−λ|s−η|} ≤ 1 − c + c·e^{−λ} (convexity). Together these give
 //
 //	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).
 //
@@ -43,10 +44,11 @@ import "math"
 // of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β
 // are refuted as well.
 //
-// Levels: each of K pairs of a partition and a kind of P has δ₁/K. Each exponent refutes c if A is below some limit.
-// These limits do not depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is
-// unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, both
-// together could fail with probability δ + δ₂.)
+// Failure probabilities: there are K pairs of a partition and a kind of projection (bin means or lines). The bound of
+// each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These limits do not
+// depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is unknown: its upper
+// bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, both together could fail
+// with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
 	brier  float64 // β⁺, the upper bound on β
@@ -64,8 +66,8 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// population returns c⁺ for A = a, an upper bound on CE. The argument means says that P takes bin means, so that |h_i|
-// ≤ 1.
+// population returns c⁺ for A = a, an upper bound on CE. The argument means says that the projection gives bin means,
+// so that |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)
@@ -76,8 +78,8 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// sample returns the corresponding bound on c, the mean of |s_i − η(s_i)| over the scores of the sample. Given the
-// scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c²,
+// sample returns an upper bound for A = a on c, here the mean of |s_i − η(s_i)| over the scores of the sample. Given
+// the scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c²,
 // where β is the mean of E(s_i−y_i)². They need not be identically distributed, neither for Hoeffding's Theorem 3 nor
 // for the bound on β. Hoeffding's inequality for the labels gives e^{−2nt²}.
 func (o oneStep) sample(a float64, means bool) float64 {
@@ -119,8 +121,8 @@ func bennettExponent(t, v, c float64) float64 {
 	return klBernoulli((v+c*t)/(c*c+v), v/(c*c+v))
 }
 
-// mixedExponent returns sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})] over λ ≥ 0. The expression is concave in λ, and every λ
-// is valid.
+// mixedExponent returns sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})] over λ ≥ 0. The expression is concave in λ. Its value at
+// any λ gives a valid bound, so the search for the best λ may be inexact.
 func mixedExponent(a, c float64) float64 {
 	if c <= a {
 		return 0
