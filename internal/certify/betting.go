@@ -66,7 +66,7 @@ const (
 	fineOctaves = 4
 	fineSteps   = 8
 	coarseSteps = 2
-	// An interval is given up when the capital at its left end falls below 2^giveUp.
+	// The code drops an interval when the capital at its left end falls below 2^giveUp.
 	giveUp = -64
 )
 
@@ -79,7 +79,7 @@ const (
 	stakeFixed               // Chernoff
 )
 
-// bettingBy returns the betting bound with the strategy s. All streams of the bound share one grid.
+// bettingBy returns the betting bound with the strategy s. All streams of samples at one n and α share one grid.
 func bettingBy(s stake) newLowerMean {
 	return func(n int64, alpha float64) func() lowerMean {
 		grid := newBettingGrid(s, n, alpha)
@@ -122,8 +122,8 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports whether the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or
-// cannot reach the target even with the best remaining samples.
+// hopeless reports whether the code can drop interval i. The capital K at its left end is below 2^e, and left samples
+// remain. hopeless returns true if e < giveUp, or if K cannot reach the target 1/α even if all remaining samples are 1.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }

@@ -134,9 +134,9 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }
 
-// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, with the part sideAlpha of α on each side. It uses the
-// fact that Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al.
-// 2025, eq. 12):
+// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, with the part sideAlpha of α on each side. Q and F are
+// the quantile function and the distribution function of the noise at σ = 1. The method uses the fact that Q(z(x)) is
+// 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //

@@ -23,17 +23,17 @@ import (
 // proves, and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
 // larger of two arbitrary 1−α bounds need not be a 1−α bound.)
 //
-// With two classes p_B ≤ 1−p_A (less if some outputs vote for no class), T orders outcomes by x1 alone, and the bound
-// is Clopper–Pearson's at level 1−α. With more than mostOthers votes for other classes the method returns the
-// bonferroni margin.
+// With two classes p_B ≤ 1−p_A, and p_B < 1−p_A if some outputs vote for no class. Then T orders outcomes by x1 alone,
+// and the bound is the Clopper–Pearson bound at level 1−α. With more than mostOthers votes for other classes the method
+// returns the bonferroni margin.
 func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	if o.two {
 		return c.clopperPearson(o)
 	}
 	b := c.bonferroni(o)
 	if o.beaten() {
-		// The event is likely at a point of the frontier of the margin 0 (q1 = q2 = ½ for t = 1), so no margin above 0
-		// can be certified.
+		// The frontier of the margin 0 has a point (q1 = q2 = ½ for t = 1) at which the event is likely. So no margin
+		// above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}

@@ -82,7 +82,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // a straight frontier through 0, as under Laplace noise, passes only because V is lifted
+		if !convex(from, v) { // under Laplace noise the frontier is a line through 0
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {

@@ -44,11 +44,13 @@ func (t Target) shift(radius float64) float64 {
 // LargestRadius returns an upper bound, known before sampling, on the radius that a sound method can give with n
 // samples. After n successes in n samples, no sound lower bound on the success probability is above α^{1/n}. Otherwise
 // some p would lie between α^{1/n} and the bound. For this p the bound would fail with probability P(n of n) = pⁿ > α.
-// For two classes the second margin is therefore at most 2Q(α^{1/n}) and the first margin at most 2α^{1/n} − 1. With
-// more classes, a bound must hold for more distributions, so it cannot be larger. For the claim that A is among the
-// first k classes, the same holds for the contest between A and all other classes together. The radius is rounded up.
+// So for two classes a certified second margin Q(p_A) − Q(p_B) is at most 2Q(α^{1/n}), where Q is the law's quantile
+// function. A certified first margin p_A − p_B is at most 2α^{1/n} − 1. With more classes, a bound must hold for more
+// distributions, so it cannot be larger. For the claim that A is among the first k classes, the same argument applies
+// to the contest with the factor t = k, if all votes are for A. The radius is rounded up.
 //
-// For the law Splitting, the radius is at most W/2 steps, which is the half width λ.
+// For the law Splitting, whose noise takes W values one step apart, the radius is at most W/2 steps. This is half of
+// the width of the noise, the field Sigma.
 func (t Target) LargestRadius(n int64) float64 {
 	if t.Law.Deterministic() {
 		return t.Sigma * (1 + 1e-9)
