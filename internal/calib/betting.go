@@ -78,7 +78,7 @@ func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
 	return rounds
 }
 
-// stakes returns λ for each round. The limit mostStake is not applied yet.
+// stakes returns the bet λ of MeanInterval for each round, before the limit mostStake is applied.
 func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	// Start with one example at ½ with variance ¼, so that the variance is never 0.
 	count, sum, squares := 1.0, 0.5, 0.5

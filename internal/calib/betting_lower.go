@@ -173,7 +173,7 @@ func spread(grid *[gridCells + 1]float64, x, count float64) {
 	grid[k+1] += count * w
 }
 
-// betSizes returns the values of λ.
+// betSizes returns the values of λ in BettingLower.
 func betSizes(n int, delta float64) []float64 {
 	var sizes []float64
 	for j := range 6 {

@@ -137,7 +137,7 @@ func checkMoments(t *testing.T, b *bin, x, y []float64) {
 	}
 }
 
-// slowLine returns the residuals of v after least squares on (1, s).
+// slowLine returns the residuals of v after a line in x has been fitted by least squares.
 func slowLine(x, v []float64) []float64 {
 	mx, mv := mean(x), mean(v)
 	var sxx, sxv float64

@@ -119,9 +119,9 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// The simulations detect bounds that are too small. Without the terms for the surrogate's error, the bounds are below
-// the truth in nearly every sample. The calibration function alternates so fast around the scores that smoothing hides
-// the error.
+// The simulations detect bounds that are too small. The surrogate is the smooth estimate of the calibration function.
+// Without the terms for its error, the bounds are below the truth in nearly every sample. The calibration function
+// alternates so fast around the scores that smoothing hides the calibration error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi
@@ -155,8 +155,8 @@ func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 }
 
 // If all scores are equal, the printed bound of Ciosek et al. is below the truth in about one sample of six for every
-// δ. The reason is that the surrogate's error is a single, nearly normal number, and the bound allows for only one
-// standard deviation of it. The repaired bound holds.
+// δ. The reason is that the error of the kernel smoother is a single, nearly normal number, and the bound allows for
+// only one standard deviation of this number. The repaired bound holds.
 func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	const train, valid, delta = 100, 50_000, 0.001
 	trials := 300

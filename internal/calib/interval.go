@@ -39,7 +39,7 @@ const (
 // for all λ in a grid of J values, where ψ(λ) = −ln(1−λ) − λ. So deviation returns the smallest right-hand side. The
 // bound follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y =
 // −a_i x_i/a. The bound depends on each x_i only through x_i². So if all |x_i| are known, one bound is valid for every
-// pattern of signs of the x_i. The grid has ratio 2 and depends only on n.
+// pattern of signs of the x_i. Successive λ of the grid have the ratio 2. The grid depends only on n and logInverse.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
 	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and all a_i are equal
@@ -131,10 +131,11 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 //
 //	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
-// The plain ECE exceeds θ on average, because noise does not cancel within the absolute values. A percentile bootstrap
-// adds the same noise again, and its interval almost always misses a θ near 0. The interval of ECEEstimate is valid for
-// every n and θ, even if the bins depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be
-// the observed D_m, in which the outcomes replace the probabilities.
+// Here a_i is the share of example i in the total weight, and below α is 1 − level. The plain ECE exceeds θ on average,
+// because noise does not cancel within the absolute values. A percentile bootstrap adds the same noise again, and its
+// interval almost always misses a θ near 0. The interval of ECEEstimate is valid for every n and θ, even if the bins
+// depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be the observed D_m, in which the
+// outcomes replace the probabilities.
 //
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s. So θ ≤ ECE + d, where d is the bound that
 //     the function deviation gives at α/2 for the mean of the signed residuals ±(correct − confidence).

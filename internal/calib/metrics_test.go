@@ -143,7 +143,8 @@ func TestTemperatureLimits(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, fit, err)
 		}
 	}
-	// The data are nearly separable: one of 10⁶ equal margins is wrong, so σ(−β) = 10⁻⁶.
+	// The data are nearly separable: one of 10⁶ equal margins is wrong, so σ(−β) = 10⁻⁶, where σ is the logistic
+	// function and β = 1/T.
 	const n = 1_000_000
 	logits, label := make([]float64, 2*n), make([]int, n)
 	for i := range n {

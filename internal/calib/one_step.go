@@ -5,13 +5,13 @@ import "math"
 // oneStep turns A, the mean gap of a partition plus its remainder, into a bound on the calibration error.
 // BinnedVariation and BinnedLipschitz use it.
 //
-// For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Py)_i|, where P is
+// For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Πy)_i|, where Π is
 // an orthogonal projection of the labels (to bin means, or to lines fitted in the bins). The remainder is R ≥
-// (1/n)Σ|η_i − (Pη)_i| with η_i = η(s_i). So A = F(y) + R and
+// (1/n)Σ|η_i − (Πη)_i| with η_i = η(s_i). So A = F(y) + R and
 //
 //	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
 //
-// F is convex. Its subgradient at η has coefficients h_i/n, where h = P·sign(Pη − s). Given the scores the h_i are
+// F is convex. Its subgradient at η has coefficients h_i/n, where h = Π·sign(Πη − s). Given the scores the h_i are
 // fixed numbers, with Σh_i² ≤ n for every projection and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) +
 // (1/n)Σh_i(y_i−η_i),
 //
@@ -26,7 +26,8 @@ import "math"
 //	E e^{−λΣW} ≤ (E e^{−λW*})ⁿ,  W* = |s−η| ± (y−η), where the sign is a function of s,
 //
 // although h depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the Brier
-// score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with variance v = β − c², range 1 + c:
+// score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with the variance v = β − c² and the upper
+// limit 1 + c for c − W*:
 //
 //	P(A ≤ c − t) ≤ exp(−n·kl((v+(1+c)t)/((1+c)²+v) ‖ v/((1+c)²+v))),  c = CE.
 //
@@ -81,7 +82,7 @@ func (o oneStep) population(a float64, means bool) float64 {
 // sample returns an upper bound for A = a on c, here the mean of |s_i − η(s_i)| over the scores of the sample. Given
 // the scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c²,
 // where β is the mean of E(s_i−y_i)². They need not be identically distributed, neither for Hoeffding's Theorem 3 nor
-// for the bound on β. Hoeffding's inequality for the labels gives e^{−2nt²}.
+// for the bound on β. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)
