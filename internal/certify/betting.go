@@ -10,8 +10,9 @@ import "math"
 // is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, the capital is a
 // supermartingale. By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects
 // "mean ≤ m". The lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above
-// the true mean μ, then μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m.
-// The samples are independent and in a fixed order. Their distributions may differ if each distribution has a mean ≤ m.
+// the true mean μ, then μ itself was rejected. The argument does not need K to be monotone in m. So the bets may differ
+// between values of m. The samples are independent and in a fixed order. Their distributions may differ if each
+// distribution has a mean ≤ m.
 //
 // There are three ways to bet:
 //
@@ -237,7 +238,7 @@ func (c *capital) settle() {
 	c.pending = 0
 }
 
-// factor returns the number by which bet[t] must be multiplied to give the bets of w.
+// factor returns the number by which bet[t] must be multiplied to give the bets of the wager w.
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:

@@ -10,8 +10,9 @@ import (
 type Combine string
 
 const (
-	// Directed is the method that bounds the mean of X^A − r·X^B for a weight r ≥ 1 fixed from the selection samples.
-	// Then it minimises the margin over all means that satisfy this bound.
+	// Directed is the method that bounds the mean of X^A − r·X^B, where X^A is the score of A, X^B is the score of a
+	// rival, and r ≥ 1 is a weight fixed from the selection samples. Then it minimises the margin over all means that
+	// satisfy this bound.
 	Directed Combine = "directed"
 	// Projected is Directed with r = 1.
 	Projected Combine = "projected"

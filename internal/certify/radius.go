@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// theorem returns the law's radius theorem for a margin.
+// theorem returns the law's radius theorem for a kind of margin.
 func theorem(l law.Additive, m MarginKind) law.Theorem {
 	if m == FirstMargin {
 		return l.First()
@@ -25,8 +25,8 @@ func (t Target) Radius(margin float64) float64 {
 
 // about returns the unrounded radius of a margin > 0. For the first margin, a known Lipschitz constant L of the vector
 // of smoothed probabilities, from the law's norm to L2, gives another radius, margin/(√2·L) (Tsuzuku et al. 2018,
-// Proposition 1: e_A − e_j has length √2). The choice between the two radii does not depend on the samples, so the
-// larger one is valid.
+// Proposition 1: the difference e_A − e_j of two unit vectors has length √2). The choice between the two radii does not
+// depend on the samples, so the larger one is valid.
 func (t Target) about(margin float64) float64 {
 	radius := theorem(t.additive(), t.Margin).Radius(margin, t.Sigma)
 	if t.Margin == FirstMargin && t.Lipschitz > 0 {
@@ -35,8 +35,8 @@ func (t Target) about(margin float64) float64 {
 	return radius
 }
 
-// shift returns the maximum by which Q of a mean score can move within a radius: half of the second margin that the
-// radius requires.
+// shift returns the maximum by which Q(m) can move within a radius, where m is a mean score and Q is the law's quantile
+// function. This is half of the second margin that the radius requires.
 func (t Target) shift(radius float64) float64 {
 	return t.additive().Second().Margin(radius, t.Sigma) / 2
 }

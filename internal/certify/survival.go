@@ -9,7 +9,8 @@ import (
 
 // survivalBand is the "cdf" certificate (Kumar et al. 2020, Theorem 2; Emde et al. 2025, eq. 13). The thresholds 0 =
 // s_0 < s_1 < … < s_k < s_{k+1} = 1 are fixed beforehand. S̲ ≤ S ≤ S̄ is a confidence band for the survival function
-// S(s) = P(f_A ≥ s). Because z = ∫ P(f_A > s) ds,
+// S(s) = P(f_A ≥ s). z is the mean of the score f_A of the class A. F, Q, R and σ are as in standardConfidence. Because
+// z = ∫ P(f_A > s) ds,
 //
 //	z(x+δ) ≥ Σ_{j=1..k} (s_j−s_{j−1}) F(Q(S̲(s_j)) − R/σ)
 //	z(x+δ) ≤ Σ_{j=0..k} (s_{j+1}−s_j) F(Q(S̄(s_j)) + R/σ),  S̄(s_0) = 1.
@@ -30,7 +31,7 @@ type survivalBand struct {
 }
 
 // thresholds holds s_1 … s_k. They are 1/(1+e^{−t}) for k equidistant t in [−13, 13]. They are denser toward 0 and 1,
-// because Q is steep there and confident models have their scores there.
+// because the quantile function Q is steep there and confident models have their scores there.
 var thresholds = func() []float64 {
 	const k = 255
 	s := make([]float64, k)
