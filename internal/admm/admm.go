@@ -22,8 +22,8 @@ import (
 
 // These constants come from the paper (appendix G.2).
 const (
-	gradientClip   = 5   // limit for the absolute value of each entry of the gradient of a
-	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
+	gradientClip   = 5   // limit for the absolute value of each entry of the gradient in the assignment a
+	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞ (see ADMM)
 )
 
 // Problem holds the intervals and the bins: the task is to find confidences in the intervals with the largest
@@ -238,7 +238,7 @@ func (s *state) limits(n, m int) (lo, hi float64) {
 	return max(v.Lower, s.bins.Edges()[m]), min(v.Upper, s.below[m])
 }
 
-// takeSigns sets sign to the signs of gap, and clears gap so that the next sum can start.
+// takeSigns sets the field sign to the signs of the field gap, and clears gap so that the next sum can start.
 func (s *state) takeSigns() {
 	for k, g := range s.gap {
 		switch {
