@@ -3,8 +3,8 @@
 //
 // NewStudy checks a table with the Columns of bounds.csv. Study.Solve returns a Result for each radius: the largest
 // Brier score, the calibration error that each of the Solvers finds, and a bound for bins of equal count. If the number
-// of sampled examples is known, the field Certified of the Result states bounds for the dataset as a whole. Only the
-// value of the solver "exact" is a bound under attack. The values of the other solvers are at most the exact value.
+// of sampled examples is known, the field Certified of the Result states bounds for the dataset as a whole. Of the
+// Solvers, only "exact" returns a bound under attack. The values of the other solvers are at most the exact value.
 // Study.WriteAttack writes the worst confidences, and Study.Bins sorts them into bins. Study.WriteTrace outputs the
 // residuals of the searches.
 //

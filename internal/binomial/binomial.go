@@ -164,8 +164,8 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
-		// The result may be smaller than every normal float64, where relative error bounds fail. So only the upper end
-		// is computed: P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
+		// The result may be smaller than every normal float64, where relative error bounds fail. So the lower end is 0,
+		// and the upper end uses that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

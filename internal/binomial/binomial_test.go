@@ -295,8 +295,8 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The exact bound α^(1/n) is close to 1. Tail cannot prove of any float64 below 1 that this float64 lies above the
-// exact bound. So the upper end must be 1.
+// The exact bound α^(1/n) is so close to 1 that Tail finds no float64 below 1 that is provably above the exact bound.
+// So the upper end must be 1.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {
 		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {

@@ -130,8 +130,8 @@ const MostMembers = 256
 //
 // If the members certify the predicted class, the claimed class depends on the noise, and so does the set of the other
 // members. So any c*−q+1 of all K members may be wrong. If failures are independent and each alpha is α, the
-// probability of c*−q+1 or more wrong members is P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other, Markov's
-// inequality bounds this probability by the sum of the alphas divided by c*−q+1.
+// probability of c*−q+1 or more wrong members is at most P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other,
+// Markov's inequality bounds this probability by the sum of the alphas divided by c*−q+1.
 //
 // If the members certify the label, the claimed class does not depend on the noise. Then the same formulas hold for the
 // other members alone. Their number is K−q+1 or more. The function bounds the probability for the K−q+1 members with
