@@ -4,7 +4,7 @@ import "github.com/rscert/rscert/internal/fixedpoint"
 
 // LargestGap returns the mean of the largest gap |c − z| that each interval allows,
 //
-//	(1/N) ( Σ_{c=1} (1−l) + Σ_{c=0} u ),
+//	(1/N) ( Σ_{c=1} (1−l) + Σ_{c=0} u ).
 //
 // Here c is 1 for a correct prediction and 0 for a wrong one, z is its confidence, and [l, u] is its interval.
 // LargestGap bounds the expected calibration error under attack for every choice of bins, including equal-count bins
