@@ -51,9 +51,9 @@ var stirlingTable = [16]float64{
 
 // deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0. D is the exponent of the saddle-point form of a Poisson or
 // binomial term. Its absolute error is at most 9·unit·(|x−m| + D), for the following reasons. v = (x−m)/m has relative
-// error 2·unit, and D has derivative m·log1p(v) in v. Four further roundings each add an error of a few units of
-// m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|. The four roundings occur in log1p (within 2·unit), the first product,
-// the difference and the last product.
+// error 2·unit, and D has derivative m·log1p(v) in v. Four further roundings each add an error of at most a small
+// multiple of unit·m(1+v)|log1p v| or of unit·m|v|. Here m(1+v)|log1p v| ≤ |x−m| + D and m|v| = |x−m|. The four
+// roundings occur in log1p (within 2·unit), the first product, the difference and the last product.
 func deviance(x, m float64) float64 {
 	if x == 0 {
 		return m
@@ -134,7 +134,7 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 	beta := func(m float64) float64 {
 		return m + m*(b-m)*p/(a+2*m-1) + (a+m)*(lambda+1+m*(1+q))/(a+2*m+1)
 	}
-	// Convergents A/B.
+	// a0/b0 and a1/b1 are the last two convergents of the fraction.
 	a0, b0 := 0.0, 1.0
 	a1, b1 := 1.0, a*(lambda+1)/(a+1)
 	last := a1 / b1
@@ -164,7 +164,8 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
-		// The result would be below the normal numbers, where only the upper end is valid.
+		// The result may be smaller than every normal float64, where relative error bounds fail. So the lower end is 0,
+		// and the upper end uses that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

@@ -99,9 +99,9 @@ func (e Edge) bin(c float64, bins int) int {
 	return k
 }
 
-// EqualCount sorts predictions into bins of equal count. The argument bins is their maximum number. Bin k ends at rank
-// ⌈k·n/bins⌉ in ascending order of confidence, or after the last confidence that equals the confidence at this rank. So
-// ties can make the bins larger, and their number smaller.
+// EqualCount sorts predictions into bins of equal count. The argument bins is their maximum number. The confidences are
+// ranked in ascending order, and bin k ends at rank ⌈k·n/bins⌉. Ties with the last confidence of a bin join this bin.
+// So ties can make bins larger and the number of bins smaller.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
 // ECE returns the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017).

@@ -344,8 +344,8 @@ func TestCCEProperties(t *testing.T) {
 			t.Fatalf("%v once, %v twice", w.Value, twice)
 		}
 
-		// Let the samples be cut into two parts, and weight the value of each part by its share of the samples. The
-		// value of the whole is at most the sum of the two weighted values and at least their difference.
+		// Cut the samples into two parts, and multiply the value of each part by its share of the samples. The value of
+		// all samples is at most the sum of these two products and at least their difference.
 		if cut := r.IntN(n + 1); cut > 0 && cut < n {
 			x := value(b, intervals[:cut]) * float64(cut) / float64(n)
 			y := value(b, intervals[cut:]) * float64(n-cut) / float64(n)
@@ -426,8 +426,8 @@ func TestCCEWithFailures(t *testing.T) {
 }
 
 // The statement about a whole dataset fails with probability at most δ. Each interval fails with probability α,
-// independently, and then neither confidence nor correctness is bounded. Without the allowance for failures the
-// statement fails nearly always, so the simulation detects a missing allowance.
+// independently. If an interval fails, the prediction may have any confidence and any correctness. Without the
+// allowance for failures the statement fails nearly always, so the simulation detects a missing allowance.
 func TestDatasetWideCoverage(t *testing.T) {
 	const n, alpha, delta = 100, 0.05, 0.1
 	trials := 2000

@@ -95,7 +95,8 @@ func ExampleMCEEstimate() {
 	// Output: 0.100 in [0.051, 0.151], clopper-pearson
 }
 
-// Of 1,000 answers with confidence 0.8 for two classes, 700 are right. So the calibration error of each class is 0.1.
+// A classifier with two classes gave 1,000 answers with confidence 0.8, and 700 of them are right. So the calibration
+// error of each class is 0.1.
 func ExampleClasswiseEstimate() {
 	var probability []float64
 	var label []int

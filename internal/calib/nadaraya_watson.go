@@ -243,8 +243,7 @@ func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 
 func (sm smoother) centre(j int) float64 { return (float64(j) + 0.5) * sm.h }
 
-// forward adds training points of cell j to the window of each point: the training points below the point, and those
-// that lie above it by at most reach.
+// forward adds training points of cell j to the window of each point s: the training points s_i ≤ s + reach.
 func (sm smoother) forward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -265,8 +264,8 @@ func (sm smoother) forward(windows []window, points, train []uint64, j int, reac
 	}
 }
 
-// backward adds training points of cell j to the window of each point: the training points above the point and, if
-// reach is not 0, those that lie below it by at most reach.
+// backward adds training points of cell j to the window of each point s: the training points s_i > s if reach is 0,
+// otherwise the training points s_i ≥ s − reach.
 func (sm smoother) backward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -287,11 +286,11 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 	}
 }
 
-// roundoff returns a bound on the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum
-// over n points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m
-// units of 2⁻⁵³, where m = blockSize + n/blockSize. The factor 2 is there because two cells contribute. As Σk ≥ n/100
-// and W ≥ 1/n, the relative error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are
-// smaller.
+// roundoff returns a bound on the rounding error of the means of |η̂−s| and g. z and x are the arguments of the
+// polynomials in addTo and powerSums. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum over n points combines terms of a total
+// size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m units of 2⁻⁵³, where m = blockSize +
+// n/blockSize. The factor 2 is there because two cells contribute. As Σk ≥ n/100 and W ≥ 1/n, the relative error of W
+// is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)

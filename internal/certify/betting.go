@@ -10,8 +10,9 @@ import "math"
 // is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, the capital is a
 // supermartingale. By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects
 // "mean ≤ m". The lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above
-// the true mean μ, then μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m.
-// The samples are independent and in a fixed order. Their distributions may differ if each distribution has a mean ≤ m.
+// the true mean μ, then μ itself was rejected. The argument does not need K to be monotone in m. So the bets may differ
+// between values of m. The samples are independent and in a fixed order. Their distributions may differ if each
+// distribution has a mean ≤ m.
 //
 // There are three ways to bet:
 //
@@ -66,7 +67,7 @@ const (
 	fineOctaves = 4
 	fineSteps   = 8
 	coarseSteps = 2
-	// An interval is given up when the capital at its left end falls below 2^giveUp.
+	// The code drops an interval when the capital at its left end falls below 2^giveUp.
 	giveUp = -64
 )
 
@@ -79,7 +80,7 @@ const (
 	stakeFixed               // Chernoff
 )
 
-// bettingBy returns the betting bound with the strategy s. All streams of the bound share one grid.
+// bettingBy returns the betting bound with the strategy s. All streams of samples at one n and α share one grid.
 func bettingBy(s stake) newLowerMean {
 	return func(n int64, alpha float64) func() lowerMean {
 		grid := newBettingGrid(s, n, alpha)
@@ -122,8 +123,8 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports whether the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or
-// cannot reach the target even with the best remaining samples.
+// hopeless reports whether the code can drop interval i. The capital K at its left end is below 2^e, and left samples
+// remain. hopeless returns true if e < giveUp, or if K cannot reach the target 1/α even if all remaining samples are 1.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
@@ -237,7 +238,7 @@ func (c *capital) settle() {
 	c.pending = 0
 }
 
-// factor returns the number by which bet[t] must be multiplied to give the bets of w.
+// factor returns the number by which bet[t] must be multiplied to give the bets of the wager w.
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:

@@ -120,8 +120,9 @@ type Certificate struct {
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 	Claim
-	// Contest names the comparison that proves the claim, if several can: t=1, t=2, … for ranks, and class, silence or
-	// group for "A or silence". The field Bounds then holds bounds on the two sides of this comparison.
+	// Contest names the comparison that proves the claim, if several comparisons can prove it. The names are t=1, t=2,
+	// … for a claim with TopK ≥ 2, and class, silence or group for the mode NoneSafe (see contest.go). The field Bounds
+	// then holds bounds on the two sides of this comparison.
 	Contest string `json:"contest,omitempty"`
 	// Composition says how the certificates of several runs were composed, and Members lists the certificates on which
 	// the claim rests. Both fields are empty for a certificate of one run.

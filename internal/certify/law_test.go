@@ -59,8 +59,8 @@ func TestLawsCertify(t *testing.T) {
 }
 
 // If the noise is uniform on W integers, the radius in steps is S = ⌈W·m/2⌉ − 1, where m is a lower bound on p_A − p_B.
-// The radius in units of the data must stay below (S+1)·g. At that distance, the noisy inputs of the two points overlap
-// too little to prove the answer.
+// The radius in units of the data must stay below (S+1)·g, where g is the step between neighbouring inputs. At the
+// distance (S+1)·g, the noisy inputs of the two points overlap too little to prove the answer.
 func TestUniformSteps(t *testing.T) {
 	const W, g = 128, 1.0 / 255
 	steps := []float64{55, 40, 24, 56, 13}

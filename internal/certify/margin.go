@@ -23,17 +23,17 @@ import (
 // proves, and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
 // larger of two arbitrary 1−α bounds need not be a 1−α bound.)
 //
-// With two classes p_B ≤ 1−p_A (less if some outputs vote for no class), T orders outcomes by x1 alone, and the bound
-// is Clopper–Pearson's at level 1−α. With more than mostOthers votes for other classes the method returns the
-// bonferroni margin.
+// With two classes p_B ≤ 1−p_A, and p_B < 1−p_A if some outputs vote for no class. Then T orders outcomes by x1 alone,
+// and the bound is the Clopper–Pearson bound at level 1−α. With more than mostOthers votes for other classes the method
+// returns the bonferroni margin.
 func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	if o.two {
 		return c.clopperPearson(o)
 	}
 	b := c.bonferroni(o)
 	if o.beaten() {
-		// The event is likely at a point of the frontier of the margin 0 (q1 = q2 = ½ for t = 1), so no margin above 0
-		// can be certified.
+		// The frontier of the margin 0 has a point (q1 = q2 = ½ for t = 1) at which the event is likely. So no margin
+		// above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
@@ -110,8 +110,8 @@ func (s *search) node(q1, q2 float64) node {
 	return node{[3]float64{q1, q2, 1 - q1 - q2}, s.logP(q1, q2)}
 }
 
-// crude returns an upper bound on ln P_q(event) from a few binomial tails: P(x1 ≥ t(x2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1))
-// for any k.
+// crude returns an upper bound on ln P_q(event) from a few binomial tails: P(X1 ≥ t(X2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1))
+// for any k, where t is the step function of the event.
 func (e *event) crude(q1, q2 float64) float64 {
 	n := float64(e.order.n)
 	mean, sd := n*q2, math.Sqrt(n*q2*(1-q2))

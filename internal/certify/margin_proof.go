@@ -42,8 +42,8 @@ func (s *search) prove(f frontier) (bad float64) {
 		if !(gap > 0) {
 			return p.y
 		}
-		// Estimate how much ln P grows if q1 rises to its value at the end. If the growth is small enough, try the
-		// corner.
+		// Estimate how much ln P grows if q1 rises to its value at the end of the frontier. If the growth is small
+		// enough, try the corner.
 		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
 		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
 			return -1
@@ -82,7 +82,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // a straight frontier through 0, as under Laplace noise, passes only because V is lifted
+		if !convex(from, v) { // a line through 0 under Laplace noise: begin above it
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {

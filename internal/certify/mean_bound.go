@@ -37,7 +37,7 @@ func MeanBounds() []Row[MeanBound] { return meanBounds.rows() }
 
 func (b MeanBound) String() string { return string(b) }
 
-// Sound reports whether b fails with probability at most α for every variable.
+// Sound reports whether b fails with probability at most α for every variable in [0, 1].
 func (b MeanBound) Sound() bool { return meanBounds.sound(b) }
 
 // MarshalText returns the name, or empty text if no name is set.

@@ -55,7 +55,8 @@ func (b *prplEB) add(x float64) {
 
 func (b *prplEB) lower() float64 {
 	// Each of the n terms of the gain is off by at most 8·unit (|λx| ≤ ½, d² ≤ 1, log1p within 2·unit of a number ≤
-	// 0.7), and the sums add a relative n·unit. The code divides these errors by Σλ, which is at least n·λ_min.
+	// 0.7), and the sums add a relative n·unit. The code divides these errors by Σλ, which is at least n times the
+	// smallest λ.
 	n := float64(b.n)
 	return inUnit(b.best, 8*n*unit*(1+n/b.lambda))
 }

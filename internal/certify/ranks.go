@@ -2,7 +2,9 @@ package certify
 
 import "math"
 
-// ranks is the scale of a contest with a factor t. The contest holds within ρ while
+// ranks is the scale of a contest with a factor t. q1 and q2 are the probabilities of the two events of the contest. F
+// and Q are the distribution function and the quantile function of the law. The claim of the contest holds within the
+// distance ρ while
 //
 //	t·F(Q(q1)−ρ) > F(Q(q2)+ρ).
 //

@@ -10,7 +10,7 @@ func TestScaledTarget(t *testing.T) {
 	certifier := mustVotes(t, VoteParams{Target: target, Method: ExactMargin})
 	cert, err := certifier.Certify(votes)
 	if err != nil || !cert.Scaled || cert.Sigma != 1 || cert.Radius > 1.5005-.01 || cert.Radius < 1.5004-.01 {
-		t.Errorf("certificate %+v, %v", cert, err) // MATH §1: the margin is 3.0010
+		t.Errorf("certificate %+v, %v", cert, err) // the margin of these votes is 3.0010
 	}
 	if s := Summarize([]Certificate{cert}, []float64{1}); !s.Scaled {
 		t.Error("the summary does not say that its radii are scaled")

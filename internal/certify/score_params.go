@@ -11,7 +11,8 @@ import (
 // the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent, the interval at each radius uses the whole second half, so these intervals hold only one by one.
+// ConfidenceTangent, the interval at each radius uses the whole second half. So each interval holds by itself, but the
+// intervals at all radii need not hold simultaneously.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound

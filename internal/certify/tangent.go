@@ -6,9 +6,10 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// tangent is a method that bounds the confidence under attack without a band. Let g(p) = F(Q(p) − R/σ) and S(s) = P(f_A
-// ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its tangent
-// at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
+// tangent is a method that bounds the confidence under attack without a band. F, Q and f are the distribution function,
+// the quantile function and the density of the noise at σ = 1, and R is the radius. Let g(p) = F(Q(p) − R/σ) and S(s) =
+// P(f_A ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its
+// tangent at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
 //
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.

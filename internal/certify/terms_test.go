@@ -121,7 +121,7 @@ func TestConfidenceTerms(t *testing.T) {
 	check("binomial, lower", lower, wantLower)
 	check("binomial, upper", upper, wantUpper)
 
-	// For tangent, the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)), for the S_0 that it chose.
+	// For tangent, the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)), for the S_0 that the method chose.
 	a := startScores(t, ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma},
 		Confidence: ConfidenceParams{Radii: []float64{radius}, Method: ConfidenceTangent, Bound: Hoeffding}}, 50, n, 2)
 	feed(t, a, selection, rows)

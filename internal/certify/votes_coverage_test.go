@@ -19,7 +19,7 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world says which classes share the probability that the class and the runner-up leave over.
+// A world says how many further classes get the votes that go neither to the class nor to the runner-up.
 type world int
 
 const (

@@ -115,9 +115,9 @@ type Ratios struct {
 	Halves   bool  // a ratio within one rounding of a multiple of ½ counts as this multiple
 }
 
-// Round returns the ratio for a table of the law. If r.Halves is set and a multiple of ½ is within a factor 1 ± 2⁻⁵³
-// of the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the
-// ratio k/2. Certified radii allow for four roundings (Theorem), and this is one of them.
+// Round returns the ratio for a table of the law. If r.Halves is set and a multiple of ½ is within a factor 1 ± 2⁻⁵³ of
+// the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the ratio
+// k/2. Certified radii allow for four roundings (Theorem), and the rounding of this scale is one of the four.
 func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	if !r.Halves {
 		return ratio
@@ -217,7 +217,7 @@ func Choices() choice.List[Name] {
 	})
 }
 
-// Each calls say for every law and joins the texts. If there are several laws, each text follows its law's name.
+// Each calls say for every law and joins the texts. If there are several laws, the name of the law precedes each text.
 func Each(say func(Law) string) string { return join(Laws, say) }
 
 // EachAdditive does the same as Each for the additive laws.

@@ -54,7 +54,7 @@ func (d Diagram) Draw(format picture.Format) ([]byte, error) {
 	return picture.Draw(format, d.Size, alt, d.paint)
 }
 
-// paint draws both parts, one above the other.
+// paint draws the accuracies above and the histogram of the confidence below.
 func (d Diagram) paint(dc draw.Canvas) {
 	top, bottom := d.accuracyPlot(), d.histogram()
 	picture.Fit(top, 0.8*(dc.Max.X-dc.Min.X))
