@@ -3,7 +3,6 @@ package acce_test
 import (
 	"bytes"
 	"fmt"
-	"github.com/rscert/rscert/internal/law"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/table"
 )

@@ -118,8 +118,8 @@ func TestLeader(t *testing.T) {
 	}
 }
 
-// TestLeaderMeans compares the mean number of votes in a simulation with the figures of MATH §13. They must agree
-// within four standard errors.
+// TestLeaderMeans compares the mean number of votes in a simulation with figures from a separate simulation in Python. They must
+// agree within four standard errors.
 func TestLeaderMeans(t *testing.T) {
 	for _, c := range []struct {
 		m        int

@@ -173,7 +173,7 @@ func TestColumnsLevel(t *testing.T) {
 	}
 	const huge = 1 << 40
 	run.Parameters.N, run.Parameters.N0 = huge, 0
-	want := .001 * math.Exp(-huge*3*run.Noise.Eta) // MATH §10: three of four columns have noise
+	want := .001 * math.Exp(-huge*3*run.Noise.Eta) // three of four columns have noise
 	if got := run.Target(.001).Level; got > want || got < want*(1-1e-9) || !(run.Noise.Eta > 0) {
 		t.Errorf("level %v, want %v", got, want)
 	}
