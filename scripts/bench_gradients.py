@@ -140,8 +140,9 @@ def main():
                          f" {' | '.join(cell(best, p, base) for p in ('rscert', 'eager', 'compiled'))} |")
             loads.append(os.getloadavg()[0])
     print("<!-- made: gradient-speed -->")
-    print(f"Shortest of {a.rounds} rounds ({max(3, a.rounds // 8)} for the large models), {datetime.date.today():%-d %B %Y}, PyTorch {torch.__version__}, one thread each, load average"
-          f" {min(loads):.0f} to {max(loads):.0f} on {os.cpu_count()} cores:\n")
+    print(f"Each time is the shortest of {a.rounds} rounds ({max(3, a.rounds // 8)} for the large models), measured on"
+          f" {datetime.date.today():%-d %B %Y} with PyTorch {torch.__version__}. Each program used one thread. The load average"
+          f" was {min(loads):.0f} to {max(loads):.0f} on {os.cpu_count()} cores:\n")
     print("| model | ONNX Runtime, forward | rscert | PyTorch eager | PyTorch compiled |\n| --- | ---: | ---: | ---: | ---: |")
     print("\n".join(lines))
     print("<!-- end: gradient-speed -->")

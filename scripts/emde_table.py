@@ -244,8 +244,8 @@ def main():
     print_calibration(tables)
     print_check(args, tables, x, y)
     print("<!-- made: cifar-where -->\n")
-    print(f"`make emde-table`, {date.today():%-d %B %Y}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores;")
-    print(f"PyTorch {torch.__version__}, ONNX Runtime {ort.__version__}.")
+    print(f"`make emde-table` measured these figures on {date.today():%-d %B %Y} on {platform.machine()} with {len(os.sched_getaffinity(0))} cores,")
+    print(f"with PyTorch {torch.__version__} and ONNX Runtime {ort.__version__}.")
     print("\n<!-- end: cifar-where -->")
 
 

@@ -99,8 +99,8 @@ index, confidence (without attack), radius, examples, alpha and certified are
 optional. In a row with certified = 0, the columns lower and upper hold bounds on the
 score of the label instead of the predicted class. Only --tau uses these rows. The
 format is CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the
-command reads stdin. If the argument is a run folder, it reads bounds.csv in this
-folder.`,
+command reads stdin. If the argument is a run folder, the command reads bounds.csv in
+this folder.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --confidence-radii 0.25,0.5 --out run
   rscert acce run
   rscert acce run --tau 0.5,0.7,0.9 --plot attack.svg

@@ -28,8 +28,8 @@ func newAudit(s streams) *cobra.Command {
 with the run's certificates. Consider the size of the smallest perturbation that
 changes the answer. The certified radius is a lower bound on this size, and the size
 of any perturbation that changes the answer is an upper bound. The command prints both
-bounds. It also prints the bounds on the robust accuracy that follow from them, by
-radius.
+bounds. It also prints, by radius, bounds on the robust accuracy, which follow from
+the certificates and the perturbations.
 
 The command chooses examples by a hash of the data, not by their results. For each
 example it searches for perturbed inputs on the lattice of the run's noise and writes

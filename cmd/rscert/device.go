@@ -17,7 +17,7 @@ func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
 	f.BoolVar(tf32, "allow-tf32", false, "let NVIDIA GPUs round the factors of products to TF32; the same as --precision tf32")
 	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "on NVIDIA GPUs, compute convolutions in the memory layout with the channels last")
 	choiceVar(f, &p.ConvSearch, "conv-search", onnx.HeuristicSearch, onnx.ConvSearches, "how cuDNN chooses convolution algorithms on NVIDIA GPUs: heuristic, exhaustive (times all of them, so the choice can change between runs) or default")
-	integerVar(f, &p.Batch, "batch", 0, "number of samples per call of the model; 0 means that rscert chooses it")
+	integerVar(f, &p.Batch, "batch", 0, "number of samples per call of the model; 0 means that rscert chooses this number")
 	integerVar(f, &p.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Library)

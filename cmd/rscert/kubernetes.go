@@ -40,13 +40,13 @@ func newKubernetes(s streams) *cobra.Command {
 		Short: "Print the Kubernetes Job that runs the shards of a run",
 		Long: `This command prints the manifest of an Indexed Job that runs 'rscert certify …' in
 shards, one pod per shard. All shards share one seed, which the manifest records. The
-command sends nothing to a cluster; 'kubectl apply -f' does. With --merge, the command
-prints the Job that merges the finished shards.
+command sends nothing to a cluster; 'kubectl apply -f' sends the manifest. With --merge,
+the command prints the Job that merges the finished shards.
 
 All pods mount one volume with the model, the data and the results. If the pods run on
 several nodes, the volume must be ReadWriteMany. Relative paths in the flags of
-certify start at the root of the volume. A shard that fails starts again and continues
-where it stopped. A shard that ends with exit code 2 (wrong input) does not start
+certify start at the root of the volume. If a shard fails, it starts again and continues
+where it stopped. If a shard ends with exit code 2 (wrong input), it does not start
 again. A pod lost with its node does not count as failed. The Job needs Kubernetes
 1.29 or later (backoffLimitPerIndex).`,
 		Example: `  rscert kubernetes --shards 8 --image me/rscert:1 --claim work -- \
@@ -70,7 +70,7 @@ again. A pod lost with its node does not count as failed. The Job needs Kubernet
 	f.StringVar(&o.Claim, "claim", "", "name of the PersistentVolumeClaim for the volume with the model, the data and the results")
 	f.StringVar(&o.Mount, "mount", "/work", "`path` at which the pods mount the volume")
 	f.StringVar(&o.Name, "name", "rscert", "name of the Job")
-	f.IntVar(&o.AtOnce, "at-once", 0, "maximum number of pods that run at the same time; 0 means all")
+	f.IntVar(&o.AtOnce, "at-once", 0, "maximum number of pods that run at the same time; 0 means all pods")
 	f.IntVar(&o.Retries, "retries", 2, "maximum number of times that a failed shard starts again")
 	f.IntVar(&o.CPUs, "cpus", 2, "number of processors per pod; also the number of threads, unless certify has the flag --threads")
 	f.StringVar(&o.Memory, "memory", "4Gi", "memory per pod, as a Kubernetes quantity")

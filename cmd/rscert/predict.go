@@ -87,7 +87,7 @@ repeats the same answers.`,
 		group(cmd, "Inputs and output")
 		choiceVar(f, &p.Rule, "rule", predict.BySequence, predict.Rules, "rule that decides when to answer: "+predict.Rules.String())
 		f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the answer for an input is wrong")
-		integerVar(f, &p.Budget, "budget", 100000, "maximum number of votes per input of the sequential rule, which abstains if they do not decide")
+		integerVar(f, &p.Budget, "budget", 100000, "maximum number of votes per input of the sequential rule, which abstains if these votes do not decide")
 		integerVar(f, &o.n, "n", 1000, "number of votes per input of the fixed rule; without --run, also the number of samples with which --certify estimates the votes")
 		f.BoolVar(&o.certify, "certify", false, "also certify each answered class as the run did, with n0 + n samples per input")
 		f.Float64Var(&o.certifyRadius, "certify-radius", 0, "like --certify, but stop sampling an input once it is known whether its certified radius is at least this `radius`")

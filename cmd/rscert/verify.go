@@ -39,8 +39,8 @@ with the scores. It reports whether the certificates are exact and sound, and wh
 the run repeated samples in other batches to compare them.
 
 With --model and --data, the command also samples a few random examples again, as the
-run did. It compares their votes and saved scores bit for bit. This comparison exposes
-invented votes. It also exposes a fault of old versions of rscert, which did not
+run did. It compares the new votes and scores with the saved ones bit for bit. This
+comparison exposes invented votes. It also exposes a fault of old versions of rscert, which did not
 notice models whose answers depend on the batch.
 
 With --key, the run must have a signature by this key ('certify --sign'), and no file

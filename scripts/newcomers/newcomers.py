@@ -160,7 +160,7 @@ def by_go(root):
     root.env = {"GOPROXY": f"file:///srv/proxy,{proxy}", "GONOSUMDB": MODULE}
     install = f"go install {MODULE}/cmd/rscert@latest"
     root.apt("--no-install-recommends golang-go")
-    root.stumble("a new enough Go (with its download forbidden)", f"GOTOOLCHAIN=local {install}", r"requires go >= 1\.",
+    root.stumble("a new enough Go, if the download of Go is forbidden", f"GOTOOLCHAIN=local {install}", r"requires go >= 1\.",
                  "`go env -u GOTOOLCHAIN`: Go 1.21 and later fetch the Go that the module asks for")
     root.stumble("a C compiler", install, "needs_cgo_and_a_C_compiler", "`apt-get install gcc libc6-dev`")
     root.apt("gcc libc6-dev")

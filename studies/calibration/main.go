@@ -295,7 +295,8 @@ func realData(path string) error {
 		return err
 	}
 	params := calib.BoundParams{CrossFit: calib.CrossFit{Delta: delta, Folds: folds, Seed: 1}, Variation: 1}
-	fmt.Printf("<!-- made: real -->\n\n%d scores, δ = %v; each bound holds separately. Before perturbation, with V = 1: AUROC %.4f", t.N, delta, before)
+	fmt.Printf("<!-- made: real -->\n\nThe file has %d scores. Each bound holds separately, with δ = %v. "+
+		"The scores before perturbation have the following AUROC and bounds (for total variation at most V = 1): AUROC %.4f", t.N, delta, before)
 	var smooth []calib.BoundMethod
 	for _, m := range calib.BoundMethods {
 		if m.Assumption == calib.PerturbedScores {
