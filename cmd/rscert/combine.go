@@ -37,10 +37,10 @@ probability is the alpha of the router plus the largest alpha of the runs.
 
 Without --router, the runs vote. With --by majority, the answer is the class that more
 than half of the runs answer. With --by agree, the answer is the class that all runs
-answer. Let K be the value of --at-least. The command certifies a class if K runs
-certify it. The certified radius is the largest radius that K of these runs reach. The
-failure probability depends on K, the number of runs and their alpha
-(docs/combine.md). It is smaller if the runs have different seeds.
+answer. Let c be the value of --at-least. The command certifies a class if c runs
+certify it. The certified radius is the largest radius that c of these runs reach. The
+failure probability depends on c, on the number of runs and on their alpha
+(docs/combine.md). The failure probability is smaller if the runs have different seeds.
 
 All runs must certify the same examples under noise of the same law, by sound methods.
 A router may have other labels than the runs, or no labels. In this case the command

@@ -128,8 +128,8 @@ class Root:
         if self.stumbles:
             print("\n| missing | command | message | remedy |\n| --- | --- | --- | --- |")
             print(*self.stumbles, sep="\n")
-        print(f"\n{today.day} {today:%B %Y}, Debian {SUITE} in a chroot, {platform.machine()}, {os.cpu_count()} cores, load "
-              f"average {os.getloadavg()[2]:.0f} at the end.\n\n<!-- {made.replace('made', 'end')} -->", flush=True)
+        print(f"\nWe measured on {today.day} {today:%B %Y} in a chroot with Debian {SUITE} ({platform.machine()}, {os.cpu_count()} cores). "
+              f"The load average at the end was {os.getloadavg()[2]:.0f}.\n\n<!-- {made.replace('made', 'end')} -->", flush=True)
 
 
 def usage():
