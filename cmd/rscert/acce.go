@@ -132,7 +132,7 @@ this folder.`,
 	f.Float64Var(&o.statement.delta, "delta", 0.05, "largest probability that the statement about the whole dataset is wrong")
 	f.Float64Var(&alpha, "alpha", 0, "largest probability that a single bound in the file is wrong; default: the value in the run or the file")
 	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
-	f.StringSliceVar(&o.plots, "plot", nil, "write a figure to this .svg, .png or .pdf `file`: reliability diagrams without attack and\nunder the worst attack, and curves of CBS and CCE against the radius")
+	f.StringSliceVar(&o.plots, "plot", nil, "write a figure to this .svg, .png or .pdf `file`: reliability diagrams without attack and under the worst attack, and curves of CBS and CCE against the radius")
 	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
 	f.BoolVar(&o.same, "same-examples", false, "use only the examples that are certified at every radius, so that the results at different radii are about the same examples")
 	gateFlags(cmd, &o.gate)

@@ -41,8 +41,9 @@ or --run, the command attacks the smoothed classifier instead of the model, in t
 norm l2 and on the lattice of the data (docs/attacks.md).
 
 E is in the units of the data, before --mean and --std, and every value of a perturbed
-input stays in --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly, and the
-model itself confirms every success. Results do not depend on --batch or --threads.
+input stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly,
+and the model itself confirms every success. Results do not depend on --batch or
+--threads.
 
 The methods:
 ` + attackList() + `

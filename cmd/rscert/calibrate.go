@@ -47,10 +47,10 @@ The list shows the map of each method:
 ` + calibrator.Help() + `
 
 Here σ is the logistic function, z is the vector of logits, d is the log-odds of a
-class, limited to ±30, and s is the probability of this class. The other letters are fitted parameters. The last four
-methods map a single probability. For two classes, this is the probability of class 1.
-For more classes, the method maps the probability of each class separately and divides
-the results by their sum.
+class, limited to ±30, and s is the probability of this class. The other letters are
+fitted parameters. The last four methods map a single probability. For two classes,
+this is the probability of class 1. For more classes, the method maps the probability
+of each class separately and divides the results by their sum.
 
 The file (npz, Parquet, CSV or JSON lines) holds the labels in 'label'. It also holds
 the outputs of the model in one of these forms: 'logits' [N, m] for N rows and m

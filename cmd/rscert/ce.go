@@ -36,17 +36,17 @@ distribution of the scores. The lower bound needs no assumption. No method bound
 error from above without one of these assumptions:
 
   --monotone      P(y=1|s) only increases, or only decreases, in s
-  --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1 (a monotone
-                  function has at most 1)
-  --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h. 'rscert
-                  perturb' perturbs scores and records h in the file; --perturb perturbs
-                  them here. This assumes nothing about P(y=1|s), but the bounds apply to
-                  the perturbed scores: use the classifier with perturbed scores
+  --variation V   P(y=1|s) has total variation at most V as s goes from 0 to 1
+  --bandwidth h   the scores were perturbed with the sech kernel of bandwidth h
 
-No test can verify the first two assumptions. For the third assumption, the command
-refuses scores that the perturbation cannot have produced. The next list names the
-assumption of each method: 'variation' stands for --monotone or --variation, and
-'perturbed' stands for perturbed scores.
+A monotone function has total variation at most 1. No test can verify the first two
+assumptions. The third assumption says nothing about P(y=1|s), but its bounds apply to
+the perturbed scores: use the classifier with perturbed scores. 'rscert perturb'
+perturbs scores and records h in the file. With --perturb, this command perturbs the
+scores itself. For the third assumption, the command refuses scores that the
+perturbation cannot have produced. The next list names the assumption of each method:
+'variation' stands for --monotone or --variation, and 'perturbed' stands for perturbed
+scores.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes the binned bound for each given assumption. It

@@ -40,7 +40,8 @@ than half of the runs answer. With --by agree, the answer is the class that all 
 answer. Let c be the value of --at-least. The command certifies a class if c runs
 certify it. The certified radius is the largest radius that c of these runs reach. The
 failure probability depends on c, on the number of runs and on their alpha
-(docs/combine.md). The failure probability is smaller if the runs have different seeds.
+(docs/combine.md). The failure probability is smaller if the runs have different
+seeds.
 
 All runs must certify the same examples under noise of the same law, by sound methods.
 A router may have other labels than the runs, or no labels. In this case the command

@@ -45,10 +45,10 @@ the command prints the Job that merges the finished shards.
 
 All pods mount one volume with the model, the data and the results. If the pods run on
 several nodes, the volume must be ReadWriteMany. Relative paths in the flags of
-certify start at the root of the volume. If a shard fails, it starts again and continues
-where it stopped. If a shard ends with exit code 2 (wrong input), it does not start
-again. A pod lost with its node does not count as failed. The Job needs Kubernetes
-1.29 or later (backoffLimitPerIndex).`,
+certify start at the root of the volume. If a shard fails, it starts again and
+continues where it stopped. If a shard ends with exit code 2 (wrong input), it does
+not start again. A pod lost with its node does not count as failed. The Job needs
+Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 		Example: `  rscert kubernetes --shards 8 --image me/rscert:1 --claim work -- \
       certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
   kubectl wait --for=condition=complete --timeout=-1s job/rscert

@@ -105,8 +105,8 @@ number of independent examples.`,
 	choiceVar(f, &o.diagram.curve, "curve", kernelCurve, curveKinds,
 		"`curve` in the diagram: "+curveKinds.Described())
 	group(cmd, "The diagram")
-	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold and,\n"+
-		"with --attack or the columns adversarial_confidence and adversarial_correct, also the robust test error")
+	f.StringVar(&o.heldOut, "held-out", "", "`file` of clean predictions that determine a confidence threshold; the command reports the test error above this threshold, "+
+		"and also the robust test error with --attack or the columns adversarial_confidence and adversarial_correct")
 	f.StringSliceVar(&o.attacks, "attack", nil,
 		"`file` with predictions on the same rows under an attack; the flag can be repeated, and then the worst attack counts for each row")
 	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct answers in the held-out file whose confidence is at or above the threshold")

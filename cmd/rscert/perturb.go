@@ -72,7 +72,7 @@ in the file --out.`,
 	f.Float64Var(&o.bandwidth, "bandwidth", 0, "bandwidth `h` of the kernel; --h is the same flag")
 	f.Float64SliceVar(&o.auroc, "auroc", nil, "instead of perturbed scores, print the area under the ROC curve for these `bandwidths`")
 	integerVar(f, &o.seed, "seed", 1, "seed of the perturbation")
-	integerVar(f, &o.firstRow, "first-row", 0, "number that the first row gets, to continue after another file of the same dataset")
+	integerVar(f, &o.firstRow, "first-row", 0, "row number of the first row, to continue the row numbers of another file of the same dataset")
 	f.StringVar(&o.out, "out", "", "write the CSV to this `file`")
 	f.BoolVar(&o.json, "json", false, "print the --auroc report as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")

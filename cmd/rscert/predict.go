@@ -40,13 +40,14 @@ func newPredict(s streams) *cobra.Command {
 		Short: "Answer inputs with the smoothed classifier that was certified",
 		Long: `Certificates are about the smoothed classifier G, which returns the class that the
 model answers most often under noise. This command runs G. For each input it draws
-votes until they decide, and then it answers a class or abstains. For each input, it
-answers a different class from G with probability at most --alpha.
+votes (the model's answers to noisy copies of the input) until they decide. Then it
+answers a class or abstains. For each input, it answers a different class from G with
+probability at most --alpha.
 
 With --run, the command uses the classifier of the run, with the same noise law, σ,
 lattice, normalisation, precision and provider. It refuses a model whose SHA-256
-differs from the run's. The noise is fresh. Without --run, give --model and --sigma as
-for 'rscert certify'.
+differs from the run's. The command draws fresh noise. Without --run, give --model and
+--sigma as for 'rscert certify'.
 
 Suppose that the run certifies an input. Then every input on the lattice within the
 certified radius gets the certified class or an abstention. For Q queries, this
@@ -89,12 +90,12 @@ repeats the same answers.`,
 		f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that the answer for an input is wrong")
 		integerVar(f, &p.Budget, "budget", 100000, "maximum number of votes per input of the sequential rule, which abstains if these votes do not decide")
 		integerVar(f, &o.n, "n", 1000, "number of votes per input of the fixed rule; without --run, also the number of samples with which --certify estimates the votes")
-		f.BoolVar(&o.certify, "certify", false, "also certify each answered class as the run did, with n0 + n samples per input")
+		f.BoolVar(&o.certify, "certify", false, "also certify the class of each input as the run did, with n0 + n fresh samples per input")
 		f.Float64Var(&o.certifyRadius, "certify-radius", 0, "like --certify, but stop sampling an input once it is known whether its certified radius is at least this `radius`")
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; the answers say how far each input moved)")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&o.replay, "replay", "", "repeat the answers in this `file`, an audit log of 'rscert serve', for the inputs in --data, and compare them bit by bit")
+		f.StringVar(&o.replay, "replay", "", "repeat the answers in this `file`, an audit log of 'rscert serve', for the inputs in --data, and compare the new answers with the old answers bit by bit")
 		group(cmd, "Answers")
 	})
 	f.BoolVar(&o.json, "json", false, "print the answers as JSON")
