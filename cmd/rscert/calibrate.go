@@ -49,11 +49,11 @@ The list shows the map of each method:
 Here σ is the logistic function, z is the vector of logits, d is the log-odds of a
 class, limited to ±30, and s is the probability of this class. The other letters are
 fitted parameters. The last four methods map a single probability. For two classes,
-this is the probability of class 1. For more classes, the method maps the probability
+they map the probability of class 1. For more classes, the method maps the probability
 of each class separately and divides the results by their sum.
 
-The file (npz, Parquet, CSV or JSON lines) holds the labels in 'label'. It also holds
-the outputs of the model in one of these forms: 'logits' [N, m] for N rows and m
+The file (npz, Parquet, CSV or JSON lines) holds the labels in 'label'. The file also
+holds the outputs of the model in one of these forms: 'logits' [N, m] for N rows and m
 classes; 'logit', the log-odds of class 1 of two classes; the probabilities p0, p1, …;
 or 'score', the probability of class 1 of two classes. --out writes the calibrated
 probabilities of every row as CSV with the columns p0, p1, …, label and fitted (1 if

@@ -59,9 +59,9 @@ hold together. Choose the method, the bandwidth, the variation and the seed befo
 look at the bounds.
 
 --curve FILE writes the calibration curve as CSV. Each row is a bin of neighbouring
-scores. It holds the mean label in the bin, and a lower and an upper limit for the
-mean of P(y=1|s) over the bin. The limits hold in all bins together with probability 1
-− delta, for any P(y=1|s).
+scores. The row holds the mean label in the bin, and a lower and an upper limit for
+the mean of P(y=1|s) over the bin. The limits hold in all bins together with
+probability 1 − delta, for any P(y=1|s).
 
 The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with
 more than two classes it has the columns confidence and correct instead. The format is

@@ -35,7 +35,7 @@ memory. It times a small convolutional network in each precision on the CPU, on 
 NVIDIA GPU, and with OpenVINO if the OpenVINO library is present. Compare these times
 before you use --device cuda --allow-tf32 or --device openvino --precision bf16. If a
 GPU does not work, the command names the missing library and the remedy. If no library
-works, it lists the places that it searched, and the exit code is 1.
+works, the command lists the places that it searched, and the exit code is 1.
 
 rscert takes the library from --onnxruntime, else from $` + ortlib.Env + `, else from
 the user's cache (where 'rscert setup' puts it), else from a system folder.`,

@@ -52,8 +52,8 @@ differs from the run's. The command draws fresh noise. Without --run, give --mod
 Suppose that the run certifies an input. Then every input on the lattice within the
 certified radius gets the certified class or an abstention. For Q queries, this
 statement is wrong with probability at most α₁ + Q·α₂, where α₁ is the alpha of the
-run and α₂ is --alpha. It holds even if each query depends on the earlier answers
-(docs/predict.md).
+run and α₂ is --alpha. This bound holds even if each query depends on the earlier
+answers (docs/predict.md).
 
 The rules:
 ` + ruleList() + `

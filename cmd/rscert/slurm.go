@@ -55,10 +55,10 @@ all machines.
 The folder RUN.shards holds the script, and the run folder and the log of each shard.
 With --wait, the command shows the progress of all shards. It resubmits failed shards,
 which continue where they stopped. At the end it merges all shards into RUN, as
-'rscert merge' does. It does not resubmit a shard that ends with exit code 2 (wrong
-input). Without --wait, or after an interruption, add --resume to the flags of certify
-to continue. Queued tasks then stay in the queue, finished tasks do not run again, and
-the command submits the other shards.`,
+'rscert merge' does. The command does not resubmit a shard that ends with exit code 2
+(wrong input). Without --wait, or after an interruption, add --resume to the flags of
+certify to continue. Queued tasks then stay in the queue, finished tasks do not run
+again, and the command submits the other shards.`,
 		Example: `  rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert slurm --shards 8 --wait -- certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --resume
   rscert slurm --shards 32 --at-once 4 --partition gpu --gres gpu:1 -c 8 --time 2:00:00 -- \

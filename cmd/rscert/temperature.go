@@ -38,10 +38,10 @@ to 0; the command then reports T = 0.001 and says that T is at its limit. If uni
 probabilities fit better than the logits, the likelihood grows with T, and the command
 reports T = 1000.
 
-The npz or Parquet file holds logits [N, m] and labels [N]. For two classes, it can
-instead hold the log-odds of class 1 as an array logits [N] or a column logit. A logit
-of -Inf rules a class out. --out writes the probabilities of every row at T as CSV
-with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).`,
+The npz or Parquet file holds logits [N, m] and labels [N]. For two classes, the file
+can instead hold the log-odds of class 1 as an array logits [N] or a column logit. A
+logit of -Inf rules a class out. --out writes the probabilities of every row at T as
+CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).`,
 		Example: `  rscert temperature logits.npz
   rscert temperature validation.npz --test test.npz --json
   rscert temperature logits.npz --holdout 0.3 --out calibrated.csv`,
