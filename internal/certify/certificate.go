@@ -113,10 +113,11 @@ type Certificate struct {
 	// count all sampled examples. 0 means that the number is unknown or recorded in run.json.
 	Sampled int `json:"sampled,omitempty"`
 	// Deterministic means that the certificate holds with certainty: it rests on evaluations of the model at fixed
-	// inputs, not on random samples. Alpha is then 0, and N counts the evaluations. Steps is the radius in steps of the
-	// lattice; nil if nothing is certified.
-	Deterministic bool   `json:"deterministic,omitempty"`
-	Steps         *int64 `json:"steps,omitempty"`
+	// inputs, not on random samples. Alpha is then 0, and N counts the evaluations.
+	Deterministic bool `json:"deterministic,omitempty"`
+	// Steps is the radius in steps of the lattice of the inputs, rounded down. It is nil if nothing is certified, for
+	// radii in L2, and for inputs on no lattice.
+	Steps *int64 `json:"steps,omitempty"`
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 	Claim

@@ -3,6 +3,7 @@ package certify
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"testing"
 
 	"github.com/rscert/rscert/internal/law"
@@ -72,6 +73,32 @@ func TestUniformSteps(t *testing.T) {
 		}
 		if got := math.Floor(cert.Radius / g); got != steps[i] {
 			t.Errorf("(%d; %d, %d): %v steps, want %v", c.n, c.x1, c.x2, got, steps[i])
+		}
+	}
+}
+
+// Uniform noise of 128 bytes certifies ⌈128·m/2⌉ − 1 steps, where m is the lower bound on p_A − p_B: the numbers of
+// steps follow from the reference margins. Inputs off the lattice, and the Gaussian, have no steps.
+func TestSteps(t *testing.T) {
+	votes := func(n, x1, x2 int64) Votes { return Votes{N: n, Counts: []int64{x1, x2, n - x1 - x2}} }
+	target := Target{Law: law.Of(law.Uniform), Alpha: 0.001, Sigma: 64. / 255, Class: Label, Step: big.NewRat(1, 255)}
+	for v, want := range map[[3]int64]int64{{100, 100, 0}: 55, {100, 90, 5}: 40, {100, 80, 15}: 24, {1000, 950, 30}: 56, {1000, 600, 300}: 13} {
+		cert, err := mustVotes(t, VoteParams{Target: target, Method: ExactMargin}).Certify(votes(v[0], v[1], v[2]))
+		if err != nil || cert.Steps == nil || *cert.Steps != want {
+			t.Errorf("%v: %+v, %v; want %d steps", v, cert, err, want)
+		}
+	}
+	moved := votes(100, 100, 0)
+	moved.Quantisation = 0.01
+	gaussian := target
+	gaussian.Law = law.Of(law.Gaussian)
+	for name, of := range map[string]struct {
+		Target
+		Votes
+	}{"abstained": {target, votes(100, 10, 80)}, "rounded": {target, moved}, "gaussian": {gaussian, votes(100, 100, 0)}} {
+		cert, err := mustVotes(t, VoteParams{Target: of.Target, Method: ExactMargin}).Certify(of.Votes)
+		if err != nil || cert.Steps != nil {
+			t.Errorf("%s: %+v, %v; want no steps", name, cert, err)
 		}
 	}
 }

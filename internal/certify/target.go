@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"math/big"
+	"strconv"
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/choice"
@@ -35,7 +36,8 @@ type Target struct {
 	// 1. A perturbation δ is within the radius if δ is 0 on the columns without noise and the norm of the numbers
 	// δ_d/scale_d of the other columns d is within the radius.
 	Scaled bool
-	// Step is the step of the lattice of the inputs. Only the method Splitting uses it.
+	// Step is the step of the lattice of the inputs, for radii in L1: certificates also state these radii in steps. The
+	// method Splitting needs it. For other methods, nil means that the step is unknown.
 	Step *big.Rat
 }
 
@@ -155,7 +157,24 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	}
 	cert.Margin = RoundDown(b.margin)
 	cert.Radius = lessQuantisation(t.Radius(b.margin), quantisation)
+	cert.Steps = t.steps(cert)
 	return cert
+}
+
+// steps returns the radius of a certificate in steps of the lattice, rounded down. It returns nil if the certificate has
+// no class, or if radii are not in L1 on a lattice that holds the inputs. The reported radius is below the radius of the
+// theorem, so the certificate holds for every perturbation of this number of steps.
+func (t Target) steps(cert Certificate) *int64 {
+	if t.Step == nil || cert.Norm != law.L1 || cert.Prediction == Abstained || cert.Quantisation != 0 || cert.Unbounded {
+		return nil
+	}
+	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(cert.Radius, 'g', -1, 64))
+	if !ok {
+		return nil
+	}
+	exact.Quo(exact, t.Step)
+	steps := new(big.Int).Quo(exact.Num(), exact.Denom()).Int64()
+	return &steps
 }
 
 // lessQuantisation subtracts from a radius the distance that rounding inputs to the lattice can add to a perturbation.

@@ -154,7 +154,7 @@ func composable(c certify.Certificate, alpha float64) error {
 	plain := certify.Certificate{
 		Index: c.Index, Label: c.Label, Prediction: c.Prediction, Correct: c.Correct, Radius: c.Radius, Norm: c.Norm, Margin: c.Margin,
 		Method: c.Method, MarginKind: c.MarginKind, Alpha: c.Alpha, Law: c.Law, Sigma: c.Sigma, N: c.N, Stop: c.Stop, Sound: c.Sound,
-		Arithmetic: c.Arithmetic, Precision: c.Precision, Quantisation: c.Quantisation, Sampled: c.Sampled, Bounds: c.Bounds,
+		Arithmetic: c.Arithmetic, Precision: c.Precision, Quantisation: c.Quantisation, Sampled: c.Sampled, Bounds: c.Bounds, Steps: c.Steps,
 	}
 	if !runfolder.EqualCertificates(plain, c) {
 		return fmt.Errorf("its certificate has the condition %q, and such certificates cannot be combined", strings.Join(keysBeyond(plain, c), ", "))

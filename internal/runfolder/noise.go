@@ -5,6 +5,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -49,8 +50,10 @@ func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisy
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
+	if t.Law.Law().Norm() == law.L1 && !t.Scaled && !r.Noise.Quantised {
+		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if the text is no number; the method Splitting refuses nil
+	}
 	if t.Law.Deterministic() {
-		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if the text is no number; the method refuses nil
 		return t
 	}
 	if t.Arithmetic == certify.Exact {

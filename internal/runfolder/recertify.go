@@ -119,12 +119,13 @@ func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 	}
 	weaker := computed
 	weaker.Radius, weaker.Margin = claimed.Radius, claimed.Margin
-	weaker.Bounds, weaker.Unbounded = claimed.Bounds, claimed.Unbounded
+	weaker.Bounds, weaker.Unbounded, weaker.Steps = claimed.Bounds, claimed.Unbounded, claimed.Steps
 	if claimed.Prediction == certify.Abstained {
 		weaker.Prediction, weaker.Correct = claimed.Prediction, false
 	}
 	switch {
-	case claimed.Radius > computed.Radius || claimed.Margin > computed.Margin || claimed.Unbounded && !computed.Unbounded:
+	case claimed.Radius > computed.Radius || claimed.Margin > computed.Margin || claimed.Unbounded && !computed.Unbounded,
+		claimed.Steps != nil && (computed.Steps == nil || *claimed.Steps > *computed.Steps):
 		return false, fmt.Errorf("radius %v and margin %v are claimed, the evidence gives %v and %v",
 			claimed.Radius, claimed.Margin, computed.Radius, computed.Margin)
 	case !EqualCertificates(claimed, weaker):
