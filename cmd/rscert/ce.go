@@ -171,7 +171,7 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
 	columns := predictions.ScoreColumns()
 	columns.Optional = append(columns.Optional, predictions.PerturbationColumns...)
-	table, err := readTable(ctx, s, path, o.quiet, columns)
+	table, err := readUnweighted(ctx, s, path, o.quiet, columns)
 	if err != nil {
 		return nil, err
 	}
