@@ -81,7 +81,7 @@ func mustDECE(t testing.TB, ctx context.Context, p *Problem, par DECEParams) Est
 	return e
 }
 
-// reaches is the definition of a reachable bin. It does not use Index.
+// reaches reports whether the interval v reaches bin m. It follows the definition and does not use Index.
 func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	below := v.Lower < b.Edges()[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.Edges()[m]

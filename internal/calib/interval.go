@@ -113,8 +113,8 @@ func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64,
 	return clamp01(b.Accuracy - d), clamp01(b.Accuracy + d), Martingale
 }
 
-// Bands returns an interval for the accuracy of each bin. Each interval holds at the level by itself; the intervals
-// need not hold simultaneously. Empty bins have [0, 1].
+// Bands returns an interval for the accuracy of each bin. Each interval by itself holds with probability level; the
+// intervals need not hold simultaneously. An empty bin has the interval [0, 1].
 func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	out := make([][2]float64, len(bins))
 	for k, b := range bins {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs made the arrays
-// by the same formulas.
+// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs got the same
+// arrays, computed by the formulas below.
 func goldenPredictions() *Predictions {
 	const n = 240
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}

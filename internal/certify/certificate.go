@@ -40,7 +40,7 @@ type Votes struct {
 	Index int `json:"index"`
 	Label int `json:"label"` // true class
 	// N0 is the number of selection samples. Counts0 has length m and holds their votes for each class. Without
-	// selection samples only Class = Label can be certified.
+	// selection samples, only the true label can be certified (Target.Class = Label).
 	N0      int64   `json:"n0,omitempty"`
 	Counts0 []int64 `json:"counts0,omitempty"`
 	// N is the number of estimation samples, which are independent of the selection samples. Counts has length m and

@@ -22,10 +22,11 @@ type stopKind string
 func (k stopKind) String() string { return string(k) }
 
 const (
-	// stopAtRadius stops once the samples show that the radius is at least value, or that it cannot reach value.
+	// stopAtRadius stops once the samples show that the radius is at least the value of the rule, or that the radius
+	// cannot reach this value.
 	stopAtRadius stopKind = "radius>="
-	// stopAtPrecision stops once the certified radius is at least 1−value times the largest radius that more samples
-	// could give.
+	// stopAtPrecision stops once the certified radius is at least 1−F times the largest radius that more samples could
+	// give, where F is the value of the rule.
 	stopAtPrecision stopKind = "precision="
 )
 
@@ -101,7 +102,7 @@ type Stopping struct {
 const (
 	// endShare is the share of α for each of two checkpoints. One checkpoint is the budget, so that certificates there
 	// come close to the certificates of a fixed n. The other checkpoint is the first that can certify the rule's
-	// radius. There sampling of the clearest inputs ends.
+	// radius. At this checkpoint the sampling of the clearest inputs ends.
 	endShare = 0.25
 	// scoutShare is the share of α for all checkpoints before the first that can certify. At these early checkpoints,
 	// sampling of hopeless inputs ends.

@@ -108,9 +108,9 @@ func (s *Summary) allowFailures(examples int) {
 	}
 }
 
-// Among returns the summary for the case that s holds only some of the sampled examples. The argument sampled is the
-// least number of sampled examples. Somebody may have seen the results before removing the other examples, so all
-// failures may be among the examples of s.
+// Among returns the summary for the case that s holds only some of the sampled examples. The argument sampled is a
+// lower bound on the number of sampled examples. Somebody may have seen the results before removing the other examples,
+// so all failures may be among the examples of s.
 func (s Summary) Among(sampled int) Summary {
 	if sampled > s.Examples {
 		s.Sampled = sampled

@@ -97,7 +97,7 @@ func (t Target) accepts(v Votes) error {
 }
 
 // errScaled returns the error for votes or a certificate whose value of Scaled differs from the target's value. The
-// argument is the value in the votes or the certificate.
+// argument scaled is the value in the votes or the certificate.
 func errScaled(scaled bool) error {
 	if scaled {
 		return errors.New("each column has noise of its own scale here: only the run says what its radii mean; give the run folder")
@@ -122,7 +122,7 @@ func (t Target) level() float64 {
 	return t.Alpha
 }
 
-// A method states in a certificate how its margin was bounded.
+// A method says how the margin of a certificate was bounded.
 type method struct {
 	name  string
 	sound bool
