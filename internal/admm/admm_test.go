@@ -320,7 +320,7 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 // classifier. The constraints are met in the limit, and the relaxed error approaches the projected error. (With the
 // rates of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have curvature
 // ρ(2 + M + bins out of reach), so the gradient step overshoots. No theorem says that the estimate is near the exact
-// value. The test only checks it for these predictions.)
+// value. The test checks this only for these predictions.)
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

@@ -27,7 +27,7 @@ func (w Watch) step(run int, r Residuals) {
 
 func (w Watch) traces(step int) bool { return w.Trace != nil && w.Every > 0 && step%w.Every == 0 }
 
-// every returns Every, or 0 without a Trace.
+// every returns the field Every, or 0 if the field Trace is nil.
 func (w Watch) every() int {
 	if w.Trace == nil {
 		return 0

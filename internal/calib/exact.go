@@ -180,7 +180,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	return best, over
 }
 
-// largest returns the maximum over j of sum[j] + step(j−1), and the result at is the j−1 that attains this maximum.
+// largest returns the maximum over j of sum[j] + step(j−1), and the j−1 that attains this maximum.
 func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedpoint.Sum, at int) {
 	best, at = sum[0].Add(step(-1)), -1
 	for j := 1; j < len(sum); j++ {

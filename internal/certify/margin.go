@@ -241,8 +241,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan tries the grid and the point where y = at. It returns the u with the largest probability, and the distance from
-// this u to its neighbours.
+// scan tries the points of the grid and the point where y equals the argument at. It returns the u with the largest
+// probability, and the distance from this u to its neighbours.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {

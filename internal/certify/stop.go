@@ -90,7 +90,7 @@ type Checkpoint struct {
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
 // bounds of all checkpoints hold simultaneously. This includes the bound at the checkpoint where sampling ended, for
-// whatever reason. (A mixture martingale instead holds at every n, but its bound is √(2 ln(1/α) + ln n) standard
+// whatever reason. (A bound from a mixture martingale holds at every n, but it is √(2 ln(1/α) + ln n) standard
 // deviations wide. docs/votes.md compares the two. Checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
@@ -214,7 +214,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 func (s *Stopping) Checkpoints() []Checkpoint { return s.checkpoints }
 
 // Next returns the total number of samples to draw for an example with the votes v, or v.N if these votes are enough.
-// Call it first with v.N = 0, then each time that this number of samples is reached.
+// Call Next first with v.N = 0, and again whenever the number of samples that it returned is reached.
 func (s *Stopping) Next(v Votes) (int64, error) {
 	if s.certifier.width > 0 {
 		return s.nextSplitting(v)

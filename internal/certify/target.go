@@ -233,7 +233,7 @@ const (
 	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means
 	// Idealised.
 	Idealised Arithmetic = iota
-	// Exact is the noise as computed.
+	// Exact is the noise that the computer really adds, with its rounding.
 	Exact
 )
 

@@ -217,8 +217,8 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 // got from the same network on the same images. The noise samples differ, so the radii differ by sampling error. If
 // both certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). p̲ determines the
 // number of votes that Cohen et al. saw, up to the rounding of r to three digits. A two-sample test compares the two
-// probabilities by the normal approximation. Its level is 0.05 for all 500 images together, which is z = 4.06
-// two-sided. An allowance of 3 votes covers the error of the approximation near p = 1.
+// probabilities by the normal approximation. Its level is 0.05 for all 500 images together, so the test of one image is
+// two-sided with z = 4.06. An allowance of 3 votes covers the error of the approximation near p = 1.
 func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	votes := realVotes(t)
 	log, err := os.ReadFile("../../../shared/data/cohen2019/cifar10-resnet110-sigma0.25.tsv")
