@@ -23,8 +23,9 @@ type Worst struct {
 // is exact, in O(N + M²) time and O(M²) memory. The result bounds the calibration error under attack if every interval
 // holds.
 //
-// |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is the maximum over signs s ∈ {±}^M of a
-// sum over the samples, in which each sample lies in the bin that is best for it under s. Given the signs:
+// Let S = Σ(c − z) be the gap of a bin. |S| is the larger of S and −S. So N times the CCE is the maximum over signs s ∈
+// {±}^M of a sum over the samples. In this sum each sample lies in the bin that is best for it under s. Given the
+// signs:
 //   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
 //     Its best bin is the first '+' bin that it reaches, at z = max(l, edge). If it
 //     reaches none, z = u is best.

@@ -279,7 +279,7 @@ func TestWeightsAreRepeats(t *testing.T) {
 	near(t, "confidence", p.MeanConfidence(), q.MeanConfidence(), 1e-12)
 }
 
-// On odd inputs every metric is defined and lies in its interval.
+// On unusual inputs every metric is defined and lies in its interval.
 func TestMetricsOnOddInputs(t *testing.T) {
 	cases := map[string]*Predictions{
 		"n = 1":        {Confidence: []float64{0.7}, Correct: []bool{true}},

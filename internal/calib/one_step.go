@@ -36,14 +36,14 @@ import "math"
 //
 //	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).
 //
-// At c = ½ the right side is e^{−nt²} with t = c − a; elsewhere it is smaller.
+// At c = ½ the right side is e^{−nt²} with t = c − a; for every other c it is smaller.
 //
 // Both exponents increase in c. The second exponent increases because 1 − c + c·e^{−λ} decreases in c. The first
 // exponent is sup_λ [−λa − ln φ(c)], where φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on
-// two points attains it: −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w)
-// = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values
-// of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β
-// are refuted as well.
+// two points attains φ(c): W is −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β,
+// where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So
+// the values of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c
+// above √β are refuted as well.
 //
 // Failure probabilities: there are K pairs of a partition and a kind of projection (bin means or lines). The bound of
 // each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These limits do not

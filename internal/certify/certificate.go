@@ -65,8 +65,8 @@ type Votes struct {
 	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that the
 	// classifier has no such rule, or that the file was written before this key existed.
 	RejectBelow float64 `json:"reject_below,omitempty"`
-	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. No certificate depends on
-	// it.
+	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. Certificates do not depend
+	// on it.
 	Clean *int `json:"clean,omitempty"`
 }
 

@@ -71,8 +71,8 @@ func TestVotesSpendTheLevel(t *testing.T) {
 	}
 }
 
-// For scores, the bounds of the two targets of levels are equal with every mean bound and combination, without
-// intervals and with the intervals of every method.
+// For scores, the two targets that the function levels returns must give equal bounds. The test compares the bounds of
+// every mean bound and combination, without intervals and with the intervals of every method.
 func TestScoresSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	selection, _ := scoreSamples(50)
