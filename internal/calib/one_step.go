@@ -25,9 +25,9 @@ import "math"
 //
 //	E e^{−λΣW} ≤ (E e^{−λW*})ⁿ,  W* = |s−η| ± (y−η), where the sign is a function of s,
 //
-// although h depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the Brier
-// score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with the variance v = β − c² and the upper
-// limit 1 + c for c − W*:
+// although each h_i depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the
+// Brier score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with the variance v = β − c² and the
+// upper limit 1 + c for c − W*:
 //
 //	P(A ≤ c − t) ≤ exp(−n·kl((v+(1+c)t)/((1+c)²+v) ‖ v/((1+c)²+v))),  c = CE.
 //

@@ -172,8 +172,8 @@ func (s *search) margin(floor float64) float64 {
 const leastMargin = 1e-6
 
 // locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
-// P/dL there. The search starts at the argument L. If the argument at is not 0, locate tries the point where y = at in
-// addition to the grid.
+// P/dL there. The search starts at the argument L. If the argument at is not 0, locate tries the point where y equals
+// this argument in addition to the grid.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // worst point, as a fraction of the frontier's range of y
 	width := 0.0

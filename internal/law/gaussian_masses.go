@@ -12,7 +12,7 @@ import (
 //
 // Let h = t/2, x = jt and c_n = φ⁽ⁿ⁾(x)·hⁿ/n!. The Taylor series of φ about x gives
 //
-//	p_j = 2h·Σ_k c_2k/(2k+1), c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1).
+//	p_j = 2h·Σ_k c_2k/(2k+1),  c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1).
 //
 // The recurrence follows from the recurrence of the Hermite polynomials. Each value of φ is computed from the previous
 // value: φ((j+1)t) = φ(jt)·r_j with r_{j+1} = r_j·e^{−t²} and r_0 = e^{−t²/2}.
