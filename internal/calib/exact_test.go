@@ -390,7 +390,7 @@ func TestCCERoundsUp(t *testing.T) {
 }
 
 // If k samples may take any confidence and correctness, the largest calibration error is at most the bound of
-// CCEWithFailures. If there is a single sample, and its gap changes sign, the error equals the bound.
+// CCEWithFailures. The last case attains the bound: one of two samples fails, and its gap changes sign.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
