@@ -99,7 +99,7 @@ func (t Target) accepts(v Votes) error {
 }
 
 // errScaled returns the error for votes or a certificate whose value of Scaled differs from the target's value. The
-// argument is the value in the votes or the certificate.
+// argument scaled is the value in the votes or the certificate.
 func errScaled(scaled bool) error {
 	if scaled {
 		return errors.New("each column has noise of its own scale here: only the run says what its radii mean; give the run folder")
@@ -124,7 +124,7 @@ func (t Target) level() float64 {
 	return t.Alpha
 }
 
-// A method states in a certificate how its margin was bounded.
+// A method says how the margin of a certificate was bounded.
 type method struct {
 	name  string
 	sound bool
@@ -252,7 +252,7 @@ const (
 	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means
 	// Idealised.
 	Idealised Arithmetic = iota
-	// Exact is the noise as computed.
+	// Exact is the noise that the computer really adds, with its rounding.
 	Exact
 )
 
