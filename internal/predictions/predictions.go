@@ -38,7 +38,7 @@ func Columns() table.Options {
 
 // ScoreColumns returns the columns that Scores uses.
 func ScoreColumns() table.Options {
-	return table.Options{Optional: []string{"score", "label", "confidence", "correct"}}
+	return table.Options{Optional: []string{"index", "score", "label", "confidence", "correct"}}
 }
 
 // LogitColumns returns the columns that Logits uses.
@@ -199,6 +199,9 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 
 // Scores returns the columns 'score' and 'label', or 'confidence' and 'correct'.
 func Scores(t *table.Table) (score, label []float64, err error) {
+	if err := checkIndex(t); err != nil {
+		return nil, nil, err
+	}
 	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {
 		a, ok1 := t.Column(names[0])
 		b, ok2 := t.Column(names[1])
