@@ -188,8 +188,8 @@ func TestAutoReturns(t *testing.T) {
 	}
 }
 
-// TestAutoStart: every start is at distance ε from the example in the norm. The starts differ and lie in all
-// directions.
+// TestAutoStart: every random start is at distance ε from the example, in the norm of the search. The starts differ and
+// lie in all directions.
 func TestAutoStart(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := wideSearch(norm, 2, 100)
@@ -309,8 +309,8 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. On these examples, each attack finds the same perturbations as it does without the
-// other attacks.
+// the attack that broke an example. On the examples that reach an attack, the attack finds the same perturbations as
+// it does without the other attacks.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)

@@ -176,7 +176,7 @@ func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool
 	return lost, nil
 }
 
-// add adds the gradient of a run, weighted by its loss.
+// add adds the gradient of one run to the sum of gradients, with a weight proportional to e^{−loss}.
 func (b *blurred) add(loss float64, least *float64) {
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return

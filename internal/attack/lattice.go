@@ -48,7 +48,7 @@ func (l Lattice) Within(t Threat) Lattice {
 //
 // At first k is λ·direction, rounded and clipped to the ends of the lattice, for the largest λ that keeps Step·‖k‖₂ ≤
 // radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the gain
-// |direction| to the cost 2|k|+1 comes first. The rounded λ·direction consists of the first units in this order, too.
+// |direction| to the cost 2|k|+1 comes first. The first units in this order also make up the rounded λ·direction.
 // So the result is the same as if Move had added single units from k = 0 on. For every allowed k, Σ k·direction is at
 // most the result's sum plus the gain of the first unit that would break the bound.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
@@ -117,7 +117,8 @@ func (l Lattice) length(square int64) float64 {
 	return d
 }
 
-// mover is a coordinate that can move in its direction, by at most room units of the lattice.
+// mover is a coordinate that can move by whole units, which are steps of the lattice. The field units is the current
+// number of units, and the field room is the largest possible number.
 type mover struct {
 	place       int
 	gain        float64 // gain in Σ k·direction of one unit
@@ -168,8 +169,8 @@ func scale(all []mover, budget int64) {
 	}
 }
 
-// fill adds the units that fit into the budget, in the order of their worth. It returns the sum of squares of all
-// units.
+// fill moves coordinates by further units as long as the sum of the squares of all units is at most budget. The unit
+// with the largest worth comes first. fill returns the sum of squares.
 func fill(all []mover, budget int64) (used int64) {
 	var next worths
 	for i := range all {

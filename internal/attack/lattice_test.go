@@ -61,10 +61,11 @@ func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64)
 	return x, direction
 }
 
-// TestMove: in exact arithmetic no moved input is farther than the radius. The distance is the exact distance, rounded
-// up to a float64. At radius .0625 and for a direction with large values, the lattice point keeps at least 95 % of the
-// inner product of the best real-valued perturbation in the box. If all values of the direction have the same size,
-// plain rounding keeps 50 %, and Move keeps 90 %.
+// TestMove: in exact arithmetic no moved input is farther than the radius. The distance that Move returns is the exact
+// distance, rounded up to a float64. The test also takes the inner product of the perturbation and the direction. At
+// radius .0625 and for a direction with some large values, Move reaches at least 95 % of the inner product of the best
+// real-valued perturbation in the box. If all values of the direction have the same size, plain rounding reaches 50 %,
+// and Move reaches 90 %.
 func TestMove(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, radius := range []float64{1e-3, 1. / 255, .01, .0625, .3, 1, 2.5, 40} {

@@ -17,9 +17,9 @@ import (
 // other examples in its batch.
 type Classifier = smoothing.Classifier
 
-// Gradients computes the scores of Examples inputs, their losses, and the gradient of each loss with respect to its
-// input. The argument targets holds the classes that a targeted attack aims at. Losses without a target ignore it.
-// Several goroutines may run it.
+// Gradients computes the scores and losses of a batch of inputs, and the gradient of each loss with respect to its
+// input. The method Examples returns the size of the batch. The argument targets holds the classes that a targeted
+// attack aims at; losses without a target ignore this argument. Several goroutines may call Run at the same time.
 type Gradients interface {
 	Examples() int
 	Run(ctx context.Context, x []float32, labels, targets []int64, scores, losses, gradient []float32) error
@@ -67,7 +67,8 @@ type Search struct {
 	Then       *Search   // attacks the examples that this search does not break; nil: no other attack
 	Seed       uint64
 	Workers    int
-	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use it.
+	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use this
+	// field.
 	Probabilities bool
 	Progress      func(done int) // called with the number of finished examples; may be nil
 }

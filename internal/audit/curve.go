@@ -15,8 +15,8 @@ type Outcome struct {
 	// The error probability of the tests of one example is Levels.Gamma. Broken is 0 if the answer is wrong at the
 	// example itself, and +∞ if no such input was found.
 	Broken float64
-	// Listed is the distance of the nearest input whose different answer is verified at one level for all examples
-	// together (see Chains). It is at most Broken.
+	// Listed is the distance of the nearest listed break. That is an input whose answer differs from the label
+	// according to tests at one level for all examples together (see Chains). Listed is at most Broken.
 	Listed float64
 }
 
@@ -85,5 +85,5 @@ func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	return points
 }
 
-// outwards moves x by a few rounding errors in the direction, and clamps the result to [0, 1].
+// outwards moves x by a few rounding errors, up for direction 1 and down for −1. It clamps the result to [0, 1].
 func outwards(x, direction float64) float64 { return math.Min(math.Max(x+direction*8*unit, 0), 1) }

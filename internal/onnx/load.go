@@ -645,9 +645,9 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are the pool and,
-// after it, the companions. Each sample of the pool occurs in several rows. The other rows of the call hold varying
-// samples of the pool, or companions.
+// placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are poolSize
+// random samples, followed by the companions (see the method companions). Each random sample occurs in several rows.
+// The other rows of the call hold varying random samples, or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)

@@ -115,8 +115,8 @@ func (u *unpacking) tar(file io.Reader) error {
 	}
 }
 
-// name returns the wanted name of a member, or "" if the member is not wanted. Packages hold the libraries
-// of several platforms under one name, but with different hashes.
+// name returns the file name under which a member of the archive would be extracted, or "" if no file of this name is
+// wanted. A package may hold the libraries of several platforms under one name, but with different hashes.
 func (u *unpacking) name(member string) string {
 	base := path.Base(member)
 	if _, ok := u.want[base]; ok {

@@ -103,7 +103,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 }
 
 // For a linear classifier, the certified radius is tight. The test computes the exact probabilities of the class at
-// inputs of two columns in different units. At every input, the radius is Φ⁻¹(p) minus the number that Input returns.
+// inputs of two columns in different units. At every input, the certified radius is Φ⁻¹(p) minus the deduction that
+// Input returns, where p is the exact probability.
 // Perturbations within this radius must keep the class in all directions. In the worst direction, a radius that is
 // larger by 0.1 % must fail.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {

@@ -65,8 +65,8 @@ type buffer struct {
 	gaussians [block]float32
 }
 
-// gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets the first n+1
-// Gaussians.
+// gaussians sets the first n of b.gaussians from the random words with the counters counter, counter+1, …. If n is odd,
+// it sets the first n+1 Gaussians.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)

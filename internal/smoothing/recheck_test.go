@@ -305,8 +305,8 @@ func TestDependenceOnReplica(t *testing.T) {
 	}
 }
 
-// BenchmarkCompares measures how long it takes to decide which of 64 samples are compared. Calls that compare no sample
-// have this cost, too.
+// BenchmarkCompares measures how long it takes to decide which of the 64 samples of a call are rerun for comparison.
+// Calls without such a sample have this cost, too.
 func BenchmarkCompares(b *testing.B) {
 	s := Sampler{Seed: 1, N0: 100}
 	chosen := 0

@@ -336,7 +336,7 @@ func TestVote(t *testing.T) {
 		if got := Vote(c.outputs); got != c.want {
 			t.Errorf("%v votes for %d, want %d", c.outputs, got, c.want)
 		}
-		// certify.IsNone must follow the same rule.
+		// certify.IsNone must report the same outputs as votes for no class.
 		if got := certify.IsNone(c.outputs); got != (c.want == none) {
 			t.Errorf("%v is no answer: %v", c.outputs, got)
 		}
