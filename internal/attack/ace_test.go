@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// softmaxGradients computes gradients in closed form for a linear model with the scores [0, z]. The loss is −ln
-// softmax_y or, with other set, the logarithm of the other class's probability.
+// softmaxGradients computes gradients in closed form for a linear model with the scores [0, z]. The loss is −ln p_y,
+// where p_k is the probability of class k and y is the label. If the field other is set, the loss is ln p_k for the
+// class k ≠ y.
 type softmaxGradients struct {
 	*linear
 	examples int

@@ -78,7 +78,7 @@ func (s *Search) raiseFrom(ctx context.Context, targets []*target, begin func(*t
 	return nil
 }
 
-// keepHighest takes a candidate as the altered input if it is better than the earlier ones. A misclassified candidate
+// keepHighest takes a candidate as the altered input if it is better than all earlier candidates. A misclassified candidate
 // is better than a correctly classified one. Among candidates of the same kind, a larger probability of a wrong class
 // is better.
 func (s *Search) keepHighest(t *target, candidate, scores []float32) error {

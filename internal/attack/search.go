@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Classifier computes scores. Several goroutines may run it. The scores of an example must not depend on the
+// Classifier computes scores. Several goroutines may call Run at the same time. The scores of an example must not depend on the
 // other examples in its batch.
 type Classifier = smoothing.Classifier
 

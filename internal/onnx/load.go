@@ -468,8 +468,8 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session in calls of tile samples. Each batch has want samples, or a few more so that tile
-// divides the number of samples.
+// use makes the model run the session in calls of tile samples. The number of samples in a batch is the argument want,
+// rounded up to a multiple of tile.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -481,8 +481,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of want samples. If the scores then have other bits than in calls of the
-// reference size, the model runs in calls of the reference size instead.
+// runBatched makes the model run in calls whose number of samples is the argument want. If the scores then have other
+// bits than in calls of the reference size, the model runs in calls of the reference size instead.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {

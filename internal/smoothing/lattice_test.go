@@ -115,7 +115,8 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 	}
 }
 
-// Words that draw the ends of the table must reach the ends of the values, and no further.
+// For the smallest and the largest lattice point of the data, every integer of the table must lead to the right model
+// input. Inputs beyond these two points must be refused.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
 	for _, k := range []int32{0, 255} {

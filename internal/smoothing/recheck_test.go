@@ -86,7 +86,8 @@ func TestDependenceIsCaught(t *testing.T) {
 	}
 }
 
-// The same runs must succeed if no sample is compared. So the comparison alone finds the dependence.
+// With a seed for which no sample is compared, runs of the models in the map dependent must succeed. So the comparison
+// alone finds the dependence.
 func TestDependenceIsFoundByComparing(t *testing.T) {
 	const seed = 3
 	var s Sampler
