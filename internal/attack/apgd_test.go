@@ -354,7 +354,7 @@ func TestMomentum(t *testing.T) {
 	c := &climbing{s: s, target: &target{Example: Example{Values: []float32{0, 0}}, found: new(Found)}, x: []float32{0, 0}, velocity: []float32{0, 0}, steps: 5, length: .5}
 	c.observe(false, 0, []float32{3, 1})
 	c.observe(false, 0, []float32{0, -20})
-	// v₁ = (.75, .25), v₂ = (.375, −.875).
+	// The velocities of the two steps are v₁ = (.75, .25) and v₂ = (.375, −.875).
 	want := []float64{.5*.75/math.Hypot(.75, .25) + .5*.375/math.Hypot(.375, .875), .5*.25/math.Hypot(.75, .25) - .5*.875/math.Hypot(.375, .875)}
 	for i, v := range want {
 		if math.Abs(float64(c.x[i])-v) > 1e-6 {

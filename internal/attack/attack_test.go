@@ -146,7 +146,7 @@ func (g linearGradients) Run(ctx context.Context, x []float32, labels, _ []int64
 	return nil
 }
 
-// examplesOf draws examples on both sides of the boundary, and returns their distances from it.
+// examplesOf draws examples on both sides of the boundary, and returns their distances from the boundary.
 func examplesOf(l *linear, n int, norm Norm) (all []Example, distances []float64) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	dual := 0.

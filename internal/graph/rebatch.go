@@ -206,7 +206,7 @@ func inputsOf(n *onnxpb.NodeProto) []string {
 	return all
 }
 
-// neededFor reports for each node whether the value depends on it.
+// neededFor reports for each node whether the value depends on this node.
 func neededFor(g *onnxpb.GraphProto, value string) []bool {
 	values := map[string]bool{value: true}
 	needed := make([]bool, len(g.Node))
