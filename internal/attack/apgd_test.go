@@ -285,8 +285,8 @@ func TestTargets(t *testing.T) {
 			want              []int64
 			robust            bool
 		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
-			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation must change
-			// the other 20 values together to reach this boundary, so no random start reaches it.
+			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation
+			// must change the other 20 values together to reach this boundary, so no random start reaches it.
 			model := &several{batch: 2, aims: make(map[int][]int64)}
 			for _, first := range []float64{10, 6, 4, 2, 8} {
 				model.w = append(model.w, append([]float64{first}, make([]float64, 20)...))

@@ -133,8 +133,8 @@ func (m mover) scaled(lambda float64) int64 {
 // worth is the ratio of the next unit's gain to its cost.
 func (m mover) worth() float64 { return m.gain / float64(2*m.units+1) }
 
-// scale sets the units of each coordinate to its rounded λ·gain. It takes the largest λ for which the squares of all
-// units sum to at most budget.
+// scale sets the units of each coordinate to λ times the coordinate's gain, rounded. It takes the largest λ for which
+// the squares of all units sum to at most the argument budget.
 func scale(all []mover, budget int64) {
 	fits := func(lambda float64) bool {
 		sum := int64(0)

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// These are the parameters of Stutz et al. 2020 that a Search does not have.
+// These are the parameters of Stutz et al. 2020 that are not fields of Search.
 const (
 	momentum        = .9
 	backtrackFactor = 1.1
@@ -78,9 +78,9 @@ func (s *Search) raiseFrom(ctx context.Context, targets []*target, begin func(*t
 	return nil
 }
 
-// keepHighest takes a candidate as the altered input if it is better than all earlier candidates. A misclassified candidate
-// is better than a correctly classified one. Among candidates of the same kind, a larger probability of a wrong class
-// is better.
+// keepHighest takes a candidate as the altered input if it is better than all earlier candidates. A misclassified
+// candidate is better than a correctly classified one. Among candidates of the same kind, a larger probability of a
+// wrong class is better.
 func (s *Search) keepHighest(t *target, candidate, scores []float32) error {
 	value, class := s.other(scores, t.Label), smoothing.Vote(scores)
 	if class < 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Classifier computes scores. Several goroutines may call Run at the same time. The scores of an example must not depend on the
-// other examples in its batch.
+// Classifier computes scores. Several goroutines may call Run at the same time. The scores of an example must not
+// depend on the other examples in its batch.
 type Classifier = smoothing.Classifier
 
 // Gradients computes the scores and losses of a batch of inputs, and the gradient of each loss with respect to its
@@ -41,7 +41,8 @@ type Found struct {
 	Distance     float64   // distance of Adversarial from the example, rounded up
 	Flat         int       // number of steps whose gradient was zero
 	// Attacks that change confidences set these two fields. Confidence is the largest probability without an attack.
-	// Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the other attacks find one.
+	// Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the other attacks find
+	// one.
 	Confidence float64
 	Altered    []Altered
 }

@@ -25,8 +25,8 @@ type Point struct {
 	Radius    float64 `json:"radius"`
 	Certified float64 `json:"certified"` // share whose certificate says that the answer is the label within this radius
 	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
-	// Images is an upper bound on the robust accuracy on these images. The bound holds if all breaks in Listed are right,
-	// so its error probability is the familywise level of Chains.
+	// Images is an upper bound on the robust accuracy on these images. The bound holds if all breaks in Listed are
+	// right, so its error probability is the familywise level of Chains.
 	Images float64 `json:"images"`
 	// Lower and Upper bound the robust accuracy of the population. Each holds with confidence 1−δ for this radius
 	// alone.

@@ -268,7 +268,7 @@ func before(sizes []int64, at position) int64 {
 // The rule reshape divides the row of values into new dimensions. One of the new dimensions must hold the whole batch.
 // Its size must be outer·batch·inner for whole numbers outer and inner, and the indices that ran slower than the batch
 // must still run slower. If several dimensions qualify, the search first tries dimensions that hold the batch alone.
-// It tries // the last dimension last, because most operators sum over the last dimension.
+// It tries the last dimension last, because most operators sum over the last dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {

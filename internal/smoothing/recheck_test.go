@@ -290,7 +290,7 @@ func TestComparedOnDevice(t *testing.T) {
 }
 
 // If a device's outputs depend on other inputs, the run must end with a DependenceError. The device must not count as a
-// failed device that the others replace.
+// failed device that other devices replace.
 func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see
