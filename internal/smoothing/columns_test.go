@@ -105,9 +105,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 
 // For a linear classifier, the certified radius is tight. The test computes the exact probabilities of the class at
 // inputs of two columns in different units. At every input, the certified radius is Φ⁻¹(p) minus the deduction that
-// Input returns, where p is the exact probability.
-// Perturbations within this radius must keep the class in all directions. In the worst direction, a radius that is
-// larger by 0.1 % must fail.
+// Input returns, where p is the exact probability. Perturbations within this radius must keep the class in all
+// directions. In the worst direction, a radius that is larger by 0.1 % must fail.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)

@@ -50,7 +50,7 @@ type LatticeNoise struct {
 	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// still returns a counter whose random word gives the noise 0 (see Rows.Clean).
+	// The field still holds a function that returns a counter whose random word gives the noise 0 (see Rows.Clean).
 	still func() uint64
 }
 

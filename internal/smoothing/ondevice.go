@@ -285,7 +285,7 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 	return nil
 }
 
-// count sets the votes of the first rows of a batch from their outputs.
+// count sets the votes of a batch from its outputs. The argument rows is the number of rows that hold samples.
 func (w *worker) count(rows int) {
 	m := w.Classifier.Classes()
 	for i := range rows {

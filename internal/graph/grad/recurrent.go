@@ -193,7 +193,7 @@ func (c *recurrence) bySteps(v string, width int64) []string {
 	return all
 }
 
-// joined adds nodes that undo bySteps.
+// joined adds nodes that join the matrices of all steps, in the order of bySteps, into one tensor [T, B, width].
 func (c *recurrence) joined(rows []string, width int64) string {
 	rows = slices.Clone(rows)
 	if c.backward {
