@@ -82,7 +82,8 @@ func (s *SmoothedSearch) start(x Example, restart int, radius float64) []float64
 	return delta
 }
 
-// rescale scales the perturbation delta of x to the norm radius, and then clips x + delta to the box.
+// rescale scales the perturbation delta of x so that its norm is the argument radius. It then clips x + delta to the
+// box.
 func (s *SmoothedSearch) rescale(delta []float64, x []float32, radius float64) {
 	factor := radius / length(delta)
 	if math.IsInf(factor, 0) || math.IsNaN(factor) {

@@ -44,7 +44,7 @@ func (l Lattice) Within(t Threat) Lattice {
 }
 
 // Move returns a lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
-// holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most radius.
+// holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most the radius.
 //
 // At first k is λ·direction, rounded and clipped to the ends of the lattice, for the largest λ that keeps Step·‖k‖₂ ≤
 // radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the gain
@@ -169,8 +169,8 @@ func scale(all []mover, budget int64) {
 	}
 }
 
-// fill moves coordinates by further units as long as the sum of the squares of all units is at most budget. The unit
-// with the largest worth comes first. fill returns the sum of squares.
+// fill moves coordinates by further units as long as the sum of the squares of all units is at most the budget. The
+// unit with the largest worth comes first. fill returns the sum of squares.
 func fill(all []mover, budget int64) (used int64) {
 	var next worths
 	for i := range all {

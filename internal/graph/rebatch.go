@@ -334,8 +334,8 @@ type option struct {
 	edit   *edit
 }
 
-// place records the positions of the batch in the node's results. It returns false if the sizes of a result
-// contradict the position in this result.
+// place records the positions of the batch in the node's results. It returns false if the sizes of a result contradict
+// the position in this result.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {

@@ -258,7 +258,7 @@ type sessionKey struct {
 	fixed  int  // size at which the free batch dimension is fixed; 0 if it is free
 }
 
-// session opens the model's graph for calls of tile samples each.
+// session opens the model's graph. The argument tile is the number of samples per call.
 func (l *loader) session(proved bool, tile int) (*session, error) {
 	key := sessionKey{proved: proved}
 	if l.device.provider.fixSizes && (proved || l.contract.Batch == graph.FreeSize) {
@@ -301,7 +301,7 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// shapes returns the shapes of the input and the output of a call of tile samples.
+// shapes returns the shapes of the input and the output of a call. The argument tile is the number of samples per call.
 func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	if l.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
@@ -468,8 +468,8 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session in calls of tile samples. The number of samples in a batch is the argument want,
-// rounded up to a multiple of tile.
+// use makes the model run the session. The argument tile is the number of samples in a call of the session. The number
+// of samples in a batch is the argument want, rounded up to a multiple of tile.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -623,8 +623,8 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples. It calls the session with tile samples at a time. It returns an
-// error if a sample's scores depend on its row or on the other samples of the call.
+// canonical returns the scores of the pool's samples. The argument tile is the number of samples per call. canonical
+// returns an error if a sample's scores depend on its row or on the other samples of the call.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
@@ -645,9 +645,10 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are poolSize
-// random samples, followed by the companions (see the method companions). Each random sample occurs in several rows.
-// The other rows of the call hold varying random samples, or companions.
+// placements plans the calls in which the samples run. The argument tile is the number of samples per call, and row i
+// of a call holds the sample with the number call[i]. The n samples are poolSize random samples, followed by the
+// companions (see the method companions). Each random sample occurs in several rows. The other rows of the call hold
+// varying random samples, or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)

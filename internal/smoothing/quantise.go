@@ -62,10 +62,9 @@ func (q *Quantiser) round(x float32) float64 {
 //	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + ‖ |x_c − q(x)| + g/2 ‖,
 //
 // in the norm of the law, where g is the step and x_c is x clamped to the quantiser's range. The inequality holds
-// because clamping increases no distance between two
-// points, and rounding moves (x+δ)_c by at most g/2 in each coordinate. The inequality holds for all real x + δ and for
-// q as computed. Because of the quotient's error, q may round a value to the second nearest multiple of g. This
-// multiple is farther away by less than 2⁻²⁸·g.
+// because clamping increases no distance between two points, and rounding moves (x+δ)_c by at most g/2 in each
+// coordinate. The inequality holds for all real x + δ and for q as computed. Because of the quotient's error, q may
+// round a value to the second nearest multiple of g. This multiple is farther away by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	sum := 0.
 	for d, v := range x {

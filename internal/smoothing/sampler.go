@@ -110,8 +110,8 @@ type Sampler struct {
 	Lost func(device Classifier, examples int, err error)
 }
 
-// Run draws samples for the experiments that source returns, until source returns nil. Run returns the first error,
-// which may be the error of ctx. Experiments emitted before an error remain valid.
+// Run draws samples for the experiments that the function source returns, until source returns nil. Run returns the
+// first error, which may be the error of ctx. Experiments emitted before an error remain valid.
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
 		s.Workers = cores
