@@ -33,7 +33,7 @@ func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 }
 
 // TestAutoMove compares steps with algorithm 1, computed by hand. The first step has length η along the gradient. A
-// later step is .75 times such a step plus .25 times the last move. Every step is projected.
+// later step is .75 times a step along the gradient plus .25 times the last move. Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string

@@ -29,7 +29,7 @@ func ConfStep(t Threat) float64 {
 
 // raise maximises the largest probability of a class other than the label (Stutz et al. 2020, PGD-Conf). It runs
 // projected ascent with momentum and backtracking, from the example itself and from Restarts random starts. Each
-// example keeps the input with the largest such probability, whether or not this input changes the class.
+// example keeps the input with the largest probability of a wrong class, whether or not this input changes the class.
 func (s *Search) raise(ctx context.Context, targets []*target) error {
 	for restart := range s.Restarts + 1 {
 		if err := s.raiseFrom(ctx, targets, func(t *target) ascent { return s.newRaising(t, restart) }); err != nil {

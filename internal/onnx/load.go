@@ -55,7 +55,7 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // LoadFile proves this from the graph (see rebatch.go in package graph) and tests it on random samples bit by bit. The
 // model then runs whole batches per call. If the batch's size changes bits of the scores, the model runs calls of the
 // provider's reference size instead (see provider.go). If the proof fails, the model runs one input per call, and the
-// method Warnings tells the user so.
+// method Warnings returns a warning about this.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.
