@@ -55,7 +55,7 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // LoadFile proves this from the graph (see rebatch.go in package graph) and tests it on random samples bit by bit. The
 // model then runs whole batches per call. If the batch's size changes bits of the scores, the model runs calls of the
 // provider's reference size instead (see provider.go). If the proof fails, the model runs one input per call, and the
-// method Warnings tells the user so.
+// method Warnings returns a warning about this.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.
@@ -258,7 +258,7 @@ type sessionKey struct {
 	fixed  int  // size at which the free batch dimension is fixed; 0 if it is free
 }
 
-// session opens the model's graph for calls of tile samples each.
+// session opens the model's graph. The argument tile is the number of samples per call.
 func (l *loader) session(proved bool, tile int) (*session, error) {
 	key := sessionKey{proved: proved}
 	if l.device.provider.fixSizes && (proved || l.contract.Batch == graph.FreeSize) {
@@ -301,7 +301,7 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// shapes returns the shapes of the input and the output of a call of tile samples.
+// shapes returns the shapes of the input and the output of a call. The argument tile is the number of samples per call.
 func (l *loader) shapes(tile int) (in, out ort.Shape) {
 	if l.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
@@ -468,8 +468,8 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session in calls of tile samples. Each batch has want samples, or a few more so that tile
-// divides the number of samples.
+// use makes the model run the session. The argument tile is the number of samples in a call of the session. The number
+// of samples in a batch is the argument want, rounded up to a multiple of tile.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -481,8 +481,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of want samples. If the scores then have other bits than in calls of the
-// reference size, the model runs in calls of the reference size instead.
+// runBatched makes the model run in calls whose number of samples is the argument want. If the scores then have other
+// bits than in calls of the reference size, the model runs in calls of the reference size instead.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -623,8 +623,8 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples. It calls the session with tile samples at a time. It returns an
-// error if a sample's scores depend on its row or on the other samples of the call.
+// canonical returns the scores of the pool's samples. The argument tile is the number of samples per call. canonical
+// returns an error if a sample's scores depend on its row or on the other samples of the call.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
@@ -645,9 +645,10 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are the pool and,
-// after it, the companions. Each sample of the pool occurs in several rows. The other rows of the call hold varying
-// samples of the pool, or companions.
+// placements plans the calls in which the samples run. The argument tile is the number of samples per call, and row i
+// of a call holds the sample with the number call[i]. The n samples are poolSize random samples, followed by the
+// companions (see the method companions). Each random sample occurs in several rows. The other rows of the call hold
+// varying random samples, or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)

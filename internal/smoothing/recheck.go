@@ -97,7 +97,7 @@ func (e *DependenceError) SpellHint(s param.Spelling) string {
 		"the results of this run are not certified"
 }
 
-// recheck compares the chosen samples of a batch.
+// recheck reruns the chosen samples of a batch and compares the outputs.
 func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) error {
 	row := 0
 	for i := range batch {

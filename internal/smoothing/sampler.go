@@ -94,15 +94,15 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, chooses examples whose first sample is compared (see recheck.go). The seed chooses further
-	// examples.
+	// Compare, if not nil, chooses examples whose first sample is run again, to compare the outputs (see recheck.go).
+	// The seed chooses further examples.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
 	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
 	// sampler, because its next example may never come.
 	Eager bool
-	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device counts votes by Vote. So with a
-	// Voter the device returns the outputs, and the host counts.
+	// Voter, if not nil, replaces the function Vote. It gets the outputs [m] of a sample. A device can only count votes
+	// as Vote defines them. So with a Voter the device returns the outputs, and the host counts the votes.
 	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
@@ -110,8 +110,8 @@ type Sampler struct {
 	Lost func(device Classifier, examples int, err error)
 }
 
-// Run draws samples for the experiments that source returns, until source returns nil. Run returns the first error,
-// which may be the error of ctx. Experiments emitted before an error remain valid.
+// Run draws samples for the experiments that the function source returns, until source returns nil. Run returns the
+// first error, which may be the error of ctx. Experiments emitted before an error remain valid.
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
 		s.Workers = cores
