@@ -39,8 +39,8 @@ func WriteFile(path string, data []byte) error {
 		return writeInto(path, data, 0)
 	}
 	if named, err := os.Lstat(target); err != nil || !os.SameFile(info, named) {
-		// /dev/stdout leads to a file that is already open. If WriteFile renamed another file to its name, other
-		// writers of the open file would write to a file without a name.
+		// /dev/stdout leads to a file that is already open. If WriteFile replaced the file at its path, other processes
+		// would go on writing to the old file, which would no longer have a name.
 		return writeInto(path, data, os.O_APPEND)
 	}
 	return replace(target, data, info)
@@ -84,8 +84,8 @@ func writeInto(path string, data []byte, flag int) error {
 // newMode is the mode of a new file, before the system applies the umask.
 const newMode = 0o666
 
-// replace writes the file at path anew. The file gets the mode and the owner that the argument was describes. If this
-// argument is nil, the file gets newMode.
+// replace writes the file at path anew. The argument was describes the earlier file, and the new file gets the same
+// mode and owner. If this argument is nil, the new file gets newMode.
 func replace(path string, data []byte, was fs.FileInfo) error {
 	dir, name := filepath.Split(path)
 	root, err := os.OpenRoot(cmp.Or(dir, "."))

@@ -216,9 +216,9 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink returns an input whose distance from the example is at most the argument radius. The input lies in the
-// direction of the argument to, which is another input. The argument distance is the distance between this other input
-// and the example.
+// shrink returns an input whose distance from the example is at most the argument radius. Seen from the example, this
+// input lies in the direction of another input, which is the argument to. The argument distance is the distance between
+// the other input and the example.
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)

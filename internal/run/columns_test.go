@@ -163,7 +163,8 @@ func TestColumnsRun(t *testing.T) {
 	}
 }
 
-// The correction of the level for finite random words must count only the columns with noise.
+// The level is reduced because the random words of the noise have finite length. This reduction must count only the
+// columns with noise.
 func TestColumnsLevel(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.N, p.Max = 100, 1 })
 	mustCertify(t, p)

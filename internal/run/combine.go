@@ -69,7 +69,7 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 	return done, err
 }
 
-// check returns an error if the plan is wrong whatever the runs contain.
+// check returns an error if the plan has a fault that can be found without reading the runs.
 func (p CombinePlan) check() error {
 	switch n := len(p.Runs); {
 	case p.Out == "":

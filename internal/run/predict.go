@@ -262,7 +262,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 	return nil
 }
 
-// run answers for all inputs.
+// run computes the answers for all inputs.
 func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Console) error {
 	positions := a.experiment.Positions()
 	bar := progress.Start(console.Progress, "predict", int64(len(positions)), 0)

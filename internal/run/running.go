@@ -358,7 +358,7 @@ func (e *exampleByScores) elect(phase smoothing.Phase, outputs []float32) error 
 	return chooseByVotes(e.scores, votes, e.running.plan.Class)
 }
 
-// chooseByVotes passes the class that the votes certify to the scores.
+// chooseByVotes tells the score accumulator which class the votes certify.
 func chooseByVotes(scores *certify.ScoreAccumulator, votes certify.Votes, class certify.Class) error {
 	k, err := votes.Elected(class)
 	if err != nil {

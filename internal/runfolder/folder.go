@@ -226,7 +226,8 @@ func lockDir(root *os.Root, dir string) (*flock.Flock, error) {
 	return l, nil
 }
 
-// newLock returns the folder's lock, which is not yet locked. Locking it follows no link and does not wait for a pipe.
+// newLock returns the folder's lock, which is not yet locked. If the lock file is a link, locking does not follow the
+// link. If the lock file is a pipe, locking does not wait for the pipe.
 func newLock(root *os.Root, dir string, flag int) (*flock.Flock, error) {
 	if err := confined.Check(root, lockFile, false); err != nil {
 		return nil, err

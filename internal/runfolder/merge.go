@@ -85,9 +85,9 @@ type merging struct {
 	progress func(int64)
 }
 
-// lock makes and locks the work folder, or takes over the work folder that a killed merge left. The path may hold
-// something else, which came with the shards. So lock refuses anything but a real folder that holds only files of a
-// merge.
+// lock makes and locks the work folder, or takes over the work folder that a killed merge left. The path may also hold
+// another folder or file that was copied together with the shards. So lock refuses anything but a real folder that
+// holds only files of a merge.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err

@@ -215,7 +215,8 @@ type Runtime struct {
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
 	// Independence gives the reason why no output of the model depends on other inputs in the batch: "proved" or "one
-	// input a call". Runs that are older than this proof lack the field. Their outputs may depend on the batch.
+	// input a call". Older versions, which did not prove this independence, did not write the field. The outputs of
+	// their runs may depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
@@ -479,8 +480,8 @@ const (
 	OfComputation               // software, hardware and precision used to compute the results
 )
 
-// NoiseOnFlag is the value of Difference.What for two runs that made noise in different places. The output of compare
-// --json has always spelled it this way.
+// NoiseOnFlag is the value of Difference.What for two runs that made noise in different places. compare --json has
+// always printed this value with the hyphens of a flag.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.

@@ -95,8 +95,8 @@ type SignatureState struct {
 	Faults []string
 }
 
-// FolderOf returns the run folder of a path. If the path is a file of a run, this is the folder that holds it.
-// Otherwise it is the path itself.
+// FolderOf returns the run folder of a path. If the path is a file of a run, FolderOf returns the folder that holds the
+// file. Otherwise it returns the path itself.
 func FolderOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {

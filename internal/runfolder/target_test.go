@@ -22,7 +22,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// drawn returns a run on a lattice whose finite random words visibly reduce alpha.
+// drawn returns a run on a lattice. In this run, the correction for the finite length of random words visibly reduces
+// alpha.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -460,8 +461,8 @@ func TestGivenConditions(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", tt.name, got, err, tt.want, tt.err)
 		}
 	}
-	// If the run bounds the confidence, the class gets half of the run's alpha. If the user gives alpha, the class gets
-	// all of it.
+	// If the run bounds the confidence, only half of the run's alpha is for the certificates of classes. If the user
+	// gives alpha, all of it is for these certificates.
 	bounded := *own.Run
 	bounded.Parameters.ConfidenceRadii = []float64{0.5}
 	for _, tt := range []struct {
@@ -484,8 +485,8 @@ func TestGivenConditions(t *testing.T) {
 	}
 }
 
-// If the bounds.csv of a folder has the earlier columns, a resumed run must start this folder again, because rows with
-// these columns cannot be continued.
+// Earlier versions wrote fewer columns to bounds.csv. If a resumed run finds such a file, it must sample all examples
+// again, because it cannot append rows with more columns.
 func TestResumeEarlierBounds(t *testing.T) {
 	dir := wholeRun(t)
 	want := contents(t, dir)
@@ -632,8 +633,8 @@ func TestRecordsFitTogether(t *testing.T) {
 	}
 }
 
-// In a run that may stop early, an example may have fewer than n votes, but never more. The run may have no extra
-// examples.
+// In a run that may stop early, an example may have fewer than n votes, but never more. Votes for an example beyond the
+// last example of the run must be refused.
 func TestCheckVotes(t *testing.T) {
 	stop, err := certify.ParseStop("radius>=1")
 	if err != nil {

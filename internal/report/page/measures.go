@@ -135,7 +135,7 @@ func (p Page) radii() []float64 {
 	return slices.Sorted(maps.Keys(radii))
 }
 
-// calibrationKey identifies bounds by their radius. The field given is false if the bounds state no radius.
+// calibrationKey identifies bounds by their radius. If the bounds state no radius, the field given is false.
 type calibrationKey struct {
 	radius float64
 	given  bool

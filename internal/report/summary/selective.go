@@ -39,10 +39,10 @@ type Selective struct {
 	Population *float64 `json:"population,omitempty"`
 }
 
-// Selection holds two radii for each example. Within the radius that the field answered holds, the classifier is
-// certified to answer the label. Within the radius that the field safe holds, it is certified to answer the label or to
-// be silent. A radius of −1 means that nothing is certified. Both certificates of an example hold together with
-// probability at least 1 − α, where α is the run's parameter alpha.
+// Selection holds two radii for each example. Within the radius in the field answered, the classifier is certified to
+// answer the label. Within the radius in the field safe, it is certified to answer the label or to be silent. A radius
+// of −1 means that nothing is certified. Both certificates of an example hold together with probability at least 1 − α,
+// where α is the run's parameter alpha.
 type Selection struct{ answered, safe []float64 }
 
 // ReadSelection certifies the votes of the run at path for each of the two radii of a Selection, at half of the run's
