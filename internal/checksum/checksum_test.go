@@ -149,7 +149,7 @@ func TestSeparator(t *testing.T) {
 	}
 }
 
-// A line that lost or gained bytes at either end must be bad if its prefix "crc32c:" remains.
+// A line that lost or gained bytes at either end must be bad if the prefix of its checksum, "crc32c:", remains.
 func TestCut(t *testing.T) {
 	line := Seed(0).AppendJSON([]byte(bodies[1]))
 	for cut := 1; cut <= cellLen; cut++ {

@@ -355,8 +355,8 @@ func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*cali
 	return p, err
 }
 
-// mostVoted uses the largest share of the votes as the confidence. The answer is wrong if "no class" wins by
-// the rule.
+// mostVoted uses the largest share of the votes as the confidence. An answer counts as wrong if "no class" wins by the
+// rule.
 func mostVoted(votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	p := &calib.Predictions{}
 	for i, v := range votes {

@@ -206,7 +206,7 @@ func (p *AttackPlan) checkOut() error {
 	return nil
 }
 
-// examples reads the examples at the given positions of the data. Their values must lie in the box.
+// examples reads the examples at the given positions of the data. Their values must lie in the box of the attack.
 func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]attack.Example, error) {
 	var all []attack.Example
 	for _, position := range positions {

@@ -68,7 +68,7 @@ type Predicted struct {
 	Answers   []predict.Answer `json:"answers"`
 }
 
-// Predict answers for every input of the data. Errors in the user's input are InputErrors.
+// Predict computes an answer for every input of the data. Errors in the user's input are InputErrors.
 func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*Predicted, error) {
 	recorded, err := p.settle()
 	if err != nil {

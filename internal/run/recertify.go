@@ -86,8 +86,7 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// votes reads the saved votes and checks that all of them can be certified. It reads nothing if the argument needed is
-// false.
+// votes reads the saved votes and checks that all of them can be certified. If needed is false, it reads nothing.
 func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil

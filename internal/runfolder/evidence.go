@@ -422,10 +422,10 @@ func (e *Evidence) CheckBounds() error {
 	return err
 }
 
-// Sampled returns the number of examples that a statement about all examples must count. The argument here is the
-// number of examples present. For a run, the result is at least the number of examples of the whole run, even if the
-// run is unfinished or a merge omitted shards. The reason is that somebody may have seen results before stopping the
-// run or omitting shards.
+// Sampled returns the number of examples that a statement about all examples must count. Its argument is the number of
+// examples present. For a run, the result is at least the number of examples of the whole run, even if the run is
+// unfinished or a merge omitted shards. The reason is that somebody may have seen results before stopping the run or
+// omitting shards.
 func (e *Evidence) Sampled(here int) int {
 	if e.Run == nil {
 		return here

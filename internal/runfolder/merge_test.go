@@ -72,8 +72,8 @@ func sample(t *testing.T, f *Folder, place, index int) {
 	}
 }
 
-// sampleShard samples a shard of the run, but leaves out its last examples. The argument without is the number of
-// examples that it leaves out.
+// sampleShard samples a shard of the run, but omits the last examples of the shard. The argument without is the number
+// of omitted examples.
 func sampleShard(t *testing.T, run Run, shard spec.Shard, without int) (dir string) {
 	t.Helper()
 	run.Parameters.Shard = shard

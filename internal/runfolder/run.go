@@ -439,8 +439,8 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless the run that the argument now describes would give the same results as the
-// run r, which started the folder.
+// compatible returns a MismatchError if the run in the argument now would give other results than r. The run r is the
+// run that started the folder.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {

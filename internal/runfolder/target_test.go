@@ -421,8 +421,8 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// A target for certifying again must have the run's conditions, except the given ones. On a lattice, it must have the
-// level for the given alpha.
+// A target for certifying again must have the run's conditions, except the given ones. If the run's noise is on a
+// lattice, the target's level must follow from the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -600,7 +600,7 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
-// A certificate beside votes with another n or index belongs to another run.
+// If the votes and the certificate of a record have different n or indices, they belong to different runs.
 func TestRecordsFitTogether(t *testing.T) {
 	if err := checkPair(record(1).Votes, record(1).Certificate); err != nil {
 		t.Error(err)

@@ -133,7 +133,7 @@ func (e *examples) size(of image.Rectangle) {
 	}
 }
 
-// shrink averages squares of pixels until a picture is small enough.
+// shrink replaces square blocks of pixels by their averages until a picture is small enough.
 func shrink(from image.Image) image.Image {
 	b := from.Bounds()
 	k := (max(b.Dx(), b.Dy()) + pictureSize - 1) / pictureSize
