@@ -23,8 +23,8 @@ func NewSeed(digest []byte) Seed {
 }
 
 // seed returns the Seed whose upper 16 bits are the argument first. The number of ones among its 32 bits is even. The
-// polynomial of CRC-32C is a multiple of x+1. So if the start has an even number of ones, the numbers of ones in the
-// CRC and in the text are equal modulo 2.
+// polynomial of CRC-32C is a multiple of x+1. So if the start value has an even number of ones, the numbers of ones in
+// the CRC and in the text are equal modulo 2.
 func seed(first uint16) Seed {
 	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the upper bits changes many of the lower bits
 	s := uint32(first)<<16 | uint32(first*odd)&^1
@@ -90,9 +90,9 @@ var byTop = func() (all [256]byte) {
 	return all
 }()
 
-// back inverts crc32.Update: it returns the CRC before the text. A step of the CRC replaces the register r by r>>8 ^
-// table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies the table entry, and the
-// table entry identifies byte(r).
+// back inverts crc32.Update: from the CRC after a text, it returns the CRC before the text. A step of the CRC replaces
+// the register r by r>>8 ^ table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies
+// the table entry, and the table entry identifies byte(r).
 func back(sum uint32, text []byte) uint32 {
 	r := ^sum
 	for i := len(text) - 1; i >= 0; i-- {

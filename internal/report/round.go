@@ -97,7 +97,7 @@ func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	return dropped >= '5'
 }
 
-// increment adds one unit to the last of the first keep digits.
+// increment adds one unit to the last digit that is kept. The argument keep is the number of kept digits.
 func (d decimal) increment(keep int) decimal {
 	digits := []byte(d.digits)
 	for k := keep - 1; k >= 0; k-- {
@@ -113,7 +113,7 @@ func (d decimal) increment(keep int) decimal {
 	return d
 }
 
-// format prints digits that fit into the given number of decimals. A zero has no sign.
+// format prints a number whose digits fit into the given number of decimals. A zero has no sign.
 func (d decimal) format(decimals int) string {
 	whole, fraction := "", ""
 	if d.point > 0 {

@@ -147,8 +147,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns an answering for a plan, with its levels and certifiers. If the argument about is not nil, the
-// method also sets the law, σ and arithmetic of this Description.
+// answering returns an answering for a plan, with its levels and certifiers. It also sets the law, σ and arithmetic of
+// the Description in the argument about, unless this argument is nil.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)

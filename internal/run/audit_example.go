@@ -112,8 +112,8 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 }
 
 // cleanTests returns the tests of the example itself. The votes of the run choose the rival of each test, which is the
-// class whose probability is compared with that of the test's Class. This choice is valid because the noise of the
-// verification is independent of the noise of the run.
+// class whose probability is compared with the probability of the test's Class. This choice is valid because the noise
+// of the verification is independent of the noise of the run.
 func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	label, certified := rec.Votes.Label, rec.Certificate.Prediction
 	level := a.header.exampleLevel() * cleanShare / 3

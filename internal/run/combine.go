@@ -329,7 +329,7 @@ func (c *combining) settle() (*runfolder.Combined, error) {
 	return done, err
 }
 
-// compose returns the certificates.
+// compose returns the composed certificates.
 func (c *combining) compose(done *runfolder.Combined) []certify.Certificate {
 	sigma := c.members[0].certs[0].Sigma
 	for _, m := range c.members {

@@ -339,7 +339,7 @@ func (e *exampleByScores) Observe(phase smoothing.Phase, outputs []float32) erro
 	return take(probs)
 }
 
-// elect counts the votes of selection samples and passes the elected class to the scores.
+// elect counts the votes of selection samples and passes the elected class to the score accumulator.
 func (e *exampleByScores) elect(phase smoothing.Phase, outputs []float32) error {
 	m := len(e.selected)
 	switch {

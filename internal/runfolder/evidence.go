@@ -550,7 +550,8 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the way in which scores bound a margin. This is the given way or, if given is nil, the run's way.
+// Combine returns the way in which scores bound a margin. This is the way in the argument given or, if this argument is
+// nil, the way that the run used.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

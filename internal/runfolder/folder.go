@@ -131,7 +131,7 @@ func (f *Folder) create() error {
 
 // Resume opens the folder of a run to continue it, and removes unfinished results. It returns a MismatchError if the
 // run in the folder differs from the argument run, and a DamageError for damage that an interruption cannot cause. If
-// the folder is missing or its start was interrupted, Resume creates it.
+// the folder is missing, or if the start of its run was interrupted, Resume creates the folder.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {

@@ -195,8 +195,8 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks that a JSON object has all of the keys, that no key occurs twice even if upper and lower case count
-// as equal, and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index
+// checkKeys checks that a JSON object has all of the keys, that no two keys are equal if upper and lower case are
+// ignored, and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index
 // for index, and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {

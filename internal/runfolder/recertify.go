@@ -226,7 +226,7 @@ type pairs struct {
 // next returns the records of the next few thousand examples. After the last example it returns no records.
 func (p pairs) next() (records []Record, err error) {
 	for len(records) < 1<<12 {
-		// Read the certificate first. Its votes were written before it, so they are in the file even if the run is
+		// The certificate is read first. Its votes were written earlier, so they are in the file even if the run is
 		// still writing.
 		c, certified, err := p.certs.next()
 		if err == nil && !certified {

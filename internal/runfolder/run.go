@@ -396,7 +396,7 @@ func (r Run) validate() error {
 	return nil
 }
 
-// positions returns the positions in the dataset of the finished run's examples, in ascending order.
+// positions returns, in ascending order, the positions of the finished run's examples in the dataset.
 func (r Run) positions() []int {
 	p := r.Parameters
 	if len(r.Data.Shards) == 0 {

@@ -231,8 +231,8 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// Damage must count as tail if no intact line follows it, or if the damaged line has zeros, which a power cut can leave
-// anywhere in a file. Lines after zeros must not be read.
+// The field tail of the damage must be true if no intact line follows the damage. It must also be true if the damaged
+// line has zeros, which a power cut can leave anywhere in a file. Lines after zeros must not be read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(0, map[string]int{"index": i})
@@ -600,7 +600,8 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
-// If the votes and the certificate of a record have different n or indices, they belong to different runs.
+// If the votes and the certificate of a record have different indices, labels or numbers of samples, they must be
+// refused.
 func TestRecordsFitTogether(t *testing.T) {
 	if err := checkPair(record(1).Votes, record(1).Certificate); err != nil {
 		t.Error(err)

@@ -92,8 +92,8 @@ func TestNoiseKindText(t *testing.T) {
 	}
 }
 
-// By definition, the experiment takes every Skip-th example, and at most Max of them. The shard takes every K-th of
-// these, starting with number I.
+// By definition, the experiment takes every Skip-th example, and at most Max of them. Shard I of K takes every K-th of
+// these examples, starting with the example number I.
 func TestPositionsAreTheDefinition(t *testing.T) {
 	for examples := range 12 {
 		for skip := 1; skip <= 4; skip++ {

@@ -183,8 +183,8 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	return err
 }
 
-// parseExact reads a number to look up among float64s. It rejects a number that is not the shortest decimal of a
-// float64.
+// parseExact reads a radius or a threshold, which is compared with float64 values of the results. It rejects a number
+// that is not the shortest decimal of a float64.
 func parseExact(text string) (*big.Rat, error) {
 	x, err := parseNumber(text)
 	if err != nil {

@@ -148,7 +148,7 @@ func keyOf(c summary.Calibration) calibrationKey {
 	return calibrationKey{*c.Radius, true}
 }
 
-// name names the radius with its norm.
+// name describes the radius of bounds in words, with its norm.
 func (p Page) name(k calibrationKey) string {
 	if !k.given {
 		return "within the bounds"

@@ -2,7 +2,7 @@ package page
 
 import "github.com/rscert/rscert/internal/report/summary"
 
-// norms returns a group for each norm other than the norms of the runs' noise. The group shows the certified accuracy
+// norms returns a group for each norm that the summary of a run lists in Norms. The group shows the certified accuracy
 // by the radius in this norm, and the average radius.
 func (p Page) norms() (groups []group) {
 	for _, norm := range summary.FurtherNorms(p.summaries()) {

@@ -44,7 +44,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestParts checks that the page has every part, and that each part has a number and a sentence.
+// TestParts checks that every part of the page is present with its numbers and its explanations.
 func TestParts(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.ClassNames = nil
