@@ -19,7 +19,7 @@ type examples struct {
 	Index      []int     `json:"index"`
 	Label      []int     `json:"label"`      // −1: unknown
 	Prediction []int     `json:"prediction"` // −1: abstained
-	Norm       string    `json:"norm"` // norm of the radii, as a title
+	Norm       string    `json:"norm"`       // norm of the radii, as a title
 	Radius     []float64 `json:"radius"`
 	Shown      []string  `json:"shown"` // the radius, rounded down
 	Confidence []number  `json:"confidence,omitempty"`
