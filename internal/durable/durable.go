@@ -84,8 +84,8 @@ func writeInto(path string, data []byte, flag int) error {
 // newMode is the mode of a new file, before the system applies the umask.
 const newMode = 0o666
 
-// replace writes the file at path anew. The argument was describes the earlier file, and the new file gets the same
-// mode and owner. If this argument is nil, the new file gets newMode.
+// replace writes the file at path anew. If there is an earlier file, the caller passes the FileInfo of that file, and
+// the new file gets the same mode and owner. If the caller passes nil, the new file gets newMode.
 func replace(path string, data []byte, was fs.FileInfo) error {
 	dir, name := filepath.Split(path)
 	root, err := os.OpenRoot(cmp.Or(dir, "."))
@@ -104,8 +104,8 @@ func replace(path string, data []byte, was fs.FileInfo) error {
 	})
 }
 
-// WriteIn writes a file in a folder, as WriteFile does. Unlike WriteFile, it follows no link, and it replaces whatever
-// has the name. The umask limits the mode.
+// WriteIn writes a file in a folder, as WriteFile does. Unlike WriteFile, it follows no link, and it replaces any file
+// or link with this name. The umask limits the mode.
 func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return StreamIn(root, name, mode, writerOf(data))
 }

@@ -223,7 +223,8 @@ func TestAttacked(t *testing.T) {
 	}
 }
 
-// writeArchive makes an npz file of float64 arrays. Each is a vector, or a matrix with the given number of columns.
+// writeArchive makes an npz file of float64 arrays. Each array is a vector, or a matrix with the given number of
+// columns.
 func writeArchive(t *testing.T, logits []float64, columns int, label []float64, labels string) *table.Table {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.npz")

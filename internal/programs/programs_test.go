@@ -52,7 +52,7 @@ func TestFindSkipsTheCurrentFolder(t *testing.T) {
 	}
 }
 
-// TestEnvironment checks that a program does not in turn start programs from the current folder.
+// TestEnvironment checks that a program that Command started does not start programs from the current folder.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("PATH", ".:/bin::bin:/usr/bin")
 	t.Setenv("PYTHONPATH", ":/opt/python")

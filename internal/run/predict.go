@@ -61,7 +61,7 @@ type Predicted struct {
 	Correct    int          `json:"correct"`  // answers that equal the label
 	Samples    int64        `json:"samples"`  // votes used by all answers together
 	Seconds    float64      `json:"seconds"`
-	// Different lists the software and GPUs of this machine that differ from those of the run.
+	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
 	// Statement says in words what the answers guarantee.
 	Statement string           `json:"statement"`

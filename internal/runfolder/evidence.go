@@ -491,8 +491,8 @@ type Given struct {
 // defaultAlpha is the alpha that commands assume for a file from elsewhere.
 const defaultAlpha = 0.001
 
-// Target returns the target for certifying the evidence again. The conditions in g replace those of the run. The law
-// and σ describe the noise that was drawn, so g cannot replace them.
+// Target returns the target for certifying the evidence again. The conditions in g replace the run's conditions. The
+// law and σ describe the noise that was drawn, so g cannot replace them.
 func (e *Evidence) Target(g Given) (certify.Target, error) {
 	t := certify.Target{Alpha: defaultAlpha}
 	set(&t.Alpha, g.Alpha)
@@ -550,8 +550,8 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the way in which scores bound a margin. This is the way in the argument given or, if this argument is
-// nil, the way that the run used.
+// Combine returns the way in which scores bound a margin. If given is not nil, this is *given. Otherwise it is the way
+// that the run used.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

@@ -106,7 +106,7 @@ func (f fileFormat[T]) decoder() func(line) (v T, held int, err error) {
 	return func(l line) (v T, held int, err error) {
 		f.findSeed(l)
 		v, checked, err := f.decode(l)
-		// If one line of a file has a checksum, all must have one.
+		// If one line of a file has a checksum, all lines of the file must have a checksum.
 		f.sealed = f.sealed || (checked && err == nil)
 		if f.size == nil || err != nil {
 			return v, len(l.text), err

@@ -25,7 +25,7 @@ const (
 	SignatureFile = "manifest.json.minisig"
 )
 
-// manifestSchema marks a manifest, so that another document signed by the same key cannot pass as one.
+// manifestSchema marks a manifest, so that another document signed by the same key cannot pass as a manifest.
 const manifestSchema = "rscert/manifest/1"
 
 // maxManifest is the maximum size of a manifest in bytes. A manifest with five entries has about 800 bytes.

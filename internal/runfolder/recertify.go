@@ -80,8 +80,8 @@ func (c Certifiers) checkShare(v certify.Votes) error {
 	return nil
 }
 
-// Check returns an error if a certificate claims more than its votes prove, or if its conditions differ from those of
-// the run. If the certificate comes from scores, Check checks only the conditions.
+// Check returns an error if a certificate claims more than its votes prove, or if its conditions differ from the run's
+// conditions. If the certificate comes from scores, Check checks only the conditions.
 func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
 	if c.Votes == nil {
 		return c.Scores.AgreesWith(v, claimed)

@@ -69,7 +69,7 @@ type Model struct {
 	Changes []string `json:"changes,omitempty"`
 	// Denoiser is the model that runs before this one. The classifier consists of both models.
 	Denoiser *Denoiser `json:"denoiser,omitempty"`
-	// Members are the models of an ensemble, in order. SHA256 is then graph.EnsembleDigest of the members.
+	// Members are the models of an ensemble, in order. For an ensemble, SHA256 is graph.EnsembleDigest of the members.
 	Members []Member `json:"members,omitempty"`
 }
 
@@ -439,8 +439,8 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError if the run in the argument now would give other results than r. The run r is the
-// run that started the folder.
+// compatible compares r, the run that started the folder, with the run that should continue it. It returns a
+// MismatchError if the results of the two runs would differ.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {

@@ -421,8 +421,8 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// A target for certifying again must have the run's conditions, except the given ones. If the run's noise is on a
-// lattice, the target's level must follow from the given alpha.
+// A target for certifying again must have the run's conditions, except the conditions that the user gives. If the run's
+// noise is on a lattice, the target's level must follow from the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -486,7 +486,7 @@ func TestGivenConditions(t *testing.T) {
 }
 
 // Earlier versions wrote fewer columns to bounds.csv. If a resumed run finds such a file, it must sample all examples
-// again, because it cannot append rows with more columns.
+// with rows again, because it cannot append rows with more columns.
 func TestResumeEarlierBounds(t *testing.T) {
 	dir := wholeRun(t)
 	want := contents(t, dir)
@@ -765,8 +765,8 @@ func TestCreateValidates(t *testing.T) {
 	}
 }
 
-// Only values in images of integers and clamped values have a limited range. The values of a table of zeros and ones
-// have none.
+// Only values in images of integers and clamped values have a limited range. The range of a table of zeros and ones is
+// not limited.
 func TestSpace(t *testing.T) {
 	r := drawn()
 	r.Noise.Quantised = false

@@ -19,7 +19,8 @@ type Outcome struct {
 	// Value is rounded to the nearest float64 for display; the comparison is exact. Value is nil if nothing is
 	// certified.
 	Value *float64 `json:"value"`
-	// Says is a line of text with the value and, for an unmet requirement, the distance from its bound.
+	// Says is a line of text with the value and, for an unmet requirement, the distance between the value and the
+	// bound.
 	Says string `json:"says"`
 }
 

@@ -116,7 +116,7 @@ func (r *Requirement) qualify(text string, given bool) error {
 	return nil
 }
 
-// parseClaim reads the claim safe, ignore or topK. K is a number of classes of at least 2, as in top3. It returns false
+// parseClaim reads the claim safe, ignore or topK. K is a number of classes, at least 2, as in top3. It returns false
 // if the text is none of these claims.
 func (r *Requirement) parseClaim(text string) (bool, error) {
 	switch k, ranked := strings.CutPrefix(text, "top"); {

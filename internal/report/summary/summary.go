@@ -294,8 +294,8 @@ type Row struct {
 	Confidence      float64 // share of the votes for Smoothed
 }
 
-// CertifiedRadius returns the radius of a correct example, otherwise 0. The average certified radius is the mean of
-// these values.
+// CertifiedRadius returns the radius of a correct example, and 0 for any other example. The average certified radius is
+// the mean of these values.
 func (r Row) CertifiedRadius() float64 {
 	if !r.Correct {
 		return 0
