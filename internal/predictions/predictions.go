@@ -321,8 +321,8 @@ func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.
 }
 
 // FromVotes makes predictions whose probabilities are the shares of the votes. If the shares sum to less than 1 because
-// some votes are for no class, FromVotes uses only the largest share of each example, as the confidence. Errors name
-// the votes by the given path.
+// some votes are for no class, FromVotes uses only the largest share of each example, as the confidence. Error texts
+// begin with the argument path.
 func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)
@@ -358,8 +358,8 @@ func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*cali
 	return p, err
 }
 
-// mostVoted uses the largest share of the votes as the confidence. The answer is wrong if "no class" wins by
-// the rule.
+// mostVoted uses the largest share of the votes as the confidence. An answer counts as wrong if "no class" wins by the
+// rule.
 func mostVoted(votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	p := &calib.Predictions{}
 	for i, v := range votes {

@@ -65,7 +65,7 @@ type Description struct {
 	Device     string       `json:"device"`
 	Batch      int          `json:"batch"`
 	Statement  string       `json:"statement"`
-	// Different lists the software and GPUs of this machine that differ from those of the run.
+	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
 }
 
@@ -147,8 +147,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns an answering for a plan, with its levels and certifiers. If the argument about is not nil, the
-// method also sets the law, σ and arithmetic of this Description.
+// answering returns an answering for a plan, with its levels and certifiers. It also sets the law, σ and arithmetic of
+// *about, unless about is nil.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)

@@ -69,7 +69,7 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 	return done, err
 }
 
-// check returns an error if the plan is wrong whatever the runs contain.
+// check returns an error if the plan has a fault that can be found without reading the runs.
 func (p CombinePlan) check() error {
 	switch n := len(p.Runs); {
 	case p.Out == "":
@@ -329,7 +329,7 @@ func (c *combining) settle() (*runfolder.Combined, error) {
 	return done, err
 }
 
-// compose returns the certificates.
+// compose returns the composed certificates.
 func (c *combining) compose(done *runfolder.Combined) []certify.Certificate {
 	sigma := c.members[0].certs[0].Sigma
 	for _, m := range c.members {

@@ -258,8 +258,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestBodies checks that a body is refused while the bodies of running requests take all the memory for bodies. JSON of
-// many objects must be refused, too.
+// TestBodies checks that a body is refused while the bodies of running requests take all the memory for bodies. A JSON
+// body with too many objects must be refused, too.
 func TestBodies(t *testing.T) {
 	s, server := newTest(t, &fake{}, nil)
 	ask := func(parameters string) int {
@@ -356,7 +356,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestMetrics checks the figures after some requests.
+// TestMetrics checks the figures of /metrics after some requests.
 func TestMetrics(t *testing.T) {
 	_, server := newTest(t, &fake{}, nil)
 	post(t, server.URL+"/v2/models/m/infer", body("[2,1,1,2]", "FP32", "[0,0,0,0]", ""))

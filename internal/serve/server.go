@@ -106,7 +106,7 @@ const (
 )
 
 // allBodies limits the total size of the bodies of all running requests, in bytes. If two bodies of the maximum size
-// are larger, their total size is the limit.
+// exceed this constant, their total size is the limit instead.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
