@@ -17,7 +17,8 @@ import (
 // examples from their first sample.
 type lane struct {
 	classifier Classifier
-	batch      int
+	sizes      []Classifier    // the classifier with batches of each size, in ascending order; the last is classifier
+	batch      int             // size of the largest batches
 	ctx        context.Context // ends with the run, or when the device fails
 	stop       context.CancelFunc
 
@@ -53,10 +54,26 @@ func (s Sampler) newLanes(ctx context.Context) []*lane {
 	var lanes []*lane
 	for _, classifier := range classifiers {
 		l := &lane{classifier: classifier, batch: classifier.Batch(), workers: workers}
+		if r, ok := classifier.(Resizable); ok && s.Eager {
+			l.sizes = r.Smaller()
+		}
+		l.sizes = append(l.sizes, classifier)
 		l.ctx, l.stop = context.WithCancel(ctx)
 		lanes = append(lanes, l)
 	}
 	return lanes
+}
+
+// room returns the size of the next batch if the given number of samples wait. An eager sampler divides the samples
+// among the workers. It chooses the largest batch that a worker's share fills, or else the smallest batch.
+func (l *lane) room(waiting int) int {
+	share := waiting / max(l.workers, 1)
+	for i := len(l.sizes) - 1; i > 0; i-- {
+		if size := l.sizes[i].Batch(); size <= share {
+			return size
+		}
+	}
+	return l.sizes[0].Batch()
 }
 
 // checkReplicas checks that the models on all devices have the same sizes.
