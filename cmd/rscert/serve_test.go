@@ -50,6 +50,24 @@ func servedRun(t *testing.T) string {
 // startServer starts serve on a free port, and waits until it is ready.
 func startServer(t *testing.T, args ...string) *served {
 	t.Helper()
+	s := startListening(t, args...)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get(s.root() + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == 200 {
+				return s
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %v\n%s", err, s.stderr)
+		}
+	}
+}
+
+// startListening starts serve on a free port, and waits until it listens.
+func startListening(t *testing.T, args ...string) *served {
+	t.Helper()
 	s := &served{cmd: program(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--quiet"}, args...)...), stderr: &bytes.Buffer{}}
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
@@ -74,18 +92,7 @@ func startServer(t *testing.T, args ...string) *served {
 		_ = s.cmd.Wait()
 		t.Fatalf("%v\n%s", err, s.stderr)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		resp, err := http.Get(s.root() + "/readyz")
-		if err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == 200 {
-				return s
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not ready: %v\n%s", err, s.stderr)
-		}
-	}
+	return s
 }
 
 // root returns the URL of the server.
@@ -567,6 +574,14 @@ func TestServeKilled(t *testing.T) {
 		if logged[input] < n {
 			t.Errorf("input %.12s…: %d answers were received, %d are in the log", input, n, logged[input])
 		}
+	}
+}
+
+// TestServeStopsEarly sends SIGTERM as soon as the server listens, which is before its model is loaded.
+func TestServeStopsEarly(t *testing.T) {
+	s := startListening(t, "--run", servedRun(t))
+	if err := s.terminate(t); err != nil {
+		t.Errorf("%v\n%s", err, s.stderr)
 	}
 }
 
