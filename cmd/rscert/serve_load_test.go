@@ -47,21 +47,20 @@ func loadTime(t *testing.T) (length time.Duration, set bool) {
 // asker sends one image and returns an error unless the answer is a class or an abstention.
 type asker func(image []byte) error
 
-// leanHTTP returns an asker with a connection of its own. It costs less of the processor, which the server needs, than
-// the client of net/http.
-func (s *served) leanHTTP(t *testing.T) asker {
+// leanHTTP opens a connection, and returns an asker that uses it. The asker costs less of the processor, which the
+// server needs, than the client of net/http.
+func (s *served) leanHTTP(t *testing.T) (ask asker, hangUp func() error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.root(), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
 	in := bufio.NewReader(conn)
 	const head = `{"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"UINT8","parameters":{"binary_data_size":784}}],"outputs":[{"name":"class"}]}`
 	start := fmt.Sprintf("POST %s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nInference-Header-Content-Length: %d\r\n\r\n%s",
 		strings.TrimPrefix(s.model, s.root()), len(head)+784, len(head), head)
 	var body []byte
-	return func(image []byte) error {
+	ask = func(image []byte) error {
 		if _, err := conn.Write(append([]byte(start), image...)); err != nil {
 			return err
 		}
@@ -88,6 +87,7 @@ func (s *served) leanHTTP(t *testing.T) asker {
 		}
 		return nil
 	}
+	return ask, conn.Close
 }
 
 // callsPerConnection is the number of clients that share a connection of gRPC.
@@ -147,11 +147,19 @@ func ownSeconds(t *testing.T) float64 {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
 }
 
-// load keeps clients busy for a time, and adds to the figures. Every good request must be answered. A share of the
-// requests is hostile. It returns the samples per second.
+// load keeps clients busy for a time, and adds to the figures. Clients without an asker ask over HTTP. Every good
+// request must be answered. A share of the requests is hostile. It returns the samples per second.
 func (f *figures) load(t *testing.T, s *served, askers []asker, length time.Duration, hostile float64, attack func(*rand.Rand)) float64 {
 	t.Helper()
 	images, _ := digits(t, 100)
+	if askers[0] == nil {
+		askers = slices.Clone(askers)
+		for k := range askers {
+			ask, hangUp := s.leanHTTP(t)
+			defer func() { _ = hangUp() }()
+			askers[k] = ask
+		}
+	}
 	samples, server, own := s.metric(t, "rscert_samples_total"), s.metric(t, "process_cpu_seconds_total"), ownSeconds(t)
 	var mu sync.Mutex
 	var attacks atomic.Int64
@@ -342,10 +350,10 @@ func TestServeLoad(t *testing.T) {
 	}
 	s := startServer(t, "--run", servedRun(t), "--grpc-listen", "127.0.0.1:0", "--connections", "300")
 	http.DefaultClient.CloseIdleConnections()
-	var forHTTP, forGRPC []asker
+	forHTTP := make([]asker, 64) // opened when they are used, because the server closes connections without requests
+	var forGRPC []asker
 	var client oip.GRPCInferenceServiceClient
 	for k := range 64 {
-		forHTTP = append(forHTTP, s.leanHTTP(t))
 		if k%callsPerConnection == 0 {
 			client = s.client(t)
 		}
