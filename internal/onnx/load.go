@@ -368,13 +368,7 @@ func (m *Model) companions() [][]float32 {
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
 	native := max(l.contract.Batch, 1) // number of samples per call that the file declares; 1 if it is free
-	want := opt.Batch
-	switch {
-	case want == 0 && opt.Smaller && l.device.provider.fixSizes:
-		want = servingBatch
-	case want == 0:
-		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
-	}
+	want := l.wantedBatch(opt)
 
 	original, err := l.session(false, native)
 	if err != nil {
@@ -403,10 +397,10 @@ func (l *loader) load(opt LoadOptions) error {
 		if opt.Batch == 0 && l.device.provider.measured && !opt.Smaller {
 			want = l.measureBatch(s, pool, want)
 		}
-		if err := l.runBatched(s, scores, pool, want); err != nil || !opt.Smaller {
+		if err := l.runBatched(s, scores, pool, want); err != nil {
 			return err
 		}
-		return l.offerSmaller(scores, pool)
+		return l.offerSmaller(opt, scores, pool)
 	}
 	if l.ctx.Err() != nil {
 		return l.ctx.Err()
@@ -421,13 +415,19 @@ func (l *loader) load(opt LoadOptions) error {
 	}
 	l.use(original, native, want)
 	l.runSingly(native, want)
-	if opt.Smaller {
-		if err := l.offerSmaller(nil, nil); err != nil {
-			return err
-		}
-	}
 	l.warn("%v: it runs 1 at a time, which is slow; %s", err, l.batchAdvice(err))
-	return nil
+	return l.offerSmaller(opt, nil, nil)
+}
+
+// wantedBatch returns the number of samples per Run that the options ask for, or else a default.
+func (l *loader) wantedBatch(opt LoadOptions) int {
+	switch {
+	case opt.Batch != 0:
+		return opt.Batch
+	case opt.Smaller && l.device.provider.fixSizes:
+		return servingBatch
+	}
+	return chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
 }
 
 // sayEdits tells the user which edits the proof made to the graph.

@@ -55,8 +55,8 @@ func (r resized) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// Smaller implements smoothing.Resizable. It returns nothing unless LoadOptions.Smaller was set. The smaller batches
-// take noise from the host only.
+// Smaller implements smoothing.Resizable. It returns nothing unless LoadOptions.Smaller was set. The host makes the
+// noise of the smaller batches.
 func (m *Model) Smaller() (all []smoothing.Classifier) {
 	for i := range m.smaller {
 		all = append(all, resized{&m.smaller[i], m})
@@ -64,12 +64,12 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 	return all
 }
 
-// offerSmaller finds the smaller batches that the model offers: the reference size and twice, four times, … this size.
-// The argument scores holds the scores of the pool's samples at the reference size. A batch size that changes any bit
-// of them is left out.
-func (l *loader) offerSmaller(scores, pool [][]float32) error {
+// offerSmaller finds the smaller batches that the model offers if the options ask for them: the reference size and
+// twice, four times, … this size. The argument scores holds the scores of the pool's samples at the reference size. A
+// size of a call that changes any bit of them is left out. A model that runs one sample per call needs no scores.
+func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	l.smaller = nil
-	if l.device.provider.fixSizes {
+	if !opt.Smaller || l.device.provider.fixSizes {
 		return nil
 	}
 	for batch := l.reference(); batch < l.batch; batch *= 2 {

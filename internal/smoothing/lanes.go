@@ -64,18 +64,6 @@ func (s Sampler) newLanes(ctx context.Context) []*lane {
 	return lanes
 }
 
-// room returns the size of the next batch if the given number of samples wait. An eager sampler divides the samples
-// among the workers. It chooses the largest batch that a worker's share fills, or else the smallest batch.
-func (l *lane) room(waiting int) int {
-	share := waiting / max(l.workers, 1)
-	for i := len(l.sizes) - 1; i > 0; i-- {
-		if size := l.sizes[i].Batch(); size <= share {
-			return size
-		}
-	}
-	return l.sizes[0].Batch()
-}
-
 // checkReplicas checks that the models on all devices have the same sizes.
 func (s Sampler) checkReplicas() error {
 	d, m := s.Classifier.InputLen(), s.Classifier.Classes()

@@ -252,10 +252,7 @@ func (c *scheduler) compose(l *lane) *task {
 		return nil
 	}
 	t := &task{}
-	room := l.batch
-	if c.sampler.Eager {
-		room = l.room(available)
-	}
+	room := c.room(l, available)
 	for _, a := range c.active {
 		if !l.takes(a) {
 			continue
@@ -286,6 +283,21 @@ func (c *scheduler) compose(l *lane) *task {
 		c.takeTurns(t.batch)
 	}
 	return t
+}
+
+// room returns the size of a lane's next batch if the given number of samples wait. An eager sampler divides the samples
+// among the workers. It chooses the largest batch that a worker's share fills, or else the smallest batch.
+func (c *scheduler) room(l *lane, waiting int) int {
+	if !c.sampler.Eager {
+		return l.batch
+	}
+	share := waiting / max(l.workers, 1)
+	for _, classifier := range slices.Backward(l.sizes) {
+		if size := classifier.Batch(); size <= share {
+			return size
+		}
+	}
+	return l.sizes[0].Batch()
 }
 
 // examples returns the examples of a task.
