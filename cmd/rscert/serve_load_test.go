@@ -56,9 +56,11 @@ func (s *served) leanHTTP(t *testing.T) (ask asker, hangUp func() error) {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(conn)
-	const head = `{"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"UINT8","parameters":{"binary_data_size":784}}],"outputs":[{"name":"class"}]}`
-	start := fmt.Sprintf("POST %s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nInference-Header-Content-Length: %d\r\n\r\n%s",
-		strings.TrimPrefix(s.model, s.root()), len(head)+784, len(head), head)
+	const head = `{"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"UINT8",` +
+		`"parameters":{"binary_data_size":784}}],"outputs":[{"name":"class"}]}`
+	start := fmt.Sprintf("POST %s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n", strings.TrimPrefix(s.model, s.root()), len(head)+784)
+	start += fmt.Sprintf("Inference-Header-Content-Length: %d\r\n\r\n%s", len(head), head)
+	const class = `"name":"class","datatype":"INT64","shape":[1],"data":[`
 	var body []byte
 	ask = func(image []byte) error {
 		if _, err := conn.Write(append([]byte(start), image...)); err != nil {
@@ -82,7 +84,7 @@ func (s *served) leanHTTP(t *testing.T) (ask asker, hangUp func() error) {
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(state, "HTTP/1.1 200 ") || !bytes.Contains(body, []byte(`"name":"class","datatype":"INT64","shape":[1],"data":[`)) {
+		if !strings.HasPrefix(state, "HTTP/1.1 200 ") || !bytes.Contains(body, []byte(class)) {
 			return fmt.Errorf("%s%s", state, body)
 		}
 		return nil
@@ -128,9 +130,11 @@ func median(v []float64) float64 {
 }
 
 func (f *figures) String() string {
-	text := fmt.Sprintf("%s: %d requests, %.0f requests/s, %.0f samples/s, %.1f µs of the processor a sample in the server and %.1f µs in the clients, "+
-		"p50 %v, p90 %v, p99 %v, RSS %.0f MB", f.name, len(f.latencies), float64(len(f.latencies))/f.length.Seconds(), f.samples/f.length.Seconds(),
-		f.server/f.samples*1e6, f.clients/f.samples*1e6, quantile(f.latencies, .5), quantile(f.latencies, .9), quantile(f.latencies, .99), f.memory/1e6)
+	n, seconds := len(f.latencies), f.length.Seconds()
+	text := fmt.Sprintf("%s: %d requests, %.0f requests/s, %.0f samples/s", f.name, n, float64(n)/seconds, f.samples/seconds)
+	text += fmt.Sprintf(", processor a sample %.1f µs in the server and %.1f µs in the clients", f.server/f.samples*1e6, f.clients/f.samples*1e6)
+	text += fmt.Sprintf(", p50 %v, p90 %v, p99 %v", quantile(f.latencies, .5), quantile(f.latencies, .9), quantile(f.latencies, .99))
+	text += fmt.Sprintf(", RSS %.0f MB", f.memory/1e6)
 	if len(f.rates) > 0 {
 		text += fmt.Sprintf(", %.2f of certify's samples/s (median of rounds)", median(f.rates))
 	}
@@ -149,7 +153,9 @@ func ownSeconds(t *testing.T) float64 {
 
 // load keeps clients busy for a time, and adds to the figures. Clients without an asker ask over HTTP. Every good
 // request must be answered. A share of the requests is hostile. It returns the samples per second.
-func (f *figures) load(t *testing.T, s *served, askers []asker, length time.Duration, hostile float64, attack func(*rand.Rand)) float64 {
+func (f *figures) load(
+	t *testing.T, s *served, askers []asker, length time.Duration, hostile float64, attack func(*rand.Rand),
+) float64 {
 	t.Helper()
 	images, _ := digits(t, 100)
 	if askers[0] == nil {

@@ -394,7 +394,7 @@ func (l *loader) load(opt LoadOptions) error {
 	s, scores, err := l.batchableWithin(original, pool, alone)
 	if err == nil {
 		l.independence = Proved
-		if opt.Batch == 0 && l.device.provider.measured && !opt.Smaller {
+		if l.measures(opt) {
 			want = l.measureBatch(s, pool, want)
 		}
 		if err := l.runBatched(s, scores, pool, want); err != nil {
@@ -417,6 +417,11 @@ func (l *loader) load(opt LoadOptions) error {
 	l.runSingly(native, want)
 	l.warn("%v: it runs 1 at a time, which is slow; %s", err, l.batchAdvice(err))
 	return l.offerSmaller(opt, nil, nil)
+}
+
+// measures reports whether the loader chooses the batch size by measuring speeds.
+func (l *loader) measures(opt LoadOptions) bool {
+	return opt.Batch == 0 && !opt.Smaller && l.device.provider.measured
 }
 
 // wantedBatch returns the number of samples per Run that the options ask for, or else a default.

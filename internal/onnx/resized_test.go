@@ -11,8 +11,9 @@ import (
 // batches of the reference size give. The model columns is that of TestLoadBatchBits, whose bits may change with the
 // size of a call.
 func TestSmaller(t *testing.T) {
-	columns := newModel("x", graph.Float32, "N", 48).weights("w", graph.Float32, 10, 48).node("Transpose", "x", "t", ints("perm", 1, 0)).
-		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", graph.Float32, "N", 10).bytes(t)
+	columns := newModel("x", graph.Float32, "N", 48).weights("w", graph.Float32, 10, 48).
+		node("Transpose", "x", "t", ints("perm", 1, 0)).node("MatMul", "w t", "z").
+		node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", graph.Float32, "N", 10).bytes(t)
 	xs := images(150)
 	for _, c := range []struct {
 		name  string
@@ -50,7 +51,7 @@ func TestSmaller(t *testing.T) {
 	}
 }
 
-// TestSmallerFixed checks that a provider with a session for each size has no smaller batches, and serves batches of 16.
+// TestSmallerFixed checks that a provider with a session for each size has no smaller batches. Its default is 16.
 func TestSmallerFixed(t *testing.T) {
 	openRuntime(t)
 	fixed := cpuProvider
