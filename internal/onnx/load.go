@@ -26,6 +26,7 @@ type LoadOptions struct {
 	Precision Precision        // F32, or another precision that the device supports
 	Tuning    Tuning           // CUDA only
 	Batch     int              // samples per Run; 0 means that the loader chooses, depending on model and memory
+	Smaller   bool             // the model also runs smaller batches, if the provider can (Model.Smaller)
 	Workers   int              // number of goroutines that will call Run concurrently; 0 means one
 	Outputs   graph.OutputKind // kind of the outputs; if OutputsAuto, the loader detects it
 	Scores    bool             // the caller needs confidences, so unknown Outputs are an error
@@ -301,15 +302,15 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 	return g, err
 }
 
-// shapes returns the shapes of the input and the output of a call. The argument tile is the number of samples per call.
-func (l *loader) shapes(tile int) (in, out ort.Shape) {
-	if l.contract.Batch != graph.NoBatch {
+// shapes returns the shapes of the input and the output of a call of tile samples.
+func (m *Model) shapes(tile int) (in, out ort.Shape) {
+	if m.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
 	}
-	for _, n := range l.sample {
+	for _, n := range m.sample {
 		in = append(in, int64(n))
 	}
-	return in, append(out, l.row...)
+	return in, append(out, m.row...)
 }
 
 // poolSize is the number of random samples on which a model is tried. aloneCount is the number of these samples that
@@ -368,10 +369,7 @@ func (m *Model) companions() [][]float32 {
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
 	native := max(l.contract.Batch, 1) // number of samples per call that the file declares; 1 if it is free
-	want := opt.Batch
-	if want == 0 {
-		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
-	}
+	want := l.wantedBatch(opt)
 
 	original, err := l.session(false, native)
 	if err != nil {
@@ -397,10 +395,13 @@ func (l *loader) load(opt LoadOptions) error {
 	s, scores, err := l.batchableWithin(original, pool, alone)
 	if err == nil {
 		l.independence = Proved
-		if opt.Batch == 0 && l.device.provider.measured {
+		if l.measures(opt) {
 			want = l.measureBatch(s, pool, want)
 		}
-		return l.runBatched(s, scores, pool, want)
+		if err := l.runBatched(s, scores, pool, want); err != nil {
+			return err
+		}
+		return l.offerSmaller(opt, scores, pool)
 	}
 	if l.ctx.Err() != nil {
 		return l.ctx.Err()
@@ -416,7 +417,23 @@ func (l *loader) load(opt LoadOptions) error {
 	l.use(original, native, want)
 	l.runSingly(native, want)
 	l.warn("%v: it runs 1 at a time, which is slow; %s", err, l.batchAdvice(err))
-	return nil
+	return l.offerSmaller(opt, nil, nil)
+}
+
+// measures reports whether the loader chooses the batch size by measuring speeds.
+func (l *loader) measures(opt LoadOptions) bool {
+	return opt.Batch == 0 && !opt.Smaller && l.device.provider.measured
+}
+
+// wantedBatch returns the number of samples per Run that the options ask for, or else a default.
+func (l *loader) wantedBatch(opt LoadOptions) int {
+	switch {
+	case opt.Batch != 0:
+		return opt.Batch
+	case opt.Smaller && l.device.provider.fixSizes:
+		return servingBatch
+	}
+	return chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
 }
 
 // sayEdits tells the user which edits the proof made to the graph.
@@ -502,20 +519,14 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	if err != nil {
 		return err
 	}
-	rows := make([]int, want)
-	for i := range rows {
-		rows[i] = (7*i + 3) % poolSize
-	}
-	got, err := l.rows(at, rows, pool)
+	same, err := l.sameBitsAt(at, want, scores, pool)
 	if err != nil {
-		return fmt.Errorf("the model fails on a batch of %d: %w", want, err)
+		return err
 	}
-	for i, row := range got {
-		if !sameBits(row, scores[rows[i]]) {
-			l.use(s, ref, want)
-			l.warn("the last bits of the model's scores change with the size of a batch: it runs in calls of %d samples, whatever the batch", ref)
-			return nil
-		}
+	if !same {
+		l.use(s, ref, want)
+		l.warn("the last bits of the model's scores change with the size of a batch: it runs in calls of %d samples, whatever the batch", ref)
+		return nil
 	}
 	l.use(at, want, want)
 	return nil

@@ -84,6 +84,7 @@ func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console
 	if err != nil {
 		return nil, err
 	}
+	p.Spec.SmallerBatches = true
 	if err := refuseScaled(*recorded, p.Run, "answers to requests"); err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (a *Answerer) Drawn() int64 { return a.drawn.Load() }
 func (a *Answerer) Run(ctx context.Context) error {
 	defer close(a.ended)
 	s := a.experiment.Sampler()
-	s.Eager, s.Compare, s.N0 = true, nil, 0
+	s.Eager, s.SkipClean, s.Compare, s.N0 = true, true, nil, 0
 	s.Voter = a.plan.voter(a.experiment)
 	s.Progress = func(n int64) { a.drawn.Add(n) }
 	return s.Run(ctx, func() (smoothing.Experiment, error) {

@@ -272,7 +272,7 @@ func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Co
 		bar.Add(1, fmt.Sprintf("%d answered, %d abstained", r.Answered, r.Abstained))
 	}
 	s := a.experiment.Sampler()
-	s.Voter = a.plan.voter(a.experiment)
+	s.SkipClean, s.Voter = true, a.plan.voter(a.experiment)
 	if a.plan.Certify != nil {
 		s.N0 = a.plan.Certify.N0
 	}

@@ -376,3 +376,28 @@ func TestMetrics(t *testing.T) {
 		t.Error("a path of a client is a label")
 	}
 }
+
+// TestStopBeforeReady tells a server to stop while it opens its classifier. A server that was told to stop has not
+// failed, unless the classifier has another fault.
+func TestStopBeforeReady(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct{ fault, want error }{{nil, nil}, {broken, broken}} {
+		ctx, stop := context.WithCancel(t.Context())
+		config := Config{
+			Listen: "127.0.0.1:0", MaxBody: 1000, Queue: 4, Samples: 1000, Connections: 8, Timeout: time.Minute, ReadTimeout: time.Minute,
+			Drain: time.Minute, Slog: slog.New(slog.DiscardHandler),
+		}
+		err := Serve(ctx, config, func(ctx context.Context) (*run.Answerer, error) {
+			stop()
+			<-ctx.Done()
+			if c.fault != nil {
+				return nil, c.fault
+			}
+			return nil, fmt.Errorf("opening: %w", ctx.Err())
+		}, nil)
+		if !errors.Is(err, c.want) || c.want == nil && err != nil {
+			t.Errorf("error %v, want %v", err, c.want)
+		}
+		stop()
+	}
+}
