@@ -205,7 +205,7 @@ func (o acceOptions) solve(ctx context.Context, s streams, path string, formats 
 		return nil, err
 	}
 	start := time.Now()
-	table, err := readTable(ctx, s, bounds.File, o.quiet, acce.Columns())
+	table, err := readUnweighted(ctx, s, bounds.File, o.quiet, acce.Columns())
 	if err != nil {
 		return nil, err
 	}

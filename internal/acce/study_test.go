@@ -179,7 +179,7 @@ func TestRadii(t *testing.T) {
 	}
 }
 
-// An interrupted search ends the study at its radius.
+// If a search is interrupted, the study ends at the radius of this search.
 func TestInterrupted(t *testing.T) {
 	const bounds = "radius,lower,upper,correct\n0,0.1,0.6,1\n0,0.5,0.9,0\n1,0,1,1\n"
 	var searches []string

@@ -291,8 +291,8 @@ func (s *state) assign(rho float64) {
 	s.square = square
 }
 
-// move completes a step: the gradient step on z, eqs. (28)–(30) and the multipliers. It returns the calibration error
-// of the projected copy.
+// move completes a step: it takes the gradient step on z, solves eqs. (28)–(30) for q₁, q₂ and g, and updates the
+// multipliers λ. It returns the calibration error of the projected copy.
 func (s *state) move(rho, next float64) (ece float64) {
 	s.takeSigns()
 	m, rate := s.m, s.par.RateZ

@@ -33,7 +33,7 @@ func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 }
 
 // TestAutoMove compares steps with algorithm 1, computed by hand. The first step has length η along the gradient. A
-// later step is .75 times such a step plus .25 times the last move. Every step is projected.
+// later step is .75 times a step along the gradient plus .25 times the last move. Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -188,8 +188,8 @@ func TestAutoReturns(t *testing.T) {
 	}
 }
 
-// TestAutoStart: every start is at distance ε from the example in the norm. The starts differ and lie in all
-// directions.
+// TestAutoStart: every random start is at distance ε from the example, in the norm of the search. The starts differ and
+// lie in all directions.
 func TestAutoStart(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := wideSearch(norm, 2, 100)
@@ -285,8 +285,8 @@ func TestTargets(t *testing.T) {
 			want              []int64
 			robust            bool
 		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
-			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation must change
-			// the other 20 values together to reach this boundary, so no random start reaches it.
+			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation
+			// must change the other 20 values together to reach this boundary, so no random start reaches it.
 			model := &several{batch: 2, aims: make(map[int][]int64)}
 			for _, first := range []float64{10, 6, 4, 2, 8} {
 				model.w = append(model.w, append([]float64{first}, make([]float64, 20)...))
@@ -309,8 +309,8 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. On these examples, each attack finds the same perturbations as it does without the
-// other attacks.
+// the attack that broke an example. On the examples that reach an attack, the attack finds the same perturbations as
+// it does without the other attacks.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)
@@ -354,7 +354,7 @@ func TestMomentum(t *testing.T) {
 	c := &climbing{s: s, target: &target{Example: Example{Values: []float32{0, 0}}, found: new(Found)}, x: []float32{0, 0}, velocity: []float32{0, 0}, steps: 5, length: .5}
 	c.observe(false, 0, []float32{3, 1})
 	c.observe(false, 0, []float32{0, -20})
-	// v₁ = (.75, .25), v₂ = (.375, −.875).
+	// The velocities of the two steps are v₁ = (.75, .25) and v₂ = (.375, −.875).
 	want := []float64{.5*.75/math.Hypot(.75, .25) + .5*.375/math.Hypot(.375, .875), .5*.25/math.Hypot(.75, .25) - .5*.875/math.Hypot(.375, .875)}
 	for i, v := range want {
 		if math.Abs(float64(c.x[i])-v) > 1e-6 {

@@ -43,9 +43,9 @@ type chase struct {
 	*target
 	rivals []int     // the classes whose boundary with the label a step may cross
 	x      []float32 // the current point
-	// These fields describe the boundary nearest to x, as if the logits were linear. The boundary contains all x + d with
-	// difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not finite, slope
-	// is nil.
+	// These fields describe the boundary nearest to x, as if the logits were linear. The boundary contains all x + d
+	// with difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not
+	// finite, slope is nil.
 	slope            []float64
 	difference, away float64
 	// best is the closest adversarial input so far; it is nil if there is none. The field distance is the distance of
@@ -259,7 +259,8 @@ type section struct {
 	scores       []float32 // the scores at outer
 }
 
-// share returns the share of the norm that the search tries next.
+// share returns the norm of the perturbation that the search tries next. Like inner and outer, this norm is given as a
+// share (see section).
 func (c *section) share() float64 {
 	zero := c.right / (c.right - c.wrong)
 	if !(zero >= 0 && zero <= 1) { // a margin is NaN, or both are zero
@@ -268,7 +269,8 @@ func (c *section) share() float64 {
 	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)
 }
 
-// narrow moves one end of the section to share. The arguments are the input at this share and its scores.
+// narrow moves one end of the section to the value of the method share. The arguments are the input at this share and
+// the scores of this input.
 func (c *section) narrow(input, scores []float32) {
 	share, m := c.share(), margin(scores, c.Label)
 	if smoothing.Vote(scores) == c.Label {

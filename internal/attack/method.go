@@ -169,8 +169,8 @@ func (m Method) UsesGradients() bool {
 	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().gradients })
 }
 
-// Loss returns the loss that a single attack raises. It returns the argument chosen if the attack lets users choose the
-// loss. The argument targeted says whether the attack aims at classes.
+// Loss returns the loss that a single attack raises. If users may choose the loss of this attack, Loss returns the
+// user's choice, the argument chosen. The argument targeted says whether the attack aims at classes.
 func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	d := m.definition()
 	switch {

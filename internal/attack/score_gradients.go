@@ -23,7 +23,7 @@ type ScoreGradients struct {
 func (g *ScoreGradients) Copies() int { return g.Size }
 
 // Run implements NoisyGradients. A caller weights runs by exp(−loss), which needs a loss that is −ln of a probability.
-// The margin m is no such loss, so Run returns the loss 0 and all runs have equal weights.
+// The margin m is not −ln of a probability, so Run returns the loss 0 and all runs have equal weights.
 func (g *ScoreGradients) Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (float64, error) {
 	d, m := g.Classifier.InputLen(), g.Classifier.Classes()
 	if err := g.score(ctx, x, noise, scores); err != nil {

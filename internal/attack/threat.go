@@ -82,7 +82,7 @@ func (t Threat) Distance(a, x []float32) float64 {
 	return most
 }
 
-// sign is 0 if sum is 0, and 1 otherwise. So equal inputs have distance 0.
+// sign is 0 if the argument sum is 0, and 1 otherwise. So equal inputs have distance 0.
 func sign(sum float64) float64 {
 	if sum == 0 {
 		return 0

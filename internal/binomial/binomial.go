@@ -66,8 +66,8 @@ func deviance(x, m float64) float64 {
 // relative, 0 ≤ k ≤ n.
 //
 // It uses Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) − D(k, np) − D(n−k, nq), where δ
-// is the Stirling error. The means np and nq each carry a relative error of 3·unit, which moves the two D by 3·unit·|k
-// − np| each.
+// is the Stirling error. The means np and nq each carry a relative error of 3·unit, which changes each D by at most
+// 3·unit·|k − np|.
 func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	x, y, N := float64(k), float64(n-k), float64(n)
 	switch k {
@@ -109,8 +109,8 @@ func Tail(n, k int64, p float64) Span {
 	if float64(k) > (float64(n)+1)*p {
 		return upperSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
 	}
-	// This encloses the complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. Its λ = n−k+1 − (n+1)q is
-	// computed as (n+1)p − k, because q is rounded and p is not.
+	// The variable c encloses the complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. The argument
+	// lambda is n−k+1 − (n+1)q. It is computed as (n+1)p − k, because q is rounded and p is not.
 	c := upperSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
 	return Span{math.Max(0, (1-c.Upper)*(1-2*unit)), math.Min(1, (1-c.Lower)*(1+2*unit))}
 }

@@ -112,8 +112,8 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 	return epochs
 }
 
-// placeBets computes X = σ(s−y) of every pair for each of the signKinds choices of σ (see BettingLower). It returns the
-// number of X at each point of the grid on [−1, 1].
+// placeBets computes X = σ(s−y) of every pair for each of the signKinds choices of σ (see BettingLower). For each
+// choice it returns the number of values X at each point of the grid on [−1, 1].
 func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
 	var count, excess [signBins]float64 // number of earlier pairs, and their Σ(s−y)

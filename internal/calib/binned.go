@@ -36,7 +36,8 @@ func (b *bin) merge(r *bin) {
 	b.n, b.to, b.tie = n, r.to, max(b.tie, r.tie)
 }
 
-// newBin sums the points at the positions from … to−1. These points are few, or their scores are equal.
+// newBin returns the bin of the points at the positions from, from+1, …, to−1. These points are few, or their scores
+// are equal.
 func newBin(points []uint64, from, to int, level uint8) bin {
 	b := bin{from: from, to: to, level: level, n: float64(to - from)}
 	first, _ := unpack(points[from])

@@ -31,10 +31,10 @@ import (
 // The term b1·sd(s) is valid because the mean squared residual of a least-squares line is at most that of a constant.
 // The term b1·mean|s_i−s_j| is missing from this minimum, because it bounds the mean absolute deviation from a
 // constant. Compared with a constant, the line has a smaller mean square, but possibly a larger mean absolute
-// deviation. For evenly spaced scores the last term is two thirds of ½b2·√μ4. If the scores of a bin have a standard
-// deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. In the second order, the map from
-// labels to ŷ is still a projection, but the coefficients h_i of oneStep can exceed 1. Only Σh_i² ≤ n is known, so
-// oneStep uses only its second exponent.
+// deviation. For evenly spaced scores the third term of the minimum is two thirds of ½b2·√μ4. If the scores of a bin
+// have a standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. In the second order,
+// the map from labels to ŷ is still a projection, but the coefficients h_i of oneStep can exceed 1. Only Σh_i² ≤ n is
+// known, so oneStep uses only its second exponent.
 //
 // If there are at least secondOrderFrom scores, each order gets half of δ₁ (see oneStep). With fewer scores the second
 // order is not used, because it never gives the smaller bound.

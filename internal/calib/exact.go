@@ -23,8 +23,9 @@ type Worst struct {
 // is exact, in O(N + M²) time and O(M²) memory. The result bounds the calibration error under attack if every interval
 // holds.
 //
-// |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is the maximum over signs s ∈ {±}^M of a
-// sum over the samples, in which each sample lies in the bin that is best for it under s. Given the signs:
+// Let S = Σ(c − z) be the gap of a bin. |S| is the larger of S and −S. So N times the CCE is the maximum over signs s ∈
+// {±}^M of a sum over the samples. In this sum each sample lies in the bin that is best for it under s. Given the
+// signs:
 //   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
 //     Its best bin is the first '+' bin that it reaches, at z = max(l, edge). If it
 //     reaches none, z = u is best.
@@ -180,7 +181,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	return best, over
 }
 
-// largest returns the maximum over j of sum[j] + step(j−1), and the result at is the j−1 that attains this maximum.
+// largest returns the maximum over j of sum[j] + step(j−1), and the j−1 that attains this maximum.
 func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedpoint.Sum, at int) {
 	best, at = sum[0].Add(step(-1)), -1
 	for j := 1; j < len(sum); j++ {

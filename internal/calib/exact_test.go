@@ -20,7 +20,7 @@ func mustBins(t testing.TB, m int) Bins {
 	return b
 }
 
-// reaches is the definition of a reachable bin. It does not use Index.
+// reaches reports whether the interval v reaches bin m. It follows the definition and does not use Index.
 func reaches(b Bins, v Bounded, m int) bool {
 	below := v.Lower < b.edge[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.edge[m]
@@ -315,8 +315,8 @@ func TestCCEProperties(t *testing.T) {
 		}
 		checkAttained(t, b, intervals, w)
 
-		// No feasible confidences have a larger calibration error. The test tries random points and the ends of
-		// intervals.
+		// All confidences in the intervals have a calibration error of at most the CCE. The test tries random
+		// confidences and the ends of intervals.
 		z := make([]float64, n)
 		for range 20 {
 			for i, v := range intervals {
@@ -390,7 +390,7 @@ func TestCCERoundsUp(t *testing.T) {
 }
 
 // If k samples may take any confidence and correctness, the largest calibration error is at most the bound of
-// CCEWithFailures. A single sample whose gap changes sign attains the bound.
+// CCEWithFailures. The last case attains the bound: one of two samples fails, and its gap changes sign.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {

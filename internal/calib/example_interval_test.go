@@ -56,7 +56,7 @@ func ExampleBrierEstimate() {
 }
 
 // Two answers have label 0, and each is alone in its bin. The score is the mean of 0.2² + 0.2² and 0.7² + 0.7², and the
-// decomposition has no part but the reliability.
+// decomposition consists of the reliability alone.
 func ExampleMulticlassBrierEstimate() {
 	p, err := calib.TopLabel([]float64{0.8, 0.2, 0.3, 0.7}, 2, []int{0, 0})
 	if err != nil {

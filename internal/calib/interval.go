@@ -19,11 +19,11 @@ type Estimate struct {
 type IntervalMethod string
 
 const (
-	// ClopperPearson is exact for independent examples.
+	// ClopperPearson intervals are exact for independent examples.
 	ClopperPearson IntervalMethod = "clopper-pearson"
-	// Martingale holds for every sample size (see deviation).
+	// Martingale intervals hold for every sample size (see deviation).
 	Martingale IntervalMethod = "martingale"
-	// Betting holds for every number of independent, identically distributed examples.
+	// Betting intervals hold for every number of independent, identically distributed examples.
 	Betting IntervalMethod = "betting"
 	// The probability that a Bootstrap interval covers the true value differs from the level by O(1/n). The interval is
 	// too short for small n and for heavy tails.
@@ -113,8 +113,8 @@ func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64,
 	return clamp01(b.Accuracy - d), clamp01(b.Accuracy + d), Martingale
 }
 
-// Bands returns an interval for the accuracy of each bin. Each interval holds at the level by itself; the intervals
-// need not hold simultaneously. Empty bins have [0, 1].
+// Bands returns an interval for the accuracy of each bin. Each interval by itself holds with probability level; the
+// intervals need not hold simultaneously. An empty bin has the interval [0, 1].
 func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	out := make([][2]float64, len(bins))
 	for k, b := range bins {
@@ -186,7 +186,8 @@ func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 }
 
 // ClasswiseEstimate returns the mean of ClasswiseECE with an interval, which it computes like ECEEstimate. The residual
-// of an example is the mean over classes k of ±(1{label = k} − p_k). A pattern has one sign for each bin of each class.
+// of an example is the mean over classes k of ±(1{label = k} − p_k). A pattern of signs has one sign for each bin of
+// each class.
 func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Estimate, error) {
 	value, _, err := ClasswiseECE(p, bins, edge)
 	if err != nil {

@@ -345,7 +345,7 @@ func TestClasswiseEstimateFromTheFormula(t *testing.T) {
 // bcaByHand computes the BCa interval of Efron 1987 for a weighted mean of groups.
 func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high float64) {
 	n := len(x)
-	// The acceleration is a sixth of the skewness of the jackknife's influence.
+	// The acceleration is a sixth of the skewness of the jackknife influence values.
 	var sx, sw, mean float64
 	for g := range x {
 		sx += x[g]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs made the arrays
-// by the same formulas.
+// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs got the same
+// arrays, computed by the formulas below.
 func goldenPredictions() *Predictions {
 	const n = 240
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -279,7 +279,7 @@ func TestWeightsAreRepeats(t *testing.T) {
 	near(t, "confidence", p.MeanConfidence(), q.MeanConfidence(), 1e-12)
 }
 
-// On odd inputs every metric is defined and lies in its interval.
+// On unusual inputs every metric is defined and lies in its interval.
 func TestMetricsOnOddInputs(t *testing.T) {
 	cases := map[string]*Predictions{
 		"n = 1":        {Confidence: []float64{0.7}, Correct: []bool{true}},

@@ -25,9 +25,9 @@ import "math"
 //
 //	E e^{−λΣW} ≤ (E e^{−λW*})ⁿ,  W* = |s−η| ± (y−η), where the sign is a function of s,
 //
-// although h depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the Brier
-// score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with the variance v = β − c² and the upper
-// limit 1 + c for c − W*:
+// although each h_i depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the
+// Brier score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with the variance v = β − c² and the
+// upper limit 1 + c for c − W*:
 //
 //	P(A ≤ c − t) ≤ exp(−n·kl((v+(1+c)t)/((1+c)²+v) ‖ v/((1+c)²+v))),  c = CE.
 //
@@ -36,14 +36,14 @@ import "math"
 //
 //	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).
 //
-// At c = ½ the right side is e^{−nt²} with t = c − a; elsewhere it is smaller.
+// At c = ½ the right side is e^{−nt²} with t = c − a; for every other c it is smaller.
 //
 // Both exponents increase in c. The second exponent increases because 1 − c + c·e^{−λ} decreases in c. The first
 // exponent is sup_λ [−λa − ln φ(c)], where φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on
-// two points attains it: −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w)
-// = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values
-// of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β
-// are refuted as well.
+// two points attains φ(c): W is −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β,
+// where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So
+// the values of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c
+// above √β are refuted as well.
 //
 // Failure probabilities: there are K pairs of a partition and a kind of projection (bin means or lines). The bound of
 // each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These limits do not
@@ -81,8 +81,8 @@ func (o oneStep) population(a float64, means bool) float64 {
 
 // sample returns an upper bound for A = a on c, here the mean of |s_i − η(s_i)| over the scores of the sample. Given
 // the scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c²,
-// where β is the mean of E(s_i−y_i)². They need not be identically distributed, neither for Hoeffding's Theorem 3 nor
-// for the bound on β. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.
+// where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3 and the bound on β do not require identically distributed
+// variables. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)

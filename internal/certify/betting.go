@@ -30,9 +30,9 @@ import "math"
 //     of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above Hoeffding's bound if some X is neither 0 nor
 //     1. The final K does not depend on the order of the samples.
 //
-// (A form that does not depend on the order of the samples chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
-// This form follows from Gaffke's bound by Chernoff's inequality. rscert does not offer this form, because we know of
-// no proof that it holds for every distribution at fixed n.)
+// (Another form of betting chooses the best λ after all samples are seen: it rejects m if sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
+// This form does not depend on the order of the samples. It follows from Gaffke's bound by Chernoff's inequality.
+// rscert does not offer this form, because we know of no proof that it holds for every distribution at fixed n.)
 //
 // Memory does not grow with n. The code keeps K at the ends g < g' of the intervals of a fixed grid on [0,1], with one
 // bet λ ≤ c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or
@@ -60,9 +60,10 @@ const (
 	// bet on the grid).
 	bettingBlock = 16
 	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. This is fine enough: for n = 10⁷ samples that
-	// are all 1, the bound is at the distance 2⁻²⁰ from 1. Each octave near 1, and each of the fineOctaves below ½, is
-	// divided into fineSteps. The other octaves are divided into coarseSteps, because means this small matter only for
-	// an upper bound near 1.
+	// are all 1, the bound is at the distance 2⁻²⁰ from 1. An octave lies between two successive distances. Each octave
+	// near 1, and each octave between 2^−fineOctaves and ½, is divided into fineSteps intervals. The octaves below
+	// 2^−fineOctaves are divided into coarseSteps intervals, because means this small matter only for an upper bound
+	// near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8
@@ -123,8 +124,9 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports whether the code can drop interval i. The capital K at its left end is below 2^e, and left samples
-// remain. hopeless returns true if e < giveUp, or if K cannot reach the target 1/α even if all remaining samples are 1.
+// hopeless reports whether the code can drop interval i. The argument e says that the capital K at the lower end of the
+// interval is below 2^e. The argument left is the number of remaining samples. hopeless returns true if e < giveUp, or
+// if K cannot reach the target 1/α even if all remaining samples are 1.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }

@@ -91,7 +91,8 @@ const maxMargin = 80.0
 // would give the largest margin if their weighted scores had the mean y and the variance v of the selection samples.
 // For that margin it uses the bound y − √(2v ln(1/α)/n) − y·ln(1/α)/n, which is close to the betting bound. Any choice
 // is sound. r < 1 never gives a larger margin, because μ2 ≤ 1−μ1. (At the true means the best r is the ratio of the
-// slopes of Q, f(Q(μ1)) / f(Q(μ2)), where f is the density of the noise. At the bound the best r differs.)
+// slopes of Q, f(Q(μ1)) / f(Q(μ2)), where f is the density of the noise. The r that gives the largest bound is usually
+// different.)
 func weight(l law.Additive, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

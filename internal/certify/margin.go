@@ -15,8 +15,9 @@ import (
 //
 // Moutaouakil 2024 §4 poses this problem as a signomial program over (q1, q2, q3), the probabilities of the class, the
 // true runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
-// raises P_q, so the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the largest count of any
-// other class replaces its count. The largest count is at least as large, and a larger count only lowers the bound.
+// raises P_q, so the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the method uses the
+// largest count of any other class. This count is at least the count of the true runner-up, and a larger count only
+// lowers the bound.
 //
 // Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957), so
 // it is not below the bonferroni margin. The method returns the larger of two numbers: the margin that the search
@@ -167,12 +168,12 @@ func (s *search) margin(floor float64) float64 {
 	return 0
 }
 
-// leastMargin is the least margin that the search tries. It does not certify smaller margins.
+// leastMargin is the least margin that the search tries. The search certifies no smaller margin.
 const leastMargin = 1e-6
 
 // locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
-// P/dL there. It starts at L. If the parameter at is not 0, locate tries the point where y = at in addition to the
-// grid.
+// P/dL there. The search starts at the argument L. If the argument at is not 0, locate tries the point where y equals
+// this argument in addition to the grid.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // worst point, as a fraction of the frontier's range of y
 	width := 0.0
@@ -240,8 +241,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan tries the grid and the point where y = at. It returns the u with the largest probability, and the distance from
-// this u to its neighbours.
+// scan tries the points of the grid and the point where y equals the argument at. It returns the u with the largest
+// probability, and the distance from this u to its neighbours.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {

@@ -18,8 +18,8 @@ import (
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
 // ((a+b)e^u2 + a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters
 // has a u1 at least as large. The point on this line has a larger q1, smaller q2 and q3, and therefore a larger
-// probability. The points of this line are q ∝ A^{1−t}·B^t. There Hölder's inequality bounds the probability by the
-// probabilities of the ends A and B (see bridge).
+// probability. The points of this line are q ∝ A^{1−t}·B^t, where A and B are the ends of the edge and 0 ≤ t ≤ 1. On
+// this line Hölder's inequality bounds the probability by the probabilities at A and B (see bridge).
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -174,7 +174,7 @@ func (s *search) bridge(A, B node) float64 {
 		if math.Abs(ratio[i]) < 0.5 {
 			ratio[i] = math.Log1p((B.q[i] - A.q[i]) / A.q[i])
 		}
-		// This covers the roundings of the expm1 below, and of q3 = 1−q1−q2.
+		// The two terms added to slack cover the roundings of Expm1 below and of q3 = 1−q1−q2.
 		slack += n * unit * (16*A.q[i]*math.Abs(ratio[i]) + 4)
 		slack += n * unit * 4 * math.Expm1(math.Abs(ratio[i]))
 	}

@@ -378,7 +378,7 @@ func TestMoutaouakil(t *testing.T) {
 }
 
 // TestMarginManyOthers checks that the margin equals the bonferroni margin if there are too many other votes for the
-// search. If there are few enough, it must be larger than the bonferroni margin.
+// search. If there are few other votes, the margin must be larger than the bonferroni margin.
 func TestMarginManyOthers(t *testing.T) {
 	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})

@@ -185,8 +185,8 @@ func TestConfidenceOfScoresThatAreOftenNone(t *testing.T) {
 	}
 }
 
-// "No class" wins ties against random noise, loses them without it, and does not count if it is ignored. The votes of a
-// splitting run that stopped early decide nothing.
+// If the noise is random, "no class" wins ties. If the noise is not random, "no class" loses ties. In the mode
+// NoneIgnore, "no class" does not count. The votes of a splitting run that stopped early decide nothing.
 func TestVoteRule(t *testing.T) {
 	stop, err := ParseStop("radius>=0.1")
 	if err != nil {

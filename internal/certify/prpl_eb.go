@@ -42,7 +42,7 @@ func (b *prplEB) add(x float64) {
 	d := x - mean
 	b.lambda += lambda
 	// v·ψ_E = d²(−ln(1−λ)−λ). The difference cancels to about λ²/2. Only its absolute error, below 2·unit·λ, matters
-	// (see lower).
+	// (see the method lower).
 	b.gain += lambda*x - d*d*(-math.Log1p(-lambda)-lambda)
 	b.count = t
 	b.sum += x

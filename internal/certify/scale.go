@@ -12,7 +12,7 @@ const unit = 0x1p-53
 // A scale is the function Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹. For the first margin, Q is the identity. For the
 // second margin, Q is the law's quantile function.
 type scale interface {
-	// low and high enclose Q(p); near approximates Q(p).
+	// low(p) and high(p) enclose Q(p), and near(p) approximates Q(p).
 	low(p float64) float64
 	high(p float64) float64
 	near(p float64) float64

@@ -75,6 +75,7 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	want := t.certificate(m, cert.Index, cert.Label, Abstained, cert.N, cert.Quantisation, marginBound{bounds: cert.Bounds})
 	if cert.Prediction != Abstained {
 		want.Prediction, want.Correct, want.Radius, want.Margin = cert.Prediction, cert.Prediction == cert.Label, cert.Radius, cert.Margin
+		want.Steps = t.steps(want)
 	}
 	if keys := differentKeys(cert, want); len(keys) > 0 {
 		return fmt.Errorf("the run has no certificate with its %s", strings.Join(keys, ", "))

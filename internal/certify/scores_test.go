@@ -198,8 +198,8 @@ func TestDirectedMargin(t *testing.T) {
 			value := (1+r)*y - r
 			least := math.Inf(1)
 			for i := 1; i < 200000; i++ {
-				// z takes values between −12 and 0. Then μ2 = Φ(z), and the line gives μ1. Only pairs with μ1 + μ2 ≤ 1
-				// count.
+				// For each z between −12 and 0, let μ2 = Φ(z), and let μ1 be the number at which the bound y is
+				// attained: μ1 = (1+r)y − r + rμ2. Only pairs with μ1 + μ2 ≤ 1 count.
 				z := -12 * float64(i) / 200000
 				mu2, _ := normalCDF(z)
 				mu1 := value + r*mu2

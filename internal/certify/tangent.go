@@ -15,8 +15,8 @@ import (
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.
 //
 // ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level. There is no band, and α is not divided among
-// thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. Otherwise the loss is of second order
-// in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
+// thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. For other S_0 the bound is worse by a
+// term of second order in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
 //
 // S_0 is the survival function of the selection samples' scores. It counts κ additional samples on either side of every
 // threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows the

@@ -91,7 +91,7 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 		head := text[:at]
 		return append(slices.Clone(head), f.end...), s.compare(cell, crc32.Update(uint32(s), table, head), head)
 	}
-	// One flipped bit leaves either the key "check" or the prefix "crc32c:" intact.
+	// One flipped bit cannot damage both the key "check" and the prefix "crc32c:".
 	tail := text[max(0, len(text)-nearEnd):]
 	if bytes.Contains(tail, []byte(`"check"`)) || bytes.Contains(tail, []byte(mark)) {
 		return text, Bad
@@ -99,7 +99,8 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 	return text, Absent
 }
 
-// cut finds the checksum of a text. It returns the length of the text before the checksum, and the checksum as cell.
+// cut finds the checksum of a text. It returns the length of the text before the checksum, and the checksum itself in
+// the result cell.
 func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	at := len(text) - len(f.before) - cellLen - len(f.after)
 	if at < 2 || text[0] != '{' {
@@ -113,9 +114,9 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 }
 
 // VerifyCSV undoes AppendCSV. It returns row itself if row has no checksum. The state is Bad if the checksum is wrong,
-// or if the last cell only resembles a checksum. The state is also Bad if the header's last column is not Column
-// although the last cell is a checksum, if the checksum follows a tab, or if the checksum is alone on its line. The
-// state is Foreign if the checksum is right for another Seed.
+// or if the last cell only resembles a checksum. The state is also Bad in three other cases: the last cell is a
+// checksum but the header's last column is not Column, the checksum follows a tab, or the checksum is alone on its
+// line. The state is Foreign if the checksum is right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)

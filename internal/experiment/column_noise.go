@@ -84,8 +84,8 @@ func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column
 	record.Step, record.Quantised = fine.Step.RatString(), false
 }
 
-// findRanges sets the ranges of the quantised columns. If the spec has the lattice of a run, it takes the ranges of
-// this run. Otherwise it takes the ranges of the data.
+// findRanges sets the ranges of the quantised columns. If the spec has the lattice of a run, findRanges takes the
+// ranges of this run. Otherwise it takes the ranges of the data.
 func (e *Experiment) findRanges(ctx context.Context, n *noise, made []smoothing.Column) error {
 	fixed := e.Spec.Lattice
 	var stats []columnStats

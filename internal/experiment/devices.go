@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// models returns the copy of the model on each device, or none before loading.
+// models returns the copies of the model, one for each device. It returns nil before the model is loaded.
 func (e *Experiment) models() []*onnx.Model {
 	if e.model == nil {
 		return nil

@@ -13,7 +13,8 @@ import (
 func (e *Experiment) Feed(in, values []float32) { e.noise.float.feed(in, values) }
 
 // Pull converts a gradient with respect to the model's input into a gradient with respect to the example's values. It
-// reads the first from the argument in, and writes the second to the argument values.
+// reads the gradient with respect to the model's input from the argument in, and writes the result to the argument
+// values.
 func (e *Experiment) Pull(values, in []float32) {
 	n := e.noise.float
 	for j, g := range in {

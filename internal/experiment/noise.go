@@ -141,8 +141,8 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 }
 
 // reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at an example.
-// This amount is the distance between the example's values and the values in the file, plus the largest distance by
-// which the conversion can move a perturbed example. For data on a lattice, reading returns 0, because float32
+// This amount is the distance between the example's values and the values in the data file, plus the largest distance
+// by which the conversion can move a perturbed example. For data on a lattice, reading returns 0, because float32
 // determines their values exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
@@ -156,7 +156,7 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return n.moved(example) + n.data.ReadingRounding(n.law.Norm(), len(example.Values))
 }
 
-// moved returns the distance between the values of an example and the numbers in the file, in the norm of the law.
+// moved returns the distance between the values of an example and the numbers in the data file, in the norm of the law.
 func (n *noise) moved(example dataset.Example) float64 {
 	if n.law.Norm() == law.L1 {
 		return example.RoundingL1
@@ -243,8 +243,8 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// channels returns the values of mean or std for the channels. It returns an error unless there is one value, or one
-// value per channel.
+// channels returns the values of mean or std for the channels. Without values it returns the argument absent. Otherwise
+// it returns an error unless there is one value, or one value per channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil

@@ -14,7 +14,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The arrangement channelsLast has two channels whose values alternate. It puts the example's values in channel order.
+// The arrangement channelsLast permutes the values of an example. In the permuted input, the values of two channels
+// alternate.
 var channelsLast = graph.Arrangement{Perm: []int{0, 2, 4, 1, 3, 5}, Channels: 2, Layout: graph.HWC}
 
 // arranged returns the model's input for an example. Its value at the position d is the example's value at Perm[d].
@@ -179,8 +180,8 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// Under a law that certifies in L1, the loss of radius from reading float64 numbers must be measured in L1, both for
-// the example and for the perturbed inputs.
+// The conversion of float64 numbers to float32 reduces every radius. Under a law that certifies in L1, this reduction
+// must be measured in L1, both for the example and for the perturbed inputs.
 func TestReadingInTheNormOfTheLaw(t *testing.T) {
 	example := dataset.Example{Values: make([]float32, 784), Rounding: 0.25, RoundingL1: 3}
 	data := dataset.Lattice{Low: -8, High: 4, Rounded: true}

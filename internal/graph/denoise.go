@@ -93,7 +93,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 		return nil, err
 	}
 	pair := back
-	// Before IR version 4, weights are also inputs.
+	// The joined model has at least IR version 4, because before this version every weight must also be an input.
 	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion()))
 	pair.OpsetImport = imports
 	pair.Functions = slices.Concat(front.Functions, back.Functions)

@@ -27,11 +27,11 @@ import (
 // graphs is [197, 3, 64], where 3 is batch·heads.
 //
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
-// position of the batch in the result. Otherwise the rule returns no position. Examples of operators without a position
-// are a softmax or a sum over the batch, a matrix product that sums over the batch, and a scale that is computed from
-// the whole tensor. The result of an operator without a rule has no position either. A Reshape may leave a choice: in
-// [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those that a later rule
-// refuses.
+// position of the batch in the result. Otherwise the rule returns no position. For example, the rule returns no
+// position for a softmax or a sum over the batch, for a matrix product that sums over the batch, and for a scale that
+// is computed from the whole tensor. The result of an operator without a rule has no position either. A Reshape may
+// leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those
+// that a later rule refuses.
 //
 // The proof succeeds if the graph's output ends up as [batch, m]. Every node then computes the same values for a batch
 // as for the batch's samples one by one, under two conditions. Sizes that contain the batch must be free. Sizes that a
@@ -206,7 +206,7 @@ func inputsOf(n *onnxpb.NodeProto) []string {
 	return all
 }
 
-// neededFor reports for each node whether the value depends on it.
+// neededFor reports for each node whether the value depends on this node.
 func neededFor(g *onnxpb.GraphProto, value string) []bool {
 	values := map[string]bool{value: true}
 	needed := make([]bool, len(g.Node))
@@ -334,8 +334,8 @@ type option struct {
 	edit   *edit
 }
 
-// place records the positions of the batch in the node's results. It returns false if a result's sizes contradict its
-// position.
+// place records the positions of the batch in the node's results. It returns false if the sizes of a result contradict
+// the position in this result.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {

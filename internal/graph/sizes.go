@@ -61,7 +61,7 @@ func saturatedProduct(sizes []int64) int64 {
 const sizeHint = "export the model again: the file is damaged, or was made to take all memory"
 
 // checkSizes refuses a model with a tensor that declares more elements than it holds. It also refuses a model whose
-// nodes compute constants of more than limit bytes in total.
+// nodes compute constants of more bytes in total than the argument limit.
 func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 	eachTensor(m, func(t *onnxpb.TensorProto) {
 		if err == nil && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL && saturatedProduct(t.Dims) > storedElements(t) {

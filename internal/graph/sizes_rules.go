@@ -270,8 +270,7 @@ func unsqueezedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 }
 
 // sameSize describes the results of operators that keep the number of elements. It does not track how Transpose and
-// Squeeze change the shape. After these operators only the product of the sizes is right. It keeps the numbers only for
-// vectors.
+// Squeeze change the shape. After these operators only the product of the sizes is right.
 func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	switch n.GetOpType() {

@@ -184,7 +184,7 @@ func (n Name) Additive() (Additive, error) {
 // certainty.
 func (n Name) Deterministic() bool { return n == Of(Splitting) }
 
-// NeedRandom returns an error for the law Splitting. A command whose method draws random noise calls it.
+// NeedRandom returns an error for the law Splitting. Commands call NeedRandom if their method draws random noise.
 func (n Name) NeedRandom() error {
 	if n.Deterministic() {
 		return fmt.Errorf("law %s: this command draws random noise, and law %s has none", n, n)
@@ -217,7 +217,8 @@ func Choices() choice.List[Name] {
 	})
 }
 
-// Each calls say for every law and joins the texts. If there are several laws, the name of the law precedes each text.
+// Each calls the function say for every law and joins the texts that it returns. If there are several laws, the name of
+// the law precedes each text.
 func Each(say func(Law) string) string { return join(Laws, say) }
 
 // EachAdditive does the same as Each for the additive laws.

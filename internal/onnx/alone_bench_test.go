@@ -78,7 +78,7 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
-// repeat makes b.N calls in total. All callers share them.
+// repeat calls the given functions b.N times in total. The functions run concurrently and share these calls.
 func repeat(b *testing.B, calls []func() error) {
 	var made atomic.Int64
 	failed := make(chan error, len(calls))

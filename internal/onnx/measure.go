@@ -18,8 +18,8 @@ const (
 )
 
 // measureBatch finds the number of samples per call at which the device is fastest. It tries the reference size and
-// then twice, four times, … this size, up to most. The session s was opened for the reference size. The choice affects
-// only the speed, because runBatched rejects a batch size that changes any bit of a sample's scores.
+// then twice, four times, … this size, up to the size most. The session s was opened for the reference size. The choice
+// affects only the speed, because runBatched rejects a batch size that changes any bit of a sample's scores.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
 	best := l.reference()
@@ -42,8 +42,8 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	return best
 }
 
-// measure lets all workers run calls of tile samples concurrently. It returns the number of samples per second and the
-// duration of a call.
+// measure lets all workers run calls concurrently. The argument tile is the number of samples per call. It returns the
+// number of samples per second and the duration of a call.
 func (l *loader) measure(s *session, tile int, pool [][]float32) (rate float64, call time.Duration, err error) {
 	in, out := l.shapes(tile)
 	return s.measure(l.ctx, l.settings.workers, in, out, pool)

@@ -328,7 +328,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	return plain(err)
 }
 
-// makeRoom makes the slice places long enough for count examples of d coordinates.
+// makeRoom makes the slice places long enough for the given number of examples (count) of d coordinates.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

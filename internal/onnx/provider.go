@@ -30,9 +30,9 @@ type provider struct {
 	hint       param.Text  // advice on how to get a library that works
 	// The function options adds the provider to a session's options. It returns the provider's options for run.json.
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
-	// The field reference is the batch size that defines a model's results. A Run of any other size gives the same
-	// bits, or it is cut into calls of this size. On the CPU the size is small, so that a call has only a few rows more
-	// than the user requests. On CUDA the size is large enough to keep a GPU busy.
+	// The field reference is the batch size that defines a model's results. Another batch size is used only if it gives
+	// the same bits. Otherwise a Run is cut into calls of the reference size. On the CPU this size is small, so that a
+	// call has only a few rows more than the user requests. On CUDA it is large enough to keep a GPU busy.
 	reference int
 	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int

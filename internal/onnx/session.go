@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// A session is a graph that is open in ONNX Runtime. Several goroutines may run it.
+// A session is a graph that is open in ONNX Runtime. Several goroutines may run the graph at the same time.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
 	inputs    []string // names, in the order that ort uses

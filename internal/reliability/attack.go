@@ -42,7 +42,7 @@ var panelSize = picture.Size{Width: 7, Height: 7}
 
 const panelsInRow = 3
 
-// Draw draws the picture.
+// Draw returns the picture as a file of the given format.
 func (a Attack) Draw(format picture.Format) ([]byte, error) {
 	var panels []*plot.Plot
 	for _, d := range a.Diagrams {

@@ -61,7 +61,7 @@ func (d decimal) shortest() string {
 	if d.digits == "" {
 		return "0"
 	}
-	// Reading the decimal back and printing it gives its digits again.
+	// If the decimal is read as a float64 and printed again, it has the same digits.
 	x, _ := strconv.ParseFloat("0."+d.digits+"e"+strconv.Itoa(d.point), 64)
 	if d.negative {
 		x = -x
@@ -85,8 +85,8 @@ func (d decimal) round(to Rounding, decimals int) string {
 	return d.format(decimals)
 }
 
-// awayFromZero reports whether dropping digits rounds away from zero. The argument dropped is the first dropped
-// digit. At least one dropped digit is not 0.
+// awayFromZero reports whether dropping digits rounds away from zero. The argument dropped is the first dropped digit.
+// The caller ensures that at least one dropped digit is not 0.
 func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	switch to {
 	case Up:
@@ -97,7 +97,7 @@ func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	return dropped >= '5'
 }
 
-// increment adds one unit in the last of the kept digits.
+// increment adds one unit to the last digit that is kept. The argument keep is the number of kept digits.
 func (d decimal) increment(keep int) decimal {
 	digits := []byte(d.digits)
 	for k := keep - 1; k >= 0; k-- {
@@ -113,7 +113,7 @@ func (d decimal) increment(keep int) decimal {
 	return d
 }
 
-// format prints digits that fit into the given number of decimals. A zero has no sign.
+// format prints a number whose digits fit into the given number of decimals. A zero has no sign.
 func (d decimal) format(decimals int) string {
 	whole, fraction := "", ""
 	if d.point > 0 {

@@ -72,7 +72,7 @@ func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
 	return goal, nil
 }
 
-// rescue turns a panic into an error of the question.
+// rescue recovers from a panic and records it as the error of the question.
 func (q *asked) rescue() {
 	if p := recover(); p != nil {
 		q.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

@@ -206,7 +206,7 @@ func (p *AttackPlan) checkOut() error {
 	return nil
 }
 
-// examples reads the examples at the given positions of the data. Their values must lie in the box.
+// examples reads the examples at the given positions of the data. Their values must lie in the box of the attack.
 func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]attack.Example, error) {
 	var all []attack.Example
 	for _, position := range positions {
@@ -275,7 +275,7 @@ func (f *fed) Run(ctx context.Context, values, scores []float32) error {
 	return f.Model.Run(ctx, feed(f.e, values), scores)
 }
 
-// feed converts examples' values in the data to the model's inputs.
+// feed converts the values of examples to the model's inputs.
 func feed(e *experiment.Experiment, values []float32) []float32 {
 	d, in := e.Model().InputLen(), make([]float32, len(values))
 	for i := 0; i < len(values); i += d {

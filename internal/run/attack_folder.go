@@ -201,7 +201,8 @@ func (a *attacking) finish(r *Attacked) error {
 	return a.folder.Finish(result.Bytes())
 }
 
-// writeArchive writes the inputs with this name as a dataset: the inputs are the array x, their labels the array y.
+// writeArchive writes the inputs with this name as a dataset. The array x holds the inputs, and the array y holds their
+// labels.
 func (a *attacking) writeArchive(w io.Writer, name string) error {
 	y := []int64{}
 	for _, line := range a.lines {

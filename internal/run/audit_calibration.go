@@ -32,7 +32,7 @@ type attackedConfidence struct {
 	mean float64
 }
 
-// wrongness is the distance of the mean score from the truth: 1 if the class is correct, 0 otherwise.
+// wrongness is the distance of the mean score from the truth, which is 1 if the class is correct and 0 otherwise.
 func (c attackedConfidence) wrongness() float64 {
 	if c.Correct {
 		return 1 - c.mean

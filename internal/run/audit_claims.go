@@ -55,7 +55,8 @@ func readClaims(e *runfolder.Evidence) (map[int][]claim, error) {
 	}
 }
 
-// parseClaim reads a row of bounds.csv. The class is the prediction if it is certified, otherwise the label.
+// parseClaim reads a row of bounds.csv. The claim's class is the prediction if the prediction is certified, and
+// otherwise the label.
 func parseClaim(header, row []string) (index int, c claim, err error) {
 	var failed []error
 	number := func(name string) float64 {

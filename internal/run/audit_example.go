@@ -112,8 +112,8 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 }
 
 // cleanTests returns the tests of the example itself. The votes of the run choose the rival of each test, which is the
-// class whose probability is compared with that of the test's Class. This choice is valid because the noise of the
-// verification is independent of the noise of the run.
+// class whose probability is compared with the probability of the test's Class. This choice is valid because the noise
+// of the verification is independent of the noise of the run.
 func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	label, certified := rec.Votes.Label, rec.Certificate.Prediction
 	level := a.header.exampleLevel() * cleanShare / 3
@@ -216,9 +216,9 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink returns an input whose distance from the example is at most the argument radius. The input lies in the
-// direction of the argument to, which is another input. The argument distance is the distance between this other input
-// and the example.
+// shrink returns an input whose distance from the example is at most the argument radius. Seen from the example, this
+// input lies in the direction of another input, which is the argument to. The argument distance is the distance between
+// the other input and the example.
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)

@@ -204,8 +204,8 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 }
 
 // listed returns, for each example, the smallest distance at which a change of the answer is verified, or +∞. A
-// distance counts if the test at the example's own level verifies it. It also counts if audit.Chains verifies it, from
-// the candidates of the first round, at one level for all examples together (a familywise level).
+// distance counts if the test at the example's own level verifies it. It also counts if audit.Chains verifies it. This
+// function tests the candidates of the first round of all examples together, at one familywise level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
 	tests := make([][]AuditTest, len(done))

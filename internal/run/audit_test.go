@@ -350,7 +350,7 @@ func TestAuditByScores(t *testing.T) {
 	}
 }
 
-// The audit must accept right bounds on the confidence and find false ones.
+// The audit must accept right bounds on the confidence and find false bounds.
 func TestAuditOfConfidence(t *testing.T) {
 	p := linearRun(t, 30, func(p *Plan) { p.ConfidenceRadii = []float64{.05, .1} })
 	small := func(a *AuditPlan) { a.Out, a.Examples = filepath.Join(t.TempDir(), "audit"), 8 }

@@ -636,8 +636,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A resumed run must keep its seed and examples. With scores it must also keep its batch size and the side that makes
-// the noise. If run.json is unreadable, keepResumed must not draw a seed.
+// A resumed run must keep its seed and examples. A run that saves scores must also keep its batch size and the place
+// where the noise is made (host or device). If run.json is unreadable, keepResumed must not draw a seed.
 func TestKeepResumed(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice

@@ -163,7 +163,8 @@ func TestColumnsRun(t *testing.T) {
 	}
 }
 
-// The correction of the level for finite random words must count only the columns with noise.
+// The level is reduced because the random words of the noise have finite length. This reduction must count only the
+// columns with noise.
 func TestColumnsLevel(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.N, p.Max = 100, 1 })
 	mustCertify(t, p)
@@ -401,8 +402,8 @@ func TestColumnsByStandardDeviation(t *testing.T) {
 	}
 }
 
-// With a scale for each channel, the data keep their lattice. With one channel, the noise and the votes must equal
-// those of a run with one σ, bit for bit. The radii must differ by the factor σ.
+// With a scale for each channel, the data keep their lattice. With one channel, the noise and the votes must equal the
+// noise and the votes of a run with one σ, bit for bit. The radii must differ by the factor σ.
 func TestChannelsAreThePlainNoise(t *testing.T) {
 	plain := goldenPlan(func(p *Plan) { p.Sigma, p.Out = .25, filepath.Join(t.TempDir(), "plain") })
 	scaled := plain

@@ -131,7 +131,7 @@ func TestMoveKeeps(t *testing.T) {
 
 // TestScoreGradientsAgree compares two gradients with respect to the data's values. Stein estimates the gradient of the
 // margin from many scores. SmoothAdv computes the gradient of the cross-entropy, which has nearly the same direction.
-// The two must point in similar directions.
+// The two gradients must point in similar directions.
 func TestScoreGradientsAgree(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, 1, []float64{.1}, []float64{1.5})
 	scores, _ := openDigits(t, attack.Stein, 1, []float64{.1}, []float64{1.5})

@@ -278,7 +278,7 @@ func (v *verifier) judgeCertificates(ctx context.Context) error {
 	return err
 }
 
-// skipBounds adds the reason for not recomputing the bounds.
+// skipBounds records the reason why the bounds are not recomputed.
 func (v *verifier) skipBounds(whole bool) {
 	switch {
 	case len(v.Evidence.Run.Parameters.ConfidenceRadii) == 0:

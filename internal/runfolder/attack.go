@@ -305,7 +305,8 @@ func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
 	return durable.StreamIn(f.root, name, 0o666, data)
 }
 
-// Finish writes attack.json and removes inputs.part. The caller must have copied the inputs to other files before.
+// Finish writes attack.json and removes inputs.part. Before it calls Finish, the caller must copy the inputs to other
+// files.
 func (f *AttackFolder) Finish(result []byte) error {
 	err := f.Write(AttackResultFile, func(w io.Writer) error {
 		_, err := w.Write(result)

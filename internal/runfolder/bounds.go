@@ -258,9 +258,9 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	return rows
 }
 
-// boundsOf returns how many of the certificates have all their rows, in order and in agreement with the certificate. It
-// stops at the first certificate whose rows are incomplete or disagree. It also returns the offset after the rows of
-// the counted certificates.
+// boundsOf counts the certificates whose rows are all present, in order and in agreement with the certificate. It stops
+// at the first certificate whose rows are incomplete or disagree. It also returns the offset after the rows of the
+// counted certificates.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

@@ -79,8 +79,8 @@ func (x *exampleReader) close() {
 	}
 }
 
-// read reads votes and certificates to the ends of their files. From the first example that is not whole, it only
-// counts lines.
+// read reads votes and certificates to the ends of their files. After the first incomplete example, it only counts
+// lines.
 func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	for going := true; ; {
 		r, paired, err := x.next()

@@ -131,7 +131,7 @@ func (f *Folder) create() error {
 
 // Resume opens the folder of a run to continue it, and removes unfinished results. It returns a MismatchError if the
 // run in the folder differs from the argument run, and a DamageError for damage that an interruption cannot cause. If
-// the folder is missing or its start was interrupted, Resume creates it.
+// the folder is missing, or if the start of its run was interrupted, Resume creates the folder.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {
@@ -226,7 +226,8 @@ func lockDir(root *os.Root, dir string) (*flock.Flock, error) {
 	return l, nil
 }
 
-// newLock returns the folder's lock, which is not yet locked. Locking it follows no link and does not wait for a pipe.
+// newLock returns the folder's lock, which is not yet locked. If the lock file is a link, locking does not follow the
+// link. If the lock file is a pipe, locking does not wait for the pipe.
 func newLock(root *os.Root, dir string, flag int) (*flock.Flock, error) {
 	if err := confined.Check(root, lockFile, false); err != nil {
 		return nil, err

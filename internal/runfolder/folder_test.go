@@ -103,7 +103,7 @@ func TestResumeEverywhere(t *testing.T) {
 			if lines(certs[:cutCerts]) > lines(votes[:cutVotes]) {
 				continue
 			}
-			// The bounds are cut somewhere in the rows of the next example.
+			// The file bounds.csv is cut somewhere in the rows of the first example without complete votes.
 			bounds := want[BoundsFile]
 			least := 0 // example 0 has no rows
 			switch k := lines(votes[:cutVotes]); k {

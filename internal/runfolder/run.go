@@ -69,7 +69,7 @@ type Model struct {
 	Changes []string `json:"changes,omitempty"`
 	// Denoiser is the model that runs before this one. The classifier consists of both models.
 	Denoiser *Denoiser `json:"denoiser,omitempty"`
-	// Members are the models of an ensemble, in order. SHA256 is then graph.EnsembleDigest of the members.
+	// Members are the models of an ensemble, in order. For an ensemble, SHA256 is graph.EnsembleDigest of the members.
 	Members []Member `json:"members,omitempty"`
 }
 
@@ -215,7 +215,8 @@ type Runtime struct {
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
 	// Independence gives the reason why no output of the model depends on other inputs in the batch: "proved" or "one
-	// input a call". Runs that are older than this proof lack the field. Their outputs may depend on the batch.
+	// input a call". Older versions, which did not prove this independence, did not write the field. The outputs of
+	// their runs may depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
@@ -395,7 +396,7 @@ func (r Run) validate() error {
 	return nil
 }
 
-// positions returns the positions in the dataset of the finished run's examples, in ascending order.
+// positions returns, in ascending order, the positions of the finished run's examples in the dataset.
 func (r Run) positions() []int {
 	p := r.Parameters
 	if len(r.Data.Shards) == 0 {
@@ -438,8 +439,8 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless the run that the argument now describes would give the same results as the
-// run r, which started the folder.
+// compatible compares r, the run that started the folder, with the run that should continue it. It returns a
+// MismatchError if the results of the two runs would differ.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {
@@ -479,8 +480,8 @@ const (
 	OfComputation               // software, hardware and precision used to compute the results
 )
 
-// NoiseOnFlag is the value of Difference.What for two runs that made noise in different places. The output of compare
-// --json has always spelled it this way.
+// NoiseOnFlag is the value of Difference.What for two runs that made noise in different places. compare --json has
+// always printed this value with the hyphens of a flag.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.

@@ -22,7 +22,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// drawn returns a run on a lattice whose finite random words visibly reduce alpha.
+// drawn returns a run on a lattice. In this run, the correction for the finite length of random words visibly reduces
+// alpha.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -230,8 +231,8 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// Damage must count as tail if no intact line follows it, or if the damaged line has zeros, which a power cut can leave
-// anywhere in a file. Lines after zeros must not be read.
+// The field tail of the damage must be true if no intact line follows the damage. It must also be true if the damaged
+// line has zeros, which a power cut can leave anywhere in a file. Lines after zeros must not be read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(0, map[string]int{"index": i})
@@ -420,8 +421,8 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// A target for certifying again must have the run's conditions, except the given ones. On a lattice, it must have the
-// level for the given alpha.
+// A target for certifying again must have the run's conditions, except the conditions that the user gives. If the run's
+// noise is on a lattice, the target's level must follow from the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -460,8 +461,8 @@ func TestGivenConditions(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", tt.name, got, err, tt.want, tt.err)
 		}
 	}
-	// If the run bounds the confidence, the class gets half of the run's alpha. If the user gives alpha, the class gets
-	// all of it.
+	// If the run bounds the confidence, only half of the run's alpha is for the certificates of classes. If the user
+	// gives alpha, all of it is for these certificates.
 	bounded := *own.Run
 	bounded.Parameters.ConfidenceRadii = []float64{0.5}
 	for _, tt := range []struct {
@@ -484,8 +485,8 @@ func TestGivenConditions(t *testing.T) {
 	}
 }
 
-// If the bounds.csv of a folder has the earlier columns, a resumed run must start this folder again, because rows with
-// these columns cannot be continued.
+// Earlier versions wrote fewer columns to bounds.csv. If a resumed run finds such a file, it must sample all examples
+// with rows again, because it cannot append rows with more columns.
 func TestResumeEarlierBounds(t *testing.T) {
 	dir := wholeRun(t)
 	want := contents(t, dir)
@@ -599,7 +600,8 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
-// A certificate beside votes with another n or index belongs to another run.
+// If the votes and the certificate of a record have different indices, labels or numbers of samples, they must be
+// refused.
 func TestRecordsFitTogether(t *testing.T) {
 	if err := checkPair(record(1).Votes, record(1).Certificate); err != nil {
 		t.Error(err)
@@ -632,8 +634,8 @@ func TestRecordsFitTogether(t *testing.T) {
 	}
 }
 
-// In a run that may stop early, an example may have fewer than n votes, but never more. The run may have no extra
-// examples.
+// In a run that may stop early, an example may have fewer than n votes, but never more. Votes for an example beyond the
+// last example of the run must be refused.
 func TestCheckVotes(t *testing.T) {
 	stop, err := certify.ParseStop("radius>=1")
 	if err != nil {
@@ -763,8 +765,8 @@ func TestCreateValidates(t *testing.T) {
 	}
 }
 
-// Only values in images of integers and clamped values have a limited range. The values of a table of zeros and ones
-// have none.
+// Only values in images of integers and clamped values have a limited range. The range of a table of zeros and ones is
+// not limited.
 func TestSpace(t *testing.T) {
 	r := drawn()
 	r.Noise.Quantised = false

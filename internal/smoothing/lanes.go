@@ -17,7 +17,8 @@ import (
 // examples from their first sample.
 type lane struct {
 	classifier Classifier
-	batch      int
+	sizes      []Classifier    // the classifier with batches of each size, in ascending order; the last is classifier
+	batch      int             // size of the largest batches
 	ctx        context.Context // ends with the run, or when the device fails
 	stop       context.CancelFunc
 
@@ -53,6 +54,10 @@ func (s Sampler) newLanes(ctx context.Context) []*lane {
 	var lanes []*lane
 	for _, classifier := range classifiers {
 		l := &lane{classifier: classifier, batch: classifier.Batch(), workers: workers}
+		if r, ok := classifier.(Resizable); ok && s.Eager {
+			l.sizes = r.Smaller()
+		}
+		l.sizes = append(l.sizes, classifier)
 		l.ctx, l.stop = context.WithCancel(ctx)
 		lanes = append(lanes, l)
 	}

@@ -50,12 +50,12 @@ type LatticeNoise struct {
 	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// The function still returns a counter whose word draws the integer 0 (see Rows.Clean).
+	// The field still holds a function that returns a counter whose random word gives the noise 0 (see Rows.Clean).
 	still func() uint64
 }
 
 // NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. mean and std have
-// one value for each channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
+// one number for each channel. A model input is the float32 nearest to (Step·k − mean)/std, rounded once.
 func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, error) {
 	if len(mean) != len(std) || len(mean) == 0 {
 		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))

@@ -184,9 +184,9 @@ func fitGaussians(f *fit, samples int) {
 	f.distribution(all, "all")
 }
 
-// fitAcross tests three series of n values. In each series one part of the address varies: the sample, the example or
-// the seed. The coordinate is fixed. The series of examples and seeds use sample 0. Their counter is 0, so Squares has
-// only the key to mix.
+// fitAcross tests three series of n noise values at a fixed coordinate. In each series either the sample, the example
+// or the seed varies. The series of examples and seeds use sample 0. For this sample the counter is 0, so only the key
+// determines the word of the generator Squares.
 func fitAcross(f *fit, n int) {
 	x := make([]float32, n)
 	series := func(name string, value func(i int) float32) {

@@ -72,8 +72,8 @@ func (r *Rows) Clean(i int, in LatticeInput) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.still()
 }
 
-// stillTries limits the search for a counter that draws 0. With a Gaussian table, a word draws 0 with probability at
-// least 10⁻⁴.
+// stillTries limits the search for a counter whose word draws the integer 0. With a Gaussian table, a word draws 0 with
+// probability at least 10⁻⁴.
 const stillTries = 1 << 24
 
 // findStill returns the smallest counter whose word, with key 0, draws the integer 0.
@@ -285,7 +285,7 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 	return nil
 }
 
-// count sets the votes of the first rows of a batch from their outputs.
+// count sets the votes of a batch from its outputs. The argument rows is the number of rows that hold samples.
 func (w *worker) count(rows int) {
 	m := w.Classifier.Classes()
 	for i := range rows {

@@ -37,7 +37,7 @@ type Table struct {
 	// 2⁻⁹².
 	Eta  float64
 	name string
-	bits int // b
+	bits int // b, the base-2 logarithm of the number of columns
 	// entries is the array e.
 	entries []uint64
 }
@@ -152,8 +152,9 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of 2^columns columns for words with width bits. The argument counts holds each label's
-// number of cells, which is above 0. These numbers sum to 2^width. Columns beyond counts belong to labels without mass.
+// aliases returns the entries e of 2^columns columns for words with 2^width values. The argument counts holds each
+// label's number of cells, which is above 0. These numbers sum to 2^width. The columns after the last label in counts
+// belong to labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
 	full := uint64(1) << (width - columns)
 	left := make([]uint64, 1<<columns)
@@ -171,8 +172,8 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 		}
 	}
 	// Each round completes the column of a label that has too few cells for its column. It fills the column with cells
-	// of a label that has too many. The remaining cells exactly fill the remaining columns. So as long as there are
-	// labels with too few cells, there are also labels with too many.
+	// of a label that has too many cells. The remaining cells exactly fill the remaining columns. So as long as there
+	// are labels with too few cells, there are also labels with too many cells.
 	for len(small) > 0 {
 		c, donor := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
@@ -213,8 +214,8 @@ func (t *Table) Entries() int { return len(t.entries) }
 func (t *Table) Name() string { return t.name }
 
 // Digest returns the SHA-256, in hex, of a byte sequence. The sequence begins with "rscert table 1 ", the name and a
-// newline. Then follow First, Last, the bits of η, b and the entries, as little-endian 64-bit integers. Equal digests
-// mean equal noise.
+// newline. Then follow First, Last, the bits of η as a float64, b and the array e, as little-endian 64-bit integers.
+// Table explains b and e. Equal digests mean equal noise.
 func (t *Table) Digest() string {
 	buf := append([]byte("rscert table 1 "+t.name), '\n')
 	for _, v := range []uint64{uint64(t.First), uint64(t.Last), math.Float64bits(t.Eta), uint64(t.bits)} {

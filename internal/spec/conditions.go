@@ -69,8 +69,9 @@ func (c Conditions) Positions(examples int) []int {
 
 // spread returns the candidate that becomes the selected example with the number turn, counted from 0. The candidates
 // are divided into consecutive parts, one for each of the selected examples (turns is their number). Part number turn
-// begins at ⌊turn·candidates/turns⌋. A hash of turn selects one candidate of this part, always the same one. Equal
-// steps could follow a pattern in the order of the files and select, for example, the first image of every class.
+// begins at ⌊turn·candidates/turns⌋. A hash of turn selects one candidate of this part, always the same one. Selection
+// in equal steps, without a hash, could follow a pattern in the order of the files and select, for example, the first
+// image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.

@@ -30,6 +30,8 @@ type Spec struct {
 
 	// KeepOutputs means that the command uses the model's outputs in addition to the votes.
 	KeepOutputs bool
+	// SmallerBatches means that the command also runs batches smaller than Batch.
+	SmallerBatches bool
 	// KeepSource means that the command builds further graphs from the model, to compute gradients.
 	KeepSource bool
 

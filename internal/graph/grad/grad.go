@@ -119,7 +119,7 @@ type tape struct {
 }
 
 // follow records which outputs of the node depend on the contents of the model's input. The outputs of Shape and Size
-// never do, because all sizes are constants.
+// never depend on them, because all sizes are constants.
 func (t *tape) follow(n *onnxpb.NodeProto) {
 	switch n.GetOpType() {
 	case "Shape", "Size":

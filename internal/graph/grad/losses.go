@@ -166,7 +166,8 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	return l
 }
 
-// marks adds nodes that compute truth values [examples, classes]. In each row, only the given class is true.
+// marks adds nodes that compute truth values [examples, classes]. In each row, only the element of the given class is
+// true.
 func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }

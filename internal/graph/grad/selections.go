@@ -94,7 +94,7 @@ func (t *tape) cutsOf(n *node) (c cuts, err error) {
 }
 
 // indicesOf lists the indices start, start+step, … that Slice takes along an axis of the given size. The list stops
-// before it reaches end.
+// before it reaches the argument end.
 func indicesOf(start, end, step, size int64) (indices []int64) {
 	within := func(i, low, high int64) int64 {
 		if i < 0 {

@@ -165,7 +165,7 @@ func (c Comparison) radius(before, after []summary.Row, was, is summary.Average)
 	return r
 }
 
-// unitScale maps the changes from [−down, up] to [0, 1].
+// unitScale returns a function that maps change number i from [−down, up] to [0, 1].
 func unitScale(changes []float64, down, up float64) func(i int) float64 {
 	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
 }

@@ -412,8 +412,8 @@ func TestMayDifferAreParameters(t *testing.T) {
 }
 
 // The paired interval must cover the mean difference with the stated probability, for any dependence between the two
-// runs. If the mean is 0, the p-value must be at most α with probability at most α. The means of the laws are sums
-// computed by hand.
+// runs. If the mean is 0, the p-value must be at most α with probability at most α. The mean in each case is computed
+// by hand.
 func TestPairedIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, law := range map[string]struct {

@@ -87,7 +87,7 @@ func (p Page) grid(steps int) []number {
 	return grid
 }
 
-// roundStep returns the least 1, 2 or 5 times a power of ten that is not below x.
+// roundStep returns the smallest number that is at least x and equals 1, 2 or 5 times a power of ten.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {

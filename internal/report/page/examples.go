@@ -19,7 +19,7 @@ type examples struct {
 	Index      []int     `json:"index"`
 	Label      []int     `json:"label"`      // −1: unknown
 	Prediction []int     `json:"prediction"` // −1: abstained
-	Norm       string    `json:"norm"` // norm of the radii, as a title
+	Norm       string    `json:"norm"`       // norm of the radii, as a title
 	Radius     []float64 `json:"radius"`
 	Shown      []string  `json:"shown"` // the radius, rounded down
 	Confidence []number  `json:"confidence,omitempty"`
@@ -133,7 +133,7 @@ func (e *examples) size(of image.Rectangle) {
 	}
 }
 
-// shrink averages squares of pixels until a picture is small enough.
+// shrink replaces square blocks of pixels by their averages until a picture is small enough.
 func shrink(from image.Image) image.Image {
 	b := from.Bounds()
 	k := (max(b.Dx(), b.Dy()) + pictureSize - 1) / pictureSize

@@ -135,7 +135,7 @@ func (p Page) radii() []float64 {
 	return slices.Sorted(maps.Keys(radii))
 }
 
-// calibrationKey identifies bounds by their radius. The field given is false if the bounds state no radius.
+// calibrationKey identifies bounds by their radius. If the bounds state no radius, the field given is false.
 type calibrationKey struct {
 	radius float64
 	given  bool
@@ -148,7 +148,7 @@ func keyOf(c summary.Calibration) calibrationKey {
 	return calibrationKey{*c.Radius, true}
 }
 
-// name names the radius with its norm.
+// name describes the radius of bounds in words, with its norm.
 func (p Page) name(k calibrationKey) string {
 	if !k.given {
 		return "within the bounds"

@@ -44,7 +44,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestParts checks that the page has every part, and that each part has a number and a sentence.
+// TestParts checks that every part of the page is present with its numbers and its explanations.
 func TestParts(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.ClassNames = nil
@@ -207,7 +207,7 @@ func TestSheets(t *testing.T) {
 // far reports whether two values differ by more than the loss of JPEG compression explains.
 func far(a, b uint8) bool { return a > b && a-b > 12 || b > a && b-a > 12 }
 
-// TestShrink checks that shrink averages squares of pixels.
+// TestShrink checks that shrink averages the pixels in square blocks.
 func TestShrink(t *testing.T) {
 	large := image.NewGray(image.Rect(5, 5, 5+130, 5+100))
 	for y := range 100 {
@@ -250,8 +250,8 @@ func TestCautions(t *testing.T) {
 	}
 }
 
-// A further norm must have a group with its own radii. If the noise of a run has this norm, the group must show the
-// radii of this run, too.
+// Each norm in which a run has further radii (Summary.Norms) must have a group with its own radii. If the noise of
+// another run has this norm, the group must show the radii of that run, too.
 func TestNorms(t *testing.T) {
 	var p Page
 	for k, norm := range []law.Norm{law.L2, law.L1} {

@@ -32,7 +32,8 @@ func (s Source) calibration(o Options) ([]Calibration, error) {
 	return Calibrate(results)
 }
 
-// Calibrate summarises the results of a study of bounds. It refuses results that are not exact.
+// Calibrate summarises the results that package acce computes from bounds on the confidence. It refuses results that
+// are not exact.
 func Calibrate(results []acce.Result) ([]Calibration, error) {
 	var out []Calibration
 	for _, r := range results {

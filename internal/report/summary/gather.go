@@ -162,7 +162,8 @@ func largest(rows []Row) float64 {
 	return most
 }
 
-// reliability returns the bins of the votes' shares. It returns nil if an example has no label or no answer.
+// reliability returns the bins of a reliability diagram with the vote shares as confidences. It returns nil if an
+// example has no label or no answer.
 func (g *gathered) reliability(o Options) (*Reliability, error) {
 	if !g.answers {
 		return nil, nil

@@ -52,7 +52,8 @@ type Options struct {
 	// separately.
 	Norms []law.Norm
 	PA    bool // adds the distribution of the bounds on p_A
-	// AxesRadius is the radius of Summary.Columns; 0: the median radius of the correct examples.
+	// AxesRadius is the radius of Summary.Columns. If AxesRadius is 0, Columns has the median radius of the correct
+	// examples.
 	AxesRadius float64
 	Level      float64   // confidence level of the intervals
 	Delta      float64   // allowed failure probability of a statement about the dataset

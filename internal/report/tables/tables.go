@@ -213,7 +213,7 @@ func (r Report) accuracy() section {
 	return s
 }
 
-// norms returns a table of the certified accuracy for each further norm, with one row per run.
+// norms returns a table of the certified accuracy for each norm in Summary.Norms, with one row per run.
 func (r Report) norms() (sections []section) {
 	for _, norm := range summary.FurtherNorms(r.Runs) {
 		runs := summary.AllIn(norm, r.Runs)
