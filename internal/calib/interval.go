@@ -25,8 +25,8 @@ const (
 	Martingale IntervalMethod = "martingale"
 	// Betting intervals hold for every number of independent, identically distributed examples.
 	Betting IntervalMethod = "betting"
-	// The probability that a Bootstrap interval covers the true value differs from the level by O(1/n). The interval is
-	// too short for small n and for heavy tails.
+	// Bootstrap intervals cover the true value with a probability that differs from the level by O(1/n). They are too
+	// short for small n and for heavy tails.
 	Bootstrap IntervalMethod = "bca-bootstrap"
 )
 
