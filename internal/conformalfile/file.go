@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -89,6 +90,16 @@ func (f *File) Run() runfolder.Run {
 		r.Data = *f.Calibration.Data
 	}
 	return r
+}
+
+// IncludesAll reports whether every set contains every class, because there are too few calibration examples.
+func (f *File) IncludesAll() bool {
+	for _, c := range f.Predictor.Cells {
+		if !math.IsInf(float64(c.Tau), -1) {
+			return false
+		}
+	}
+	return true
 }
 
 // ID names the predictor: 16 hex digits that depend on the whole content of the file.

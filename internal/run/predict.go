@@ -10,7 +10,6 @@ import (
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/law"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predict"
 	"github.com/rscert/rscert/internal/progress"
@@ -137,36 +136,8 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 		return nil, err
 	}
 	p.voting = recorded.Parameters.Certification
-	given := p.Spec
-	if p.Spec, err = specOf(recorded); err != nil {
+	if p.Spec, err = reopen(recorded, p.Spec, p.Round); err != nil {
 		return nil, err
-	}
-	s := &p.Spec
-	s.Data, s.Library, s.Threads, s.KeepOutputs = given.Data, given.Library, given.Threads, true
-	s.FixedSeed, s.Skip, s.Max, s.Shard = given.FixedSeed, given.Skip, given.Max, given.Shard
-	s.FixedSelect = given.FixedSelect
-	s.Batch = given.Batch
-	if given.Model != "" {
-		s.Model, s.Further = given.Model, given.Further
-	}
-	if given.Device != (onnx.Device{}) {
-		s.Device = given.Device
-	}
-	s.Denoiser = given.Denoiser
-	if d := recorded.Model.Denoiser; d != nil && s.Denoiser == "" {
-		s.Denoiser = d.File
-	}
-	if recorded.Parameters.Scaled() && p.Round {
-		return nil, hint.Add(spec.BadInputf("%s round: the run has a σ for each column", param.OffLattice), "give inputs on the lattice of the run; columns on no lattice need no rounding")
-	}
-	options := given.DataOptions // labels are read as the plan says, pixels as the run read them
-	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
-	s.DataOptions = options
-	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
-		s.Lattice.Round = p.Round
-	}
-	if err := s.Law.NeedRandom(); err != nil {
-		return nil, spec.BadInput(err)
 	}
 	return &recorded, p.certifyAs(recorded)
 }
