@@ -1,0 +1,167 @@
+package conformal
+
+import (
+	"container/heap"
+	"errors"
+	"math"
+	"math/big"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// one is the integer that stands for the weight 1. Weights are integer multiples of 2⁻³², so sums of weights are exact.
+const one = 1 << 32
+
+// A polynomial is B_w(p) = Σ_k w(k)·P(Bin(d, p) = k) with nondecreasing weights w(k) = units[k]/2³² ≤ 1.
+type polynomial []int64
+
+// newPolynomial rounds weights down to multiples of 2⁻³², and lowers them where they decrease.
+func newPolynomial(weights []float64) polynomial {
+	b := make(polynomial, len(weights))
+	ceiling := int64(one)
+	for k := len(weights) - 1; k >= 0; k-- {
+		ceiling = min(ceiling, int64(math.Floor(weights[k]*one)))
+		b[k] = ceiling
+	}
+	return b
+}
+
+func (b polynomial) degree() int { return len(b) - 1 }
+
+// weights returns w(0), …, w(d). The conversion is exact.
+func (b polynomial) weights() []float64 {
+	w := make([]float64, len(b))
+	for k, u := range b {
+		w[k] = float64(u) / one
+	}
+	return w
+}
+
+// lowered returns the polynomial minus a slack of units/2³².
+func (b polynomial) lowered(units int64) polynomial {
+	c := make(polynomial, len(b))
+	for k, u := range b {
+		c[k] = u - units
+	}
+	return c
+}
+
+// high returns an upper bound on B_w(p), by de Casteljau's algorithm. A step computes (1−p)x + py for numbers |x|, |y| ≤
+// W, where W is the largest |w(k)|. It rounds 1−p, two products and a sum, so it adds an error of at most 4W·unit.
+// Later steps do not magnify an error, because they take means.
+func (b polynomial) high(p float64, scratch []float64) float64 {
+	x := scratch[:len(b)]
+	for k, u := range b {
+		x[k] = float64(u)
+	}
+	q := 1 - p
+	for d := len(x) - 1; d > 0; d-- {
+		for k := range d {
+			x[k] = q*x[k] + p*x[k+1]
+		}
+	}
+	most := math.Max(math.Abs(float64(b[0])), math.Abs(float64(b[len(b)-1])))
+	return (x[0] + 5*float64(len(b))*unit*most) / one
+}
+
+// mean returns ∫B_w(p)dπ(p) for the distribution π that puts the mass 1−2a on p = 1 and is uniform otherwise. It ranks
+// weights: most clean examples have p close to 1.
+func (b polynomial) mean(miss float64) float64 {
+	share := math.Min(1, 2*miss)
+	sum := 0.0
+	for _, u := range b {
+		sum += float64(u)
+	}
+	return ((1-share)*float64(b[b.degree()]) + share*sum/float64(len(b))) / one
+}
+
+// elevated returns the weights of degree m ≥ d of the same polynomial, rounded down:
+//
+//	w_m(N) = Σ_k w_d(k)·C(N,k)·C(m−N,d−k)/C(m,d),
+//
+// the mean of w_d over a hypergeometric distribution. All numbers are integers, so each weight is rounded once.
+func (b polynomial) elevated(m int64) polynomial {
+	d := int64(b.degree())
+	if m == d {
+		return b
+	}
+	var all, sum, term, c big.Int
+	all.Binomial(m, d)
+	e := make(polynomial, m+1)
+	for n := range m + 1 {
+		sum.SetInt64(0)
+		for k := max(0, d-(m-n)); k <= min(d, n); k++ {
+			term.Binomial(n, k)
+			term.Mul(&term, c.Binomial(m-n, d-k))
+			sum.Add(&sum, term.Mul(&term, c.SetInt64(b[k])))
+		}
+		e[n] = sum.Div(&sum, &all).Int64() // Div rounds down, because the divisor is positive
+	}
+	return e
+}
+
+// excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. It is above the maximum by at most about the
+// tolerance. On a cell [l, r] of z, where p = F(z), both sides increase with p, so the excess is at most B_w(F(r)) −
+// (H∘g)^Q(F(l)). The search halves the cell with the largest such bound until this bound is close to an excess at a
+// point. The outermost cells are unbounded.
+func (b polynomial) excess(g target, tolerance float64) (float64, error) {
+	s := excessSearch{polynomial: b, target: g, most: math.Inf(-1), scratch: make([]float64, len(b))}
+	const width = 1.0 / 16
+	edge := math.Inf(-1)
+	for z := -12.0; z <= 12+g.shift; z += width {
+		s.add(edge, z)
+		edge = z
+	}
+	s.add(edge, math.Inf(1))
+	for work := 0; work < maxCells; work++ {
+		c := heap.Pop(&s.cells).(cell)
+		if c.bound <= s.most+tolerance || math.IsInf(c.l, -1) || math.IsInf(c.r, 1) {
+			return c.bound, nil
+		}
+		mid := c.l + (c.r-c.l)/2
+		if !(c.l < mid && mid < c.r) {
+			return c.bound, nil
+		}
+		s.add(c.l, mid)
+		s.add(mid, c.r)
+	}
+	return 0, errors.New("the excess of the weights is not bounded within the limit of work")
+}
+
+// A cell is an interval of z with an upper bound on the excess.
+type cell struct{ l, r, bound float64 }
+
+type excessSearch struct {
+	polynomial
+	target
+	most    float64 // largest excess seen at a point, a lower bound on the maximum but for rounding
+	scratch []float64
+	cells   cells
+}
+
+// add adds a cell, and evaluates the excess at its right end.
+func (s *excessSearch) add(l, r float64) {
+	value := s.polynomial.high(s.target.high(r), s.scratch)
+	heap.Push(&s.cells, cell{l, r, up(value - s.floor(l))})
+	s.most = math.Max(s.most, value-s.floor(r))
+}
+
+// cells is a heap with the largest bound first.
+type cells []cell
+
+func (c cells) Len() int           { return len(c) }
+func (c cells) Less(i, j int) bool { return c[i].bound > c[j].bound }
+func (c cells) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
+func (c *cells) Push(x any)        { *c = append(*c, x.(cell)) }
+func (c *cells) Pop() any {
+	last := len(*c) - 1
+	x := (*c)[last]
+	*c = (*c)[:last]
+	return x
+}
+
+// value approximates (H∘g)^Q(F(z)).
+func (g target) value(z float64) float64 {
+	p, _ := g.law.CDF(z - g.shift)
+	return math.Pow(binomial.Tail(g.draws, g.need, math.Min(p, 1)).Upper, float64(g.queries))
+}
