@@ -189,9 +189,9 @@ func writeApplied(w io.Writer, r *run.ConformalSets, out string) error {
 		fmt.Fprintf(&b, "; %d of %d contain the label", r.Covered, r.Labelled)
 	}
 	fmt.Fprintf(&b, "\n%.1f draws per set on average, at most %d; rule %s, miss %g, seed %d\n", float64(r.Draws)/inputs, r.QueryM, r.Rule, r.Miss, r.NoiseSeed)
-	fmt.Fprintf(&b, "\n%s\n", r.Statement)
+	fmt.Fprintf(&b, "\n%s\n", paragraph(r.Statement))
 	if out != "" {
-		fmt.Fprintf(&b, "the sets are in %s\n", out)
+		fmt.Fprintf(&b, "\nthe sets are in %s\n", out)
 	}
 	_, err := w.Write(b.Bytes())
 	return err

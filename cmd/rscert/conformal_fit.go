@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -137,6 +139,9 @@ func (o *conformalFitOptions) settle(f *pflag.FlagSet) (err error) {
 		return badInputf("--out is missing")
 	}
 	p.Version, p.Params.Attack.Radius = version(), *o.radius
+	if p.Params.Attack.Queries == 1 {
+		p.Params.Attack.Queries = 0 // the same, and files omit it
+	}
 	p.Params.Scorer = conformal.NewScorer(o.score)
 	if o.score != conformal.RAPS && (o.penalty != nil || o.free != nil) {
 		return badInputf("--raps-penalty, --raps-free: are for --score raps")
@@ -201,7 +206,7 @@ func runConformalFit(ctx context.Context, s streams, o conformalFitOptions) erro
 		return err
 	}
 	if file.IncludesAll() {
-		console.Warnf("there are too few calibration examples for this %s: every set contains every class", asFlag("miss"))
+		console.Warnf("there are too few calibration examples or draws for this %s: every set contains every class", asFlag("miss"))
 	}
 	if err := file.Write(o.out); err != nil {
 		return err
@@ -215,27 +220,51 @@ func runConformalFit(ctx context.Context, s streams, o conformalFitOptions) erro
 	return writeFitted(s.out, file, o.out)
 }
 
+// paragraph returns a sentence with a capital and a full stop, in lines of at most 88 characters.
+func paragraph(sentence string) string {
+	sentence = strings.TrimSuffix(quote.Line(sentence), ".") + "."
+	first, size := utf8.DecodeRuneInString(sentence)
+	sentence = string(unicode.ToUpper(first)) + sentence[size:]
+	var b strings.Builder
+	width := 0
+	for word := range strings.FieldsSeq(sentence) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case width == 0:
+		case width+1+n > 88:
+			b.WriteByte('\n')
+			width = 0
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
+}
+
 // writeFitted prints a summary of a predictor.
 func writeFitted(w io.Writer, f *conformalfile.File, out string) error {
 	p := &f.Predictor
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "rule        %s: %s\n", p.Rule, conformal.Rules.What(p.Rule))
-	fmt.Fprintf(&b, "query       a class is in the set if %d of %d scores reach the threshold\n", p.QueryT, p.QueryM)
+	fmt.Fprintf(&b, "rule         %s: %s\n", p.Rule, conformal.Rules.What(p.Rule))
+	fmt.Fprintf(&b, "query        a class is in the set if %d of %d scores reach the threshold\n", p.QueryT, p.QueryM)
 	if p.T > 0 {
-		fmt.Fprintf(&b, "calibration %d examples with %d draws each; an example counts as covered by %d of them\n", p.N, p.M, p.T)
+		fmt.Fprintf(&b, "calibration  %d examples with %d draws each; an example counts as covered by %d of them\n", p.N, p.M, p.T)
 	} else {
-		fmt.Fprintf(&b, "calibration %d examples with %d draws each; slack of the weights %.2g\n", p.N, p.M, p.Slack)
+		fmt.Fprintf(&b, "calibration  %d examples with %d draws each; slack of the weights %.2g\n", p.N, p.M, p.Slack)
 	}
 	if len(p.Cells) == 1 {
-		fmt.Fprintf(&b, "threshold   %v\n", float64(p.Cells[0].Tau))
+		fmt.Fprintf(&b, "threshold    %v\n", float64(p.Cells[0].Tau))
 	} else {
-		fmt.Fprintf(&b, "thresholds  %d\n", len(p.Cells))
+		fmt.Fprintf(&b, "thresholds   %d\n", len(p.Cells))
 	}
-	fmt.Fprintf(&b, "\n%s\n", quote.Line(f.Statement))
+	fmt.Fprintf(&b, "\n%s\n", paragraph(f.Statement))
 	if !f.Sound {
-		fmt.Fprintf(&b, "No promise under attack: %s.\n", f.Why)
+		fmt.Fprintf(&b, "%s\n", paragraph("no promise under attack: "+f.Why))
 	}
-	fmt.Fprintf(&b, "the predictor is in %s\n", out)
+	fmt.Fprintf(&b, "\nthe predictor is in %s\n", out)
 	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -97,6 +97,9 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	if f.Classifier.Noiseless() {
 		s.Noise = spec.NoNoise
 	}
+	if err := freshSeed(&s); err != nil {
+		return err
+	}
 	if a.experiment, err = experiment.Open(ctx, s, console); err != nil {
 		return err
 	}

@@ -73,6 +73,9 @@ func (p *ConformalFit) fitModel(ctx context.Context, console experiment.Console)
 	if err := p.Spec.Law.NeedRandom(); err != nil {
 		return nil, spec.BadInput(err)
 	}
+	if err := freshSeed(&p.Spec); err != nil {
+		return nil, err
+	}
 	e, err := experiment.Open(ctx, p.Spec, console)
 	if err != nil {
 		return nil, err
@@ -101,6 +104,17 @@ func (p *ConformalFit) fitModel(ctx context.Context, console experiment.Console)
 		return nil, err
 	}
 	return f, p.finish(f, c.calibrator, e.Model().Classes())
+}
+
+// freshSeed draws a seed unless the user gave one. The shards of the data set here are not parts of one run, so each
+// draws its own.
+func freshSeed(s *spec.Spec) error {
+	if s.FixedSeed != nil {
+		return nil
+	}
+	seed, err := experiment.DrawSeed()
+	s.FixedSeed = &seed
+	return err
 }
 
 // recordOf returns the experiment's run.json. An experiment without noise has no law, no scale and no kind of noise.
