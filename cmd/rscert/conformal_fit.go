@@ -186,7 +186,6 @@ type conformalFitted struct {
 	Out         string              `json:"out"`
 	ID          string              `json:"id"`
 	Predictor   conformal.Predictor `json:"predictor"`
-	Statement   string              `json:"statement"`
 	Sound       bool                `json:"sound"`
 	Why         string              `json:"why,omitempty"`
 	Arithmetic  certify.Arithmetic  `json:"arithmetic"`
@@ -213,7 +212,7 @@ func runConformalFit(ctx context.Context, s streams, o conformalFitOptions) erro
 	}
 	if o.json {
 		return report.WriteJSON(s.out, "conformal-fit", conformalFitted{
-			Out: o.out, ID: file.ID(), Predictor: file.Predictor, Statement: file.Statement, Sound: file.Sound, Why: file.Why,
+			Out: o.out, ID: file.ID(), Predictor: file.Predictor, Sound: file.Sound, Why: file.Why,
 			Arithmetic: file.Arithmetic, Temperature: file.Temperature, Allowance: file.Allowance, Seconds: time.Since(began).Seconds(),
 		})
 	}
@@ -260,7 +259,7 @@ func writeFitted(w io.Writer, f *conformalfile.File, out string) error {
 	} else {
 		fmt.Fprintf(&b, "thresholds   %d\n", len(p.Cells))
 	}
-	fmt.Fprintf(&b, "\n%s\n", paragraph(f.Statement))
+	fmt.Fprintf(&b, "\n%s\n", paragraph(f.Predictor.Statement))
 	if !f.Sound {
 		fmt.Fprintf(&b, "%s\n", paragraph("no promise under attack: "+f.Why))
 	}

@@ -69,7 +69,9 @@ func predictorOf(sets []Set) *conformal.Predictor {
 		at := cell{label: -1}
 		made := conformal.Cell{N: s.N, K: s.K}
 		switch {
-		case c.Guarantee == conformal.Label && s.Label != nil:
+		case c.Guarantee == conformal.Label && s.Label == nil:
+			continue
+		case c.Guarantee == conformal.Label:
 			at.label, made.Label = *s.Label, s.Label
 		case c.Guarantee == conformal.Group:
 			at.group, made.Group = s.Group, s.Group

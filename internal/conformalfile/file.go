@@ -31,10 +31,9 @@ type File struct {
 	Version string `json:"rscert"` // version of rscert
 	// Predictor holds the rule, its numbers and its thresholds.
 	Predictor conformal.Predictor `json:"predictor"`
-	// Statement says what the sets promise. Sound is false if they promise nothing under attack, and Why then says why.
-	Statement string `json:"statement"`
-	Sound     bool   `json:"sound"`
-	Why       string `json:"why,omitempty"`
+	// Sound is false if the sets promise nothing under attack, and Why then says why.
+	Sound bool   `json:"sound"`
+	Why   string `json:"why,omitempty"`
 	// Arithmetic is the arithmetic of the noise for which the promise holds.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	// Temperature is the temperature of the softmax that turned logits into probabilities.

@@ -221,6 +221,27 @@ func (s Set) validate() error {
 	case s.CertifiedCounts != nil && len(s.CertifiedCounts) != classes:
 		return fmt.Errorf("certified_counts has %d classes, and counts has %d", len(s.CertifiedCounts), classes)
 	}
+	return s.Conditions.validate()
+}
+
+// maxDraws is the maximum number of draws that a line may state.
+const maxDraws = 1_000_000
+
+// validate returns an error if the numbers are not those of a predictor.
+func (c Conditions) validate() error {
+	if _, err := c.Law.Additive(); err != nil {
+		return err
+	}
+	switch {
+	case c.M < 1 || c.M > maxDraws || c.QueryM < 1 || c.QueryM > maxDraws:
+		return fmt.Errorf("m is %d and query_m %d: want 1 to %d", c.M, c.QueryM, maxDraws)
+	case c.T < 0 || c.T > c.M+1 || c.QueryT < 0 || c.QueryT > c.QueryM:
+		return fmt.Errorf("t is %d and query_t %d, of %d and %d draws", c.T, c.QueryT, c.M, c.QueryM)
+	case c.N < 0 || c.K < 0 || c.K > c.N:
+		return fmt.Errorf("k is %d of n = %d calibration examples", c.K, c.N)
+	case !(c.Shift >= 0) || math.IsInf(c.Shift, 1) || !(c.Scale >= 0) || math.IsInf(c.Scale, 1):
+		return fmt.Errorf("rho is %v and sigma %v: want numbers from 0", c.Shift, c.Scale)
+	}
 	return nil
 }
 

@@ -181,7 +181,7 @@ func (p *ConformalFit) finish(f *conformalfile.File, c *conformal.Calibrator, cl
 	if err != nil {
 		return spec.BadInput(err)
 	}
-	f.Predictor, f.Statement = *predictor, predictor.Statement
+	f.Predictor = *predictor
 	_, err = f.Encode() // sets the ID
 	return err
 }
