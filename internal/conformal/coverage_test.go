@@ -9,18 +9,18 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// A population is a law of examples. Each kind of example occurs with a share, and gives the probability p_τ that a
+// An exampleLaw is a law of examples. Each kind of example occurs with a share, and gives the probability p_τ that a
 // noisy score reaches the l-th of a ladder of increasing thresholds. Scores lie on the ladder.
-type population struct {
+type exampleLaw struct {
 	name   string
 	levels int
 	shares []float64
 	p      func(kind, level int) float64
 }
 
-// populations returns laws of examples for which the rules are compared: homogeneous and mixed, with scores from
+// laws returns laws of examples for which the rules are compared: homogeneous and mixed, with scores from
 // Gaussian, logistic, heavy-tailed, bimodal and almost deterministic laws.
-func populations() []population {
+func laws() []exampleLaw {
 	const levels = 240
 	tau := func(level int) float64 { return -8 + 14*float64(level)/levels }
 	normal := func(x float64) float64 { return mathext.NormalQuantile(x) }
@@ -36,7 +36,7 @@ func populations() []population {
 		}
 		return s
 	}
-	return []population{
+	return []exampleLaw{
 		{"one kind", levels, equal(1), func(_, l int) float64 { return phi(-tau(l)) }},
 		{"locations", levels, equal(41), func(k, l int) float64 { return phi(location[k] - tau(l)) }},
 		{"steep", levels, equal(41), func(k, l int) float64 { return phi(8 * (location[k] - tau(l))) }},
@@ -51,7 +51,7 @@ func populations() []population {
 // coverage returns P(Y ∈ C(X′)) exactly, for independent examples and the attack p′ = g(p). The threshold is at least
 // the l-th of the ladder if and only if the condition of the theorem holds there, so the distribution of τ̂ follows from
 // the number of examples with each count at one level. With units this is a sum over two or three values.
-func (c population) coverage(d *Predictor, attacked func(p float64) float64) float64 {
+func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) float64 {
 	reached := make([]float64, c.levels+1) // P(τ̂ ≥ level)
 	covered := make([]float64, c.levels)   // P(Y ∈ C) given τ̂ = level
 	for l := range c.levels {
@@ -179,13 +179,13 @@ func gaussianAttack(rho float64) func(float64) float64 {
 	}
 }
 
-// The exact worst case of 30 pairs of a population and a rule is at least 1 − a (shared/MATH.md, section 16, has
-// .9013–.9877 for populations of its own). It is close to 1 − a for some pairs, so that an error of the rules shows
+// The exact worst case of 30 pairs of a law and a rule is at least 1 − a (shared/MATH.md, section 16, has
+// .9013–.9877 for laws of its own). It is close to 1 − a for some pairs, so that an error of the rules shows
 // (TestExactCoverageDetectsErrors).
 func TestExactCoverage(t *testing.T) {
 	lowest, highest := 1.0, 0.0
 	for name, d := range designs(t) {
-		for _, c := range populations() {
+		for _, c := range laws() {
 			got := c.coverage(d, gaussianAttack(1))
 			t.Logf("%-10s %-14s %.4f", name, c.name, got)
 			lowest, highest = math.Min(lowest, got), math.Max(highest, got)
@@ -198,11 +198,11 @@ func TestExactCoverage(t *testing.T) {
 
 // A rule that is wrong by one step has an exact worst case below 1 − a. So the exact coverage detects such errors.
 func TestExactCoverageDetectsErrors(t *testing.T) {
-	tight := []int{0, 2} // the populations with the least coverage
+	tight := []int{0, 2} // the laws with the least coverage
 	worst := func(d *Predictor, rho float64) float64 {
 		least := 1.0
 		for _, i := range tight {
-			c := populations()[i]
+			c := laws()[i]
 			least = math.Min(least, c.coverage(d, gaussianAttack(rho)))
 		}
 		return least

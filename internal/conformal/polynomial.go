@@ -63,7 +63,7 @@ func (b polynomial) high(p float64, scratch []float64) float64 {
 	return (x[0] + 5*float64(len(b))*unit*most) / one
 }
 
-// mean returns ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif (see bestWeights).
+// mean returns ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif (see population).
 func (b polynomial) mean(c float64) float64 {
 	sum := 0.0
 	for _, u := range b {

@@ -18,24 +18,28 @@ const leastWeight = 1 << 20
 // slackTolerance is how far the subtracted slack may be above the least slack.
 const slackTolerance = 1e-7
 
+// A population is a simple law π = (1−2c)δ₁ + 2c·Unif of p among examples: most have p close to 1. Weights are chosen to
+// maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So with a goal of 1−a, c is chosen such
+// that the maximum is the goal; a larger c would give weights that cannot reach 1−a. A goal of 0 keeps c.
+type population struct{ c, goal float64 }
+
+// calibrationPopulation returns the population for the level a.
+func calibrationPopulation(miss float64) population { return population{math.Min(miss, 0.5), 1 - miss} }
+
 // bestWeights returns nondecreasing weights w(0), …, w(d) ≤ 1 with B_w ≤ (H∘g)^Q. A linear program proposes weights, and
-// slackened makes any proposal valid. So an error of the linear program can only lower the weights. If it fails, the
-// line of RCP1 remains.
-//
-// The weights nearly maximise ∫B_w dπ, where π = (1−2c)δ₁ + 2c·Unif is a simple law of p among examples: most have p
-// close to 1. At the threshold the mean of B_w over the examples is 1−a, so c is chosen such that the maximum is 1−a. A
-// larger c would give weights that cannot reach 1−a.
+// slackened makes any proposal valid. So an error of the linear program can only lower the weights. If it fails, a line
+// remains, the tangent of g (tangentWeights).
 //
 // Without an attack, B_w = H is best, if the degree allows it.
-func bestWeights(g target, degree int, miss float64) (best polynomial, slack float64, err error) {
+func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
 	if g.shift == 0 && g.queries == 1 && g.draws <= int64(degree) {
 		return step(g.need, g.draws), 0, nil
 	}
-	best, slack, err = slackened(newPolynomial(tangentWeights(g, miss)), g, slackTolerance)
+	best, slack, err = slackened(newPolynomial(tangentWeights(g, pop.c)), g, slackTolerance)
 	if err == nil {
 		best = best.elevated(int64(degree))
 	}
-	w, c, failure := operatingWeights(g, degree, miss)
+	w, c, failure := proposeWeights(g, degree, pop)
 	if failure != nil {
 		return best, slack, err
 	}
@@ -46,13 +50,13 @@ func bestWeights(g target, degree int, miss float64) (best polynomial, slack flo
 	return best, slack, err
 }
 
-// operatingWeights proposes weights and returns the number c of bestWeights. The maximum v(c) of ∫B_w dπ is convex in c,
-// because it is the maximum of lines w(d) − 2c(w(d) − mean w). So Newton's method approaches the c with v(c) = 1−a from
+// proposeWeights proposes weights and returns the c of the population. The maximum v(c) of ∫B_w dπ is convex in c,
+// because it is the maximum of lines w(d) − 2c(w(d) − mean w). So Newton's method approaches the c with v(c) = goal from
 // below after its first step.
-func operatingWeights(g target, degree int, miss float64) (w []float64, c float64, err error) {
+func proposeWeights(g target, degree int, pop population) (w []float64, c float64, err error) {
 	const steps = 4
 	p := newProgram(g, degree)
-	c = math.Min(miss, 0.5)
+	c = pop.c
 	for i := range steps {
 		if w, err = p.maximise(c); err != nil {
 			return nil, 0, err
@@ -62,8 +66,8 @@ func operatingWeights(g target, degree int, miss float64) (w []float64, c float6
 			mean += x / float64(len(w))
 		}
 		last := w[degree]
-		next := math.Min(0.5, math.Max(c/8, (last-(1-miss))/(2*(last-mean))))
-		if !(math.Abs(next-c) > 1e-3*c) || i == steps-1 {
+		next := math.Min(0.5, math.Max(c/8, (last-pop.goal)/(2*(last-mean))))
+		if pop.goal == 0 || !(math.Abs(next-c) > 1e-3*c) || i == steps-1 {
 			break
 		}
 		c = next
@@ -238,7 +242,7 @@ func (d *Design) chooseWeights(p Params) error {
 	if degree == 0 {
 		degree = DefaultDegree
 	}
-	b, slack, err := bestWeights(d.target(), int(min(int64(degree), d.M)), d.Miss)
+	b, slack, err := bestWeights(d.target(), int(min(int64(degree), d.M)), calibrationPopulation(d.Miss))
 	if err != nil {
 		return err
 	}

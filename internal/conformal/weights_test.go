@@ -39,7 +39,7 @@ func TestOperatingPoint(t *testing.T) {
 	beta, _ := law.Gaussian.CDF(law.Gaussian.Quantile(0.95) + 1)
 	before := 0.0
 	for _, degree := range []int{1, 2, 4, 8} {
-		w, c, err := operatingWeights(g, degree, 0.05)
+		w, c, err := proposeWeights(g, degree, calibrationPopulation(0.05))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestWeightsAreValid(t *testing.T) {
 		for _, g := range []target{
 			newTarget(l, 0, 1, 1, 1), newTarget(l, 0.5, 1, 1, 3), newTarget(l, 1, 5, 2, 1), newTarget(l, 1.5, 20, 15, 1), newTarget(l, 3, 2, 2, 2),
 		} {
-			b, _, err := bestWeights(g, 8, 0.1)
+			b, _, err := bestWeights(g, 8, calibrationPopulation(0.1))
 			if err != nil {
 				t.Fatalf("%s %+v: %v", l.Name(), g, err)
 			}
