@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/decimal"
 )
 
 // A Point is one calibration example: the scores of its true class at Design.M noisy copies.
@@ -134,7 +135,7 @@ func (p *Predictor) newThresholds() (*thresholds, error) {
 	t := &thresholds{Design: &p.Design}
 	t.miss, t.delta = p.level(p.N)
 	if p.Rule == BinCP {
-		t.miss.Sub(t.miss, new(big.Rat).SetFloat64(p.Spent))
+		t.miss.Sub(t.miss, decimal.Of(p.Spent))
 	}
 	if len(p.Weights) == 0 {
 		return t, nil

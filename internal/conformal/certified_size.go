@@ -7,7 +7,9 @@ package conformal
 //
 // The law is symmetric, so with q = 1−p, H̃(q) = P(Bin(m′, q) ≥ m′−t′+1) and W(k) = 1 − w(m−k) the condition becomes
 // B_w(q) ≤ H̃(g(q)), the condition of the theorem for another count. The same linear program and the same proof give w.
-func (d *Design) sizeWeights() ([]float64, error) {
+//
+// Most classes have p close to 0. The weights suit a law of p that is uniform for one class of all, and 0 otherwise.
+func (d *Design) sizeWeights(labels int) ([]float64, error) {
 	if d.QueryT < 1 {
 		all := make([]float64, d.M+1) // every class is in every set
 		for k := range all {
@@ -16,7 +18,7 @@ func (d *Design) sizeWeights() ([]float64, error) {
 		return all, nil
 	}
 	g := newTarget(d.Attack.law(), d.Shift, d.QueryM, d.QueryM-d.QueryT+1, 1)
-	b, _, err := bestWeights(g, int(min(DefaultDegree, d.M)), d.Miss)
+	b, _, err := bestWeights(g, int(min(DefaultDegree, d.M)), population{c: 0.5 / float64(labels)})
 	if err != nil {
 		return nil, err
 	}

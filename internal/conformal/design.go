@@ -168,11 +168,7 @@ func (d *Design) target() target {
 // polynomial returns the weights w(0), …, w(d). For a pair of counts it returns w = 1{N ≥ t} of degree m.
 func (d *Design) polynomial() (polynomial, error) {
 	if len(d.Weights) == 0 {
-		b := make(polynomial, d.M+1)
-		for k := d.T; k <= d.M; k++ {
-			b[k] = one
-		}
-		return b, nil
+		return step(d.T, d.M), nil
 	}
 	b := make(polynomial, len(d.Weights))
 	for k, w := range d.Weights {

@@ -78,7 +78,7 @@ func (e *Evaluator) AddCounts(counts []int64) error {
 		}
 	}
 	if e.size.weights == nil {
-		w, err := p.sizeWeights()
+		w, err := p.sizeWeights(p.Labels)
 		if err != nil {
 			return err
 		}

@@ -1,13 +1,16 @@
 package conformal
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
-	"time"
+
+	"gonum.org/v1/gonum/mathext"
 
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The table of shared/MATH.md, section 16.
+// The table of shared/MATH.md, section 16, for m = m′ = 5, 10, 20, 50 and 100.
 func TestBestPairs(t *testing.T) {
 	draws := []int64{5, 10, 20, 50, 100}
 	for shift, want := range map[float64][]countPair{
@@ -16,12 +19,162 @@ func TestBestPairs(t *testing.T) {
 		1:    {{4, 1}, {7, 3}, {14, 6}, {35, 15}, {70, 31}},
 	} {
 		for i, m := range draws {
-			begin := time.Now()
 			s := pairSearch{law: law.Gaussian, shift: shift, m: m, draws: m, queries: 1}
-			got, ok := s.bestPair(countPair{})
-			t.Log(shift, m, got, time.Since(begin))
-			if !ok || got != want[i] {
+			if got, ok := s.bestPair(countPair{}); !ok || got != want[i] {
 				t.Errorf("rho %v, m %d: %v, want %v", shift, m, got, want[i])
+			}
+		}
+	}
+}
+
+// holdsOnGrid compares the two sides of the inequality at many points, including the far ends, by logarithms of
+// gonum's incomplete beta function or of the first terms of the tails.
+func holdsOnGrid(c pairClaim) bool {
+	for z := -25.0; z <= 25; z += 0.01 {
+		p, _ := c.law.CDF(z)
+		q, _ := c.law.CDF(z - c.shift)
+		miss, _ := c.law.CDF(-z)
+		attacked, _ := c.law.CDF(c.shift - z)
+		left, right := logTail(c.m, c.t, p), float64(c.queries)*logTail(c.draws, c.need, q)
+		outside, outsideAttacked := logTail(c.m, c.m-c.t+1, miss), logTail(c.draws, c.draws-c.need+1, attacked)
+		if left > right+1e-9 || c.queries == 1 && outside < outsideAttacked-1e-9 {
+			return false
+		}
+	}
+	return true
+}
+
+// logTail returns ln P(Bin(n, p) ≥ k).
+func logTail(n, k int64, p float64) float64 {
+	a, b := float64(k), float64(n-k+1)
+	switch {
+	case p <= 0:
+		return math.Inf(-1)
+	case p >= 1:
+		return 0
+	}
+	if a*math.Log(p) < -300 { // the first term, and a bound on the ratio of the others
+		return -math.Log(a+b) - mathext.Lbeta(a+1, b) + a*math.Log(p) + (b-1)*math.Log1p(-p)
+	}
+	return math.Log(mathext.RegIncBeta(a, b, p))
+}
+
+// Every proved pair holds at every point, and every pair that holds with a margin is proved.
+func TestProofsOfPairs(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	count := map[verdict]int{}
+	for range 600 {
+		m, draws := 1+r.Int64N(40), 1+r.Int64N(40)
+		need := 1 + r.Int64N(draws)
+		l := law.Additives()[r.IntN(2)]
+		shift := []float64{0, 0.1, 0.5, 1, 2}[r.IntN(5)]
+		p, _ := l.CDF(l.Quantile(float64(need)/float64(draws+1)) + shift)
+		ideal := int64(p*float64(m+1)) + r.Int64N(8)
+		c := pairClaim{newTarget(l, shift, draws, need, 1+r.Int64N(3)), m, min(max(1, ideal), m)}
+		got := c.prove()
+		count[got]++
+		if holds := holdsOnGrid(c); got == proved && !holds || got == refuted && holds {
+			t.Errorf("%s %+v, t %d of %d: verdict %d, but on a grid %v", l.Name(), c.target, c.t, c.m, got, holds)
+		}
+	}
+	if count[proved] < 100 || count[refuted] < 100 || count[unproved] > 30 {
+		t.Errorf("proved %d, refuted %d, neither %d", count[proved], count[refuted], count[unproved])
+	}
+}
+
+// A pair with more in the query or less in calibration than the best pair is refuted.
+func TestBestPairsAreTight(t *testing.T) {
+	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
+		for _, draws := range []int64{5, 20, 64} {
+			s := pairSearch{law: l, shift: 0.7, m: 40, draws: draws, queries: 2}
+			best, ok := s.bestPair(countPair{})
+			if !ok || s.claim(best.t, best.need).prove() != proved {
+				t.Fatalf("%s, %d draws: no pair", l.Name(), draws)
+			}
+			if !holdsOnGrid(s.claim(best.t, best.need)) {
+				t.Errorf("%s, %d draws: %v does not hold", l.Name(), draws, best)
+			}
+			if s.claim(best.t, best.need+1).prove() == proved {
+				t.Errorf("%s, %d draws: %v is not the best", l.Name(), draws, best)
+			}
+		}
+	}
+}
+
+// Without an attack every t serves as its own t′. No pair is valid for uniform noise, whose g is 0 for small p, nor for
+// one draw per query.
+func TestPairsAtTheLimits(t *testing.T) {
+	if s := (pairSearch{law: law.Gaussian, m: 9, draws: 9, queries: 1}); true {
+		if got, ok := s.bestPair(countPair{}); !ok || got != (countPair{5, 5}) {
+			t.Errorf("without an attack: %v, %v", got, ok)
+		}
+	}
+	if got, ok := (pairSearch{law: law.Uniform, shift: 0.1, m: 20, draws: 20, queries: 1}).bestPair(countPair{}); ok {
+		t.Errorf("uniform noise: %v", got)
+	}
+	if got, ok := (pairSearch{law: law.Gaussian, shift: 0.1, m: 50, draws: 1, queries: 1}).bestPair(countPair{}); ok {
+		t.Errorf("one draw per query: %v", got)
+	}
+}
+
+// The inequality of an end must imply the tails' inequality for all smaller arguments.
+func TestEnds(t *testing.T) {
+	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
+		for _, c := range []pairClaim{
+			{newTarget(l, 1, 20, 6, 1), 20, 14}, {newTarget(l, 0.25, 10, 4, 1), 10, 6}, {newTarget(l, 1, 20, 3, 2), 20, 14},
+		} {
+			for name, e := range map[string]end{"lower": c.lower(), "upper": c.upper()} {
+				start, ok := e.start()
+				if !ok {
+					t.Fatalf("%s %s %+v: no start", l.Name(), name, c)
+				}
+				for x := start; x > -25; x -= 0.25 {
+					if !e.holds(x) {
+						t.Fatalf("%s %s %+v: fails at %v below the start %v", l.Name(), name, c, x, start)
+					}
+				}
+			}
+		}
+	}
+	// The powers must be ordered: with k ≥ k′ the inequality fails for small x.
+	e := end{law: law.Gaussian, shift: 1, small: power{20, 8, 1}, big: power{20, 8, 1}}
+	if _, ok := e.start(); ok {
+		t.Error("equal powers have a start")
+	}
+}
+
+// Numbers of both sides of the condition are bounded outward.
+func TestTargetRoundsOutward(t *testing.T) {
+	for _, l := range law.Additives() {
+		g := newTarget(l, 0.8, 20, 6, 1)
+		for z := -6.0; z <= 6; z += 0.05 {
+			p, e := l.CDF(z)
+			q, _ := l.CDF(z - 0.8)
+			tail := 0.0
+			if q > 0 && q < 1 {
+				tail = mathext.RegIncBeta(6, 15, q)
+			} else if q >= 1 {
+				tail = 1
+			}
+			if g.low(z) > p || g.high(z) < p || g.high(z)-g.low(z) > 3*e*p+1e-299 {
+				t.Fatalf("%s %v: [%v, %v] for %v", l.Name(), z, g.low(z), g.high(z), p)
+			}
+			if g.attackedLow(z) > q || g.floor(z) > tail+1e-14 || g.missCeiling(z) < 1-tail-1e-14 {
+				t.Fatalf("%s %v: g %v, want at most %v; H %v, want at most %v", l.Name(), z, g.attackedLow(z), q, g.floor(z), tail)
+			}
+			if g.floor(z) < tail*(1-1e-9)-1e-14 || g.missCeiling(z) > 1-tail+1e-9 {
+				t.Fatalf("%s %v: bounds %v and %v for %v", l.Name(), z, g.floor(z), g.missCeiling(z), tail)
+			}
+		}
+	}
+}
+
+func TestPowerDown(t *testing.T) {
+	for _, x := range []float64{0, 1e-9, 0.3, 0.999, 1 - unit, 1} {
+		for _, q := range []int64{1, 2, 3, 7, 1000} {
+			got, want := powerDown(x, q), math.Pow(x, float64(q))
+			if got > want || want > least && got < want*(1-1e-12) {
+				t.Errorf("%v^%d = %v, want %v", x, q, got, want)
 			}
 		}
 	}

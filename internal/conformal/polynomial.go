@@ -2,7 +2,6 @@ package conformal
 
 import (
 	"container/heap"
-	"errors"
 	"math"
 	"math/big"
 
@@ -64,15 +63,13 @@ func (b polynomial) high(p float64, scratch []float64) float64 {
 	return (x[0] + 5*float64(len(b))*unit*most) / one
 }
 
-// mean returns ∫B_w(p)dπ(p) for the distribution π that puts the mass 1−2a on p = 1 and is uniform otherwise. It ranks
-// weights: most clean examples have p close to 1.
-func (b polynomial) mean(miss float64) float64 {
-	share := math.Min(1, 2*miss)
+// mean returns ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif (see population).
+func (b polynomial) mean(c float64) float64 {
 	sum := 0.0
 	for _, u := range b {
 		sum += float64(u)
 	}
-	return ((1-share)*float64(b[b.degree()]) + share*sum/float64(len(b))) / one
+	return ((1-2*c)*float64(b[b.degree()]) + 2*c*sum/float64(len(b))) / one
 }
 
 // elevated returns the weights of degree m ≥ d of the same polynomial, rounded down:
@@ -101,11 +98,39 @@ func (b polynomial) elevated(m int64) polynomial {
 }
 
 // excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. It is above the maximum by at most about the
-// tolerance. On a cell [l, r] of z, where p = F(z), both sides increase with p, so the excess is at most B_w(F(r)) −
-// (H∘g)^Q(F(l)). The search halves the cell with the largest such bound until this bound is close to an excess at a
-// point. The outermost cells are unbounded.
-func (b polynomial) excess(g target, tolerance float64) (float64, error) {
-	s := excessSearch{polynomial: b, target: g, most: math.Inf(-1), scratch: make([]float64, len(b))}
+// tolerance, unless the limit of work ends the search before.
+func (b polynomial) excess(g target, tolerance float64) float64 {
+	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
+}
+
+// valid reports whether B_w ≤ (H∘g)^Q is proved.
+func (b polynomial) valid(g target) bool {
+	return b.trivial(g) || b.search(g, func(bound, seen float64) bool { return bound <= 0 || seen > 0 }) <= 0
+}
+
+// trivial reports whether there is no attack, Q = 1 and the weights are at most 1{k ≥ t′} for the degree m′. Then B_w ≤
+// H, because B_w = H for the weights 1{k ≥ t′}. A search cannot prove an inequality between equal functions.
+func (b polynomial) trivial(g target) bool {
+	if g.shift != 0 || g.queries != 1 || int64(b.degree()) != g.draws {
+		return false
+	}
+	for k, u := range b {
+		if int64(k) < g.need && u > 0 || u > one {
+			return false
+		}
+	}
+	return true
+}
+
+// maxSearch limits the work of one search.
+const maxSearch = 1 << 19
+
+// search returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. On a cell [l, r] of z, where p = F(z), both
+// sides increase with p, so the difference is at most B_w(F(r)) − (H∘g)^Q(F(l)). The search halves the cell with the
+// largest such bound until stop accepts this bound, given the largest difference seen at a point. The outermost cells
+// are unbounded.
+func (b polynomial) search(g target, stop func(bound, seen float64) bool) float64 {
+	s := search{polynomial: b, target: g, seen: math.Inf(-1), scratch: make([]float64, len(b))}
 	const width = 1.0 / 16
 	edge := math.Inf(-1)
 	for z := -12.0; z <= 12+g.shift; z += width {
@@ -113,37 +138,34 @@ func (b polynomial) excess(g target, tolerance float64) (float64, error) {
 		edge = z
 	}
 	s.add(edge, math.Inf(1))
-	for work := 0; work < maxCells; work++ {
+	for work := 0; ; work++ {
 		c := heap.Pop(&s.cells).(cell)
-		if c.bound <= s.most+tolerance || math.IsInf(c.l, -1) || math.IsInf(c.r, 1) {
-			return c.bound, nil
-		}
 		mid := c.l + (c.r-c.l)/2
-		if !(c.l < mid && mid < c.r) {
-			return c.bound, nil
+		if stop(c.bound, s.seen) || !(c.l < mid && mid < c.r) || work == maxSearch {
+			return c.bound
 		}
 		s.add(c.l, mid)
 		s.add(mid, c.r)
 	}
-	return 0, errors.New("the excess of the weights is not bounded within the limit of work")
 }
 
-// A cell is an interval of z with an upper bound on the excess.
+// A cell is an interval of z with an upper bound on the difference.
 type cell struct{ l, r, bound float64 }
 
-type excessSearch struct {
+// A search is the state of polynomial.search.
+type search struct {
 	polynomial
 	target
-	most    float64 // largest excess seen at a point, a lower bound on the maximum but for rounding
+	seen    float64 // largest difference at a point, a lower bound on the maximum but for rounding
 	scratch []float64
 	cells   cells
 }
 
-// add adds a cell, and evaluates the excess at its right end.
-func (s *excessSearch) add(l, r float64) {
+// add adds a cell, and evaluates the difference at its right end.
+func (s *search) add(l, r float64) {
 	value := s.polynomial.high(s.target.high(r), s.scratch)
 	heap.Push(&s.cells, cell{l, r, up(value - s.floor(l))})
-	s.most = math.Max(s.most, value-s.floor(r))
+	s.seen = math.Max(s.seen, value-s.floor(r))
 }
 
 // cells is a heap with the largest bound first.

@@ -12,7 +12,7 @@ const (
 	Count Rule = "count"
 	// Weights takes w from a linear program; it needs as little as one draw per query (weights.go).
 	Weights Rule = "weights"
-	// RCP1 is robust conformal prediction with one sample, Jeary et al. 2025 (rcp1.go).
+	// RCP1 is robust conformal prediction with one sample, Zargarbashi et al. 2025 (rcp1.go).
 	RCP1 Rule = "rcp1"
 	// BinCP is the single binary certificate of Zargarbashi & Bojchevski 2025 (bincp.go).
 	BinCP Rule = "bincp"
