@@ -103,6 +103,5 @@ const (
 	Groups            Name = "groups"
 	Miss              Name = "miss"
 	Rule              Name = "rule"
-	Conformal         Name = "conformal"
 	WithCUDA          Name = "with-cuda"
 )

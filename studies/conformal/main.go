@@ -3,7 +3,7 @@
 // table for docs/conformal.md.
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 512 --n0 0 --class label --save-scores --out run
-//	go run ./studies/conformal run/scores.npz
+//	go run ./studies/conformal run/scores.npz | go run ./studies/page docs/conformal.md
 package main
 
 import (
@@ -14,13 +14,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
 func main() {
-	splits := flag.Int("splits", 200, "number of random splits")
+	splits := flag.Int("splits", 100, "number of random splits")
 	sigma := flag.Float64("sigma", 0.5, "scale of the noise")
 	flag.Parse()
 	if err := run(os.Stdout, flag.Arg(0), *sigma, *splits); err != nil {
@@ -97,8 +98,8 @@ func rules(sigma, radius, miss float64) []rule {
 
 // figures are means over splits.
 type figures struct {
-	Size, Coverage, Draws float64
-	design                *conformal.Design
+	Size, Coverage float64
+	design         *conformal.Design
 }
 
 // measure computes the figures of a rule.
@@ -120,19 +121,18 @@ func (d data) measure(r rule, splits int) (f figures, err error) {
 			return f, err
 		}
 		for _, i := range order[half:] {
-			set, draws, err := d.query(p, d.examples[i])
+			set, err := d.query(p, d.examples[i])
 			if err != nil {
 				return f, err
 			}
 			queries++
 			f.Size += float64(len(set))
-			f.Draws += float64(draws)
 			if slices.Contains(set, d.examples[i].label) {
 				f.Coverage++
 			}
 		}
 	}
-	f.Size, f.Coverage, f.Draws = f.Size/queries, f.Coverage/queries, f.Draws/queries
+	f.Size, f.Coverage = f.Size/queries, f.Coverage/queries
 	return f, nil
 }
 
@@ -155,11 +155,12 @@ func (d data) fit(design *conformal.Design, which []int) (*conformal.Predictor, 
 	return c.Predictor(d.classes)
 }
 
-// query returns the set of an example and the number of its draws.
-func (d data) query(p *conformal.Predictor, e example) (set []int, drawn int64, err error) {
+// query returns the set of an example.
+func (d data) query(p *conformal.Predictor, e example) ([]int, error) {
 	thresholds, counts := p.Thresholds(""), make([]int64, d.classes)
 	var verdicts []conformal.Verdict
 	var scores []float64
+	drawn := int64(0)
 	for decided := false; drawn < p.QueryM && !decided; {
 		row := e.probs[int(drawn)*d.classes : int(drawn+1)*d.classes]
 		scores = p.Scores(scores, row, 0)
@@ -167,27 +168,39 @@ func (d data) query(p *conformal.Predictor, e example) (set []int, drawn int64, 
 		drawn++
 		verdicts, decided = p.Decide(verdicts, counts, drawn)
 	}
-	set, err = p.Set(counts, drawn)
-	return set, drawn, err
+	return p.Set(counts, drawn)
 }
 
-// run prints the table.
+// The columns of the table.
+var (
+	shifts = []float64{0.5, 1} // radius in units of sigma
+	misses = []float64{0.1, 0.05, 0.01}
+)
+
+// run prints the table: mean sizes, with coverages in brackets.
 func run(w io.Writer, path string, sigma float64, splits int) error {
 	d, err := read(path)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "| rule | most draws of a query | ρ = r/σ | miss | mean size | coverage | mean draws |\n| --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, shift := range []float64{0.5, 1} {
-		for _, miss := range []float64{0.1, 0.05, 0.01} {
-			for _, r := range rules(sigma, shift*sigma, miss) {
+	rows := rules(sigma, 0, .5)
+	lines := make([]string, len(rows))
+	header, rule := "| rule | draws |", "| --- | --- |"
+	for k, r := range rows {
+		lines[k] = fmt.Sprintf("| %s | %d |", r.name, r.params.Draws)
+	}
+	for _, shift := range shifts {
+		for _, miss := range misses {
+			header, rule = header+fmt.Sprintf(" ρ = %g, miss %g |", shift, miss), rule+" --- |"
+			for k, r := range rules(sigma, shift*sigma, miss) {
 				f, err := d.measure(r, splits)
 				if err != nil {
 					return fmt.Errorf("%s: %w", r.name, err)
 				}
-				fmt.Fprintf(w, "| %s | %d | %g | %g | %.3f | %.3f | %.1f |\n", r.name, r.params.Draws, shift, miss, f.Size, f.Coverage, f.Draws)
+				lines[k] += fmt.Sprintf(" %.3f (%.3f) |", f.Size, f.Coverage)
 			}
 		}
 	}
-	return nil
+	_, err = fmt.Fprintf(w, "<!-- made: sizes -->\n\n%s\n%s\n%s\n\n<!-- end: sizes -->\n", header, rule, strings.Join(lines, "\n"))
+	return err
 }
