@@ -163,7 +163,7 @@ func TestRankIsExact(t *testing.T) {
 	}
 }
 
-// shared/MATH.md, section 16: n = 500, a = δ = 0.1 gives 41; n = 1,000, a = δ = 0.05 gives 39.
+// Another program found: n = 500, a = δ = 0.1 gives 41; n = 1,000, a = δ = 0.05 gives 39.
 func TestTrainingRank(t *testing.T) {
 	for _, tt := range []struct {
 		n           int64

@@ -179,8 +179,7 @@ func gaussianAttack(rho float64) func(float64) float64 {
 	}
 }
 
-// The exact worst case of 30 pairs of a law and a rule is at least 1 − a (shared/MATH.md, section 16, has
-// .9013–.9877 for laws of its own). It is close to 1 − a for some pairs, so that an error of the rules shows
+// The exact worst case of 30 pairs of a law and a rule is at least 1 − a. It is close to 1 − a for some pairs, so that an error of the rules shows
 // (TestExactCoverageDetectsErrors).
 func TestExactCoverage(t *testing.T) {
 	lowest, highest := 1.0, 0.0

@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// means are E_π B_w for rho = 1 and a = 0.05 in shared/MATH.md, section 16, by the degree. That table subtracts a slack
-// of up to 2e-4, because it proves the weights on 40,000 fixed cells.
+// means are E_π B_w for rho = 1 and a = 0.05 by the degree, as computed by another program. That
+// program subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
 var means = map[int]float64{2: 0.7955, 8: 0.8947, 32: 0.9195}
 
 func TestWeightsReference(t *testing.T) {
@@ -166,7 +166,7 @@ func TestPolynomialBound(t *testing.T) {
 	}
 }
 
-// RCP1 is not trivial from these numbers of examples on (shared/MATH.md, section 16: n+1 ≥ 1/(1−β)).
+// RCP1 is not trivial from these numbers of examples on: n+1 ≥ 1/(1−β).
 func TestRCP1NeedsExamples(t *testing.T) {
 	for miss, want := range map[float64]int{0.1: 88, 0.05: 244, 0.01: 2272} {
 		d, err := NewDesign(Params{
