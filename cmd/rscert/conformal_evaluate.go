@@ -163,7 +163,7 @@ func (o conformalEvaluateOptions) print(w io.Writer, r conformalEvaluated) error
 		return c
 	}
 	table := report.Table{Columns: []report.Column{
-		report.TextColumn("file"), report.TextColumn("rule"), report.ExactColumn("radius"), report.ExactColumn("miss"), report.ExactColumn("sets"),
+		report.TextColumn("file"), report.TextColumn("rule"), report.RoundedColumn("radius", report.Down, 3), report.ExactColumn("miss"), report.ExactColumn("sets"),
 		percent("coverage %"), percent(fmt.Sprintf("%g %% interval", 100*o.level)), report.RoundedColumn("p", report.Nearest, 3),
 		report.RoundedColumn("size", report.Nearest, 3), report.ExactColumn("one"), report.ExactColumn("empty"), report.RoundedColumn("draws", report.Nearest, 1),
 		report.RoundedColumn("certified size", report.Up, 3),

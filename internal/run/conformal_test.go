@@ -2,9 +2,11 @@ package run
 
 import (
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/conformalfile"
 	"github.com/rscert/rscert/internal/experiment"
@@ -213,4 +215,84 @@ func mustOpen(t *testing.T, s spec.Spec) *experiment.Experiment {
 		}
 	})
 	return e
+}
+
+// The bundled digits under noise of σ = 0.5, calibrated for ρ = 1 and a miss of 0.05 by each half for the other half,
+// have the mean sizes and coverages of the random divisions in docs/conformal.md, within four standard deviations.
+// Without noise, split conformal prediction covers 0.95.
+func TestConformalDigits(t *testing.T) {
+	const folder = "../../testdata/"
+	for _, tt := range []struct {
+		rule           conformal.Rule
+		sigma, radius  float64
+		size, coverage float64
+		draws          float64 // mean number of draws
+	}{
+		{conformal.Count, .5, .5, .984, .979, 15.1},
+		{conformal.Weights, .5, .5, 1.018, .993, 1},
+		{conformal.Auto, 0, 0, .955, .951, 1},
+	} {
+		size, covered, draws := 0., 0., 0.
+		for half := range 2 {
+			seed := uint64(100 + half)
+			s := spec.Spec{
+				Model: folder + "mnist-cnn.onnx", Data: folder + "mnist", Threads: 2, FixedSeed: &seed, Smoothing: spec.Smoothing{Sigma: tt.sigma},
+				Conditions: spec.Conditions{Skip: 1, Shard: spec.Shard{I: half, K: 2}},
+			}
+			fit := ConformalFit{Spec: s, Temperature: 1, Version: "test", Params: conformal.Params{
+				Rule: tt.rule, Scorer: conformal.NewScorer(conformal.THR), Miss: .05, Guarantee: conformal.Marginal,
+				Attack: conformal.Attack{Radius: tt.radius},
+			}}
+			f, err := FitConformal(t.Context(), fit, new(said).console())
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "c.json")
+			if err := f.Write(path); err != nil {
+				t.Fatal(err)
+			}
+			s.Shard.I, s.Smoothing = 1-half, spec.Smoothing{}
+			other := uint64(200 + half)
+			s.FixedSeed = &other
+			r, err := ApplyConformal(t.Context(), ConformalApply{Spec: s, Path: path}, new(said).console())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Inputs != 500 || r.Sound != (tt.sigma == 0) || r.Predictor != f.ID() {
+				t.Errorf("%s: %d inputs, sound %v, predictor %s, want %s", tt.rule, r.Inputs, r.Sound, r.Predictor, f.ID())
+			}
+			size, covered, draws = size+float64(r.Classes)/1000, covered+float64(r.Covered)/1000, draws+float64(r.Draws)/1000
+		}
+		if math.Abs(size-tt.size) > .04 || math.Abs(covered-tt.coverage) > .04 || math.Abs(draws-tt.draws) > .3 {
+			t.Errorf("%s: mean size %v, coverage %v, %v draws; want %v, %v, %v", tt.rule, size, covered, draws, tt.size, tt.coverage, tt.draws)
+		}
+	}
+}
+
+// The saved scores of a run and the sampled model give the same thresholds, for every score.
+func TestConformalOfRun(t *testing.T) {
+	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2), byteImage(3), byteImage(4), byteImage(5)), func(p *Plan) {
+		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, 9, 0, certify.Label, 2
+	})
+	mustCertify(t, p)
+	for _, score := range []conformal.ScoreKind{conformal.THR, conformal.APS, conformal.RAPS} {
+		params := conformal.Params{
+			Rule: conformal.Count, Scorer: conformal.NewScorer(score), Miss: .3, Guarantee: conformal.Marginal, Draws: 9, CalibrationDraws: 9,
+			Attack: conformal.Attack{Radius: .05, Queries: 2},
+		}
+		saved, err := FitConformal(t.Context(), ConformalFit{Saved: p.Out, Temperature: 1, Params: params}, new(said).console())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sampled, err := FitConformal(t.Context(), ConformalFit{Spec: p.Spec, Temperature: 2, Params: params}, new(said).console())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := saved.Predictor.Cells[0], sampled.Predictor.Cells[0]; a.Tau != b.Tau || a.K != 2 || b.K != 2 || math.IsInf(float64(a.Tau), 0) {
+			t.Errorf("%s: thresholds %v of the run and %v of the model", score, a, b)
+		}
+		if saved.Temperature != 2 || saved.Predictor.Words != sampled.Predictor.Words || saved.Predictor.Words.Eta == 0 {
+			t.Errorf("%s: temperature %v, words %v and %v", score, saved.Temperature, saved.Predictor.Words, sampled.Predictor.Words)
+		}
+	}
 }
