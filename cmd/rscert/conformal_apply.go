@@ -167,7 +167,7 @@ func writeSets(w io.Writer, r *run.ConformalSets) error {
 		report.ExactColumn("index"), report.ExactColumn("label"), report.TextColumn("set"), report.ExactColumn("size"), report.ExactColumn("draws"),
 	}}
 	for _, s := range r.Sets {
-		row := []report.Cell{report.Count(s.Index), nil, report.Text("{" + strings.ReplaceAll(s.Classes(), " ", ", ") + "}"), report.Count(s.Size), report.Count(s.Draws)}
+		row := []report.Cell{report.Count(s.Index), nil, setCell(s), report.Count(s.Size), report.Count(s.Draws)}
 		if s.Label != nil {
 			row[1] = report.Count(*s.Label)
 		}
@@ -178,6 +178,11 @@ func writeSets(w io.Writer, r *run.ConformalSets) error {
 	}
 	_, err := fmt.Fprintln(w)
 	return err
+}
+
+// setCell prints a set in braces.
+func setCell(s conformalfile.Set) report.Cell {
+	return report.Text("{" + strings.ReplaceAll(s.Classes(), " ", ", ") + "}")
 }
 
 // writeApplied prints the summary.

@@ -109,7 +109,20 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 		}
 	}()
 	a.result.Model, a.result.NoiseSeed = s.ModelName(), a.experiment.Spec.Seed
-	now := recordOf(a.experiment)
+	if err := a.prepare(console); err != nil {
+		return err
+	}
+	if err := a.sample(ctx, console); err != nil {
+		return err
+	}
+	a.conclude()
+	return nil
+}
+
+// prepare checks that the experiment samples the classifier of the calibration on other examples, and fills in the
+// conditions of the sets.
+func (a *applying) prepare(console experiment.Console) (err error) {
+	then, now := a.file.Run(), recordOf(a.experiment)
 	if a.result.Different, err = sameScores(then, now); err != nil {
 		return err
 	}
@@ -120,11 +133,7 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 		console.Warnf("%s: scores may differ in their last bits, and the sets promise nothing", d)
 	}
 	a.promise()
-	shortenBy(&a.conditions, max(0, a.experiment.Allowance()-f.Allowance))
-	if err := a.sample(ctx, console); err != nil {
-		return err
-	}
-	a.conclude()
+	shortenBy(&a.conditions, max(0, a.experiment.Allowance()-a.file.Allowance))
 	return nil
 }
 

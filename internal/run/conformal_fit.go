@@ -269,7 +269,9 @@ func (p *calibrationPoint) Input() (int, smoothing.Input) {
 }
 
 // Restart begins the example again.
-func (p *calibrationPoint) Restart() (smoothing.Experiment, error) { return p.calibrating.start(p.example) }
+func (p *calibrationPoint) Restart() (smoothing.Experiment, error) {
+	return p.calibrating.start(p.example)
+}
 
 // Goal asks for the draws of the design.
 func (p *calibrationPoint) Goal(smoothing.Votes) (int64, error) { return p.design.M, nil }

@@ -110,8 +110,13 @@ type query struct {
 // start returns the query of an example.
 func (a *applying) start(example experiment.Example) (*query, error) {
 	group, err := groupOf(a.plan.Groups, example.Index)
-	s := scorer{outputs: a.experiment.Model().Outputs(), temperature: a.file.Temperature, u: uniform(a.experiment.Spec.Seed, example.Index)}
-	return &query{applying: a, example: example, group: group, tally: newTally(&a.file.Predictor, s, group, a.plan.CertifiedSize)}, err
+	return &query{applying: a, example: example, group: group, tally: a.tally(example.Index, group)}, err
+}
+
+// tally returns the tally of an example.
+func (a *applying) tally(index int, group string) *tally {
+	s := scorer{outputs: a.experiment.Model().Outputs(), temperature: a.file.Temperature, u: uniform(a.experiment.Spec.Seed, index)}
+	return newTally(&a.file.Predictor, s, group, a.plan.CertifiedSize)
 }
 
 // Input returns the example's index and input.
@@ -136,19 +141,25 @@ func (q *query) Observe(_ smoothing.Phase, outputs []float32) error {
 
 // Finish computes the set.
 func (q *query) Finish(smoothing.Votes) (err error) {
-	if q.set, err = q.tally.set(); err != nil {
-		return err
+	q.set, err = q.finish(q.tally, q.example, q.group)
+	return err
+}
+
+// finish returns the set of an example with its conditions.
+func (a *applying) finish(t *tally, example experiment.Example, group string) (s conformalfile.Set, err error) {
+	if s, err = t.set(); err != nil {
+		return s, err
 	}
-	q.set.Index, q.set.Group = q.example.Index, q.group
-	if q.example.Label != certify.UnknownLabel {
-		q.set.Label = &q.example.Label
+	s.Index, s.Group = example.Index, group
+	if example.Label != certify.UnknownLabel {
+		s.Label = &example.Label
 	}
-	q.set.Conditions = q.conditionsOf(q.set.Label, q.group)
-	if q.plan.Round {
-		q.set.Moved = q.example.Quantisation
-		shortenBy(&q.set.Conditions, q.set.Moved)
+	s.Conditions = a.conditionsOf(s.Label, group)
+	if a.plan.Round {
+		s.Moved = example.Quantisation
+		shortenBy(&s.Conditions, s.Moved)
 	}
-	return nil
+	return s, nil
 }
 
 // Emit hands over the set.

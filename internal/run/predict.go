@@ -31,6 +31,9 @@ type PredictPlan struct {
 	N      int64   // votes of the fixed rule
 	Round  bool    // round inputs that are off the run's lattice to this lattice
 
+	// Conformal is the path of a conformal.json whose prediction sets stand beside the answers; empty: none.
+	Conformal string
+
 	Certify *runfolder.Certification // how to certify the class of each answer; nil: no certificates
 	Version string
 
@@ -62,14 +65,19 @@ type Predicted struct {
 	Seconds    float64      `json:"seconds"`
 	// Different lists software that differs from the run's.
 	Different []string `json:"different,omitempty"`
-	// Statement says what the answers promise.
+	// Statement says what the answers promise, and Sets what the prediction sets promise.
 	Statement string           `json:"statement"`
+	Sets      string           `json:"sets,omitempty"`
 	Answers   []predict.Answer `json:"answers"`
 }
 
 // Predict answers for every input of the data. Errors in the user's input are InputErrors.
 func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*Predicted, error) {
 	recorded, err := p.settle()
+	if err != nil {
+		return nil, err
+	}
+	sets, err := p.readConformal()
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +90,10 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 			console.Warnf("%v", err)
 		}
 	}()
-	a := &answering{plan: p, experiment: e}
+	a := &answering{plan: p, experiment: e, sets: sets}
+	if err := a.prepareSets(console); err != nil {
+		return nil, err
+	}
 	r := &Predicted{Model: p.Spec.ModelName(), Data: p.Spec.Data, Run: p.Run, Rule: p.Rule, Alpha: p.Alpha, Budget: p.votes(), Seed: e.Spec.Seed}
 	now := e.Record()
 	if recorded != nil {
@@ -102,7 +113,7 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 		return nil, err
 	}
 	r.Seconds = time.Since(began).Seconds()
-	r.Statement = p.statement(recorded, r.Different)
+	r.Statement, r.Sets = p.statement(recorded, r.Different), a.setStatement(r.Answers)
 	return r, nil
 }
 
@@ -202,6 +213,7 @@ type answering struct {
 	level      float64 // Alpha minus the part that finite random words use
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
+	sets       *applying // computes prediction sets; nil: none
 }
 
 // begin prepares levels and certifiers.
