@@ -11,7 +11,7 @@ import (
 )
 
 // logDecides lists the flags of predict that --replay refuses, because their values come from the log.
-var logDecides = []string{"conformal", "rule", "alpha", "budget", "n", "certify", "certify-radius", "off-lattice", "seed", "out"}
+var logDecides = []string{"rule", "alpha", "budget", "n", "certify", "certify-radius", "off-lattice", "seed", "out"}
 
 // settleReplay checks the flags of predict --replay.
 func (o *predictOptions) settleReplay(f *pflag.FlagSet) error {

@@ -112,6 +112,9 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	if err := a.prepare(console); err != nil {
 		return err
 	}
+	if err := a.disjoint(then, recordOf(a.experiment)); err != nil {
+		return err
+	}
 	if err := a.sample(ctx, console); err != nil {
 		return err
 	}
@@ -119,14 +122,10 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	return nil
 }
 
-// prepare checks that the experiment samples the classifier of the calibration on other examples, and fills in the
-// conditions of the sets.
+// prepare checks that the experiment samples the classifier of the calibration, and fills in the conditions of the sets.
 func (a *applying) prepare(console experiment.Console) (err error) {
 	then, now := a.file.Run(), recordOf(a.experiment)
 	if a.result.Different, err = sameScores(then, now); err != nil {
-		return err
-	}
-	if err := a.disjoint(then, now); err != nil {
 		return err
 	}
 	for _, d := range a.result.Different {

@@ -110,12 +110,12 @@ type query struct {
 // start returns the query of an example.
 func (a *applying) start(example experiment.Example) (*query, error) {
 	group, err := groupOf(a.plan.Groups, example.Index)
-	return &query{applying: a, example: example, group: group, tally: a.tally(example.Index, group)}, err
+	return &query{applying: a, example: example, group: group, tally: a.tally(a.experiment.Spec.Seed, example.Index, group)}, err
 }
 
-// tally returns the tally of an example.
-func (a *applying) tally(index int, group string) *tally {
-	s := scorer{outputs: a.experiment.Model().Outputs(), temperature: a.file.Temperature, u: uniform(a.experiment.Spec.Seed, index)}
+// tally returns the tally of an example, whose noise has this seed.
+func (a *applying) tally(seed uint64, index int, group string) *tally {
+	s := scorer{outputs: a.experiment.Model().Outputs(), temperature: a.file.Temperature, u: uniform(seed, index)}
 	return newTally(&a.file.Predictor, s, group, a.plan.CertifiedSize)
 }
 
@@ -155,7 +155,7 @@ func (a *applying) finish(t *tally, example experiment.Example, group string) (s
 		s.Label = &example.Label
 	}
 	s.Conditions = a.conditionsOf(s.Label, group)
-	if a.plan.Round {
+	if a.plan.Round && !a.file.Classifier.Noise.Quantised { // the allowance covers the rounding of quantised inputs
 		s.Moved = example.Quantisation
 		shortenBy(&s.Conditions, s.Moved)
 	}

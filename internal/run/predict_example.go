@@ -25,6 +25,11 @@ type question struct {
 
 // start returns the question of an example.
 func (a *answering) start(example experiment.Example) *question {
+	return a.startKeyed(example, a.experiment.Spec.Seed)
+}
+
+// startKeyed returns the question of an example whose noise has this seed.
+func (a *answering) startKeyed(example experiment.Example, seed uint64) *question {
 	outcomes := a.experiment.Model().Classes()
 	if !a.ignores() {
 		outcomes++ // the last one is a vote for no class
@@ -36,7 +41,7 @@ func (a *answering) start(example experiment.Example) *question {
 		q.leader = predict.NewLeader(outcomes, a.level)
 	}
 	if a.sets != nil {
-		q.tally = a.sets.tally(example.Index, "")
+		q.tally = a.sets.tally(seed, example.Index, "")
 	}
 	q.votes.Index, q.votes.Label, q.votes.Quantisation = example.Index, example.Label, example.Quantisation
 	q.votes.Scaled, q.votes.RejectBelow = a.plan.Spec.Scaled(), a.plan.voting.RejectBelow

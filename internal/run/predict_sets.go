@@ -43,7 +43,10 @@ func (a *answering) prepareSets(console experiment.Console) error {
 		return nil
 	}
 	a.sets.experiment = a.experiment
-	return a.sets.prepare(console)
+	if err := a.sets.prepare(console); err != nil {
+		return err
+	}
+	return a.sets.disjoint(a.sets.file.Run(), recordOf(a.experiment))
 }
 
 // setStatement says what the prediction sets of the answers promise.
