@@ -179,8 +179,8 @@ func gaussianAttack(rho float64) func(float64) float64 {
 	}
 }
 
-// The exact worst case of 30 pairs of a law and a rule is at least 1 − a. It is close to 1 − a for some pairs, so that an error of the rules shows
-// (TestExactCoverageDetectsErrors).
+// The exact worst case of 30 pairs of a law and a rule is at least 1 − a. It is close to 1 − a for some pairs, so that an
+// error of the rules shows (TestExactCoverageDetectsErrors).
 func TestExactCoverage(t *testing.T) {
 	lowest, highest := 1.0, 0.0
 	for name, d := range designs(t) {

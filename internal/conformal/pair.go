@@ -75,10 +75,11 @@ func (c pairClaim) prove() verdict {
 
 // refutedCoarsely reports whether the claim is false at one of a few points.
 func (c pairClaim) refutedCoarsely() bool {
-	const points, reach = 64, 5
+	const reach = 5
 	from, to := -reach-c.shift/2, reach+1.5*c.shift
+	points := 64 + 8*int(math.Sqrt(float64(max(c.m, c.draws)))) // tails rise within a few 1/√m
 	for i := range points + 1 {
-		if c.fails(from + (to-from)*float64(i)/points) {
+		if c.fails(from + (to-from)*float64(i)/float64(points)) {
 			return true
 		}
 	}

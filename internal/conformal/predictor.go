@@ -51,6 +51,9 @@ func (p *Predictor) Validate() error {
 	if err := p.Check(); err != nil {
 		return err
 	}
+	if p.Labels < 1 {
+		return fmt.Errorf("%d classes: want 1 or more", p.Labels)
+	}
 	if p.Statement != p.Claim() {
 		return fmt.Errorf("statement %.60q does not follow from the other fields", p.Statement)
 	}

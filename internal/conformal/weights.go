@@ -139,8 +139,8 @@ type program struct {
 func newProgram(g target, degree int) *program {
 	const fine = 4000
 	p := &program{target: g, degree: degree}
-	for i := range 2*degree + 8 {
-		p.rows = append(p.rows, p.row(-5+(10+g.shift)*float64(i)/float64(2*degree+7)))
+	for i := range degree/2 + 12 {
+		p.rows = append(p.rows, p.row(-5+(10+g.shift)*float64(i)/float64(degree/2+11)))
 	}
 	p.rows = append(p.rows, p.row(math.Inf(1)))
 	for i := range fine + 1 {
