@@ -151,8 +151,8 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	// A pair of counts for fewer draws wastes more than the randomness of weights. With more draws in calibration than in
-	// a query, the tails of the two counts differ so much that a proved pair is far from ideal.
+	// A pair of counts for fewer draws wastes more than the randomness of weights. With more draws in calibration than
+	// in a query, the tails of the two counts differ so much that a proved pair is far from ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {

@@ -62,15 +62,18 @@ func (c pairClaim) prove() verdict {
 	if c.refutedCoarsely() {
 		return refuted
 	}
-	x, ok := c.lower().start()
+	from, to, ok := c.span()
 	if !ok {
 		return unproved
 	}
-	y, ok := c.upper().start()
-	if !ok {
-		return unproved
-	}
-	return c.middle(down(x+c.shift), -y)
+	return c.middle(from, to)
+}
+
+// span returns the z between the two proved ends.
+func (c pairClaim) span() (from, to float64, ok bool) {
+	x, lower := c.lower().start()
+	y, upper := c.upper().start()
+	return down(x + c.shift), -y, lower && upper
 }
 
 // refutedCoarsely reports whether the claim is false at one of a few points.

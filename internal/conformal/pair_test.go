@@ -109,6 +109,9 @@ func TestPairsAtTheLimits(t *testing.T) {
 			t.Errorf("without an attack: %v, %v", got, ok)
 		}
 	}
+	if got := (pairClaim{newTarget(law.Gaussian, 0, 9, 5, 1), 9, 4}).prove(); got != refuted {
+		t.Errorf("4 of 9 for 5 of 9 without an attack: verdict %d", got)
+	}
 	if got, ok := (pairSearch{law: law.Uniform, shift: 0.1, m: 20, draws: 20, queries: 1}).bestPair(countPair{}); ok {
 		t.Errorf("uniform noise: %v", got)
 	}
@@ -128,6 +131,9 @@ func TestEnds(t *testing.T) {
 				if !ok {
 					t.Fatalf("%s %s %+v: no start", l.Name(), name, c)
 				}
+				if from, to, ok := c.span(); !ok || name == "lower" && from > start+c.shift || name == "upper" && to < -start {
+					t.Fatalf("%s %s %+v: from %v to %v does not meet the end at %v", l.Name(), name, c, from, to, start)
+				}
 				for x := start; x > -25; x -= 0.25 {
 					if !e.holds(x) {
 						t.Fatalf("%s %s %+v: fails at %v below the start %v", l.Name(), name, c, x, start)
@@ -143,8 +149,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A cell is proved only if the inequality holds in all of it. The pairs are wrong in the middle, so that many cells hold
-// at one end only.
+// A cell is proved only if the inequality holds in all of it. The pairs are wrong in the middle, so that many cells
+// hold at one end only.
 func TestCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	count := map[bool]int{}
@@ -166,7 +172,10 @@ func TestCells(t *testing.T) {
 		got := c.holds(left, right)
 		count[got]++
 		if got && !holds {
-			t.Fatalf("%+v, t %d of %d: the cell [%v, %v] is not proved", c.target, c.t, m, left, right)
+			t.Fatalf("%+v, t %d of %d: the inequality fails in the cell [%v, %v]", c.target, c.t, m, left, right)
+		}
+		if !holds && c.middle(left, right) == proved {
+			t.Fatalf("%+v, t %d of %d: the inequality fails between %v and %v", c.target, c.t, m, left, right)
 		}
 	}
 	if count[true] < 1000 || count[false] < 1000 {

@@ -92,8 +92,8 @@ func (p *Predictor) checkCells() error {
 	return nil
 }
 
-// Thresholds returns τ̂ of every class for a query of this group. The group matters for the guarantee Group only; a group
-// without calibration examples gets −∞, which includes every class.
+// Thresholds returns τ̂ of every class for a query of this group. The group matters for the guarantee Group only; a
+// group without calibration examples gets −∞, which includes every class.
 func (p *Predictor) Thresholds(group string) []float64 {
 	t := make([]float64, p.Labels)
 	for y := range t {
