@@ -7,18 +7,18 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// BinCP (Zargarbashi & Bojchevski 2025) replaces the scores of an example by one number, the largest τ with p_τ ≥ p for
-// a fixed probability p. An exchangeable order statistic τ̂ of these numbers gives p_τ̂ ≥ p for the query with
-// probability 1 − a, and then p′ ≥ g(p) under attack. The probabilities are not known, so a share of a, here a tenth, is
-// spent on Clopper–Pearson bounds for the n examples and the query, with a union over all of them:
+// chooseBinCP prepares the rule of Zargarbashi & Bojchevski 2025. The rule replaces the scores of an example by one
+// number, the largest τ with p_τ ≥ p for a fixed probability p. An exchangeable order statistic τ̂ of these numbers gives p_τ̂ ≥ p for the query with
+// probability 1 − a, and then p′ ≥ g(p) under attack. The probabilities are not known, so a share of a, here a tenth,
+// is spent on Clopper–Pearson bounds for the n examples and the query, with a union over all of them:
 //
 //   - η = spent/(n+1), and t is the least count with P(Bin(m, p) ≥ t) ≤ η, so that the t-th largest score is above the
 //     exact number with probability at most η;
 //   - t′ is the largest count with P(Bin(m′, g(p)) < t′) ≤ η/Q;
 //   - τ̂ = S_(k) with k = ⌊(n+1)(a−spent)⌋ − j, for j replaced examples.
 //
-// It is sound. The theorem of the package comment makes the union unnecessary. If no count t exists, because m is small,
-// the sets hold all classes.
+// It is sound. The theorem of the package comment makes the union unnecessary. If no count t exists, because m is
+// small, the sets hold all classes.
 func (d *Design) chooseBinCP(p Params) error {
 	if d.Guarantee != Marginal {
 		return fmt.Errorf("rule %s: only the guarantee %s is defined", BinCP, Marginal)

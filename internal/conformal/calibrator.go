@@ -213,7 +213,8 @@ func (t *thresholds) trainingRank(n int64) int64 {
 // Each replaced example may have lost w(m) − w(0), the largest difference of two losses, so the sum is increased by
 // this number for each. For a class this also covers examples whose labels were replaced.
 //
-// The rank is the number of examples below τ̂ plus 1. It is stated for m = 1 only, where it does not depend on the data.
+// The rank is the number of examples below τ̂ plus 1. It is stated for m = 1 only, where it does not depend on the
+// data.
 func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	w, n := t.credits, int64(len(points))
 	limit := new(big.Rat).Mul(t.miss, new(big.Rat).SetInt64(n+1))

@@ -49,8 +49,8 @@ func laws() []exampleLaw {
 }
 
 // coverage returns P(Y ∈ C(X′)) exactly, for independent examples and the attack p′ = g(p). The threshold is at least
-// the l-th of the ladder if and only if the condition of the theorem holds there, so the distribution of τ̂ follows from
-// the number of examples with each count at one level. With units this is a sum over two or three values.
+// the l-th of the ladder if and only if the condition of the theorem holds there, so the distribution of τ̂ follows
+// from the number of examples with each count at one level. With units this is a sum over two or three values.
 func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) float64 {
 	reached := make([]float64, c.levels+1) // P(τ̂ ≥ level)
 	covered := make([]float64, c.levels)   // P(Y ∈ C) given τ̂ = level
@@ -179,8 +179,8 @@ func gaussianAttack(rho float64) func(float64) float64 {
 	}
 }
 
-// The exact worst case of 30 pairs of a law and a rule is at least 1 − a. It is close to 1 − a for some pairs, so that an error of the rules shows
-// (TestExactCoverageDetectsErrors).
+// The exact worst case of 30 pairs of a law and a rule is at least 1 − a. It is close to 1 − a for some pairs, so that
+// an error of the rules shows (TestExactCoverageDetectsErrors).
 func TestExactCoverage(t *testing.T) {
 	lowest, highest := 1.0, 0.0
 	for name, d := range designs(t) {

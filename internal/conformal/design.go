@@ -151,8 +151,10 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	const fewest = 5 // a pair of counts for fewer draws wastes more than the randomness of weights
-	if p.Draws == 0 || p.Draws >= fewest {
+	// A pair of counts for fewer draws wastes more than the randomness of weights. With more draws in calibration than
+	// in a query, the tails of the two counts differ so much that a proved pair is far from ideal.
+	const fewest = 5
+	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {
 			return nil
 		}
@@ -224,8 +226,8 @@ func (d *Design) check() error {
 		return fmt.Errorf("count t′ = %d of %d draws", d.QueryT, d.QueryM)
 	case len(d.Weights) == 0 && (d.T < 1 || d.T > d.M):
 		return fmt.Errorf("count t = %d of %d draws", d.T, d.M)
-	case d.Sound && d.Rule == Clean && d.Shift > 0:
-		return fmt.Errorf("rule %s ignores the attack, so it is not sound for rho = %v", Clean, d.Shift)
+	case d.Sound != (d.Rule != Clean || d.Shift == 0):
+		return fmt.Errorf("rule %s with rho = %v: sound cannot be %v", d.Rule, d.Shift, d.Sound)
 	}
 	return nil
 }

@@ -154,8 +154,8 @@ type Evaluation struct {
 	CertifiedSize   *CertifiedSize    `json:"certified_size,omitempty"`
 }
 
-// Evaluation returns the figures of all queries so far. Each interval holds by itself with probability 1 − alpha, if the
-// queries are independent. A stratum by size is chosen by the sets, so its coverage has no guarantee.
+// Evaluation returns the figures of all queries so far. Each interval holds by itself with probability 1 − alpha, if
+// the queries are independent. A stratum by size is chosen by the sets, so its coverage has no guarantee.
 func (e *Evaluator) Evaluation() (*Evaluation, error) {
 	switch {
 	case e.all.n == 0:

@@ -2,6 +2,7 @@ package conformal_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rscert/rscert/internal/conformal"
 )
@@ -59,13 +60,17 @@ func ExampleDesign_Claim() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(design.Claim())
+	fmt.Println(strings.ReplaceAll(design.Claim(), ", ", ",\n"))
 	// Output:
-	// the set of a query contains the true class with probability at least 0.9, over calibration examples and queries together, for every attack within the L2 radius 0.25, if examples and queries are exchangeable before any attack, and the noise of a query is fresh and secret
+	// the set of a query contains the true class with probability at least 0.9,
+	// over calibration examples and queries together,
+	// for every attack within the L2 radius 0.25,
+	// if examples and queries are exchangeable before any attack,
+	// and the noise of a query is fresh and secret
 }
 
-// APS ranks the classes: the score of a class is minus the probability of the classes above it, and of a random share of
-// its own.
+// APS ranks the classes: the score of a class is minus the probability of the classes above it, and of a random share
+// of its own.
 func ExampleScorer_Scores() {
 	scores := conformal.NewScorer(conformal.APS).Scores(nil, []float64{0.25, 0.5, 0.25}, 0.5)
 	fmt.Println(scores)

@@ -110,7 +110,8 @@ func betaBinomialTail(n, x, a, b int64) float64 {
 	return math.Min(1, sum)
 }
 
-// logBetaBinomial returns ln P(X = x). With total = n+a+b−1 it is the logarithm of C(x+a−1, x)·C(n−x+b−1, n−x)/C(total, n).
+// logBetaBinomial returns ln P(X = x). With total = n+a+b−1 it is the logarithm of C(x+a−1, x)·C(n−x+b−1, n−x)/C(total,
+// n).
 func logBetaBinomial(n, x, a, b int64) float64 {
 	return logChoose(x+a-1, x) + logChoose(n-x+b-1, n-x) - logChoose(n+a+b-1, n)
 }

@@ -62,23 +62,27 @@ func (c pairClaim) prove() verdict {
 	if c.refutedCoarsely() {
 		return refuted
 	}
-	x, ok := c.lower().start()
+	from, to, ok := c.span()
 	if !ok {
 		return unproved
 	}
-	y, ok := c.upper().start()
-	if !ok {
-		return unproved
-	}
-	return c.middle(down(x+c.shift), -y)
+	return c.middle(from, to)
+}
+
+// span returns the z between the two proved ends.
+func (c pairClaim) span() (from, to float64, ok bool) {
+	x, lower := c.lower().start()
+	y, upper := c.upper().start()
+	return down(x + c.shift), -y, lower && upper
 }
 
 // refutedCoarsely reports whether the claim is false at one of a few points.
 func (c pairClaim) refutedCoarsely() bool {
-	const points, reach = 64, 5
+	const reach = 5
 	from, to := -reach-c.shift/2, reach+1.5*c.shift
+	points := 64 + 8*int(math.Sqrt(float64(max(c.m, c.draws)))) // tails rise within a few 1/√m
 	for i := range points + 1 {
-		if c.fails(from + (to-from)*float64(i)/points) {
+		if c.fails(from + (to-from)*float64(i)/float64(points)) {
 			return true
 		}
 	}

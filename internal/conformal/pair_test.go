@@ -109,6 +109,9 @@ func TestPairsAtTheLimits(t *testing.T) {
 			t.Errorf("without an attack: %v, %v", got, ok)
 		}
 	}
+	if got := (pairClaim{newTarget(law.Gaussian, 0, 9, 5, 1), 9, 4}).prove(); got != refuted {
+		t.Errorf("4 of 9 for 5 of 9 without an attack: verdict %d", got)
+	}
 	if got, ok := (pairSearch{law: law.Uniform, shift: 0.1, m: 20, draws: 20, queries: 1}).bestPair(countPair{}); ok {
 		t.Errorf("uniform noise: %v", got)
 	}
@@ -128,6 +131,9 @@ func TestEnds(t *testing.T) {
 				if !ok {
 					t.Fatalf("%s %s %+v: no start", l.Name(), name, c)
 				}
+				if from, to, ok := c.span(); !ok || name == "lower" && from > start+c.shift || name == "upper" && to < -start {
+					t.Fatalf("%s %s %+v: from %v to %v does not meet the end at %v", l.Name(), name, c, from, to, start)
+				}
 				for x := start; x > -25; x -= 0.25 {
 					if !e.holds(x) {
 						t.Fatalf("%s %s %+v: fails at %v below the start %v", l.Name(), name, c, x, start)
@@ -143,10 +149,116 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// A cell is proved only if the inequality holds in all of it. The pairs are wrong in the middle, so that many cells
+// hold at one end only.
+func TestCells(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	count := map[bool]int{}
+	for range 30000 {
+		m := 5 + r.Int64N(30)
+		need := 1 + r.Int64N(m/2)
+		queries := 1 + r.Int64N(2)
+		c := pairClaim{newTarget(law.Gaussian, 0.2+r.Float64(), m, need, queries), m, min(m, need+r.Int64N(m/2))}
+		left := -4 + 7*r.Float64()
+		right := left + 1.5*r.Float64()
+		holds := true
+		for i := range 21 {
+			z := left + (right-left)*float64(i)/20
+			p, q := 0.5*math.Erfc(-z/math.Sqrt2), 0.5*math.Erfc((c.shift-z)/math.Sqrt2)
+			if atLeast(int(m), int(c.t), p) > math.Pow(atLeast(int(m), int(need), q), float64(queries))+1e-12 {
+				holds = false
+			}
+		}
+		got := c.holds(left, right)
+		count[got]++
+		if got && !holds {
+			t.Fatalf("%+v, t %d of %d: the inequality fails in the cell [%v, %v]", c.target, c.t, m, left, right)
+		}
+		if !holds && c.middle(left, right) == proved {
+			t.Fatalf("%+v, t %d of %d: the inequality fails between %v and %v", c.target, c.t, m, left, right)
+		}
+	}
+	if count[true] < 1000 || count[false] < 1000 {
+		t.Errorf("%d cells hold, %d do not", count[true], count[false])
+	}
+}
+
+// The inequality of an end is the formula of its comment, and it implies the inequality of the tails.
+func TestEndIsItsFormula(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	choose := func(n, k int64) float64 {
+		return -math.Log(float64(n+1)) - mathext.Lbeta(float64(k+1), float64(n-k+1))
+	}
+	count := map[bool]int{}
+	for range 4000 {
+		m := 3 + r.Int64N(30)
+		need := 1 + r.Int64N(m-1)
+		queries := 1 + r.Int64N(3)
+		c := pairClaim{newTarget(law.Gaussian, 0.1+r.Float64(), m, need, queries), m, min(m, need+1+r.Int64N(m/2))}
+		x := -6 + 6*r.Float64()
+		small, big := 0.5*math.Erfc(-x/math.Sqrt2), 0.5*math.Erfc(-(x+c.shift)/math.Sqrt2)
+		for name, e := range map[string]end{"lower": c.lower(), "upper": c.upper()} {
+			left := float64(e.small.times) * (choose(e.small.n, e.small.k) + float64(e.small.k)*math.Log(small) + float64(e.small.n-e.small.k)*math.Log1p(-small))
+			right := choose(e.big.n, e.big.k) + float64(e.big.k)*math.Log(big)
+			if name == "upper" {
+				right += math.Log(float64(queries))
+			}
+			got := e.holds(x)
+			if math.Abs(left-right) > 1e-5 && got != (left > right) {
+				t.Fatalf("%s end of %+v, t %d at %v: %v, but the sides are %v and %v", name, c.target, c.t, x, got, left, right)
+			}
+			count[got]++
+			if !got {
+				continue
+			}
+			n, q := float64(m), float64(queries)
+			ok := math.Log(atLeast(int(m), int(c.t), big)) <= q*math.Log(atLeast(int(m), int(need), small))+1e-9
+			if name == "upper" {
+				covered := math.Log1p(-mathext.RegIncBeta(n-float64(need)+1, float64(need), big))
+				ok = mathext.RegIncBeta(n-float64(c.t)+1, float64(c.t), small) >= -math.Expm1(q*covered)*(1-1e-9)
+			}
+			if !ok {
+				t.Fatalf("%s end of %+v, t %d at %v: the tails do not satisfy the inequality", name, c.target, c.t, x)
+			}
+		}
+	}
+	if count[true] < 500 || count[false] < 500 {
+		t.Errorf("%d ends hold, %d do not", count[true], count[false])
+	}
+}
+
+// k·λ(x) ≤ k′·λ(x+ρ) up to the limit, for λ = f/F.
+func TestHazardLimit(t *testing.T) {
+	for _, l := range law.Additives() {
+		hazard := func(x float64) float64 {
+			p, _ := l.CDF(x)
+			return l.Density(x) / p
+		}
+		for _, shift := range []float64{0, 0.3, 1, 4} {
+			for _, k := range [][2]int64{{20, 21}, {3, 7}, {5, 5}, {6, 5}, {1, 30}} {
+				limit, ok := hazardLimit(l, shift, k[0], k[1])
+				want := k[0] <= k[1] && (shift == 0 || l == law.Laplace || l == law.Gaussian && k[0] < k[1])
+				if ok != want {
+					t.Errorf("%s, rho %v, powers %v: %v", l.Name(), shift, k, ok)
+				}
+				if !ok || l == law.Uniform {
+					continue
+				}
+				for y := math.Min(limit, 3); y > -25; y -= 0.05 {
+					if float64(k[0])*hazard(y-shift) > float64(k[1])*hazard(y)*(1+1e-9) {
+						t.Fatalf("%s, rho %v, powers %v: wrong at %v below the limit %v", l.Name(), shift, k, y, limit)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Numbers of both sides of the condition are bounded outward.
 func TestTargetRoundsOutward(t *testing.T) {
 	for _, l := range law.Additives() {
-		g := newTarget(l, 0.8, 20, 6, 1)
+		const queries = 3
+		g := newTarget(l, 0.8, 20, 6, queries)
 		for z := -6.0; z <= 6; z += 0.05 {
 			p, e := l.CDF(z)
 			q, _ := l.CDF(z - 0.8)
@@ -156,6 +268,7 @@ func TestTargetRoundsOutward(t *testing.T) {
 			} else if q >= 1 {
 				tail = 1
 			}
+			tail = math.Pow(tail, queries)
 			if g.low(z) > p || g.high(z) < p || g.high(z)-g.low(z) > 3*e*p+1e-299 {
 				t.Fatalf("%s %v: [%v, %v] for %v", l.Name(), z, g.low(z), g.high(z), p)
 			}

@@ -45,8 +45,8 @@ func (b polynomial) lowered(units int64) polynomial {
 	return c
 }
 
-// high returns an upper bound on B_w(p), by de Casteljau's algorithm. A step computes (1−p)x + py for numbers |x|, |y| ≤
-// W, where W is the largest |w(k)|. It rounds 1−p, two products and a sum, so it adds an error of at most 4W·unit.
+// high returns an upper bound on B_w(p), by de Casteljau's algorithm. A step computes (1−p)x + py for numbers |x|, |y|
+// ≤ W, where W is the largest |w(k)|. It rounds 1−p, two products and a sum, so it adds an error of at most 4W·unit.
 // Later steps do not magnify an error, because they take means.
 func (b polynomial) high(p float64, scratch []float64) float64 {
 	x := scratch[:len(b)]

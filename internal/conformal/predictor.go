@@ -51,6 +51,9 @@ func (p *Predictor) Validate() error {
 	if err := p.Check(); err != nil {
 		return err
 	}
+	if p.Labels < 1 {
+		return fmt.Errorf("%d classes: want 1 or more", p.Labels)
+	}
 	if p.Statement != p.Claim() {
 		return fmt.Errorf("statement %.60q does not follow from the other fields", p.Statement)
 	}
@@ -89,8 +92,8 @@ func (p *Predictor) checkCells() error {
 	return nil
 }
 
-// Thresholds returns τ̂ of every class for a query of this group. The group matters for the guarantee Group only; a group
-// without calibration examples gets −∞, which includes every class.
+// Thresholds returns τ̂ of every class for a query of this group. The group matters for the guarantee Group only; a
+// group without calibration examples gets −∞, which includes every class.
 func (p *Predictor) Thresholds(group string) []float64 {
 	t := make([]float64, p.Labels)
 	for y := range t {

@@ -18,17 +18,17 @@ const leastWeight = 1 << 20
 // slackTolerance is how far the subtracted slack may be above the least slack.
 const slackTolerance = 1e-7
 
-// A population is a simple law π = (1−2c)δ₁ + 2c·Unif of p among examples: most have p close to 1. Weights are chosen to
-// maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So with a goal of 1−a, c is chosen such
-// that the maximum is the goal; a larger c would give weights that cannot reach 1−a. A goal of 0 keeps c.
+// A population is a simple law π = (1−2c)δ₁ + 2c·Unif of p among examples: most have p close to 1. Weights are chosen
+// to maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So with a goal of 1−a, c is chosen
+// such that the maximum is the goal; a larger c would give weights that cannot reach 1−a. A goal of 0 keeps c.
 type population struct{ c, goal float64 }
 
 // calibrationPopulation returns the population for the level a.
 func calibrationPopulation(miss float64) population { return population{math.Min(miss, 0.5), 1 - miss} }
 
-// bestWeights returns nondecreasing weights w(0), …, w(d) ≤ 1 with B_w ≤ (H∘g)^Q. A linear program proposes weights, and
-// slackened makes any proposal valid. So an error of the linear program can only lower the weights. If it fails, a line
-// remains, the tangent of g (tangentWeights).
+// bestWeights returns nondecreasing weights w(0), …, w(d) ≤ 1 with B_w ≤ (H∘g)^Q. A linear program proposes weights,
+// and slackened makes any proposal valid. So an error of the linear program can only lower the weights. If it fails, a
+// line remains, the tangent of g (tangentWeights).
 //
 // Without an attack, B_w = H is best, if the degree allows it.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
@@ -51,8 +51,8 @@ func bestWeights(g target, degree int, pop population) (best polynomial, slack f
 }
 
 // proposeWeights proposes weights and returns the c of the population. The maximum v(c) of ∫B_w dπ is convex in c,
-// because it is the maximum of lines w(d) − 2c(w(d) − mean w). So Newton's method approaches the c with v(c) = goal from
-// below after its first step.
+// because it is the maximum of lines w(d) − 2c(w(d) − mean w). So Newton's method approaches the c with v(c) = goal
+// from below after its first step.
 func proposeWeights(g target, degree int, pop population) (w []float64, c float64, err error) {
 	const steps = 4
 	p := newProgram(g, degree)
@@ -127,8 +127,8 @@ func peaks(rows []row, x []float64) []row {
 }
 
 // A program is the linear program of bestWeights. The variables are x_0 = −w(0) ≥ 0 and the increments x_i = w(i) −
-// w(i−1) ≥ 0. With T_i(p) = P(Bin(d, p) ≥ i), B_w(p) = Σ_{i≥1} x_i·T_i(p) − x_0. The constraints B_w ≤ (H∘g)^Q hold at a
-// few points only.
+// w(i−1) ≥ 0. With T_i(p) = P(Bin(d, p) ≥ i), B_w(p) = Σ_{i≥1} x_i·T_i(p) − x_0. The constraints B_w ≤ (H∘g)^Q hold at
+// a few points only.
 type program struct {
 	target
 	degree int
@@ -139,8 +139,8 @@ type program struct {
 func newProgram(g target, degree int) *program {
 	const fine = 4000
 	p := &program{target: g, degree: degree}
-	for i := range 2*degree + 8 {
-		p.rows = append(p.rows, p.row(-5+(10+g.shift)*float64(i)/float64(2*degree+7)))
+	for i := range degree/2 + 12 {
+		p.rows = append(p.rows, p.row(-5+(10+g.shift)*float64(i)/float64(degree/2+11)))
 	}
 	p.rows = append(p.rows, p.row(math.Inf(1)))
 	for i := range fine + 1 {
@@ -149,9 +149,9 @@ func newProgram(g target, degree int) *program {
 	return p
 }
 
-// maximise returns weights that nearly maximise ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif. Each round adds the points where the
-// solution violates the inequality most, and drops points that do not matter (an exchange method as for semi-infinite
-// programs). The point p = 1 stays, because it bounds the objective.
+// maximise returns weights that nearly maximise ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif. Each round adds the points where
+// the solution violates the inequality most, and drops points that do not matter (an exchange method as for
+// semi-infinite programs). The point p = 1 stays, because it bounds the objective.
 func (p *program) maximise(c float64) ([]float64, error) {
 	const rounds = 15
 	costs := make([]float64, p.degree+1) // of −∫B_w dπ

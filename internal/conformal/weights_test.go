@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// means are E_π B_w for rho = 1 and a = 0.05 by the degree, as computed by another program. That
-// program subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
+// means are ∫B_w dπ for rho = 1 and c = 0.05 by the degree, as computed by another program. That program subtracts a
+// slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
 var means = map[int]float64{2: 0.7955, 8: 0.8947, 32: 0.9195}
 
 func TestWeightsReference(t *testing.T) {
@@ -192,6 +192,42 @@ func TestRCP1NeedsExamples(t *testing.T) {
 			if nontrivial && (p.Cells[0].K != 1 || p.Cells[0].Tau != 0) {
 				t.Errorf("a = %v, %d examples: rank %d, threshold %v", miss, n, p.Cells[0].K, p.Cells[0].Tau)
 			}
+		}
+	}
+}
+
+// The line of RCP1 touches g at β, where g(β) = 1−a, and stays below g.
+func TestTangent(t *testing.T) {
+	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
+		g := newTarget(l, 0.7, 1, 1, 1)
+		w := tangentWeights(g, 0.1)
+		line := func(p float64) float64 { return w[0] + (w[1]-w[0])*p }
+		beta, _ := l.CDF(l.Quantile(0.9) + 0.7)
+		if math.Abs(line(beta)-0.9) > 1e-9 || math.Abs(rightSide(g, beta)-0.9) > 1e-9 {
+			t.Errorf("%s: the line is %v at β, g is %v", l.Name(), line(beta), rightSide(g, beta))
+		}
+		for p := 0.001; p < 1; p += 0.001 {
+			if line(p) > rightSide(g, p)+1e-9 {
+				t.Fatalf("%s: the line exceeds g at %v", l.Name(), p)
+			}
+		}
+	}
+}
+
+// Without an attack, the weights 1{k ≥ t′} and lower weights are valid, and others are not proved.
+func TestTrivialWeights(t *testing.T) {
+	g := newTarget(law.Gaussian, 0, 5, 3, 1)
+	for _, tt := range []struct {
+		b    polynomial
+		g    target
+		want bool
+	}{
+		{step(3, 5), g, true}, {step(4, 5), g, true}, {step(3, 5).lowered(7), g, true},
+		{step(2, 5), g, false}, {polynomial{0, 0, 1, one, one, one}, g, false}, {step(3, 4), g, false},
+		{step(3, 5), newTarget(law.Gaussian, 1e-3, 5, 3, 1), false}, {step(3, 5), newTarget(law.Gaussian, 0, 5, 3, 2), false},
+	} {
+		if got := tt.b.valid(tt.g); got != tt.want {
+			t.Errorf("%v for t′ = %d of %d, rho %v: valid %v", tt.b, tt.g.need, tt.g.draws, tt.g.shift, got)
 		}
 	}
 }
