@@ -75,7 +75,7 @@ func TestReadRefuses(t *testing.T) {
 		"no source":          {`"scores": "scores.npz"`, `"scores": ""`, "neither a classifier nor a file"},
 		"threshold NaN":      {`"tau": "0x`, `"tau": "NaN0x`, "is not a number"},
 		"rank":               {`"k": 10`, `"k": 11`, "rank 11: want 10"},
-		"no proof":           {`"sound": true,` + "\n" + `    "labels"`, `"sound": false,` + "\n" + `    "labels"`, "statement"},
+		"no proof":           {`"sound": true,` + "\n" + `    "labels"`, `"sound": false,` + "\n" + `    "labels"`, "sound cannot be false"},
 		"negative allowance": {`"temperature": 1,`, `"temperature": 1, "allowance": -1,`, "allowance -1"},
 		"another claim":      {`at least 0.9,`, `at least 0.99,`, "does not follow"},
 	} {
