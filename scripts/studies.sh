@@ -20,6 +20,9 @@ sample bundled-float --sigma 0.5 --n 10000 --method clopper-pearson --noise floa
 # docs/scores.md, docs/confidence.md
 sample scores --sigma 0.5 --n 1000 --save-scores
 
+# docs/conformal.md
+sample conformal --sigma 0.5 --n 512 --n0 0 --class label --save-scores
+
 # docs/votes.md
 sample r05 --sigma 0.5 --max 100 --stop 'radius>=0.5'
 sample r1 --sigma 0.5 --max 100 --stop 'radius>=1'
@@ -62,6 +65,8 @@ sample_splitting 1024 2.007843137254902
 go run ./studies/noise "$runs/bundled" "$runs/bundled-float" >"$runs/noise.txt"
 go run ./studies/scores "$runs/scores" docs >"$runs/confidence.txt"
 go run ./studies/page docs/confidence.md <"$runs/confidence.txt"
+go run ./studies/conformal "$runs/conformal/scores.npz" >"$runs/conformal.txt"
+go run ./studies/page docs/conformal.md <"$runs/conformal.txt"
 go run ./studies/votes docs "$runs/full" "$runs/r05" "$runs/r1" "$runs/p02"
 (
 	printf '%s\n' '<!-- made: under-attack -->' '' '```'

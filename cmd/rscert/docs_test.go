@@ -223,6 +223,15 @@ func wrongCommand(line string) string {
 			return "no such command"
 		}
 		cmd = root.Commands()[k]
+		if cmd.HasSubCommands() && len(words) > 1 {
+			k := slices.IndexFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == words[1] })
+			if k < 0 && !strings.HasPrefix(words[1], "-") {
+				return "no such subcommand"
+			}
+			if k >= 0 {
+				cmd = cmd.Commands()[k]
+			}
+		}
 	}
 	cmd.InitDefaultHelpFlag()
 	for _, word := range words {

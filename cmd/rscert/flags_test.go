@@ -114,7 +114,7 @@ func TestElsewhereNames(t *testing.T) {
 
 // A flag accepts each of its choices, and its default is one of them.
 func TestChoicesParse(t *testing.T) {
-	for _, cmd := range newRoot(streams{}, new(bool)).Commands() {
+	for _, cmd := range leaves(newRoot(streams{}, new(bool))) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			known := choicesOf(f)
 			if known == nil {
@@ -127,7 +127,7 @@ func TestChoicesParse(t *testing.T) {
 				}
 			}
 			for _, name := range known {
-				fresh, _, err := newRoot(streams{}, new(bool)).Find([]string{cmd.Name()})
+				fresh, _, err := newRoot(streams{}, new(bool)).Find(strings.Fields(cmd.CommandPath())[1:])
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -95,6 +95,7 @@ repeats the same answers.`,
 		integerVar(f, &o.n0, "n0", 100, "without --run, number of samples with which --certify selects the class")
 		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice (the grid of input values) of the run: refuse, or round (move the inputs to the lattice; the answers say how far each input moved)")
 		choices(f, "off-lattice", "refuse", "round")
+		f.StringVar(&p.Conformal, "conformal", "", "also compute the prediction set of each input, by the conformal.json `file` of 'rscert conformal fit'")
 		f.StringVar(&o.replay, "replay", "", "repeat the answers in this `file`, an audit log of 'rscert serve', for the inputs in --data, and compare the new answers with the old answers bit by bit")
 		group(cmd, "Answers")
 	})
@@ -223,6 +224,10 @@ func writeAnswers(w io.Writer, r *run.Predicted) error {
 		}
 		columns = append(columns, report.RoundedColumn(title, report.Down, 3))
 	}
+	sets := len(r.Answers) > 0 && r.Answers[0].Set != nil
+	if sets {
+		columns = append(columns, report.TextColumn("set"))
+	}
 	table := report.Table{Columns: columns}
 	for _, a := range r.Answers {
 		row := []report.Cell{report.Count(a.Index), nil, report.Text("abstains"), report.Count(a.Samples)}
@@ -237,6 +242,9 @@ func writeAnswers(w io.Writer, r *run.Predicted) error {
 			if c := a.Certificate; c.Prediction != certify.Abstained {
 				row[4] = report.Number(c.Radius)
 			}
+		}
+		if sets {
+			row = append(row, setCell(*a.Set))
 		}
 		table.AddRow(row...)
 	}
@@ -255,6 +263,9 @@ func writePredicted(w io.Writer, r *run.Predicted, out string) error {
 	}
 	fmt.Fprintf(w, "\n%.1f votes per answer on average, at most %d; %s rule, alpha %g, seed %d\n", float64(r.Samples)/float64(max(r.Inputs, 1)), r.Budget, r.Rule, r.Alpha, r.Seed)
 	fmt.Fprintf(w, "\n%s\n", strings.ReplaceAll(r.Statement, ". ", ".\n"))
+	if r.Sets != "" {
+		fmt.Fprintf(w, "\n%s\n", paragraph(r.Sets))
+	}
 	if out != "" {
 		fmt.Fprintf(w, "the answers are in %s\n", out)
 	}

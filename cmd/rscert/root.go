@@ -117,6 +117,7 @@ The exit code says how a command ended:
 		newCombine(s),
 		newCompare(s),
 		newConfidence(s),
+		newConformal(s),
 		newDoctor(s),
 		newKubernetes(s),
 		newMan(),

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
 )
 
 // schemasEnv is the environment variable that names the folder of schemas to the program in scripts.
@@ -103,10 +104,11 @@ func forbidOthers(schema any) {
 func TestSchemasAreWhole(t *testing.T) {
 	const folder = "../../docs/schemas"
 	var started bool
-	for _, c := range newRoot(streams{}, &started).Commands() {
+	for _, c := range leaves(newRoot(streams{}, &started)) {
 		if c.Flags().Lookup("json") != nil {
-			if _, err := readSchema(folder, c.Name()); err != nil {
-				t.Errorf("%s --json: %v", c.Name(), err)
+			kind := strings.ReplaceAll(strings.TrimPrefix(c.CommandPath(), "rscert "), " ", "-")
+			if _, err := readSchema(folder, kind); err != nil {
+				t.Errorf("%s --json: %v", c.CommandPath(), err)
 			}
 		}
 	}
@@ -129,6 +131,18 @@ func TestSchemasAreWhole(t *testing.T) {
 			t.Errorf("%s: schema is %v", file, named["const"])
 		}
 	}
+}
+
+// leaves returns the commands without subcommands.
+func leaves(cmd *cobra.Command) []*cobra.Command {
+	if !cmd.HasSubCommands() {
+		return []*cobra.Command{cmd}
+	}
+	var all []*cobra.Command
+	for _, c := range cmd.Commands() {
+		all = append(all, leaves(c)...)
+	}
+	return all
 }
 
 // undescribed returns the members that have no description.

@@ -97,5 +97,11 @@ const (
 	URL               Name = "url"
 	VerifySamples     Name = "verify-samples"
 	Wait              Name = "wait"
+	Draws             Name = "draws"
+	CalibrationDraws  Name = "calibration-draws"
+	Guarantee         Name = "guarantee"
+	Groups            Name = "groups"
+	Miss              Name = "miss"
+	Rule              Name = "rule"
 	WithCUDA          Name = "with-cuda"
 )

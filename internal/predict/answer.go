@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/conformalfile"
 )
 
 // Answer is the answer to one input.
@@ -23,6 +24,7 @@ type Answer struct {
 	// Moved is the distance by which rounding to the lattice moved the input, rounded up.
 	Moved       float64              `json:"moved,omitempty"`
 	Certificate *certify.Certificate `json:"certificate,omitempty"`
+	Set         *conformalfile.Set   `json:"set,omitempty"` // the prediction set
 }
 
 // WriteLines writes answers as JSON lines.
@@ -51,6 +53,7 @@ type row struct {
 	CertifiedClass *int64  `parquet:"certified_class,optional"`
 	Norm           *string `parquet:"norm,optional"`
 	Claim          *string `parquet:"claim,optional"`
+	Set            *string `parquet:"set,optional"` // classes of the prediction set, with spaces between them
 }
 
 func (a Answer) row() row {
@@ -72,13 +75,22 @@ func (a Answer) row() row {
 		}
 		r.Radius, r.CertifiedClass, r.Norm, r.Claim = &c.Radius, &class, &norm, &claim
 	}
+	if a.Set != nil {
+		classes := a.Set.Classes()
+		r.Set = &classes
+	}
 	return r
 }
 
-// WriteCSV writes answers as CSV with a header. Missing labels and the columns of missing certificates are empty.
+// WriteCSV writes answers as CSV with a header. Missing labels and the columns of missing certificates are empty. The
+// column of the prediction sets is there if the answers have sets.
 func WriteCSV(w io.Writer, answers []Answer) error {
 	c := csv.NewWriter(w)
 	lines := [][]string{{"index", "label", "class", "samples", "votes", "none", "moved", "radius", "certified_class", "norm", "claim"}}
+	sets := len(answers) > 0 && answers[0].Set != nil
+	if sets {
+		lines[0] = append(lines[0], "set")
+	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	for _, a := range answers {
 		r := a.row()
@@ -93,7 +105,11 @@ func WriteCSV(w io.Writer, answers []Answer) error {
 		for _, v := range []int64{r.Class, r.Samples, r.Votes, r.None} {
 			line = append(line, strconv.FormatInt(v, 10))
 		}
-		lines = append(lines, append(append([]string{strconv.FormatInt(r.Index, 10)}, line...), append([]string{number(r.Moved)}, certificate...)...))
+		line = append(append([]string{strconv.FormatInt(r.Index, 10)}, line...), append([]string{number(r.Moved)}, certificate...)...)
+		if sets {
+			line = append(line, *r.Set)
+		}
+		lines = append(lines, line)
 	}
 	return c.WriteAll(lines)
 }

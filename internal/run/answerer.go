@@ -34,6 +34,7 @@ type Answerer struct {
 	recorded   runfolder.Run
 	experiment *experiment.Experiment
 	plain      *answering
+	sets       *applying // computes prediction sets; nil: none
 
 	about    Description
 	arrivals chan *asked
@@ -67,6 +68,8 @@ type Description struct {
 	Statement  string       `json:"statement"`
 	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
+	// Sets says what the prediction sets promise; empty without sets.
+	Sets string `json:"sets,omitempty"`
 }
 
 // ErrClosed means that the Answerer has ended, or that its sampler has failed.
@@ -93,12 +96,16 @@ func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console
 			return nil, err
 		}
 	}
+	sets, err := p.readConformal()
+	if err != nil {
+		return nil, err
+	}
 	e, err := experiment.Open(ctx, p.Spec, console)
 	if err != nil {
 		return nil, err
 	}
 	a := &Answerer{
-		plan: p, recorded: *recorded, experiment: e,
+		plan: p, recorded: *recorded, experiment: e, sets: sets,
 		arrivals: make(chan *asked), closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if err := a.prepare(); err != nil {
@@ -106,6 +113,14 @@ func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console
 	}
 	for _, d := range a.about.Different {
 		console.Warnf("%s: votes near ties may differ", d)
+	}
+	if sets != nil {
+		sets.experiment = e
+		if err := sets.prepare(console); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+		sets.conclude()
+		a.about.Sets = sets.result.Statement
 	}
 	return a, nil
 }
@@ -151,7 +166,7 @@ func (a *Answerer) prepare() (err error) {
 // answering returns an answering for a plan, with its levels and certifiers. It also sets the law, σ and arithmetic of
 // *about, unless about is nil.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
-	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
+	w, r := &answering{plan: p, experiment: a.experiment, sets: a.sets}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
 	if about != nil {
 		about.Law, about.Sigma, about.Arithmetic = r.Law, r.Sigma, r.Arithmetic
@@ -241,9 +256,13 @@ func (a *Answerer) Samples(q Question) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	each := p.votes() + 1
+	votes := p.votes()
+	if a.sets != nil {
+		votes = max(votes, a.sets.file.Predictor.QueryM)
+	}
+	each := votes + 1
 	if c := p.Certify; c != nil {
-		each = c.N0 + max(c.N, p.votes()) + 1
+		each = c.N0 + max(c.N, votes) + 1
 	}
 	return each * int64(len(q.Inputs)), nil
 }
@@ -284,7 +303,7 @@ func (a *Answerer) ask(ctx context.Context, p PredictPlan, q Question) (Answered
 	for _, example := range examples {
 		s.enter()
 		select {
-		case a.arrivals <- &asked{question: how.start(example), ctx: ctx, seed: r.Key, finished: finished, stay: s}:
+		case a.arrivals <- &asked{question: how.startKeyed(example, r.Key), ctx: ctx, seed: r.Key, finished: finished, stay: s}:
 			continue
 		case <-ctx.Done():
 		case <-a.ended:

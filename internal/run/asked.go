@@ -47,7 +47,7 @@ func (q *asked) Key() (seed uint64, n0 int64) {
 
 // Restart asks the question again.
 func (q *asked) Restart() (smoothing.Experiment, error) {
-	again := q.answering.start(q.example)
+	again := q.answering.startKeyed(q.example, q.seed)
 	return &asked{question: again, ctx: q.ctx, seed: q.seed, finished: q.finished, stay: q.stay}, nil
 }
 

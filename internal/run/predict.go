@@ -10,7 +10,6 @@ import (
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/law"
-	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/predict"
 	"github.com/rscert/rscert/internal/progress"
@@ -31,6 +30,9 @@ type PredictPlan struct {
 	Budget int64   // maximum number of votes of the sequential rule
 	N      int64   // votes of the fixed rule
 	Round  bool    // round inputs that are off the run's lattice to this lattice
+
+	// Conformal is the path of a conformal.json whose prediction sets stand beside the answers; empty: none.
+	Conformal string
 
 	Certify *runfolder.Certification // how to certify the class of each answer; nil: no certificates
 	Version string
@@ -63,14 +65,19 @@ type Predicted struct {
 	Seconds    float64      `json:"seconds"`
 	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
-	// Statement says in words what the answers guarantee.
+	// Statement says what the answers promise, and Sets what the prediction sets promise.
 	Statement string           `json:"statement"`
+	Sets      string           `json:"sets,omitempty"`
 	Answers   []predict.Answer `json:"answers"`
 }
 
 // Predict computes an answer for every input of the data. Errors in the user's input are InputErrors.
 func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*Predicted, error) {
 	recorded, err := p.settle()
+	if err != nil {
+		return nil, err
+	}
+	sets, err := p.readConformal()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +90,10 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 			console.Warnf("%v", err)
 		}
 	}()
-	a := &answering{plan: p, experiment: e}
+	a := &answering{plan: p, experiment: e, sets: sets}
+	if err := a.prepareSets(console); err != nil {
+		return nil, err
+	}
 	r := &Predicted{Model: p.Spec.ModelName(), Data: p.Spec.Data, Run: p.Run, Rule: p.Rule, Alpha: p.Alpha, Budget: p.votes(), Seed: e.Spec.Seed}
 	now := e.Record()
 	if recorded != nil {
@@ -103,7 +113,7 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 		return nil, err
 	}
 	r.Seconds = time.Since(began).Seconds()
-	r.Statement = p.statement(recorded, r.Different)
+	r.Statement, r.Sets = p.statement(recorded, r.Different), a.setStatement(r.Answers)
 	return r, nil
 }
 
@@ -137,36 +147,8 @@ func (p *PredictPlan) settle() (*runfolder.Run, error) {
 		return nil, err
 	}
 	p.voting = recorded.Parameters.Certification
-	given := p.Spec
-	if p.Spec, err = specOf(recorded); err != nil {
+	if p.Spec, err = reopen(recorded, p.Spec, p.Round); err != nil {
 		return nil, err
-	}
-	s := &p.Spec
-	s.Data, s.Library, s.Threads, s.KeepOutputs = given.Data, given.Library, given.Threads, true
-	s.FixedSeed, s.Skip, s.Max, s.Shard = given.FixedSeed, given.Skip, given.Max, given.Shard
-	s.FixedSelect = given.FixedSelect
-	s.Batch = given.Batch
-	if given.Model != "" {
-		s.Model, s.Further = given.Model, given.Further
-	}
-	if given.Device != (onnx.Device{}) {
-		s.Device = given.Device
-	}
-	s.Denoiser = given.Denoiser
-	if d := recorded.Model.Denoiser; d != nil && s.Denoiser == "" {
-		s.Denoiser = d.File
-	}
-	if recorded.Parameters.Scaled() && p.Round {
-		return nil, hint.Add(spec.BadInputf("%s round: the run has a σ for each column", param.OffLattice), "give inputs on the lattice of the run; columns on no lattice need no rounding")
-	}
-	options := given.DataOptions // the plan says how to read labels, the run how to read pixels
-	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
-	s.DataOptions = options
-	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
-		s.Lattice.Round = p.Round
-	}
-	if err := s.Law.NeedRandom(); err != nil {
-		return nil, spec.BadInput(err)
 	}
 	return &recorded, p.certifyAs(recorded)
 }
@@ -231,6 +213,7 @@ type answering struct {
 	level      float64 // Alpha minus a correction for the finite length of random words
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
+	sets       *applying // computes prediction sets; nil: none
 }
 
 // begin prepares the levels and the certifiers.

@@ -20,10 +20,16 @@ type question struct {
 	votes     certify.Votes // for the certificate
 	certified bool          // set once the votes for the certificate are complete
 	answer    predict.Answer
+	tally     *tally // of the prediction set; nil: none
 }
 
 // start returns the question of an example.
 func (a *answering) start(example experiment.Example) *question {
+	return a.startKeyed(example, a.experiment.Spec.Seed)
+}
+
+// startKeyed returns the question of an example whose noise has this seed.
+func (a *answering) startKeyed(example experiment.Example, seed uint64) *question {
 	outcomes := a.experiment.Model().Classes()
 	if !a.ignores() {
 		outcomes++ // the last outcome is a vote for no class
@@ -33,6 +39,9 @@ func (a *answering) start(example experiment.Example) *question {
 		q.fixed = make([]int64, outcomes)
 	} else {
 		q.leader = predict.NewLeader(outcomes, a.level)
+	}
+	if a.sets != nil {
+		q.tally = a.sets.tally(seed, example.Index, "")
 	}
 	q.votes.Index, q.votes.Label, q.votes.Quantisation = example.Index, example.Label, example.Quantisation
 	q.votes.Scaled, q.votes.RejectBelow = a.plan.Spec.Scaled(), a.plan.voting.RejectBelow
@@ -61,6 +70,9 @@ func (q *question) Restart() (smoothing.Experiment, error) { return q.answering.
 func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	if phase == smoothing.Selection {
 		return nil
+	}
+	if q.tally != nil {
+		q.tally.observe(outputs)
 	}
 	m := q.experiment.Model().Classes()
 	for ; len(outputs) >= m; outputs = outputs[m:] {
@@ -92,8 +104,17 @@ const (
 	moreVotes  = 16
 )
 
-// Goal first asks for the votes that the certificate needs. Then it asks for more votes until the rule decides.
+// Goal asks for votes until the certificate, the rule and the prediction set need no more.
 func (q *question) Goal(v smoothing.Votes) (int64, error) {
+	goal, err := q.answerGoal(v)
+	if err == nil && q.tally != nil {
+		goal = max(goal, q.tally.goal(v.N))
+	}
+	return goal, err
+}
+
+// answerGoal first asks for the votes of the certificate. Then it asks for more votes until the rule decides.
+func (q *question) answerGoal(v smoothing.Votes) (int64, error) {
 	if !q.certified {
 		goal, err := q.certifyGoal(v)
 		if err != nil || goal > v.N {
@@ -150,6 +171,13 @@ func (q *question) Finish(v smoothing.Votes) error {
 	}
 	if q.plan.Round {
 		a.Moved = q.example.Quantisation
+	}
+	if q.tally != nil {
+		set, err := q.sets.finish(q.tally, q.example, "")
+		if err != nil {
+			return err
+		}
+		a.Set = &set
 	}
 	if q.plan.Certify == nil {
 		return nil

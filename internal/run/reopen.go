@@ -32,6 +32,38 @@ func specOf(run runfolder.Run) (spec.Spec, error) {
 	}, nil
 }
 
+// reopen returns the spec of a recorded run's classifier for other data. The paths, the reading of labels, the seed, the
+// examples and the speed come from given. Inputs off the run's lattice move to it if round is set.
+func reopen(recorded runfolder.Run, given spec.Spec, round bool) (s spec.Spec, err error) {
+	if s, err = specOf(recorded); err != nil {
+		return s, err
+	}
+	s.Data, s.Library, s.Threads, s.KeepOutputs = given.Data, given.Library, given.Threads, true
+	s.FixedSeed, s.Skip, s.Max, s.Shard = given.FixedSeed, given.Skip, given.Max, given.Shard
+	s.FixedSelect = given.FixedSelect
+	s.Batch = given.Batch
+	if given.Model != "" {
+		s.Model, s.Further = given.Model, given.Further
+	}
+	if given.Device != (onnx.Device{}) {
+		s.Device = given.Device
+	}
+	s.Denoiser = given.Denoiser
+	if d := recorded.Model.Denoiser; d != nil && s.Denoiser == "" {
+		s.Denoiser = d.File
+	}
+	if recorded.Parameters.Scaled() && round {
+		return s, hint.Add(spec.BadInputf("%s round: the run has a σ for each column", param.OffLattice), "give inputs on the lattice of the run; columns on no lattice need no rounding")
+	}
+	options := given.DataOptions // labels are read as the plan says, pixels as the run read them
+	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
+	s.DataOptions = options
+	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
+		s.Lattice.Round = round
+	}
+	return s, spec.BadInput(s.Law.NeedRandom())
+}
+
 // latticeOf returns the lattice of a run's noise, to use it for other data. It returns nil for noise in floats.
 func latticeOf(run runfolder.Run) *spec.RunLattice {
 	n := run.Noise

@@ -131,6 +131,9 @@ func (a *Answerer) repeat(ctx context.Context, p PredictPlan, r *Replayed, l aud
 		return err
 	}
 	was, is := l.Answer.Answer, now.Answers[0]
+	if a.sets == nil { // the log may have sets, which only their predictor repeats
+		was.Set = nil
+	}
 	first, err := json.Marshal(was)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func (s *Server) newQuery(id string, certify any, inputs []tensor, outputs []str
 	if err := q.setCertify(certify); err != nil {
 		return q, err
 	}
-	known := outputNames(q.question.Certify)
+	known := outputNames(q.question.Certify, s.answerer().About().Sets != "")
 	for _, name := range outputs {
 		if !slices.Contains(known, name) {
 			return q, badf("output %.40q: want one of %v", name, known)
@@ -142,9 +142,12 @@ func (q *query) setCertify(value any) error {
 	return nil
 }
 
-// outputNames lists the outputs.
-func outputNames(certify bool) []string {
+// outputNames lists the outputs of a server with or without prediction sets.
+func outputNames(certify, sets bool) []string {
 	names := []string{"class", "votes", "none", "samples", "moved"}
+	if sets {
+		names = append(names, "set", "prediction_set")
+	}
 	if certify {
 		names = append(names, "certified_class", "radius", "certificate")
 	}
@@ -171,6 +174,11 @@ func (s *Server) outputs(q query, answers []predict.Answer) ([]output, error) {
 		}
 		all = append(all, more...)
 	}
+	more, err := setOutputs(answers, m)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, more...)
 	if len(q.outputs) > 0 {
 		all = slices.DeleteFunc(all, func(o output) bool { return !slices.Contains(q.outputs, o.name) })
 	}
@@ -193,7 +201,28 @@ func certificateOutputs(answers []predict.Answer) ([]output, error) {
 	return []output{{"certified_class", int64s, shape, class}, {"radius", fp64, shape, radius}, {"certificate", text, shape, lines}}, nil
 }
 
-// conditions returns the parameters of a response. They state the conditions of the answers.
+// setOutputs returns the tensors of prediction sets, or none if the answers have no sets. The tensor set is 1 for the
+// classes in the set of an input.
+func setOutputs(answers []predict.Answer, classes int) ([]output, error) {
+	n := len(answers)
+	if n == 0 || answers[0].Set == nil {
+		return nil, nil
+	}
+	in, lines := make([]int64, n*classes), make([]string, n)
+	for i, a := range answers {
+		for _, y := range a.Set.Set {
+			in[i*classes+y] = 1
+		}
+		line, err := json.Marshal(a.Set)
+		if err != nil {
+			return nil, err
+		}
+		lines[i] = string(line)
+	}
+	return []output{{"set", int64s, []int{n, classes}, in}, {"prediction_set", text, []int{n}, lines}}, nil
+}
+
+// conditions returns the parameters of a response: the conditions of its answers.
 func (s *Server) conditions(r run.Answered) map[string]any {
 	about := s.answerer().About()
 	c := map[string]any{
@@ -231,7 +260,7 @@ func (s *Server) metadata() metadataDocument {
 	if about.Bytes {
 		in = uint8s
 	}
-	return metadataDocument{
+	doc := metadataDocument{
 		Name: s.config.Name, Versions: []string{modelVersion}, Platform: platform,
 		Inputs: []tensorDocument{{inputName, in, append([]int{-1}, about.Shape...)}},
 		Outputs: []tensorDocument{
@@ -240,6 +269,10 @@ func (s *Server) metadata() metadataDocument {
 		},
 		Classifier: about,
 	}
+	if about.Sets != "" {
+		doc.Outputs = append(doc.Outputs, tensorDocument{"set", int64s, []int{-1, about.Classes}}, tensorDocument{"prediction_set", text, []int{-1}})
+	}
+	return doc
 }
 
 // platform is the name of the server and of the model's platform.

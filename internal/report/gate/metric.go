@@ -58,6 +58,10 @@ var metrics = []metric{
 			func(c summary.Calibration) float64 { return c.CCE }, func(c summary.CertifiedCalibration) float64 { return c.CCE })},
 	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified share of wrong answers among the answers with at least this confidence (0.9)",
 		radius: true, tau: true, share: true, upper: true, certifiable: true, ofBounds: true, value: thresholdedError},
+	{name: "conformal-coverage", example: "conformal-coverage>=0.90", what: "share of the prediction sets that contain the label (rscert conformal evaluate)",
+		share: true, anyClaim: true, value: conformalCoverage},
+	{name: "conformal-size", example: "conformal-size<=1.2", what: "mean number of classes in a prediction set (rscert conformal evaluate)",
+		upper: true, anyClaim: true, value: conformalSize},
 }
 
 // Names returns the names of all metrics.
@@ -84,7 +88,25 @@ var (
 	errNotKnown       = errors.New("the evidence does not say: it has no votes with the model's class without noise, or no labels")
 	errNoAnswers      = errors.New("no answer has this confidence, so there is no error among such answers")
 	errNoBounds       = errors.New("there are no bounds on the confidence at this radius")
+	errNoSets         = errors.New("there are no prediction sets: 'rscert conformal evaluate' checks this requirement")
 )
+
+func conformalCoverage(s summary.Summary, _ Requirement) (value, error) {
+	switch {
+	case s.Sets == nil || s.Sets.Inputs == 0:
+		return value{}, errNoSets
+	case s.Sets.Labelled == 0:
+		return value{}, errNoLabels
+	}
+	return value{big.NewRat(int64(s.Sets.Covered), int64(s.Sets.Labelled)), fmt.Sprintf("%d of %d", s.Sets.Covered, s.Sets.Labelled)}, nil
+}
+
+func conformalSize(s summary.Summary, _ Requirement) (value, error) {
+	if s.Sets == nil || s.Sets.Inputs == 0 {
+		return value{}, errNoSets
+	}
+	return value{big.NewRat(s.Sets.Size, int64(s.Sets.Inputs)), fmt.Sprintf("%d classes in %d sets", s.Sets.Size, s.Sets.Inputs)}, nil
+}
 
 func shareOf(s *summary.Share) (value, error) {
 	if s == nil {

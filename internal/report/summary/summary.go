@@ -64,6 +64,9 @@ type Summary struct {
 	// Columns says what a radius means in each column's own units, for a run with a scale for each column.
 	Columns *Columns `json:"columns,omitempty"`
 
+	// Sets is set for prediction sets. All figures above are then empty.
+	Sets *Sets `json:"-"`
+
 	// Audit is set if the run was audited.
 	Audit *Audit `json:"audit,omitempty"`
 
@@ -73,6 +76,14 @@ type Summary struct {
 	Run *runfolder.Run `json:"-"`
 
 	selection *Selection
+}
+
+// Sets counts prediction sets.
+type Sets struct {
+	Inputs   int   // number of sets
+	Size     int64 // number of classes in all sets
+	Labelled int   // number of sets whose input has a label
+	Covered  int   // number of sets that contain the label
 }
 
 // Kind is the source of the evidence.

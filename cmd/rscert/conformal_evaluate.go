@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rscert/rscert/internal/conformal"
+	"github.com/rscert/rscert/internal/conformalfile"
+	"github.com/rscert/rscert/internal/picture"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/report/curves"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/summary"
+)
+
+// conformalEvaluateOptions are the flags of conformal evaluate.
+type conformalEvaluateOptions struct {
+	gateOptions
+	level  float64
+	strata bool
+	plots  []string
+	curve  curves.SetCurve
+	look   curves.Options
+	json   bool
+}
+
+func newConformalEvaluate(s streams) *cobra.Command {
+	var o conformalEvaluateOptions
+	var title string
+	cmd := &cobra.Command{
+		Use:   "evaluate sets.jsonl…",
+		Short: "Measure coverage and size of the prediction sets of labelled inputs",
+		Long: `This command reads prediction sets of 'rscert conformal apply' and prints, for each
+file: the coverage (the share of the sets that contain the label) with a
+Clopper–Pearson interval, the mean size, and the numbers of empty sets and of sets of
+one class.
+
+The column p tests the assumption of the guarantee. If the calibration examples and the
+inputs are exchangeable and not attacked, the number of misses follows at most a
+beta-binomial distribution. p is the probability of at least as many misses. A small p
+means that the inputs differ from the calibration examples, or that they are attacked
+beyond the radius.
+
+If the sets were computed with --certified-size, the command also bounds their mean
+size under the worst attack within the radius.
+
+With --require, the exit code is 3 if a requirement is not met:
+
+  conformal-coverage>=0.9  share of the sets that contain the label
+  conformal-size<=1.2      mean number of classes in a set`,
+		Example: `  rscert conformal evaluate sets.jsonl
+  rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
+  rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg
+  rscert conformal evaluate sets.jsonl --strata --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("want one sets.jsonl or more")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.look.Title = given(cmd, "title", &title)
+			return runConformalEvaluate(s, args, o)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.Float64Var(&o.level, "level", 0.95, "confidence level of each interval")
+	f.BoolVar(&o.strata, "strata", false, "also print the coverage by size and by class")
+	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
+	group(cmd, "The tables")
+	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve with a point for each file to this .svg, .png or .pdf `file`")
+	choiceVar(f, &o.curve, "curve", curves.SetSize, curves.SetCurves, "`name` of the curve: "+curves.SetCurves.Described())
+	o.look.Size = picture.Size{Width: 15, Height: 10}
+	f.TextVar(&o.look.Size, "plot-size", o.look.Size, "`size` of the figure in centimetres, such as 15x10")
+	f.StringVar(&title, "title", "", "title of the figure")
+	group(cmd, "The curve")
+	gateFlags(cmd, &o.gateOptions)
+	group(cmd, "Requirements")
+	return cmd
+}
+
+// conformalEvaluated is what conformal evaluate --json prints.
+type conformalEvaluated struct {
+	Files        []*conformalfile.Evaluated `json:"files"`
+	Requirements []gate.Outcome             `json:"requirements,omitempty"`
+}
+
+func runConformalEvaluate(s streams, paths []string, o conformalEvaluateOptions) error {
+	if !(o.level > 0 && o.level < 1) {
+		return badInputf("--level %v: want a number between 0 and 1", o.level)
+	}
+	if err := o.check(paths...); err != nil {
+		return err
+	}
+	formats, err := pictureFormats(o.plots, paths...)
+	if err != nil {
+		return err
+	}
+	return o.decide(s, func() ([]gate.Outcome, error) { return o.evaluate(s, paths, formats) })
+}
+
+// evaluate evaluates the files, checks the requirements and prints the tables.
+func (o conformalEvaluateOptions) evaluate(s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
+	r := conformalEvaluated{}
+	var summaries []summary.Summary
+	for _, path := range paths {
+		e, err := conformalfile.Evaluate(path, 1-o.level)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		r.Files = append(r.Files, e)
+		sets := &summary.Sets{Inputs: e.Sets, Size: e.Classes, Labelled: e.Labelled}
+		if e.Evaluation != nil {
+			sets.Covered = int(e.Evaluation.Covered)
+		}
+		summaries = append(summaries, summary.Summary{Name: filepath.Base(path), Path: path, Sets: sets})
+	}
+	outcomes, err := o.checkSummary(summaries...)
+	if err != nil {
+		return nil, err
+	}
+	r.Requirements = outcomes
+	if err := o.draw(r.Files, formats); err != nil {
+		return nil, err
+	}
+	if o.json {
+		return outcomes, report.WriteJSON(s.out, "conformal-evaluate", r)
+	}
+	return outcomes, o.print(s.out, r)
+}
+
+// draw writes the files of --plot.
+func (o conformalEvaluateOptions) draw(files []*conformalfile.Evaluated, formats []picture.Format) error {
+	if len(formats) == 0 {
+		return nil
+	}
+	var points []curves.SetPoint
+	for _, e := range files {
+		v := e.Evaluation
+		if v == nil {
+			return badInputf("%s: its inputs have no labels", e.File)
+		}
+		points = append(points, curves.SetPoint{
+			Name: fmt.Sprintf("%s, miss %g", e.Rule, e.Miss), Norm: e.Norm.Title(), Radius: e.Radius,
+			Size: float64(e.Classes) / float64(e.Sets), Coverage: v.Coverage.Coverage, Lower: v.Lower, Upper: v.Upper, Wanted: 1 - e.Miss,
+		})
+	}
+	return writePictures(o.plots, formats, func(format picture.Format) ([]byte, error) { return o.curve.Draw(format, points, o.look) })
+}
+
+// print prints the tables.
+func (o conformalEvaluateOptions) print(w io.Writer, r conformalEvaluated) error {
+	var b bytes.Buffer
+	percent := func(name string) report.Column {
+		c := report.RoundedColumn(name, report.Nearest, 1)
+		c.Percent = true
+		return c
+	}
+	table := report.Table{Columns: []report.Column{
+		report.TextColumn("file"), report.TextColumn("rule"), report.RoundedColumn("radius", report.Down, 3), report.ExactColumn("miss"), report.ExactColumn("sets"),
+		percent("coverage %"), percent(fmt.Sprintf("%g %% interval", 100*o.level)), report.RoundedColumn("p", report.Nearest, 3),
+		report.RoundedColumn("size", report.Nearest, 3), report.ExactColumn("one"), report.ExactColumn("empty"), report.RoundedColumn("draws", report.Nearest, 1),
+		report.RoundedColumn("certified size", report.Up, 3),
+	}}
+	for _, e := range r.Files {
+		row := []report.Cell{report.Text(filepath.Base(e.File)), report.Text(e.Rule), report.Number(e.Radius), report.Number(e.Miss), report.Count(e.Sets)}
+		if v := e.Evaluation; v != nil {
+			row = append(row, report.Number(v.Coverage.Coverage), report.Interval{Low: v.Lower, High: v.Upper}, worstMisses(v),
+				report.Number(float64(e.Classes)/float64(e.Sets)), report.Count(v.Singletons), report.Count(v.Empty), report.Number(v.MeanDraws), nil)
+			if c := v.CertifiedSize; c != nil {
+				row[len(row)-1] = report.Number(c.Upper)
+			}
+		} else {
+			row = append(row, nil, nil, nil, report.Number(float64(e.Classes)/float64(e.Sets)))
+		}
+		table.AddRow(row...)
+	}
+	if err := table.WriteText(&b); err != nil {
+		return err
+	}
+	for _, e := range r.Files {
+		if err := o.printFile(&b, e); err != nil {
+			return err
+		}
+	}
+	if len(r.Requirements) > 0 {
+		b.WriteString("\n")
+	}
+	for _, outcome := range r.Requirements {
+		if outcome.Met {
+			fmt.Fprintln(&b, outcome.Line())
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// worstMisses returns the least p-value of the test for too many misses, times the number of tests.
+func worstMisses(v *conformal.Evaluation) report.Cell {
+	if len(v.Exchangeability) == 0 {
+		return nil
+	}
+	least := 1.
+	for _, x := range v.Exchangeability {
+		least = min(least, x.TooMany)
+	}
+	return report.Number(min(1, least*float64(len(v.Exchangeability))))
+}
+
+// printFile prints what does not fit into the table.
+func (o conformalEvaluateOptions) printFile(w io.Writer, e *conformalfile.Evaluated) error {
+	name := filepath.Base(e.File)
+	if !e.Sound {
+		fmt.Fprintf(w, "\n%s: some of these sets promise nothing under attack.\n", name)
+	}
+	if !o.strata || e.Evaluation == nil {
+		return nil
+	}
+	for _, part := range []struct {
+		of     string
+		strata []conformal.Stratum
+	}{{"size", e.Evaluation.BySize}, {"class", e.Evaluation.ByClass}, {"group", e.Evaluation.ByGroup}} {
+		if len(part.strata) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s, by %s\n\n", name, part.of)
+		share := report.RoundedColumn("coverage %", report.Nearest, 1)
+		interval := report.RoundedColumn(fmt.Sprintf("%g %% interval", 100*o.level), report.Nearest, 1)
+		share.Percent, interval.Percent = true, true
+		table := report.Table{Columns: []report.Column{
+			report.TextColumn(strings.ToLower(part.of)), report.ExactColumn("sets"), share, interval, report.RoundedColumn("size", report.Nearest, 3),
+		}}
+		for _, s := range part.strata {
+			table.AddRow(report.Text(s.Name), report.Count(s.N), report.Number(s.Coverage.Coverage), report.Interval{Low: s.Lower, High: s.Upper}, report.Number(s.MeanSize))
+		}
+		if err := table.WriteText(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/conformal"
+	"github.com/rscert/rscert/internal/conformalfile"
+	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/run"
+)
+
+// conformalFitOptions are the flags of conformal fit.
+type conformalFitOptions struct {
+	plan        run.ConformalFit
+	score       conformal.ScoreKind
+	penalty     *float64
+	free        *int
+	radius      *float64
+	groups      string
+	out         string
+	json, quiet bool
+}
+
+func newConformalFit(s streams) *cobra.Command {
+	var o conformalFitOptions
+	var settle func() error
+	var penalty, radius float64
+	var free int
+	cmd := &cobra.Command{
+		Use:   "fit [RUN | scores.npz] --radius R --out conformal.json",
+		Short: "Fit prediction sets: choose the threshold by calibration examples",
+		Long: `This command draws noisy copies of labelled calibration examples, computes the score of
+the label at each copy, and chooses a threshold τ. 'rscert conformal apply' includes a
+class in the set of an input if enough of its scores are at least τ. The set of an input
+then contains the label with probability at least 1 − miss, even if somebody who knows
+everything except the noise has moved the input within the radius. The calibration
+examples and the inputs must be exchangeable, for example drawn at random from one
+population. They must be different examples (docs/conformal.md).
+
+With --model and --data, the command samples the model. For long work, sample a run
+instead with 'rscert certify --save-scores', which can be divided into shards, resumed
+and merged, and give the RUN: its estimation samples are the draws. A file scores.npz
+(scores [N, n, m], labels [N]) from elsewhere also serves. Without a σ, the model runs
+without noise, and the sets hold for --radius 0 only.
+
+The rules:
+` + choiceLines(conformal.Rules.Values(), conformal.Rules.What) + `
+The guarantees:
+` + choiceLines(conformal.Guarantees.Values(), conformal.Guarantees.What) + `
+The scores:
+` + choiceLines(conformal.ScoreKinds.Values(), conformal.ScoreKinds.What) + ``,
+		Example: `  rscert conformal fit --model cnn.onnx --data calibration/ --sigma 0.5 --radius 0.5 --miss 0.1 --out conformal.json
+  rscert conformal fit run --radius 0.5 --miss 0.05 --out conformal.json
+  rscert conformal fit run --radius 0.5 --guarantee training --delta 0.1 --out conformal.json
+  rscert conformal fit scores.npz --radius 0 --score aps --out conformal.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("want at most one run or file of scores, got %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := settle(); err != nil {
+				return err
+			}
+			o.penalty, o.free, o.radius = given(cmd, "raps-penalty", &penalty), given(cmd, "raps-free", &free), given(cmd, "radius", &radius)
+			if len(args) == 1 {
+				o.plan.Saved = args[0]
+			}
+			if err := o.settle(cmd.Flags()); err != nil {
+				return err
+			}
+			return runConformalFit(cmd.Context(), s, o)
+		},
+	}
+	f, p := cmd.Flags(), &o.plan.Params
+	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
+		f.StringVar(&o.out, "out", "", "write the predictor to this JSON `file`")
+		group(cmd, "Inputs and output")
+		f.Float64Var(&radius, "radius", 0, "largest perturbation of an input, in the norm of the noise law and in the units of the data; 0: no attack")
+		f.Float64Var(&p.Miss, "miss", 0.1, "allowed probability that a set misses the label")
+		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules, "rule that decides which classes a set contains: "+conformal.Rules.String())
+		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies of an input of which a set is computed; 0 means 20 for the rules count and bincp, and 1 for the others")
+		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of a calibration example; 0: rscert chooses")
+		choiceVar(f, &o.score, "score", conformal.THR, conformal.ScoreKinds, "score of a class: "+conformal.ScoreKinds.String())
+		f.Float64Var(&penalty, "raps-penalty", conformal.DefaultPenalty, "for the score raps, penalty for each further rank")
+		f.IntVar(&free, "raps-free", conformal.DefaultFree, "for the score raps, number of ranks without a penalty")
+		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees, "what holds with probability 1 − miss: "+conformal.Guarantees.String())
+		f.Float64Var(&p.Delta, "delta", 0, "for the guarantee training, allowed probability that the calibration examples mislead")
+		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each example, in the order of the data")
+		f.StringVar(&o.plan.GroupColumn, "group", "", "`column` of --groups with the name of the group")
+		integerVar(f, &p.Attack.Queries, "queries", 1, "number of times that an attacker may submit an input; all sets hold together")
+		integerVar(f, &p.Poisoned, "poisoned", 0, "number of calibration examples that an attacker may have replaced")
+		f.Float64Var(&p.Attack.PoisonRadius, "poison-radius", 0, "radius within which an attacker may have moved every calibration example, before its noise was drawn")
+		f.Float64Var(&o.plan.Temperature, "temperature", 1, "temperature of the softmax that turns logits into probabilities")
+		group(cmd, "Prediction sets")
+	})
+	f.BoolVar(&o.json, "json", false, "print the predictor as JSON")
+	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
+	group(cmd, "Output")
+	return cmd
+}
+
+// choiceLines lists values with their descriptions, one per line.
+func choiceLines[T fmt.Stringer](values []T, what func(T) string) string {
+	var list strings.Builder
+	for _, v := range values {
+		fmt.Fprintf(&list, "  %-10s  %s\n", v, what(v))
+	}
+	return list.String()
+}
+
+// ofSaved lists the flags that also serve a fit from saved scores. The other experiment flags need --model.
+var ofSaved = []string{
+	"out", "radius", "miss", "rule", "draws", "calibration-draws", "score", "raps-penalty", "raps-free", "guarantee", "delta",
+	"groups", "group", "queries", "poisoned", "poison-radius", "json", "quiet", "help",
+}
+
+// settle completes the plan from the flags.
+func (o *conformalFitOptions) settle(f *pflag.FlagSet) (err error) {
+	p := &o.plan
+	switch {
+	case o.radius == nil:
+		return badInputf("--radius is missing")
+	case o.out == "":
+		return badInputf("--out is missing")
+	}
+	p.Version, p.Params.Attack.Radius = version(), *o.radius
+	if p.Params.Attack.Queries == 1 {
+		p.Params.Attack.Queries = 0 // the same, and files omit it
+	}
+	p.Params.Scorer = conformal.NewScorer(o.score)
+	if o.score != conformal.RAPS && (o.penalty != nil || o.free != nil) {
+		return badInputf("--raps-penalty, --raps-free: are for --score raps")
+	}
+	if o.penalty != nil {
+		p.Params.Scorer.Penalty = *o.penalty
+	}
+	if o.free != nil {
+		p.Params.Scorer.Free = *o.free
+	}
+	if err := badInput(p.Params.Scorer.Validate()); err != nil {
+		return err
+	}
+	if err := o.settleSaved(f); err != nil {
+		return err
+	}
+	p.Groups, err = readGroups(o.groups, p.GroupColumn)
+	return err
+}
+
+// settleSaved refuses flags that have no effect on saved scores.
+func (o *conformalFitOptions) settleSaved(f *pflag.FlagSet) (err error) {
+	if o.plan.Saved == "" {
+		return nil
+	}
+	inRun := !strings.HasSuffix(o.plan.Saved, ".npz")
+	f.Visit(func(flag *pflag.Flag) {
+		ofFile := flag.Name == "sigma" || flag.Name == "law"
+		switch {
+		case err != nil || slices.Contains(ofSaved, flag.Name) || ofFile && !inRun:
+		case ofFile:
+			err = badInputf("--%s comes from the run %s: leave the flag out", flag.Name, o.plan.Saved)
+		default:
+			err = badInputf("--%s has no effect on the saved scores of %s: leave the flag out", flag.Name, o.plan.Saved)
+		}
+	})
+	return err
+}
+
+// conformalFitted is what conformal fit --json prints.
+type conformalFitted struct {
+	Out         string              `json:"out"`
+	ID          string              `json:"id"`
+	Predictor   conformal.Predictor `json:"predictor"`
+	Sound       bool                `json:"sound"`
+	Why         string              `json:"why,omitempty"`
+	Arithmetic  certify.Arithmetic  `json:"arithmetic"`
+	Temperature float64             `json:"temperature"`
+	Allowance   float64             `json:"allowance,omitempty"`
+	Seconds     float64             `json:"seconds"`
+}
+
+func runConformalFit(ctx context.Context, s streams, o conformalFitOptions) error {
+	if err := checkOutput("out", o.out, append(o.plan.Spec.Models(), o.plan.Spec.Data, o.plan.Saved, o.groups)...); err != nil {
+		return err
+	}
+	began := time.Now()
+	console := s.console(o.quiet)
+	file, err := run.FitConformal(ctx, o.plan, console)
+	if err != nil {
+		return err
+	}
+	if file.IncludesAll() {
+		console.Warnf("there are too few calibration examples or draws for this %s: every set contains every class", asFlag("miss"))
+	}
+	if err := file.Write(o.out); err != nil {
+		return err
+	}
+	if o.json {
+		return report.WriteJSON(s.out, "conformal-fit", conformalFitted{
+			Out: o.out, ID: file.ID(), Predictor: file.Predictor, Sound: file.Sound, Why: file.Why,
+			Arithmetic: file.Arithmetic, Temperature: file.Temperature, Allowance: file.Allowance, Seconds: time.Since(began).Seconds(),
+		})
+	}
+	return writeFitted(s.out, file, o.out)
+}
+
+// paragraph returns a sentence with a capital and a full stop, in lines of at most 88 characters.
+func paragraph(sentence string) string {
+	sentence = strings.TrimSuffix(quote.Line(sentence), ".") + "."
+	first, size := utf8.DecodeRuneInString(sentence)
+	sentence = string(unicode.ToUpper(first)) + sentence[size:]
+	var b strings.Builder
+	width := 0
+	for word := range strings.FieldsSeq(sentence) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case width == 0:
+		case width+1+n > 88:
+			b.WriteByte('\n')
+			width = 0
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
+}
+
+// writeFitted prints a summary of a predictor.
+func writeFitted(w io.Writer, f *conformalfile.File, out string) error {
+	p := &f.Predictor
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "rule         %s: %s\n", p.Rule, conformal.Rules.What(p.Rule))
+	fmt.Fprintf(&b, "query        a class is in the set if %d of %d scores reach the threshold\n", p.QueryT, p.QueryM)
+	if p.T > 0 {
+		fmt.Fprintf(&b, "calibration  %d examples with %d draws each; an example counts as covered by %d of them\n", p.N, p.M, p.T)
+	} else {
+		fmt.Fprintf(&b, "calibration  %d examples with %d draws each; slack of the weights %.2g\n", p.N, p.M, p.Slack)
+	}
+	if len(p.Cells) == 1 {
+		fmt.Fprintf(&b, "threshold    %v\n", float64(p.Cells[0].Tau))
+	} else {
+		fmt.Fprintf(&b, "thresholds   %d\n", len(p.Cells))
+	}
+	fmt.Fprintf(&b, "\n%s\n", paragraph(f.Predictor.Statement))
+	if !f.Sound {
+		fmt.Fprintf(&b, "%s\n", paragraph("no promise under attack: "+f.Why))
+	}
+	fmt.Fprintf(&b, "\nthe predictor is in %s\n", out)
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,86 @@
+package conformal
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/law"
+)
+
+// An Attack says by how much an adversary may change the inputs. The zero value is no attack.
+type Attack struct {
+	Law          law.Name `json:"law,omitempty"`           // law of the noise; it must be additive
+	Norm         law.Norm `json:"norm"`                    // norm of the radii, set by NewDesign
+	Scale        float64  `json:"scale,omitempty"`         // scale of the noise, for example σ; 0 if there is no noise
+	Radius       float64  `json:"radius"`                  // radius of the attack on a query, in the norm of the law
+	PoisonRadius float64  `json:"poison_radius,omitempty"` // radius by which each calibration input may have been moved
+	Rounding     float64  `json:"rounding,omitempty"`      // distance between a query and its lattice point, g√D for L2
+	Queries      int64    `json:"queries,omitempty"`       // Q resubmissions that are all covered; 0 means 1
+}
+
+// Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. Proofs increase it by
+// 2⁻⁴⁸ of itself, which covers the roundings of this expression and of its terms.
+//
+// The poison radius adds to the radius: if each calibration input was moved by at most r_c before its secret noise was
+// drawn, its probabilities p rose to at most F(Q(p) + r_c/σ). So its counts are at most those of exchangeable examples
+// with these probabilities, for which g must undo both shifts.
+func (a Attack) Shift() float64 {
+	sum := a.Radius + a.PoisonRadius + a.Rounding
+	if sum == 0 {
+		return 0
+	}
+	return sum / a.Scale
+}
+
+func (a Attack) queries() int64 { return max(1, a.Queries) }
+
+// maxShift is the largest ρ. Beyond it, g is below the range of the proofs for almost all p.
+const maxShift = 12
+
+func (a Attack) check() error {
+	if _, err := law.Choices().Parse(string(a.Law)); err != nil {
+		return fmt.Errorf("law %w", err)
+	}
+	if _, err := a.Law.Additive(); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		name  string
+		value float64
+	}{{"scale", a.Scale}, {"radius", a.Radius}, {"poison radius", a.PoisonRadius}, {"rounding", a.Rounding}} {
+		if !(c.value >= 0) || math.IsInf(c.value, 1) {
+			return fmt.Errorf("%s %v: want a finite number of 0 or more", c.name, c.value)
+		}
+	}
+	switch shift := a.Shift(); {
+	case math.IsInf(shift, 1):
+		return fmt.Errorf("radius %v without noise: sets hold under attack only for a noisy model", a.Radius)
+	case shift > maxShift:
+		return fmt.Errorf("rho %.3g is the radius in units of the scale: want at most %d", shift, maxShift)
+	case a.Queries < 0 || a.Queries > maxQueries:
+		return fmt.Errorf("queries %d: want 1 to %d", a.Queries, maxQueries)
+	}
+	return nil
+}
+
+// claim returns the part of a claim that says which attacks are covered.
+func (a Attack) claim() string {
+	norm := a.law().Norm().Title()
+	text := ""
+	if a.Radius > 0 {
+		text += fmt.Sprintf(", for every attack within the %s radius %v", norm, a.Radius)
+	}
+	if a.PoisonRadius > 0 {
+		text += fmt.Sprintf(", even if every calibration input was moved within the %s radius %v before its noise was drawn", norm, a.PoisonRadius)
+	}
+	return text
+}
+
+// law returns the law of the noise, the default law without noise.
+func (a Attack) law() law.Additive {
+	l, err := a.Law.Additive()
+	if err != nil {
+		return law.Gaussian
+	}
+	return l
+}

@@ -1,0 +1,66 @@
+package conformal
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// chooseBinCP prepares the rule of Zargarbashi & Bojchevski 2025. The rule replaces the scores of an example by one
+// number, the largest τ with p_τ ≥ p for a fixed probability p. An exchangeable order statistic τ̂ of these numbers gives p_τ̂ ≥ p for the query with
+// probability 1 − a, and then p′ ≥ g(p) under attack. The probabilities are not known, so a share of a, here a tenth,
+// is spent on Clopper–Pearson bounds for the n examples and the query, with a union over all of them:
+//
+//   - η = spent/(n+1), and t is the least count with P(Bin(m, p) ≥ t) ≤ η, so that the t-th largest score is above the
+//     exact number with probability at most η;
+//   - t′ is the largest count with P(Bin(m′, g(p)) < t′) ≤ η/Q;
+//   - τ̂ = S_(k) with k = ⌊(n+1)(a−spent)⌋ − j, for j replaced examples.
+//
+// It is sound. The theorem of the package comment makes the union unnecessary. If no count t exists, because m is
+// small, the sets hold all classes.
+func (d *Design) chooseBinCP(p Params) error {
+	if d.Guarantee != Marginal {
+		return fmt.Errorf("rule %s: only the guarantee %s is defined", BinCP, Marginal)
+	}
+	if p.Need != 0 || p.QueryNeed != 0 {
+		return fmt.Errorf("counts %d and %d: the rule %s computes its counts", p.Need, p.QueryNeed, BinCP)
+	}
+	if d.QueryM = p.Draws; d.QueryM == 0 {
+		d.QueryM = DefaultDraws
+	}
+	if d.M = p.CalibrationDraws; d.M == 0 {
+		d.M = d.QueryM
+	}
+	if d.Probability = p.Probability; d.Probability == 0 {
+		d.Probability, _ = d.Attack.law().CDF(d.Shift / 2)
+	}
+	d.Spent = d.Miss / 10
+	return nil
+}
+
+func (d *Design) checkBinCP() error {
+	if !(d.Spent > 0 && d.Spent < d.Miss) || !(d.Probability >= 1e-6 && d.Probability <= 1-1e-6) {
+		return fmt.Errorf("rule %s: spends %v of %v at probability %v", BinCP, d.Spent, d.Miss, d.Probability)
+	}
+	return nil
+}
+
+// binCPCounts returns t and t′ for n examples. A count t = m+1 means that there is none.
+func (d *Design) binCPCounts(n int64) (t, need int64) {
+	eta := d.Spent / float64(n+1) * (1 - 0x1p-50)
+	for t = 1; t <= d.M && binomial.Tail(d.M, t, d.Probability).Upper > eta; t++ {
+	}
+	g := d.target()
+	z := g.law.Quantile(d.Probability)
+	for g.high(z) > d.Probability {
+		z -= 0x1p-40 * (1 + math.Abs(z))
+	}
+	miss := g.attackedMiss(z)
+	for need = d.QueryM; need > 0; need-- {
+		if binomial.Tail(d.QueryM, d.QueryM-need+1, miss).Upper <= eta/float64(d.Attack.queries()) {
+			break
+		}
+	}
+	return t, need
+}

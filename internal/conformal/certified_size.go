@@ -1,0 +1,31 @@
+package conformal
+
+// sizeWeights returns nondecreasing numbers W(0), …, W(m) with B_W(p) ≥ H(F(Q(p) + ρ)) for all p in [0, 1]. If a class
+// has the probability p at a clean input, an attack can raise it to at most F(Q(p) + ρ), so the class is in the
+// attacked set with probability at most B_W(p) = E W(N), where N counts m clean draws. So the mean of ΣW(N_y) over
+// clean queries is an unbiased estimate of an upper bound on the expected size of sets under attack.
+//
+// The law is symmetric, so with q = 1−p, H̃(q) = P(Bin(m′, q) ≥ m′−t′+1) and W(k) = 1 − w(m−k) the condition becomes
+// B_w(q) ≤ H̃(g(q)), the condition of the theorem for another count. The same linear program and the same proof give w.
+//
+// Most classes have p close to 0. The weights suit a law of p that is uniform for one class of all, and 0 otherwise.
+func (d *Design) sizeWeights(labels int) ([]float64, error) {
+	if d.QueryT < 1 {
+		all := make([]float64, d.M+1) // every class is in every set
+		for k := range all {
+			all[k] = 1
+		}
+		return all, nil
+	}
+	g := newTarget(d.Attack.law(), d.Shift, d.QueryM, d.QueryM-d.QueryT+1, 1)
+	b, _, err := bestWeights(g, int(min(DefaultDegree, d.M)), population{c: 0.5 / float64(labels)})
+	if err != nil {
+		return nil, err
+	}
+	w := b.elevated(d.M).weights()
+	size := make([]float64, d.M+1)
+	for k := range size {
+		size[k] = 1 - w[int(d.M)-k]
+	}
+	return size, nil
+}

@@ -1,0 +1,32 @@
+// Package conformal computes prediction sets that contain the true class with a stated probability, also under attack.
+// It reads no files and runs no model: scores and counts in, sets and figures out.
+//
+// A score s(u, y) says how well the class y conforms to the noisy input u. A query draws m′ noisy copies of an input x′
+// and includes y in the set if at least t′ of the m′ scores are at least the threshold τ̂. Calibration draws m noisy
+// copies of each of n clean examples and counts how many of the m scores of the true class reach a threshold. These
+// counts are exchangeable, so they need no confidence interval and no union over the examples.
+//
+// # Theorem
+//
+// Let p_τ(x, y) be the probability that a noisy score reaches τ, and let g(p) be the least probability to which an
+// attack of the given radius can lower p. For Gaussian noise and ρ = radius/σ, g(p) = Φ(Φ⁻¹(p) − ρ). Let
+// H(p) = P(Bin(m′, p) ≥ t′), and let the weights w(0) ≤ … ≤ w(m) satisfy
+//
+//	B_w(p) = Σ_k w(k)·P(Bin(m, p) = k) ≤ H(g(p))  for all p in [0, 1].
+//
+// With N_i(τ), the number of the m scores of example i that are at least τ, let
+//
+//	τ̂ = max{τ: Σ_i (1 − w(N_i(τ))) + 1 − w(0) ≤ (n+1)a},
+//
+// or −∞ if there is no such τ. If the n examples and the query are exchangeable before the attack, and the attack does
+// not know the noise of the query, then P(Y ∈ C(X′)) ≥ 1 − a. Proof: conformal risk control (Angelopoulos et al. 2024)
+// for the loss 1 − w(N) gives E w(N_{n+1}(τ̂)) ≥ 1 − a. Given everything except the noise of example n+1, the mean of
+// w(N_{n+1}(τ̂)) is B_w(p) ≤ H(g(p)) ≤ H(p′), the probability that the attacked query's set contains Y.
+//
+// # Use
+//
+//   - Params says what is wanted. NewDesign chooses and proves the numbers m, t, m′, t′ or the weights, before any data.
+//   - Design.Calibrator takes the scores of the calibration examples and returns a Predictor.
+//   - Predictor.Decide and Predictor.Set turn the counts of a query into a set.
+//   - Evaluator computes coverage and sizes of sets whose labels are known.
+package conformal

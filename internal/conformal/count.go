@@ -1,0 +1,129 @@
+package conformal
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
+)
+
+// A countPair is a pair t → t′: calibration asks for t of m scores, a query for t′ of m′.
+type countPair struct{ t, need int64 }
+
+// A pairSearch looks for the best proved pair. A query includes a class for about half of the noise if p = t′/(m′+1),
+// and calibration counts an example as covered for about half of the noise if p = t/(m+1). So the pair acts as an
+// attack of Q(t/(m+1)) − Q(t′/(m′+1)) instead of ρ, where Q is the quantile function of the law. The best pair has the
+// least such gap among the pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1), where order statistics vary least. Other pairs are used
+// only if there is no such pair. Of two pairs with equal gaps, which mirror each other, it is the pair with the least
+// t. The choice of the pair needs no proof, because the pair itself is proved.
+type pairSearch struct {
+	law     law.Additive
+	shift   float64
+	m       int64
+	draws   int64 // m′
+	queries int64
+	best    countPair // zero before a pair is found
+}
+
+// bestPair returns the best proved pair. The fields of fixed that are not 0 are given.
+func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
+	s.search(fixed, countPair{(s.m + 2) / 2, 1}, countPair{s.m, (s.draws + 1) / 2})
+	if s.best.t == 0 {
+		s.search(fixed, countPair{1, 1}, countPair{s.m, s.draws})
+	}
+	return s.best, s.best.t > 0
+}
+
+// search tries the pairs between two pairs. It starts at t/m ≈ F(ρ/2), where the best pair usually lies.
+func (s *pairSearch) search(fixed, least, most countPair) {
+	if fixed.t > 0 {
+		least.t, most.t = fixed.t, fixed.t
+	}
+	if fixed.need > 0 {
+		least.need, most.need = fixed.need, fixed.need
+	}
+	p, _ := s.law.CDF(s.shift / 2)
+	centre := min(max(int64(math.Ceil(p*float64(s.m))), least.t), most.t)
+	for _, t := range outward(centre, least.t, most.t) {
+		s.try(t, least.need, most.need)
+	}
+}
+
+// try looks for the largest t′ from lowest to highest for which the pair is proved and better than the best pair.
+func (s *pairSearch) try(t, lowest, highest int64) {
+	for ; lowest <= highest && !s.better(countPair{t, lowest}); lowest++ {
+	}
+	// The claim becomes stronger with t′. Bisection over the coarse test finds the largest t′ that may hold.
+	for low := lowest - 1; low < highest; {
+		mid := low + (highest-low+1)/2
+		if s.claim(t, mid).refutedCoarsely() {
+			highest = mid - 1
+		} else {
+			low = mid
+		}
+	}
+	const tries = 8 // for far more than 1,000 draws, proofs fail where tails are below the range of float64
+	for need := highest; need >= max(lowest, highest-tries); need-- {
+		if s.claim(t, need).prove() == proved {
+			s.best = countPair{t, need}
+			return
+		}
+	}
+}
+
+func (s *pairSearch) claim(t, need int64) pairClaim {
+	return pairClaim{newTarget(s.law, s.shift, s.draws, need, s.queries), s.m, t}
+}
+
+// better reports whether the pair would be better than the best pair so far.
+func (s *pairSearch) better(p countPair) bool {
+	if s.best.t == 0 {
+		return true
+	}
+	const equal = 1e-9 // far above the rounding of a gap, far below the differences between gaps
+	if a, b := s.gap(p), s.gap(s.best); math.Abs(a-b) > equal {
+		return a < b
+	}
+	return p.t < s.best.t
+}
+
+func (s *pairSearch) gap(p countPair) float64 {
+	return s.law.Quantile(float64(p.t)/float64(s.m+1)) - s.law.Quantile(float64(p.need)/float64(s.draws+1))
+}
+
+// outward returns the numbers from first to last, ordered by their distance from centre.
+func outward(centre, first, last int64) []int64 {
+	order := []int64{centre}
+	for d := int64(1); d <= max(centre-first, last-centre); d++ {
+		if centre-d >= first {
+			order = append(order, centre-d)
+		}
+		if centre+d <= last {
+			order = append(order, centre+d)
+		}
+	}
+	return order
+}
+
+// chooseCount finds the best proved pair t → t′.
+func (d *Design) chooseCount(p Params) error {
+	d.Rule = Count
+	if d.QueryM = p.Draws; d.QueryM == 0 {
+		d.QueryM = DefaultDraws
+		if d.Attack.Scale == 0 {
+			d.QueryM = 1
+		}
+	}
+	if d.M = p.CalibrationDraws; d.M == 0 {
+		d.M = d.QueryM
+	}
+	s := pairSearch{law: d.Attack.law(), shift: d.Shift, m: d.M, draws: d.QueryM, queries: d.Attack.queries()}
+	best, ok := s.bestPair(countPair{p.Need, p.QueryNeed})
+	if !ok {
+		return hint.New(fmt.Sprintf("rule %s: no pair of counts is proved for %d draws per query, %d draws per calibration example and rho = %.4g", Count, d.QueryM, d.M, d.Shift),
+			"take more draws, a smaller radius, or the rule weights")
+	}
+	d.T, d.QueryT = best.t, best.need
+	return nil
+}

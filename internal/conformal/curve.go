@@ -1,0 +1,96 @@
+package conformal
+
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/law"
+)
+
+// unit is the unit round-off of float64.
+const unit = 0x1p-53
+
+// least is the smallest probability that the enclosures use. It is far above the subnormal numbers.
+const least = 1e-300
+
+// farthest is the largest quantile z that the proofs use.
+const farthest = 35
+
+// A target is the right side (H∘g)^Q of the theorem's condition. Probabilities are written p = F(z), where F is the
+// distribution function of the law, so that g(F(z)) = F(z − shift). The functions of z round outward.
+type target struct {
+	law     law.Additive
+	shift   float64 // ρ, increased by 2⁻⁴⁸ for the roundings of the radii, the scale and their quotient
+	draws   int64   // m′
+	need    int64   // t′
+	queries int64   // Q
+}
+
+// newTarget returns the target of t′ of m′ draws.
+func newTarget(l law.Additive, shift float64, draws, need, queries int64) target {
+	return target{l, shift * (1 + 0x1p-48), draws, need, queries}
+}
+
+func down(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
+func up(x float64) float64   { return math.Nextafter(x, math.Inf(1)) }
+
+// low returns a lower bound on F(z). Beyond farthest it returns a bound on F there.
+func (g target) low(z float64) float64 {
+	if z < -farthest {
+		return 0
+	}
+	p, e := g.law.CDF(math.Min(z, farthest))
+	if p < least {
+		return 0
+	}
+	return p * (1 - e)
+}
+
+// high returns an upper bound on F(z), at most 1.
+func (g target) high(z float64) float64 {
+	if math.IsInf(z, 1) {
+		return 1
+	}
+	p, e := g.law.CDF(math.Max(z, -farthest))
+	return math.Min(1, math.Max(p, least)*(1+e))
+}
+
+// attackedLow returns a lower bound on g(p) = F(z − ρ) for p ≥ F(z).
+func (g target) attackedLow(z float64) float64 { return g.low(down(z - g.shift)) }
+
+// attackedMiss returns an upper bound on 1 − g(p) = F(−z + ρ) for p ≥ F(z).
+func (g target) attackedMiss(z float64) float64 { return g.high(up(g.shift - z)) }
+
+// floor returns a lower bound on (H∘g)^Q for all p ≥ F(z).
+func (g target) floor(z float64) float64 {
+	return powerDown(binomial.Tail(g.draws, g.need, g.attackedLow(z)).Lower, g.queries)
+}
+
+// missCeiling returns an upper bound on 1 − (H∘g)^Q for all p ≥ F(z). It is accurate where (H∘g)^Q is close to 1. With
+// h = 1 − H∘g the value is 1 − (1−h)^Q ≤ Qh.
+func (g target) missCeiling(z float64) float64 {
+	h := binomial.Tail(g.draws, g.draws-g.need+1, g.attackedMiss(z)).Upper
+	if g.queries == 1 || h >= 1 {
+		return h
+	}
+	return math.Min(up(float64(g.queries)*h), up(1-powerDown(down(1-h), g.queries)))
+}
+
+// powerDown returns a lower bound on x^q for 0 ≤ x ≤ 1, q ≥ 1. It multiplies by repeated squaring. Each product adds
+// one rounding and the roundings of its factors, so the error of x^q is at most 2q·unit.
+func powerDown(x float64, q int64) float64 {
+	if q == 1 {
+		return x
+	}
+	y := 1.0
+	for n := q; n > 0; n /= 2 {
+		if n%2 == 1 {
+			y *= x
+		}
+		x *= x
+	}
+	if y < least {
+		return 0
+	}
+	return y * (1 - 4*float64(q)*unit)
+}

@@ -1,0 +1,299 @@
+package conformal
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+
+	"github.com/rscert/rscert/internal/decimal"
+	"github.com/rscert/rscert/internal/hint"
+)
+
+// FiniteWords describes noise whose probabilities come from words of finitely many bits: each coordinate of a draw has
+// at most 1 + Eta times its ideal probability. So any event of N = (n·m + Q·m′)·Coordinates coordinates has at most
+// e^{Nη} times its ideal probability, and the level a becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
+type FiniteWords struct {
+	Eta         float64 `json:"eta,omitempty"`
+	Coordinates int64   `json:"coordinates,omitempty"` // noisy coordinates of an input
+}
+
+// Params says what sets are wanted. All of it must be fixed before the calibration data are seen.
+type Params struct {
+	Rule      Rule
+	Scorer    Scorer
+	Attack    Attack
+	Miss      float64 // a: allowed probability of a miss, in (0, 1), taken as the decimal that it prints as
+	Guarantee Guarantee
+	Delta     float64 // for Training only: probability that the calibration examples mislead, in (0, 1)
+	Poisoned  int     // number of calibration examples that an adversary may have replaced by any others
+
+	Draws            int64   // m′: draws per query; 0 means DefaultDraws, or 1 for Weights, RCP1, Clean and without noise
+	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, but at least DefaultDegree for Weights
+	Need             int64   // t; 0 chooses the best
+	QueryNeed        int64   // t′; 0 chooses the best
+	Degree           int     // for Weights: degree of the polynomial, at most MaxDegree and m; 0 means DefaultDegree
+	Probability      float64 // for BinCP: probability at which scores become quantiles; 0 means F(ρ/2)
+	Words            FiniteWords
+}
+
+// Degrees of the polynomial of Weights.
+const (
+	DefaultDegree = 32
+	MaxDegree     = 64
+)
+
+// DefaultDraws is the number of draws per query of Count and BinCP.
+const DefaultDraws = 20
+
+// maxDraws limits m and m′, so that products of counts stay far below the range of int64.
+const maxDraws = 1_000_000
+
+// maxQueries limits Q, so that products of counts stay far below the range of int64.
+const maxQueries = 1_000_000
+
+// A Design is a rule with all its numbers: everything that is fixed before the data. Its JSON is a part of the JSON of
+// a Predictor.
+type Design struct {
+	Rule Rule `json:"rule"` // never Auto
+	Scorer
+	Attack      Attack      `json:"attack"`
+	Shift       float64     `json:"rho"`
+	Miss        float64     `json:"miss"`
+	Guarantee   Guarantee   `json:"guarantee"`
+	Delta       float64     `json:"delta,omitempty"`
+	Poisoned    int         `json:"poisoned,omitempty"`
+	M           int64       `json:"m"`                     // draws per calibration example
+	T           int64       `json:"t"`                     // an example is covered if t of its m scores reach τ̂; 0 with weights
+	QueryM      int64       `json:"query_m"`               // m′: draws per query
+	QueryT      int64       `json:"query_t"`               // t′: scores that must reach τ̂
+	Weights     []float64   `json:"weights,omitempty"`     // w(0), …, w(d) of degree d ≤ m, slack subtracted; none for counts
+	Degree      int         `json:"degree,omitempty"`      // d
+	Slack       float64     `json:"slack"`                 // subtracted from the weights, so that B_w ≤ H∘g is proved
+	Probability float64     `json:"probability,omitempty"` // BinCP
+	Spent       float64     `json:"spent,omitempty"`       // part of Miss that BinCP spends on its confidence intervals
+	Words       FiniteWords `json:"words"`
+	Sound       bool        `json:"sound"` // the guarantee holds under the attack
+}
+
+// NewDesign chooses the numbers of a rule and proves them. It uses no data.
+func NewDesign(p Params) (*Design, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	d := &Design{
+		Rule: p.Rule, Scorer: p.Scorer, Attack: p.Attack, Shift: p.Attack.Shift(), Miss: p.Miss, Guarantee: p.Guarantee,
+		Delta: p.Delta, Poisoned: p.Poisoned, Words: p.Words, Sound: true,
+	}
+	d.Attack.Norm = d.Attack.law().Norm()
+	choose := map[Rule]func(*Design, Params) error{
+		Auto: (*Design).chooseAuto, Count: (*Design).chooseCount, Weights: (*Design).chooseWeights,
+		RCP1: (*Design).chooseRCP1, BinCP: (*Design).chooseBinCP, Clean: (*Design).chooseClean,
+	}[p.Rule]
+	if err := choose(d, p); err != nil {
+		return nil, err
+	}
+	return d, d.check()
+}
+
+// check returns an error if the params are out of range.
+func (p Params) check() error {
+	if _, err := Rules.Parse(string(p.Rule)); err != nil {
+		return fmt.Errorf("rule %w", err)
+	}
+	if _, err := Guarantees.Parse(string(p.Guarantee)); err != nil {
+		return fmt.Errorf("guarantee %w", err)
+	}
+	if err := p.Scorer.Validate(); err != nil {
+		return err
+	}
+	if err := p.Attack.check(); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		name      string
+		value     int64
+		from, top int64
+	}{
+		{"draws per query", p.Draws, 0, maxDraws},
+		{"draws per calibration example", p.CalibrationDraws, 0, maxDraws},
+		{"count t", p.Need, 0, maxDraws},
+		{"count t′", p.QueryNeed, 0, maxDraws},
+		{"degree", int64(p.Degree), 0, MaxDegree},
+		{"poisoned examples", int64(p.Poisoned), 0, 1 << 40},
+		{"coordinates", p.Words.Coordinates, 0, 1 << 40},
+	} {
+		if c.value < c.from || c.value > c.top {
+			return fmt.Errorf("%s %d: want %d to %d", c.name, c.value, c.from, c.top)
+		}
+	}
+	return p.checkLevels()
+}
+
+func (p Params) checkLevels() error {
+	switch {
+	case !(p.Miss > 0 && p.Miss < 1):
+		return fmt.Errorf("miss probability %v is outside (0, 1)", p.Miss)
+	case p.Guarantee == Training && !(p.Delta > 0 && p.Delta < 1):
+		return fmt.Errorf("delta %v is outside (0, 1)", p.Delta)
+	case p.Guarantee != Training && p.Delta != 0:
+		return fmt.Errorf("delta %v: only the guarantee %s uses delta", p.Delta, Training)
+	case p.Probability < 0 || p.Probability >= 1 || math.IsNaN(p.Probability):
+		return fmt.Errorf("probability %v is outside (0, 1)", p.Probability)
+	case !(p.Words.Eta >= 0 && p.Words.Eta < 1):
+		return fmt.Errorf("eta %v is outside [0, 1)", p.Words.Eta)
+	}
+	return nil
+}
+
+func (d *Design) chooseAuto(p Params) error {
+	if d.Attack.Scale == 0 {
+		return d.chooseClean(p)
+	}
+	// A pair of counts for fewer draws wastes more than the randomness of weights. With more draws in calibration than
+	// in a query, the tails of the two counts differ so much that a proved pair is far from ideal.
+	const fewest = 5
+	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
+		if err := d.chooseCount(p); err == nil {
+			return nil
+		}
+	}
+	return d.chooseWeights(p)
+}
+
+// target returns the right side of the theorem's condition.
+func (d *Design) target() target {
+	return newTarget(d.Attack.law(), d.Shift, d.QueryM, d.QueryT, d.Attack.queries())
+}
+
+// polynomial returns the weights w(0), …, w(d). For a pair of counts it returns w = 1{N ≥ t} of degree m.
+func (d *Design) polynomial() (polynomial, error) {
+	if len(d.Weights) == 0 {
+		return step(d.T, d.M), nil
+	}
+	b := make(polynomial, len(d.Weights))
+	for k, w := range d.Weights {
+		x := w * one
+		if !(math.Abs(w) <= leastWeight) || x != math.Trunc(x) {
+			return nil, fmt.Errorf("weight %d is %v, not a multiple of 2⁻³² of at most 1", k, w)
+		}
+		b[k] = int64(x)
+		if b[k] > one || k > 0 && b[k] < b[k-1] {
+			return nil, fmt.Errorf("weight %d is %v: weights must not decrease, and must be at most 1", k, w)
+		}
+	}
+	return b, nil
+}
+
+// Check proves again that the weights, or the pair of counts, satisfy the theorem's condition for the attack, and that
+// the fields are consistent. Call it for a Design from a file. (A Design of BinCP has its counts in the Predictor.)
+func (d *Design) Check() error {
+	p := Params{
+		Rule: d.Rule, Scorer: d.Scorer, Attack: d.Attack, Miss: d.Miss, Guarantee: d.Guarantee, Delta: d.Delta,
+		Poisoned: d.Poisoned, Draws: d.QueryM, CalibrationDraws: d.M, Need: d.T, QueryNeed: d.QueryT,
+		Degree: d.Degree, Probability: d.Probability, Words: d.Words,
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	if d.Rule == Auto {
+		return errors.New("rule auto: a design names the rule that was chosen")
+	}
+	if d.Shift != d.Attack.Shift() {
+		return fmt.Errorf("rho %v is not the %v of the radius and the scale", d.Shift, d.Attack.Shift())
+	}
+	if err := d.check(); err != nil {
+		return err
+	}
+	return d.prove()
+}
+
+// check returns an error if the numbers of draws and counts are not consistent.
+func (d *Design) check() error {
+	switch {
+	case d.M < 1 || d.QueryM < 1:
+		return fmt.Errorf("draws %d and %d: want 1 or more", d.M, d.QueryM)
+	case len(d.Weights) > 0 != (d.Rule == Weights || d.Rule == RCP1):
+		return fmt.Errorf("rule %s with %d weights", d.Rule, len(d.Weights))
+	case len(d.Weights) > 0 && (d.Degree < 1 || d.Degree != len(d.Weights)-1 || int64(d.Degree) > d.M):
+		return fmt.Errorf("%d weights of degree %d for %d draws", len(d.Weights), d.Degree, d.M)
+	case d.Guarantee == Training && len(d.Weights) > 0:
+		return hint.New(fmt.Sprintf("rule %s: no guarantee %s is known for weights", d.Rule, Training), "use the rule count")
+	case d.Rule == BinCP:
+		return d.checkBinCP()
+	case d.QueryT < 1 || d.QueryT > d.QueryM:
+		return fmt.Errorf("count t′ = %d of %d draws", d.QueryT, d.QueryM)
+	case len(d.Weights) == 0 && (d.T < 1 || d.T > d.M):
+		return fmt.Errorf("count t = %d of %d draws", d.T, d.M)
+	case d.Sound != (d.Rule != Clean || d.Shift == 0):
+		return fmt.Errorf("rule %s with rho = %v: sound cannot be %v", d.Rule, d.Shift, d.Sound)
+	}
+	return nil
+}
+
+// prove proves the condition of the theorem, for the attack without shift in the case of Clean.
+func (d *Design) prove() error {
+	g := d.target()
+	switch d.Rule {
+	case BinCP:
+		return nil
+	case Clean:
+		g.shift = 0
+	}
+	if len(d.Weights) == 0 {
+		if (pairClaim{g, d.M, d.T}).prove() != proved {
+			return fmt.Errorf("counts %d of %d and %d of %d: not proved for rho = %v", d.T, d.M, d.QueryT, d.QueryM, d.Shift)
+		}
+		return nil
+	}
+	b, err := d.polynomial()
+	if err != nil {
+		return err
+	}
+	if !b.valid(g) {
+		return fmt.Errorf("weights: not proved for rho = %v", d.Shift)
+	}
+	return nil
+}
+
+// level returns the level a·(1−Nη) that the calibration of n examples may use, and δ·(1−Nη). Both are exact for the
+// decimals a, δ and the float64 η.
+func (d *Design) level(n int64) (miss, delta *big.Rat) {
+	coordinates := new(big.Int).Mul(big.NewInt(n), big.NewInt(d.M))
+	coordinates.Add(coordinates, new(big.Int).Mul(big.NewInt(d.Attack.queries()), big.NewInt(d.QueryM)))
+	coordinates.Mul(coordinates, big.NewInt(d.Words.Coordinates))
+	loss := new(big.Rat).SetFloat64(d.Words.Eta)
+	loss.Mul(loss, new(big.Rat).SetInt(coordinates))
+	rest := new(big.Rat).Sub(big.NewRat(1, 1), loss)
+	if rest.Sign() < 0 {
+		rest.SetInt64(0)
+	}
+	return new(big.Rat).Mul(decimal.Of(d.Miss), rest), new(big.Rat).Mul(decimal.Of(d.Delta), rest)
+}
+
+// Claim says in one sentence what is guaranteed.
+func (d *Design) Claim() string {
+	covered := strconv.FormatFloat(decimal.Float(new(big.Rat).Sub(big.NewRat(1, 1), decimal.Of(d.Miss))), 'g', -1, 64)
+	if !d.Sound {
+		return fmt.Sprintf("rule %s: no guarantee under this attack", d.Rule)
+	}
+	claim := fmt.Sprintf("the set of a query contains the true class with probability at least %s, %s", covered, map[Guarantee]string{
+		Marginal: "over calibration examples and queries together",
+		Training: fmt.Sprintf("for all but a share %v of the possible sets of calibration examples", d.Delta),
+		Label:    "for every true class",
+		Group:    "for every group, which an attack must not change",
+	}[d.Guarantee])
+	if q := d.Attack.queries(); q > 1 {
+		claim += fmt.Sprintf(", in all of %d adaptive submissions at once", q)
+	}
+	claim += d.Attack.claim()
+	if d.Poisoned > 0 {
+		claim += fmt.Sprintf(", even if any %d calibration examples were replaced", d.Poisoned)
+	}
+	kind := "exchangeable"
+	if d.Guarantee == Training {
+		kind = "independent and identically distributed"
+	}
+	return claim + ", if examples and queries are " + kind + " before any attack, and the noise of a query is fresh and secret"
+}

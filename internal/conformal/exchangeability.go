@@ -1,0 +1,117 @@
+package conformal
+
+import (
+	"fmt"
+	"math"
+)
+
+// Exchangeability compares the number of misses of one Cell with its distribution for exchangeable examples and
+// queries. If the threshold is S_(k) of n examples and a query misses where its own S is below the threshold, then the
+// number of misses of N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied (Vovk 2012 gives
+// the beta distribution of the coverage).
+//
+// The sets of a rule for attacks are larger than such sets, so only few misses can be expected from it, and only
+// TooMany is a test.
+type Exchangeability struct {
+	Label    *int    `json:"label,omitempty"`
+	Group    string  `json:"group,omitempty"`
+	N        int64   `json:"n"`         // queries
+	Misses   int64   `json:"misses"`    // observed
+	Expected float64 `json:"expected"`  // mean number of misses, N·k/(n+1)
+	TooMany  float64 `json:"p_misses"`  // P(BetaBin ≥ misses)
+	TooFew   float64 `json:"p_covered"` // P(BetaBin ≤ misses)
+	TwoSided float64 `json:"p"`         // min(1, 2·min(TooMany, TooFew))
+	Exact    bool    `json:"exact"`     // the rule does not enlarge the sets, so TooFew and TwoSided are tests too
+	Meaning  string  `json:"meaning"`
+}
+
+// exchangeability returns the comparison for every Cell with a rank and with queries. Weights with m > 1 have no rank.
+func (e *Evaluator) exchangeability() []Exchangeability {
+	p := e.predictor
+	var list []Exchangeability
+	for _, c := range p.Cells {
+		t := e.all
+		switch p.Guarantee {
+		case Label:
+			t = e.classes[*c.Label]
+		case Group:
+			if t = (tally{}); e.groups[c.Group] != nil {
+				t = *e.groups[c.Group]
+			}
+		}
+		if c.K < 1 || t.n == 0 {
+			continue
+		}
+		x := compareMisses(t.n, t.n-t.covered, c.K, c.N)
+		x.Label, x.Group = c.Label, c.Group
+		x.Exact = p.unenlarged()
+		x.Meaning = x.meaning()
+		list = append(list, x)
+	}
+	return list
+}
+
+// unenlarged reports whether a query counts as a calibration example does, so that misses have the stated distribution.
+func (d *Design) unenlarged() bool {
+	same := d.M == d.QueryM && d.T == d.QueryT || d.M == 1 && d.QueryM == 1
+	return same && d.Attack.queries() == 1 && d.Rule != BinCP
+}
+
+// compareMisses returns the figures for misses of N = queries, rank k of n examples.
+func compareMisses(queries, misses, k, n int64) Exchangeability {
+	x := Exchangeability{
+		N: queries, Misses: misses, Expected: float64(queries) * float64(k) / float64(n+1),
+		TooMany: betaBinomialTail(queries, misses, k, n+1-k), TooFew: 1,
+	}
+	if misses < queries {
+		x.TooFew = math.Max(0, 1-betaBinomialTail(queries, misses+1, k, n+1-k))
+	}
+	x.TwoSided = math.Min(1, 2*math.Min(x.TooMany, x.TooFew))
+	return x
+}
+
+// suspicious is the p-value below which the meaning says that something is wrong.
+const suspicious = 0.01
+
+func (x Exchangeability) meaning() string {
+	switch {
+	case x.TooMany < suspicious:
+		return fmt.Sprintf("queries miss their class more often than exchangeable queries would (p = %.2g): these queries come from another "+
+			"distribution than the calibration examples, or the attack is larger than stated", x.TooMany)
+	case !x.Exact:
+		return "no sign of a broken assumption; fewer misses are expected, because the sets are enlarged for attacks"
+	case x.TooFew < suspicious:
+		return fmt.Sprintf("queries miss their class less often than exchangeable queries would (p = %.2g): these queries are easier than "+
+			"the calibration examples, or many scores are tied", x.TooFew)
+	}
+	return "the number of misses agrees with exchangeable examples and queries"
+}
+
+// betaBinomialTail returns P(X ≥ x) for X = BetaBin(n; a, b) with integers a, b ≥ 1. Given a beta variable P, X is
+// Bin(n, P), so
+//
+//	P(X = j) = C(n,j)·B(j+a, n−j+b)/B(a, b).
+//
+// The terms are summed from the far end of the tail, by their ratios.
+func betaBinomialTail(n, x, a, b int64) float64 {
+	if x <= 0 {
+		return 1
+	}
+	mode := float64(n) * float64(a) / float64(a+b)
+	if float64(x) < mode {
+		return math.Max(0, 1-betaBinomialTail(n, n-x+1, b, a)) // P(X ≤ x−1), with n−X = BetaBin(n; b, a)
+	}
+	term := math.Exp(logBetaBinomial(n, x, a, b))
+	sum := 0.0
+	for j := x; j <= n && term > 0; j++ {
+		sum += term
+		term *= float64(n-j) / float64(j+1) * float64(j+a) / float64(n-j-1+b)
+	}
+	return math.Min(1, sum)
+}
+
+// logBetaBinomial returns ln P(X = x). With total = n+a+b−1 it is the logarithm of C(x+a−1, x)·C(n−x+b−1, n−x)/C(total,
+// n).
+func logBetaBinomial(n, x, a, b int64) float64 {
+	return logChoose(x+a-1, x) + logChoose(n-x+b-1, n-x) - logChoose(n+a+b-1, n)
+}

@@ -1,0 +1,36 @@
+package conformal
+
+import "github.com/rscert/rscert/internal/choice"
+
+// Guarantee says which probability of a miss is at most a.
+type Guarantee string
+
+const (
+	// Marginal bounds P(Y ∉ C(X′)), over calibration examples and queries together.
+	Marginal Guarantee = "marginal"
+	// Training bounds P(Y ∉ C(X′)) given the calibration examples, with probability at least 1 − δ over these examples.
+	Training Guarantee = "training"
+	// Label bounds P(Y ∉ C(X′) | Y = y) for every class y, by one threshold per class.
+	Label Guarantee = "label"
+	// Group bounds P(Y ∉ C(X′) | group) for every group of queries, by one threshold per group. The group must be known
+	// for each query, and an attack must not change it.
+	Group Guarantee = "group"
+)
+
+// Guarantees lists all guarantees, the default first.
+var Guarantees = choice.Of("guarantee", Marginal, Training, Label, Group).Describe(func(g Guarantee) string {
+	return map[Guarantee]string{
+		Marginal: "over calibration examples and queries together",
+		Training: "for the calibration examples at hand, with probability 1 − delta",
+		Label:    "for every class",
+		Group:    "for every group of queries",
+	}[g]
+})
+
+func (g Guarantee) String() string { return string(g) }
+
+// MarshalText returns the name.
+func (g Guarantee) MarshalText() ([]byte, error) { return []byte(g), nil }
+
+// UnmarshalText parses the name of a Guarantee.
+func (g *Guarantee) UnmarshalText(text []byte) error { return Guarantees.Unmarshal(text, g) }

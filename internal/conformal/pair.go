@@ -1,0 +1,217 @@
+package conformal
+
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/law"
+)
+
+// maxCells limits the work of one proof.
+const maxCells = 1 << 21
+
+// A pairClaim is the inequality P(Bin(m, p) ≥ t) ≤ (H∘g)^Q(p) for all p in [0, 1], with H(p) = P(Bin(m′, p) ≥ t′). It
+// makes the weights w = 1{N ≥ t} valid.
+//
+// The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each satisfies
+// P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)), with both sides rounded outward; both sides increase with p. Where the
+// probabilities are close to 1, the same inequality is evaluated for their complements. The two unbounded ends are
+// proved by the inequality of an end (see end).
+type pairClaim struct {
+	target
+	m, t int64
+}
+
+// verdict is the result of an attempt to prove a claim.
+type verdict int
+
+const (
+	unproved verdict = iota
+	proved
+	refuted
+)
+
+// lower returns the inequality of the end where p is close to 0. It follows from P(Bin(m, p) ≥ t) ≤ C(m,t)·p^t and
+// H(g) ≥ P(Bin(m′, g) = t′).
+func (c pairClaim) lower() end {
+	return end{
+		law: c.law, shift: c.shift,
+		small: power{c.draws, c.need, c.queries}, big: power{c.m, c.t, 1},
+	}
+}
+
+// upper returns the inequality of the end where p is close to 1, for the complements u = 1−p and v = 1−g(p). It follows
+// from 1 − P(Bin(m, p) ≥ t) ≥ P(Bin(m, u) = m−t+1) and 1 − H^Q ≤ Q·(1−H) ≤ Q·C(m′,m′−t′+1)·v^{m′−t′+1}.
+func (c pairClaim) upper() end {
+	return end{
+		law: c.law, shift: c.shift,
+		small: power{c.m, c.m - c.t + 1, 1}, big: power{c.draws, c.draws - c.need + 1, 1},
+		factor: math.Log(float64(c.queries)),
+	}
+}
+
+// prove attempts to prove the claim.
+func (c pairClaim) prove() verdict {
+	if c.shift == 0 && c.queries == 1 && c.m == c.draws {
+		// The two sides are the tails of the same binomial distribution.
+		if c.t >= c.need {
+			return proved
+		}
+		return refuted
+	}
+	if c.refutedCoarsely() {
+		return refuted
+	}
+	from, to, ok := c.span()
+	if !ok {
+		return unproved
+	}
+	return c.middle(from, to)
+}
+
+// span returns the z between the two proved ends.
+func (c pairClaim) span() (from, to float64, ok bool) {
+	x, lower := c.lower().start()
+	y, upper := c.upper().start()
+	return down(x + c.shift), -y, lower && upper
+}
+
+// refutedCoarsely reports whether the claim is false at one of a few points.
+func (c pairClaim) refutedCoarsely() bool {
+	const reach = 5
+	from, to := -reach-c.shift/2, reach+1.5*c.shift
+	points := 64 + 8*int(math.Sqrt(float64(max(c.m, c.draws)))) // tails rise within a few 1/√m
+	for i := range points + 1 {
+		if c.fails(from + (to-from)*float64(i)/float64(points)) {
+			return true
+		}
+	}
+	return false
+}
+
+// middle attempts to prove the claim for the z in [from, to].
+func (c pairClaim) middle(from, to float64) verdict {
+	if !(from < to) {
+		return proved
+	}
+	type cell struct{ l, r float64 }
+	stack := []cell{{from, to}}
+	for work := 0; len(stack) > 0; work++ {
+		if work == maxCells {
+			return unproved
+		}
+		s := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if c.holds(s.l, s.r) {
+			continue
+		}
+		mid := s.l + (s.r-s.l)/2
+		if !(s.l < mid && mid < s.r) {
+			return unproved
+		}
+		if c.fails(mid) {
+			return refuted
+		}
+		stack = append(stack, cell{s.l, mid}, cell{mid, s.r})
+	}
+	return proved
+}
+
+// holds reports whether the inequality is proved for every z in [l, r]. It is enough that one of its two forms is
+// proved.
+func (c pairClaim) holds(l, r float64) bool {
+	if binomial.Tail(c.m, c.t, c.high(r)).Upper <= c.floor(l) {
+		return true
+	}
+	return binomial.Tail(c.m, c.m-c.t+1, c.low(-r)).Lower >= c.missCeiling(l)
+}
+
+// fails reports whether the inequality is false at z by more than rounding. Only the choice of pairs depends on it.
+func (c pairClaim) fails(z float64) bool {
+	b := binomial.Tail(c.m, c.t, c.low(z)).Lower
+	h := math.Pow(binomial.Tail(c.draws, c.need, c.high(z-c.shift)).Upper, float64(c.queries))
+	miss := binomial.Tail(c.m, c.m-c.t+1, c.high(-z)).Upper
+	ceiling := binomial.Tail(c.draws, c.draws-c.need+1, c.low(c.shift-z)).Lower
+	return b > h*(1+1e-9) || c.queries == 1 && miss < ceiling*(1-1e-9)
+}
+
+// A power is P(Bin(n, p) = k)^times as a function of p.
+type power struct{ n, k, times int64 }
+
+// An end is the inequality
+//
+//	ln [C(n,k)·small^k·(1−small)^{n−k}]^times ≥ factor + ln C(n′,k′) + k′·ln big
+//
+// for all small = F(x) and big = F(x+ρ) with x up to a start. The reversed hazard rate λ = f/F of the law is
+// nonincreasing. If λ(x) ≤ κ·λ(x+ρ) with κ = k′/(k·times), then k·times·ln small − k′·ln big is nonincreasing in x, and
+// 1 − small is too. So the inequality at the start implies the inequality for all smaller x.
+type end struct {
+	law        law.Additive
+	shift      float64
+	small, big power
+	factor     float64
+}
+
+// start returns an x such that the inequality is proved for all arguments up to x.
+func (e end) start() (x float64, ok bool) {
+	limit, ok := hazardLimit(e.law, e.shift, e.small.k*e.small.times, e.big.k)
+	if !ok {
+		return 0, false
+	}
+	for x = down(math.Min(limit, 1) - e.shift); x > -farthest; x -= 0.25 {
+		if e.holds(x) {
+			return x, true
+		}
+	}
+	return 0, false
+}
+
+// holds reports whether the inequality is proved at x. The allowance is far above the rounding errors of the terms,
+// which are a few units of their absolute values.
+func (e end) holds(x float64) bool {
+	bounds := target{law: e.law}
+	s, sHigh, b := bounds.low(x), bounds.high(x), bounds.high(up(x+e.shift))
+	if s <= 0 || sHigh >= 1 {
+		return false
+	}
+	terms := []float64{
+		float64(e.small.times) * logChoose(e.small.n, e.small.k),
+		float64(e.small.times*e.small.k) * math.Log(s),
+		float64(e.small.times*(e.small.n-e.small.k)) * math.Log1p(-sHigh),
+		-e.factor,
+		-logChoose(e.big.n, e.big.k),
+		-float64(e.big.k) * math.Log(b),
+	}
+	sum, size := 0.0, 1.0
+	for _, t := range terms {
+		sum += t
+		size += math.Abs(t)
+	}
+	return sum >= 1e-9*size
+}
+
+// logChoose returns ln C(n, k) to within 1e-12 of 1 + n ln 2.
+func logChoose(n, k int64) float64 {
+	term, _ := binomial.LogTerm(n, k, 0.5, 0.5)
+	return term + float64(n)*math.Ln2
+}
+
+// hazardLimit returns a number c such that k·λ(x) ≤ k′·λ(x+ρ) for all x with x+ρ ≤ c, where λ = f/F is the reversed
+// hazard rate of the law. The result is false if there is no such number.
+//
+//   - ρ = 0: every x, if k ≤ k′.
+//   - Gaussian: −1 < λ′ < 0 and λ(y) ≥ −y (Sampford 1953), so λ(x) ≤ λ(x+ρ) + ρ, which is at most κ·λ(x+ρ) if λ(x+ρ) ≥
+//     ρ/(κ−1), and so if x+ρ ≤ −ρ/(κ−1), for κ = k′/k > 1.
+//   - Laplace: λ = 1 on the negative numbers, so every x+ρ ≤ 0 if k ≤ k′.
+//   - Uniform: λ(x) = 1/(1+x) is unbounded at the end of the interval, so there is none.
+func hazardLimit(l law.Additive, shift float64, k, kBig int64) (limit float64, ok bool) {
+	switch {
+	case shift == 0:
+		return math.Inf(1), k <= kBig
+	case l == law.Gaussian && k < kBig:
+		return down(-shift * float64(k) / float64(kBig-k)), true
+	case l == law.Laplace:
+		return 0, k <= kBig
+	}
+	return 0, false
+}

@@ -1,0 +1,189 @@
+package conformal
+
+import (
+	"container/heap"
+	"math"
+	"math/big"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// one is the integer that stands for the weight 1. Weights are integer multiples of 2⁻³², so sums of weights are exact.
+const one = 1 << 32
+
+// A polynomial is B_w(p) = Σ_k w(k)·P(Bin(d, p) = k) with nondecreasing weights w(k) = units[k]/2³² ≤ 1.
+type polynomial []int64
+
+// newPolynomial rounds weights down to multiples of 2⁻³², and lowers them where they decrease.
+func newPolynomial(weights []float64) polynomial {
+	b := make(polynomial, len(weights))
+	ceiling := int64(one)
+	for k := len(weights) - 1; k >= 0; k-- {
+		ceiling = min(ceiling, int64(math.Floor(weights[k]*one)))
+		b[k] = ceiling
+	}
+	return b
+}
+
+func (b polynomial) degree() int { return len(b) - 1 }
+
+// weights returns w(0), …, w(d). The conversion is exact.
+func (b polynomial) weights() []float64 {
+	w := make([]float64, len(b))
+	for k, u := range b {
+		w[k] = float64(u) / one
+	}
+	return w
+}
+
+// lowered returns the polynomial minus a slack of units/2³².
+func (b polynomial) lowered(units int64) polynomial {
+	c := make(polynomial, len(b))
+	for k, u := range b {
+		c[k] = u - units
+	}
+	return c
+}
+
+// high returns an upper bound on B_w(p), by de Casteljau's algorithm. A step computes (1−p)x + py for numbers |x|, |y|
+// ≤ W, where W is the largest |w(k)|. It rounds 1−p, two products and a sum, so it adds an error of at most 4W·unit.
+// Later steps do not magnify an error, because they take means.
+func (b polynomial) high(p float64, scratch []float64) float64 {
+	x := scratch[:len(b)]
+	for k, u := range b {
+		x[k] = float64(u)
+	}
+	q := 1 - p
+	for d := len(x) - 1; d > 0; d-- {
+		for k := range d {
+			x[k] = q*x[k] + p*x[k+1]
+		}
+	}
+	most := math.Max(math.Abs(float64(b[0])), math.Abs(float64(b[len(b)-1])))
+	return (x[0] + 5*float64(len(b))*unit*most) / one
+}
+
+// mean returns ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif (see population).
+func (b polynomial) mean(c float64) float64 {
+	sum := 0.0
+	for _, u := range b {
+		sum += float64(u)
+	}
+	return ((1-2*c)*float64(b[b.degree()]) + 2*c*sum/float64(len(b))) / one
+}
+
+// elevated returns the weights of degree m ≥ d of the same polynomial, rounded down:
+//
+//	w_m(N) = Σ_k w_d(k)·C(N,k)·C(m−N,d−k)/C(m,d),
+//
+// the mean of w_d over a hypergeometric distribution. All numbers are integers, so each weight is rounded once.
+func (b polynomial) elevated(m int64) polynomial {
+	d := int64(b.degree())
+	if m == d {
+		return b
+	}
+	var all, sum, term, c big.Int
+	all.Binomial(m, d)
+	e := make(polynomial, m+1)
+	for n := range m + 1 {
+		sum.SetInt64(0)
+		for k := max(0, d-(m-n)); k <= min(d, n); k++ {
+			term.Binomial(n, k)
+			term.Mul(&term, c.Binomial(m-n, d-k))
+			sum.Add(&sum, term.Mul(&term, c.SetInt64(b[k])))
+		}
+		e[n] = sum.Div(&sum, &all).Int64() // Div rounds down, because the divisor is positive
+	}
+	return e
+}
+
+// excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. It is above the maximum by at most about the
+// tolerance, unless the limit of work ends the search before.
+func (b polynomial) excess(g target, tolerance float64) float64 {
+	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
+}
+
+// valid reports whether B_w ≤ (H∘g)^Q is proved.
+func (b polynomial) valid(g target) bool {
+	return b.trivial(g) || b.search(g, func(bound, seen float64) bool { return bound <= 0 || seen > 0 }) <= 0
+}
+
+// trivial reports whether there is no attack, Q = 1 and the weights are at most 1{k ≥ t′} for the degree m′. Then B_w ≤
+// H, because B_w = H for the weights 1{k ≥ t′}. A search cannot prove an inequality between equal functions.
+func (b polynomial) trivial(g target) bool {
+	if g.shift != 0 || g.queries != 1 || int64(b.degree()) != g.draws {
+		return false
+	}
+	for k, u := range b {
+		if int64(k) < g.need && u > 0 || u > one {
+			return false
+		}
+	}
+	return true
+}
+
+// maxSearch limits the work of one search.
+const maxSearch = 1 << 19
+
+// search returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. On a cell [l, r] of z, where p = F(z), both
+// sides increase with p, so the difference is at most B_w(F(r)) − (H∘g)^Q(F(l)). The search halves the cell with the
+// largest such bound until stop accepts this bound, given the largest difference seen at a point. The outermost cells
+// are unbounded.
+func (b polynomial) search(g target, stop func(bound, seen float64) bool) float64 {
+	s := search{polynomial: b, target: g, seen: math.Inf(-1), scratch: make([]float64, len(b))}
+	const width = 1.0 / 16
+	edge := math.Inf(-1)
+	for z := -12.0; z <= 12+g.shift; z += width {
+		s.add(edge, z)
+		edge = z
+	}
+	s.add(edge, math.Inf(1))
+	for work := 0; ; work++ {
+		c := heap.Pop(&s.cells).(cell)
+		mid := c.l + (c.r-c.l)/2
+		if stop(c.bound, s.seen) || !(c.l < mid && mid < c.r) || work == maxSearch {
+			return c.bound
+		}
+		s.add(c.l, mid)
+		s.add(mid, c.r)
+	}
+}
+
+// A cell is an interval of z with an upper bound on the difference.
+type cell struct{ l, r, bound float64 }
+
+// A search is the state of polynomial.search.
+type search struct {
+	polynomial
+	target
+	seen    float64 // largest difference at a point, a lower bound on the maximum but for rounding
+	scratch []float64
+	cells   cells
+}
+
+// add adds a cell, and evaluates the difference at its right end.
+func (s *search) add(l, r float64) {
+	value := s.polynomial.high(s.target.high(r), s.scratch)
+	heap.Push(&s.cells, cell{l, r, up(value - s.floor(l))})
+	s.seen = math.Max(s.seen, value-s.floor(r))
+}
+
+// cells is a heap with the largest bound first.
+type cells []cell
+
+func (c cells) Len() int           { return len(c) }
+func (c cells) Less(i, j int) bool { return c[i].bound > c[j].bound }
+func (c cells) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
+func (c *cells) Push(x any)        { *c = append(*c, x.(cell)) }
+func (c *cells) Pop() any {
+	last := len(*c) - 1
+	x := (*c)[last]
+	*c = (*c)[:last]
+	return x
+}
+
+// value approximates (H∘g)^Q(F(z)).
+func (g target) value(z float64) float64 {
+	p, _ := g.law.CDF(z - g.shift)
+	return math.Pow(binomial.Tail(g.draws, g.need, math.Min(p, 1)).Upper, float64(g.queries))
+}

@@ -1,0 +1,41 @@
+package conformal
+
+import "github.com/rscert/rscert/internal/choice"
+
+// Rule is a way to choose the weights w of the theorem (see the package comment).
+type Rule string
+
+const (
+	// Auto is Count if a proved pair exists for the numbers of draws, otherwise Weights.
+	Auto Rule = "auto"
+	// Count is w = 1{N ≥ t}: the threshold is an order statistic of one number per example (count.go).
+	Count Rule = "count"
+	// Weights takes w from a linear program; it needs as little as one draw per query (weights.go).
+	Weights Rule = "weights"
+	// RCP1 is robust conformal prediction with one sample, Zargarbashi et al. 2025 (rcp1.go).
+	RCP1 Rule = "rcp1"
+	// BinCP is the single binary certificate of Zargarbashi & Bojchevski 2025 (bincp.go).
+	BinCP Rule = "bincp"
+	// Clean is split conformal prediction with one score per example. It ignores attacks (clean.go).
+	Clean Rule = "clean"
+)
+
+// Rules lists all rules, the default first.
+var Rules = choice.Of("rule", Auto, Count, Weights, RCP1, BinCP, Clean).Describe(func(r Rule) string {
+	return map[Rule]string{
+		Auto:    "count if a proved pair of counts exists, otherwise weights",
+		Count:   "a class is in the set if t′ of m′ scores reach the threshold",
+		Weights: "weights of the counts from a linear program, for few draws per query",
+		RCP1:    "one draw per example and query, to compare",
+		BinCP:   "Clopper–Pearson bounds with a union over the examples, to compare",
+		Clean:   "split conformal prediction, which ignores attacks, to compare",
+	}[r]
+})
+
+func (r Rule) String() string { return string(r) }
+
+// MarshalText returns the name.
+func (r Rule) MarshalText() ([]byte, error) { return []byte(r), nil }
+
+// UnmarshalText parses the name of a Rule.
+func (r *Rule) UnmarshalText(text []byte) error { return Rules.Unmarshal(text, r) }

@@ -1,0 +1,210 @@
+// Package conformalfile reads and writes the files of conformal prediction: conformal.json, which holds a fitted
+// predictor with everything that its sets depend on, and sets.jsonl, which holds prediction sets, one line per input.
+package conformalfile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/conformal"
+	"github.com/rscert/rscert/internal/durable"
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// Schema is the version of conformal.json that this package writes. The package refuses newer versions. A new version
+// only ever adds members.
+const Schema = 1
+
+// File is the content of conformal.json.
+type File struct {
+	Schema  int    `json:"schema"`
+	Version string `json:"rscert"` // version of rscert
+	// Predictor holds the rule, its numbers and its thresholds.
+	Predictor conformal.Predictor `json:"predictor"`
+	// Sound is false if the sets promise nothing under attack, and Why then says why.
+	Sound bool   `json:"sound"`
+	Why   string `json:"why,omitempty"`
+	// Arithmetic is the arithmetic of the noise for which the promise holds.
+	Arithmetic certify.Arithmetic `json:"arithmetic"`
+	// Temperature is the temperature of the softmax that turned logits into probabilities.
+	Temperature float64 `json:"temperature"`
+	// Allowance is the distance that rounding to the lattice can add to the distance of two inputs; 0 for inputs on a
+	// lattice. The predictor's shift ρ contains it.
+	Allowance float64 `json:"allowance,omitempty"`
+
+	// Calibration says where the scores of the calibration examples came from.
+	Calibration Calibration `json:"calibration"`
+	// Classifier is the sampled classifier. It is nil if the scores came from a file that no run of rscert wrote.
+	Classifier *Classifier `json:"classifier,omitempty"`
+
+	id string
+}
+
+// Calibration identifies the calibration examples.
+type Calibration struct {
+	Run    string          `json:"run,omitempty"`    // run folder with the saved scores
+	RunID  string          `json:"run_id,omitempty"` // ID of this run
+	Scores string          `json:"scores,omitempty"` // file of scores that belongs to no run
+	SHA256 string          `json:"sha256,omitempty"` // SHA-256 of this file
+	Data   *runfolder.Data `json:"data,omitempty"`   // nil for a file of scores
+	Group  string          `json:"group,omitempty"`  // column with the groups
+}
+
+// Classifier identifies the sampled classifier, as run.json does.
+type Classifier struct {
+	Model      runfolder.Model   `json:"model"`
+	Smoothing  spec.Smoothing    `json:"smoothing"`
+	Conditions spec.Conditions   `json:"conditions"`
+	Noise      runfolder.Noise   `json:"noise"`
+	Runtime    runfolder.Runtime `json:"runtime"`
+}
+
+// Noiseless reports whether the model runs without noise.
+func (c *Classifier) Noiseless() bool { return c.Smoothing.Sigma == 0 }
+
+// ClassifierOf returns the classifier of a run.
+func ClassifierOf(run runfolder.Run) *Classifier {
+	return &Classifier{run.Model, run.Parameters.Smoothing, run.Parameters.Conditions, run.Noise, run.Runtime}
+}
+
+// Run returns a description of the classifier and the calibration data in the form of run.json. It has no
+// certification.
+func (f *File) Run() runfolder.Run {
+	c := f.Classifier
+	r := runfolder.Run{
+		Schema: runfolder.Schema, Version: f.Version, Model: c.Model, Noise: c.Noise, Runtime: c.Runtime,
+		Parameters: runfolder.Parameters{Smoothing: c.Smoothing, Conditions: c.Conditions},
+	}
+	if f.Calibration.Data != nil {
+		r.Data = *f.Calibration.Data
+	}
+	return r
+}
+
+// IncludesAll reports whether every set contains every class, because there are too few calibration examples.
+func (f *File) IncludesAll() bool {
+	for _, c := range f.Predictor.Cells {
+		if !math.IsInf(float64(c.Tau), -1) {
+			return false
+		}
+	}
+	return true
+}
+
+// ID names the predictor: 16 hex digits that depend on the whole content of the file.
+func (f *File) ID() string { return f.id }
+
+// Encode returns the text of the file, with a checksum.
+func (f *File) Encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(f); err != nil {
+		return nil, err
+	}
+	f.id = identify(b.Bytes())
+	return checksum.Seal(b.Bytes()), nil
+}
+
+func identify(body []byte) string {
+	sum := sha256.Sum256(body)
+	return fmt.Sprintf("%x", sum[:8])
+}
+
+// Write writes the file, which appears whole or not at all.
+func (f *File) Write(path string) error {
+	text, err := f.Encode()
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(path, text)
+}
+
+// maxSize is the maximum size of conformal.json in bytes. A threshold for each of a million classes fits.
+const maxSize = 256 << 20
+
+// Read reads and validates a conformal.json.
+func Read(path string) (*File, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s: is no regular file", path))
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxSize+1))
+	if err == nil && len(text) > maxSize {
+		err = fmt.Errorf("has more than %d MiB", maxSize>>20)
+	}
+	var f *File
+	if err == nil {
+		f, err = decode(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+func decode(text []byte) (*File, error) {
+	var version struct {
+		Schema    int             `json:"schema"`
+		Version   string          `json:"rscert"`
+		Predictor json.RawMessage `json:"predictor"`
+	}
+	if err := json.Unmarshal(text, &version); err != nil || version.Schema < 1 || version.Predictor == nil {
+		return nil, hint.New("is no conformal.json", "'rscert conformal fit' writes one")
+	}
+	if version.Schema > Schema {
+		return nil, fmt.Errorf("written in format %d by rscert %.40q; this rscert reads formats up to %d", version.Schema, version.Version, Schema)
+	}
+	body, state := checksum.VerifySealed(text)
+	if state != checksum.Good {
+		return nil, errors.New("has changed since it was written: its checksum does not match")
+	}
+	f := &File{id: identify(body)}
+	if err := json.Unmarshal(body, f); err != nil {
+		return nil, err
+	}
+	return f, f.validate()
+}
+
+// validate returns an error if the file contradicts itself. The checksum is no protection against deliberate changes.
+func (f *File) validate() error {
+	if err := f.Predictor.Validate(); err != nil {
+		return err
+	}
+	if err := f.Predictor.Scorer.Validate(); err != nil {
+		return err
+	}
+	switch c := f.Classifier; {
+	case !(f.Temperature > 0):
+		return fmt.Errorf("temperature %v: want a number above 0", f.Temperature)
+	case !(f.Allowance >= 0):
+		return fmt.Errorf("allowance %v: want a number from 0", f.Allowance)
+	case c == nil && f.Calibration.Scores == "":
+		return errors.New("names neither a classifier nor a file of scores")
+	case c != nil && f.Calibration.Data == nil:
+		return errors.New("names no calibration data")
+	case c != nil && c.Model.Classes != f.Predictor.Labels:
+		return fmt.Errorf("its model has %d classes, and its predictor %d", c.Model.Classes, f.Predictor.Labels)
+	case c != nil && (c.Smoothing.Sigma != f.Predictor.Attack.Scale || c.Smoothing.Law.Law() != f.Predictor.Attack.Law.Law() && !c.Noiseless()):
+		return errors.New("its predictor is for other noise than its classifier's")
+	}
+	if f.Sound && !f.Predictor.Sound {
+		return errors.New("claims a guarantee that its rule does not have")
+	}
+	return nil
+}

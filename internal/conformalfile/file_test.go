@@ -1,0 +1,206 @@
+package conformalfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/conformal"
+)
+
+// fitted returns a predictor of three classes that was fitted on scores 0.01, 0.02, …, 0.99.
+func fitted(t testing.TB, miss float64) *File {
+	t.Helper()
+	design, err := conformal.NewDesign(conformal.Params{
+		Rule: conformal.Clean, Scorer: conformal.NewScorer(conformal.THR), Miss: miss, Guarantee: conformal.Marginal,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := design.Calibrator()
+	for i := 1; i < 100; i++ {
+		if err := c.Add(conformal.Point{Scores: []float64{float64(i) / 100}, Label: i % 3}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := c.Predictor(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &File{Schema: Schema, Version: "test", Predictor: *p, Sound: true, Arithmetic: certify.Exact, Temperature: 1,
+		Calibration: Calibration{Scores: "scores.npz", SHA256: "aa"}}
+}
+
+// A file reads back as it was written, also with the threshold −∞, and keeps its ID.
+func TestFileReadsBack(t *testing.T) {
+	for miss, tau := range map[float64]float64{.1: .1, .001: math.Inf(-1)} {
+		f := fitted(t, miss)
+		path := filepath.Join(t.TempDir(), "c.json")
+		if err := f.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := json.Marshal(f)
+		b, _ := json.Marshal(got)
+		if !bytes.Equal(a, b) || got.ID() != f.ID() || len(f.ID()) != 16 {
+			t.Errorf("%s of ID %s reads back as %s of ID %s", a, f.ID(), b, got.ID())
+		}
+		if x := float64(got.Predictor.Cells[0].Tau); x != tau || got.IncludesAll() != math.IsInf(tau, -1) {
+			t.Errorf("miss %v: threshold %v, want %v", miss, x, tau)
+		}
+	}
+}
+
+// Files that contradict themselves are refused although their checksum is right.
+func TestReadRefuses(t *testing.T) {
+	text, err := fitted(t, .1).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := checksum.VerifySealed(text)
+	for name, c := range map[string]struct{ old, replacement, want string }{
+		"no predictor":       {`"predictor"`, `"prediction"`, "is no conformal.json"},
+		"no schema":          {`"schema": 1`, `"schema": 0`, "is no conformal.json"},
+		"newer":              {`"schema": 1`, `"schema": 7`, "written in format 7"},
+		"temperature":        {`"temperature": 1`, `"temperature": 0`, "temperature 0"},
+		"no source":          {`"scores": "scores.npz"`, `"scores": ""`, "neither a classifier nor a file"},
+		"threshold NaN":      {`"tau": "0x`, `"tau": "NaN0x`, "is not a number"},
+		"rank":               {`"k": 10`, `"k": 11`, "rank 11: want 10"},
+		"no proof":           {`"sound": true,` + "\n" + `    "labels"`, `"sound": false,` + "\n" + `    "labels"`, "sound cannot be false"},
+		"negative allowance": {`"temperature": 1,`, `"temperature": 1, "allowance": -1,`, "allowance -1"},
+		"another claim":      {`at least 0.9,`, `at least 0.99,`, "does not follow"},
+	} {
+		changed := strings.Replace(string(body), c.old, c.replacement, 1)
+		if changed == string(body) {
+			t.Errorf("%s: nothing to replace in\n%s", name, body)
+			continue
+		}
+		if _, err := decode(checksum.Seal([]byte(changed))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", name, err, c.want)
+		}
+	}
+	if _, err := decode([]byte(strings.Replace(string(text), `"k": 10`, `"k": 11`, 1))); err == nil || !strings.Contains(err.Error(), "checksum") {
+		t.Errorf("a changed file: %v", err)
+	}
+}
+
+// line is a line of sets.jsonl.
+const line = `{"index":1,"label":1,"set":[0,1],"size":2,"counts":[5,6,0],"draws":15,"predictor":"a","rule":"count","sigma":0.5,` +
+	`"norm":"l2","radius":0.5,"rho":1,"miss":0.05,"guarantee":"marginal","sound":true,"arithmetic":"exact",` +
+	`"m":20,"t":14,"query_m":20,"query_t":6,"n":500,"k":25}`
+
+func writeSets(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sets.jsonl")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadSets(t *testing.T) {
+	sets, err := ReadSets(writeSets(t, line+"\n\n"+strings.Replace(line, `"index":1,"label":1`, `"index":2`, 1)+"\n"))
+	if err != nil || len(sets) != 2 || *sets[0].Label != 1 || sets[1].Label != nil || sets[1].Classes() != "0 1" {
+		t.Fatalf("%+v, %v", sets, err)
+	}
+	for old, replacement := range map[string]string{
+		`"size":2`:               `"size":3`,
+		`[0,1]`:                  `[1,0]`,
+		`"set":[0,1]`:            `"set":[1,1]`,
+		`"set":[0,1],`:           `"set":[1,3],`,
+		`"label":1`:              `"label":3`,
+		`"index":1`:              `"index":-1`,
+		`"predictor":"a"`:        `"predictor":""`,
+		`"rule":"count"`:         `"rule":"other"`,
+		`"radius":0.5`:           `"radius":-0.5`,
+		`"miss":0.05`:            `"miss":1`,
+		`"rho":1`:                `"rho":-1`,
+		`"sigma":0.5`:            `"sigma":-0.5`,
+		`"m":20,`:                `"m":0,`,
+		`"query_m":20`:           `"query_m":2000000000`,
+		`"query_t":6`:            `"query_t":21`,
+		`"t":14`:                 `"t":22`,
+		`"k":25`:                 `"k":501`,
+		`"arithmetic":"exact"`:   `"arithmetic":"other"`,
+		`"norm":"l2"`:            `"norm":"l2","law":"splitting"`,
+		`"draws":15`:             `"draws":15,"certified_counts":[1]`,
+		`"counts":[5,6,0]`:       `"counts":[]`,
+		`"guarantee":"marginal"`: `"guarantee":"none"`,
+	} {
+		changed := strings.Replace(line, old, replacement, 1)
+		if changed == line {
+			t.Errorf("nothing to replace by %s", replacement)
+		}
+		if _, err := ReadSets(writeSets(t, changed+"\n")); err == nil || !strings.Contains(err.Error(), "sets.jsonl:1: ") {
+			t.Errorf("%s: %v", replacement, err)
+		}
+	}
+	for second, want := range map[string]string{
+		line: "index 1 appears twice",
+		strings.Replace(strings.Replace(line, `"index":1`, `"index":2`, 1), `"predictor":"a"`, `"predictor":"b"`, 1): `of predictor "b"`,
+	} {
+		if _, err := ReadSets(writeSets(t, line+"\n"+second)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+	if _, err := ReadSets(writeSets(t, "\n")); err == nil {
+		t.Error("no error for an empty file")
+	}
+}
+
+// The figures of a file count its sets. A class without labelled inputs has no test.
+func TestEvaluate(t *testing.T) {
+	text := ""
+	for i, c := range []string{
+		`"label":0,"set":[0],"size":1`, `"label":1,"set":[0],"size":1`, `"label":1,"set":[0,1,2],"size":3`, `"label":0,"set":[],"size":0`, `"set":[2],"size":1`,
+	} {
+		l := strings.Replace(line, `"label":1,"set":[0,1],"size":2`, c, 1)
+		l = strings.Replace(l, `"guarantee":"marginal"`, `"guarantee":"label"`, 1)
+		text += strings.Replace(l, `"index":1`, `"index":`+string(rune('0'+i)), 1) + "\n"
+	}
+	text = strings.Replace(text, `"radius":0.5`, `"radius":0.25`, 1)
+	e, err := Evaluate(writeSets(t, text), .05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := e.Evaluation
+	if e.Sets != 5 || e.Labelled != 4 || e.Classes != 6 || e.Radius != .25 || v.Covered != 2 || v.MeanSize != 1.25 || v.Empty != 1 || v.Singletons != 2 {
+		t.Errorf("%+v, %+v", e, v)
+	}
+	if len(v.ByClass) != 2 || len(v.Exchangeability) != 2 {
+		t.Errorf("classes %+v, tests %+v", v.ByClass, v.Exchangeability)
+	}
+}
+
+func FuzzReadSets(f *testing.F) {
+	f.Add(line)
+	f.Add(strings.Replace(line, `"guarantee":"marginal"`, `"guarantee":"label"`, 1))
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) < 1<<12 && !strings.Contains(strings.ToLower(text), "certified_counts") { // whose bound takes seconds
+			_, _ = Evaluate(writeSets(t, text), .05)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	text, err := fitted(f, .1).Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	body, _ := checksum.VerifySealed(text)
+	f.Add(string(body))
+	f.Fuzz(func(_ *testing.T, text string) {
+		if len(text) < 1<<13 && strings.HasPrefix(text, "{\n  ") && strings.HasSuffix(text, "\n}\n") {
+			_, _ = decode(checksum.Seal([]byte(text)))
+		}
+	})
+}

@@ -1,0 +1,257 @@
+package conformalfile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/conformal"
+	"github.com/rscert/rscert/internal/law"
+)
+
+// Set is the prediction set of one input: a line of sets.jsonl.
+type Set struct {
+	Index int    `json:"index"`
+	Label *int   `json:"label,omitempty"` // absent for data without labels
+	Group string `json:"group,omitempty"`
+	// Set lists the classes in ascending order, and Size counts them.
+	Set  []int `json:"set"`
+	Size int   `json:"size"`
+	// Counts holds, for each class, the number of the Draws scores that reach the class's threshold.
+	Counts []int64 `json:"counts"`
+	Draws  int64   `json:"draws"`
+	// CertifiedCounts are the counts of M draws, for the certified size; absent if it was not asked for.
+	CertifiedCounts []int64 `json:"certified_counts,omitempty"`
+	Moved           float64 `json:"moved,omitempty"` // distance by which rounding to the lattice moved the input, rounded up
+
+	Conditions
+}
+
+// Conditions are the conditions of the promise about a set.
+type Conditions struct {
+	Predictor string         `json:"predictor"` // ID of the predictor's file
+	Rule      conformal.Rule `json:"rule"`
+	Law       law.Name       `json:"law,omitempty"`
+	Scale     float64        `json:"sigma,omitempty"` // scale of the noise; absent without noise
+	Norm      law.Norm       `json:"norm"`
+	Radius    float64        `json:"radius"` // the promise holds for perturbations up to this length
+	Poison    float64        `json:"poison_radius,omitempty"`
+	Poisoned  int            `json:"poisoned,omitempty"`
+	Queries   int64          `json:"queries,omitempty"`
+	Shift     float64        `json:"rho"`
+	Miss      float64        `json:"miss"`
+
+	Guarantee conformal.Guarantee `json:"guarantee"`
+	Delta     float64             `json:"delta,omitempty"`
+	// Sound is false if nothing is promised about the set. Seed is then the seed of repeated noise, if that is the reason.
+	Sound      bool               `json:"sound"`
+	Seed       *uint64            `json:"replayed_seed,omitempty"`
+	Arithmetic certify.Arithmetic `json:"arithmetic"`
+
+	// M, T, QueryM and QueryT are the numbers of draws and of needed scores (conformal.Design). N and K are the number of
+	// calibration examples and the rank of the threshold that the label's class has, or the only threshold.
+	M      int64 `json:"m"`
+	T      int64 `json:"t"`
+	QueryM int64 `json:"query_m"`
+	QueryT int64 `json:"query_t"`
+	N      int64 `json:"n"`
+	K      int64 `json:"k"`
+}
+
+// WriteLines writes sets as JSON lines.
+func WriteLines(w io.Writer, sets []Set) error {
+	e := json.NewEncoder(w)
+	for _, s := range sets {
+		if err := e.Encode(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row is a set in a table. Set holds the classes with spaces between them.
+type row struct {
+	Index      int64   `parquet:"index"`
+	Label      *int64  `parquet:"label,optional"`
+	Set        string  `parquet:"set"`
+	Size       int64   `parquet:"size"`
+	Draws      int64   `parquet:"draws"`
+	Moved      float64 `parquet:"moved"`
+	Rule       string  `parquet:"rule"`
+	Radius     float64 `parquet:"radius"`
+	Norm       string  `parquet:"norm"`
+	Miss       float64 `parquet:"miss"`
+	Guarantee  string  `parquet:"guarantee"`
+	Sound      bool    `parquet:"sound"`
+	Arithmetic string  `parquet:"arithmetic"`
+}
+
+func (s Set) row() row {
+	r := row{
+		Index: int64(s.Index), Set: s.Classes(), Size: int64(s.Size), Draws: s.Draws, Moved: s.Moved, Rule: s.Rule.String(), Radius: s.Radius,
+		Norm: s.Norm.String(), Miss: s.Miss, Guarantee: s.Guarantee.String(), Sound: s.Sound, Arithmetic: s.Arithmetic.String(),
+	}
+	if s.Label != nil {
+		label := int64(*s.Label)
+		r.Label = &label
+	}
+	return r
+}
+
+// Classes returns the classes of the set with spaces between them.
+func (s Set) Classes() string {
+	classes := make([]string, len(s.Set))
+	for i, y := range s.Set {
+		classes[i] = strconv.Itoa(y)
+	}
+	return strings.Join(classes, " ")
+}
+
+// WriteCSV writes sets as CSV with a header. Missing labels are empty.
+func WriteCSV(w io.Writer, sets []Set) error {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	lines := [][]string{{"index", "label", "set", "size", "draws", "moved", "rule", "radius", "norm", "miss", "guarantee", "sound", "arithmetic"}}
+	for _, s := range sets {
+		r := s.row()
+		label := ""
+		if r.Label != nil {
+			label = strconv.FormatInt(*r.Label, 10)
+		}
+		lines = append(lines, []string{
+			strconv.FormatInt(r.Index, 10), label, r.Set, strconv.FormatInt(r.Size, 10), strconv.FormatInt(r.Draws, 10), number(r.Moved),
+			r.Rule, number(r.Radius), r.Norm, number(r.Miss), r.Guarantee, strconv.FormatBool(r.Sound), r.Arithmetic,
+		})
+	}
+	return csv.NewWriter(w).WriteAll(lines)
+}
+
+// WriteParquet writes sets as a Parquet file with the columns of WriteCSV.
+func WriteParquet(w io.Writer, sets []Set) error {
+	p := parquet.NewGenericWriter[row](w)
+	rows := make([]row, len(sets))
+	for i, s := range sets {
+		rows[i] = s.row()
+	}
+	if _, err := p.Write(rows); err != nil {
+		return err
+	}
+	return p.Close()
+}
+
+// maxLine is the maximum length of a line of sets.jsonl in bytes. Counts of a million classes fit.
+const maxLine = 64 << 20
+
+// ReadSets reads a sets.jsonl file. All sets must come from one predictor, and no index may appear twice.
+func ReadSets(path string) ([]Set, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s: is no regular file", path))
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 1<<16), maxLine)
+	var sets []Set
+	seen := map[int]bool{}
+	number := 0
+	for lines.Scan() {
+		number++
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var s Set
+		err := json.Unmarshal(lines.Bytes(), &s)
+		if err == nil {
+			err = s.validate()
+		}
+		switch {
+		case err != nil:
+		case seen[s.Index]:
+			err = fmt.Errorf("index %d appears twice", s.Index)
+		case len(sets) > 0:
+			err = s.sameConditions(sets[0])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		seen[s.Index] = true
+		sets = append(sets, s)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", path, number+1, err)
+	}
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("%s: has no sets", path)
+	}
+	return sets, nil
+}
+
+// validate returns an error if a line contradicts itself.
+func (s Set) validate() error {
+	classes := len(s.Counts)
+	switch {
+	case s.Index < 0:
+		return fmt.Errorf("index %d: want a number from 0", s.Index)
+	case s.Predictor == "" || classes == 0:
+		return errors.New("is no line of sets.jsonl: it has no predictor or no counts")
+	case s.Size != len(s.Set):
+		return fmt.Errorf("size is %d, and the set has %d classes", s.Size, len(s.Set))
+	case !slices.IsSorted(s.Set) || len(slices.Compact(slices.Clone(s.Set))) != len(s.Set):
+		return errors.New("the classes of the set are not in ascending order")
+	case s.Size > 0 && (s.Set[0] < 0 || s.Set[s.Size-1] >= classes):
+		return fmt.Errorf("the set has a class outside 0 to %d", classes-1)
+	case s.Label != nil && (*s.Label < 0 || *s.Label >= classes):
+		return fmt.Errorf("label %d: want 0 to %d", *s.Label, classes-1)
+	case !(s.Miss > 0 && s.Miss < 1) || !(s.Radius >= 0) || math.IsInf(s.Radius, 1):
+		return fmt.Errorf("miss %v, radius %v: want a miss between 0 and 1 and a radius from 0", s.Miss, s.Radius)
+	case s.CertifiedCounts != nil && len(s.CertifiedCounts) != classes:
+		return fmt.Errorf("certified_counts has %d classes, and counts has %d", len(s.CertifiedCounts), classes)
+	}
+	return s.Conditions.validate()
+}
+
+// maxDraws is the maximum number of draws that a line may state.
+const maxDraws = 1_000_000
+
+// validate returns an error if the numbers are not those of a predictor.
+func (c Conditions) validate() error {
+	if _, err := c.Law.Additive(); err != nil {
+		return err
+	}
+	switch {
+	case c.M < 1 || c.M > maxDraws || c.QueryM < 1 || c.QueryM > maxDraws:
+		return fmt.Errorf("m is %d and query_m %d: want 1 to %d", c.M, c.QueryM, maxDraws)
+	case c.T < 0 || c.T > c.M+1 || c.QueryT < 0 || c.QueryT > c.QueryM:
+		return fmt.Errorf("t is %d and query_t %d, of %d and %d draws", c.T, c.QueryT, c.M, c.QueryM)
+	case c.N < 0 || c.K < 0 || c.K > c.N:
+		return fmt.Errorf("k is %d of n = %d calibration examples", c.K, c.N)
+	case !(c.Shift >= 0) || math.IsInf(c.Shift, 1) || !(c.Scale >= 0) || math.IsInf(c.Scale, 1):
+		return fmt.Errorf("rho is %v and sigma %v: want numbers from 0", c.Shift, c.Scale)
+	}
+	return nil
+}
+
+// sameConditions returns an error unless both sets come from one predictor.
+func (s Set) sameConditions(first Set) error {
+	switch {
+	case s.Predictor != first.Predictor:
+		return fmt.Errorf("is a set of predictor %.40q, and the first line is of %.40q: evaluate them in files of their own", s.Predictor, first.Predictor)
+	case len(s.Counts) != len(first.Counts):
+		return fmt.Errorf("counts has %d classes, and the first line has %d", len(s.Counts), len(first.Counts))
+	}
+	return nil
+}

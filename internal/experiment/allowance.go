@@ -1,0 +1,20 @@
+package experiment
+
+import "github.com/rscert/rscert/internal/smoothing"
+
+// Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ in the norm of the law, for any two inputs x and x′ as
+// real numbers (smoothing.Allowance). Here q is the rounding to the lattice, which is part of the classifier. Data on a
+// lattice are not rounded, so the result is 0.
+//
+// Certificates subtract less (Example.Quantisation), because they know the clean input x. A statement about an unknown
+// clean input needs the Allowance.
+func (e *Experiment) Allowance() float64 { return e.noise.allowance(e.model.InputLen()) }
+
+// allowance returns the Allowance for inputs with this number of values.
+func (n *noise) allowance(dimensions int) float64 {
+	if n.quantise == nil {
+		return 0
+	}
+	step, _ := n.step.Float64()
+	return smoothing.Allowance(n.law.Norm(), step, dimensions, n.data)
+}

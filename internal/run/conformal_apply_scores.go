@@ -1,0 +1,124 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/progress"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// fromScores takes the draws from a file of scores, for a predictor that was fitted on such a file. The file names no
+// classifier, so the user answers for it.
+func (a *applying) fromScores(ctx context.Context, console experiment.Console) (err error) {
+	path, p := a.plan.Spec.Data, &a.file.Predictor
+	switch {
+	case path == "":
+		return spec.Missing(param.Data)
+	case a.plan.Spec.Model != "":
+		return spec.BadInputf("%s %s: %s was fitted on the file of scores %s, which names no model: give such a file by %s",
+			param.Model, a.plan.Spec.Model, a.plan.Path, a.file.Calibration.Scores, param.Data)
+	}
+	sum, err := hashFile(ctx, path)
+	if err != nil {
+		return err
+	}
+	if sum == a.file.Calibration.SHA256 {
+		return spec.BadInputf("%s: is the file of the calibration examples of %s, about which a set promises nothing", path, a.plan.Path)
+	}
+	evidence, err := runfolder.Find(path)
+	if err != nil {
+		return spec.BadInput(err)
+	}
+	scores, err := evidence.Scores()
+	if err != nil {
+		return spec.BadInput(err)
+	}
+	defer func() { err = errors.Join(err, scores.Close()) }()
+	need := p.QueryM
+	if a.plan.CertifiedSize {
+		need = max(need, p.M)
+	}
+	switch {
+	case scores.Classes != p.Labels:
+		return spec.BadInputf("%s: has %d classes, and %s has %d", path, scores.Classes, a.plan.Path, p.Labels)
+	case scores.N < need:
+		return spec.BadInputf("%s: has %d draws of each input, and a set needs %d", path, scores.N, need)
+	}
+	if a.result.NoiseSeed, err = experiment.DrawSeed(); err != nil {
+		return err
+	}
+	if seed := a.plan.Spec.FixedSeed; seed != nil {
+		a.result.NoiseSeed = *seed
+	}
+	a.promise()
+	a.bar = progress.Start(console.Progress, "apply", int64(scores.Examples), 0)
+	defer a.bar.Finish()
+	if err := a.readScores(ctx, scores); err != nil {
+		return err
+	}
+	a.conclude()
+	return nil
+}
+
+// readScores computes the sets of all examples in a file.
+func (a *applying) readScores(ctx context.Context, scores *runfolder.Scores) error {
+	seen := map[int]bool{}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		index, label, err := scores.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && seen[index] {
+			err = fmt.Errorf("%s: example %d appears twice", a.plan.Spec.Data, index)
+		}
+		if err == nil {
+			seen[index] = true
+			err = a.readExample(scores, index, label)
+		}
+		if err != nil {
+			return spec.BadInput(err)
+		}
+	}
+}
+
+// readExample computes the set of the next example in a file.
+func (a *applying) readExample(scores *runfolder.Scores, index, label int) error {
+	group, err := groupOf(a.plan.Groups, index)
+	if err != nil {
+		return err
+	}
+	s := scorer{outputs: graph.Probabilities, u: uniform(a.result.NoiseSeed, index)}
+	t := newTally(&a.file.Predictor, s, group, a.plan.CertifiedSize)
+	err = scores.Estimation(func(rows []float32) error {
+		t.observe(rows)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	set, err := t.set()
+	if err != nil {
+		return err
+	}
+	set.Index, set.Group = index, group
+	if label != certify.UnknownLabel {
+		if label < 0 || label >= scores.Classes {
+			return fmt.Errorf("%s: example %d has label %d: want 0 to %d", a.plan.Spec.Data, index, label, scores.Classes-1)
+		}
+		set.Label = &label
+	}
+	set.Conditions = a.conditionsOf(set.Label, group)
+	a.take(set)
+	return nil
+}

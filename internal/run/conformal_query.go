@@ -1,0 +1,179 @@
+package run
+
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/conformal"
+	"github.com/rscert/rscert/internal/conformalfile"
+	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// A tally counts the scores of one query that reach the thresholds.
+type tally struct {
+	scorer     scorer
+	predictor  *conformal.Predictor
+	thresholds []float64
+	counts     []int64 // for each class, among the first drawn samples
+	drawn      int64
+	decided    bool
+	verdicts   []conformal.Verdict
+	scores     []float64
+
+	certify   bool // count the samples for the certified size too
+	certified []int64
+	seen      int64 // number of all samples
+}
+
+// newTally returns the tally of a query. The scorer holds the kind of outputs and the query's random number.
+func newTally(p *conformal.Predictor, s scorer, group string, certify bool) *tally {
+	s.Scorer, s.classes = p.Scorer, p.Labels
+	t := &tally{scorer: s, predictor: p, thresholds: p.Thresholds(group), counts: make([]int64, p.Labels), certify: certify}
+	if certify {
+		t.certified = make([]int64, p.Labels)
+	}
+	return t
+}
+
+// observe counts the rows of outputs [k·m]. It takes no more samples than the sets need.
+func (t *tally) observe(outputs []float32) {
+	t.scorer.each(outputs, func(probabilities []float64) {
+		counts := t.seen < t.predictor.QueryM && !t.decided
+		certifies := t.certify && t.seen < t.predictor.M
+		t.seen++
+		if !counts && !certifies {
+			return
+		}
+		t.scores = t.scorer.Scores(t.scores, probabilities, t.scorer.u)
+		if certifies {
+			conformal.CountDraw(t.certified, t.scores, t.thresholds)
+		}
+		if counts {
+			conformal.CountDraw(t.counts, t.scores, t.thresholds)
+			t.drawn++
+			t.verdicts, t.decided = t.predictor.Decide(t.verdicts, t.counts, t.drawn)
+		}
+	})
+}
+
+// goal returns the number of samples to reach next, or n if n samples suffice.
+func (t *tally) goal(n int64) int64 {
+	next := n
+	if !t.decided {
+		next = max(next, t.drawn+t.missing())
+	}
+	if t.certify {
+		next = max(next, t.predictor.M)
+	}
+	return next
+}
+
+// missing returns a number of further draws after which every class will probably be decided. Before the first draw it
+// expects that some classes reach QueryT scores and that the others get none. Later it expects an undecided class to be
+// decided in the shorter way.
+func (t *tally) missing() int64 {
+	p := t.predictor
+	most := max(p.QueryT, p.QueryM-p.QueryT+1)
+	if t.drawn > 0 {
+		most = 1
+		for y, count := range t.counts {
+			if t.verdicts[y] == conformal.Undecided {
+				most = max(most, min(p.QueryT-count, p.QueryM-p.QueryT+1-(t.drawn-count)))
+			}
+		}
+	}
+	return min(most, p.QueryM-t.drawn)
+}
+
+// set returns the set. Every class must be decided.
+func (t *tally) set() (s conformalfile.Set, err error) {
+	if s.Set, err = t.predictor.Set(t.counts, t.drawn); err != nil {
+		return s, err
+	}
+	if s.Set == nil {
+		s.Set = []int{}
+	}
+	s.Size, s.Counts, s.Draws, s.CertifiedCounts = len(s.Set), t.counts, t.drawn, t.certified
+	return s, nil
+}
+
+// query is an input that waits for its set. It implements smoothing.Observer.
+type query struct {
+	*applying
+	example experiment.Example
+	group   string
+	tally   *tally
+	set     conformalfile.Set
+}
+
+// start returns the query of an example.
+func (a *applying) start(example experiment.Example) (*query, error) {
+	group, err := groupOf(a.plan.Groups, example.Index)
+	return &query{applying: a, example: example, group: group, tally: a.tally(a.experiment.Spec.Seed, example.Index, group)}, err
+}
+
+// tally returns the tally of an example, whose noise has this seed.
+func (a *applying) tally(seed uint64, index int, group string) *tally {
+	s := scorer{outputs: a.experiment.Model().Outputs(), temperature: a.file.Temperature, u: uniform(seed, index)}
+	return newTally(&a.file.Predictor, s, group, a.plan.CertifiedSize)
+}
+
+// Input returns the example's index and input.
+func (q *query) Input() (int, smoothing.Input) {
+	if q.file.Classifier.Noiseless() {
+		return q.example.Index, noiseless{q.example.Input}
+	}
+	return q.example.Index, q.example.Input
+}
+
+// Restart begins the query again.
+func (q *query) Restart() (smoothing.Experiment, error) { return q.applying.start(q.example) }
+
+// Goal asks for draws until every class is decided.
+func (q *query) Goal(v smoothing.Votes) (int64, error) { return q.tally.goal(v.N), nil }
+
+// Observe counts scores.
+func (q *query) Observe(_ smoothing.Phase, outputs []float32) error {
+	q.tally.observe(outputs)
+	return nil
+}
+
+// Finish computes the set.
+func (q *query) Finish(smoothing.Votes) (err error) {
+	q.set, err = q.finish(q.tally, q.example, q.group)
+	return err
+}
+
+// finish returns the set of an example with its conditions.
+func (a *applying) finish(t *tally, example experiment.Example, group string) (s conformalfile.Set, err error) {
+	if s, err = t.set(); err != nil {
+		return s, err
+	}
+	s.Index, s.Group = example.Index, group
+	if example.Label != certify.UnknownLabel {
+		s.Label = &example.Label
+	}
+	s.Conditions = a.conditionsOf(s.Label, group)
+	if a.plan.Round && !a.file.Classifier.Noise.Quantised { // the allowance covers the rounding of quantised inputs
+		s.Moved = example.Quantisation
+		shortenBy(&s.Conditions, s.Moved)
+	}
+	return s, nil
+}
+
+// Emit hands over the set.
+func (q *query) Emit() error {
+	q.take(q.set)
+	return nil
+}
+
+// shortenBy lowers the radius of a promise by a distance. A negative radius promises nothing.
+func shortenBy(c *conformalfile.Conditions, distance float64) {
+	if distance == 0 {
+		return
+	}
+	if c.Radius = math.Nextafter(c.Radius-distance, -1); !(c.Radius >= 0) {
+		c.Radius, c.Sound = 0, false
+	}
+}

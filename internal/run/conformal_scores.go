@@ -1,0 +1,62 @@
+package run
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/conformal"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// scorer computes the conformal scores of one example. It is not safe for concurrent use.
+type scorer struct {
+	conformal.Scorer
+	outputs     graph.OutputKind // what the rows given to each hold
+	classes     int
+	temperature float64 // of the softmax, for logits
+	u           float64 // the example's random number, for scores that need one
+
+	row           []float32
+	probabilities []float64
+}
+
+// each calls do with the class probabilities of each row of outputs [k·m]. A row without an answer becomes NaN, whose
+// score is the least, −∞. A row of zeros has no answer either, because that is how files of scores record such a row.
+// The slice is reused.
+func (s *scorer) each(outputs []float32, do func(probabilities []float64)) {
+	m := s.classes
+	if s.probabilities == nil {
+		s.row, s.probabilities = make([]float32, m), make([]float64, m)
+	}
+	for ; len(outputs) >= m; outputs = outputs[m:] {
+		copy(s.row, outputs)
+		if s.outputs == graph.Logits {
+			certify.Softmax(s.row, s.row, m, s.temperature)
+		} else {
+			certify.ClearNone(s.row, m)
+		}
+		answered := slices.ContainsFunc(s.row, func(p float32) bool { return p != 0 })
+		for i, p := range s.row {
+			if s.probabilities[i] = float64(p); !answered {
+				s.probabilities[i] = math.NaN()
+			}
+		}
+		do(s.probabilities)
+	}
+}
+
+// uniform returns the random number u in [0, 1) of an example. It is a pure function of the seed and the example, and
+// independent of the example's estimation samples.
+func uniform(seed uint64, index int) float64 {
+	var word [1]uint64
+	smoothing.NewStream(seed, index, smoothing.Selection).Words(word[:], smoothing.MaxSamples-1)
+	return float64(word[0]>>11) * 0x1p-53
+}
+
+// noiseless is an input whose noisy copies are all the input itself.
+type noiseless struct{ smoothing.Input }
+
+// Perturb sets dst to the input without noise.
+func (n noiseless) Perturb(dst []float32, _ smoothing.Stream, _ int64) { n.Clean(dst) }

@@ -1,0 +1,206 @@
+// Command conformal compares rules of prediction sets on saved scores. It divides the examples of a run at random into
+// calibration examples and queries, many times, and prints the mean size and the coverage of the sets of each rule, as a
+// table for docs/conformal.md.
+//
+//	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 512 --n0 0 --class label --save-scores --out run
+//	go run ./studies/conformal run/scores.npz | go run ./studies/page docs/conformal.md
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/conformal"
+	"github.com/rscert/rscert/internal/scorefile"
+)
+
+func main() {
+	splits := flag.Int("splits", 100, "number of random splits")
+	sigma := flag.Float64("sigma", 0.5, "scale of the noise")
+	flag.Parse()
+	if err := run(os.Stdout, flag.Arg(0), *sigma, *splits); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// example holds the probabilities [n·m] of the noisy copies of an example.
+type example struct {
+	label int
+	probs []float64
+}
+
+// data holds the saved scores.
+type data struct {
+	examples []example
+	draws    int64
+	classes  int
+}
+
+func read(path string) (d data, err error) {
+	r, err := scorefile.Open(path)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	d.draws, d.classes = r.N, r.Classes
+	for {
+		_, label, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return d, nil
+		}
+		if err != nil {
+			return d, err
+		}
+		e := example{label: label}
+		if err := r.Estimation(func(probs []float32) error {
+			for _, p := range probs {
+				e.probs = append(e.probs, float64(p))
+			}
+			return nil
+		}); err != nil {
+			return d, err
+		}
+		d.examples = append(d.examples, e)
+	}
+}
+
+// rule is a rule with its draws.
+type rule struct {
+	name   string
+	params conformal.Params
+}
+
+// rules lists the rules of the table for a radius and a miss probability.
+func rules(sigma, radius, miss float64) []rule {
+	of := func(name string, r conformal.Rule, draws, calibration int64) rule {
+		return rule{name, conformal.Params{
+			Rule: r, Scorer: conformal.NewScorer(conformal.THR), Miss: miss, Guarantee: conformal.Marginal, Draws: draws, CalibrationDraws: calibration,
+			Attack: conformal.Attack{Scale: sigma, Radius: radius},
+		}}
+	}
+	return []rule{
+		of("`count`", conformal.Count, 20, 20),
+		of("`count`", conformal.Count, 100, 100),
+		of("`weights`", conformal.Weights, 1, 64),
+		of("`rcp1`", conformal.RCP1, 1, 1),
+		of("`bincp`", conformal.BinCP, 100, 100),
+		of("`bincp`", conformal.BinCP, 512, 512),
+		of("`clean`", conformal.Clean, 1, 1),
+	}
+}
+
+// figures are means over splits.
+type figures struct {
+	Size, Coverage float64
+	design         *conformal.Design
+}
+
+// measure computes the figures of a rule.
+func (d data) measure(r rule, splits int) (f figures, err error) {
+	if f.design, err = conformal.NewDesign(r.params); err != nil {
+		return f, err
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	order := make([]int, len(d.examples))
+	for i := range order {
+		order[i] = i
+	}
+	queries := 0.
+	for range splits {
+		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		half := len(order) / 2
+		p, err := d.fit(f.design, order[:half])
+		if err != nil {
+			return f, err
+		}
+		for _, i := range order[half:] {
+			set, err := d.query(p, d.examples[i])
+			if err != nil {
+				return f, err
+			}
+			queries++
+			f.Size += float64(len(set))
+			if slices.Contains(set, d.examples[i].label) {
+				f.Coverage++
+			}
+		}
+	}
+	f.Size, f.Coverage = f.Size/queries, f.Coverage/queries
+	return f, nil
+}
+
+// fit fits a predictor on some examples. It uses their first draws.
+func (d data) fit(design *conformal.Design, which []int) (*conformal.Predictor, error) {
+	if design.M > d.draws || design.QueryM > d.draws {
+		return nil, fmt.Errorf("the run has %d draws, and the rule %s needs %d", d.draws, design.Rule, max(design.M, design.QueryM))
+	}
+	c := design.Calibrator()
+	for _, i := range which {
+		e := d.examples[i]
+		point := conformal.Point{Label: e.label}
+		for k := range int(design.M) {
+			point.Scores = append(point.Scores, design.Score(e.probs[k*d.classes:(k+1)*d.classes], e.label, 0))
+		}
+		if err := c.Add(point); err != nil {
+			return nil, err
+		}
+	}
+	return c.Predictor(d.classes)
+}
+
+// query returns the set of an example.
+func (d data) query(p *conformal.Predictor, e example) ([]int, error) {
+	thresholds, counts := p.Thresholds(""), make([]int64, d.classes)
+	var verdicts []conformal.Verdict
+	var scores []float64
+	drawn := int64(0)
+	for decided := false; drawn < p.QueryM && !decided; {
+		row := e.probs[int(drawn)*d.classes : int(drawn+1)*d.classes]
+		scores = p.Scores(scores, row, 0)
+		conformal.CountDraw(counts, scores, thresholds)
+		drawn++
+		verdicts, decided = p.Decide(verdicts, counts, drawn)
+	}
+	return p.Set(counts, drawn)
+}
+
+// The columns of the table.
+var (
+	shifts = []float64{0.5, 1} // radius in units of sigma
+	misses = []float64{0.1, 0.05, 0.01}
+)
+
+// run prints the table: mean sizes, with coverages in brackets.
+func run(w io.Writer, path string, sigma float64, splits int) error {
+	d, err := read(path)
+	if err != nil {
+		return err
+	}
+	rows := rules(sigma, 0, .5)
+	lines := make([]string, len(rows))
+	header, rule := "| rule | draws |", "| --- | --- |"
+	for k, r := range rows {
+		lines[k] = fmt.Sprintf("| %s | %d |", r.name, r.params.Draws)
+	}
+	for _, shift := range shifts {
+		for _, miss := range misses {
+			header, rule = header+fmt.Sprintf(" ρ = %g, miss %g |", shift, miss), rule+" --- |"
+			for k, r := range rules(sigma, shift*sigma, miss) {
+				f, err := d.measure(r, splits)
+				if err != nil {
+					return fmt.Errorf("%s: %w", r.name, err)
+				}
+				lines[k] += fmt.Sprintf(" %.3f (%.3f) |", f.Size, f.Coverage)
+			}
+		}
+	}
+	_, err = fmt.Fprintf(w, "<!-- made: sizes -->\n\n%s\n%s\n%s\n\n<!-- end: sizes -->\n", header, rule, strings.Join(lines, "\n"))
+	return err
+}
