@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -21,6 +22,8 @@ type Check struct {
 	Examples    int             `json:"examples"` // number of examples of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
+	// Verdict judges whether the model and the data fit each other.
+	Verdict []CheckVerdict `json:"verdict"`
 	// Seconds is the maximum time that sampling takes at the speed of the short test.
 	Seconds float64 `json:"seconds"`
 	Image   string  `json:"image,omitempty"` // a noisy example
@@ -28,9 +31,16 @@ type Check struct {
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }
 
+// CheckVerdict is the judgement of one aspect of the set-up.
+type CheckVerdict struct {
+	Aspect  experiment.Aspect  `json:"aspect"`  // layout, scale, classes, labels or accuracy
+	Outcome experiment.Outcome `json:"outcome"` // ok, unsure or suspect
+	Text    string             `json:"text"`
+}
+
 // CheckRun briefly tests the experiment of a plan. It certifies nothing and writes no run folder. If picture is not
-// empty, CheckRun writes a noisy example to this path, as PNG.
-func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Console) (Check, error) {
+// empty, CheckRun writes a noisy example to this path, as PNG. The argument spell spells the parameters in the verdict.
+func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling, console experiment.Console) (Check, error) {
 	p.Settle()
 	if p.Out == "" {
 		p.Out = "-" // a check writes no folder
@@ -53,6 +63,9 @@ func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Co
 		Data: fmt.Sprintf("%s %v", data.Format, data.Shape), Values: data.Values, Low: data.Low, High: data.High,
 		Examples: len(r.positions), Device: fmt.Sprintf("%s, %s", e.Device(), e.Model().Precision()), Look: l, Image: picture,
 		Denoiser: e.Denoiser(),
+	}
+	for _, f := range l.Findings {
+		c.Verdict = append(c.Verdict, CheckVerdict{f.Aspect, f.Outcome, f.Text.Spell(spell)})
 	}
 	if l.SamplesPerSecond > 0 {
 		c.Seconds = float64(len(r.positions)) * float64(r.plan.N0+r.plan.N) / l.SamplesPerSecond

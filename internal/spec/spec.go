@@ -39,6 +39,10 @@ type Spec struct {
 	// determines the selection.
 	FixedSelect *Selection
 
+	// ModelLayout means that flat rows have the order of the model's input. It replaces Layout for data of flat rows and
+	// a model of images. The function experiment.Open sets Layout to this order.
+	ModelLayout bool
+
 	// Lattice is another run's lattice, on which the noise is drawn. If it is nil, the data determine the lattice.
 	Lattice *RunLattice
 
