@@ -72,7 +72,7 @@ def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str
     lines: list[str] = []
     # Threads read both pipes, also while this thread waits for an interrupted program to end: a full pipe would block it.
     readers = [
-        threading.Thread(target=lambda: printed.append(child.stdout.read()), daemon=True),
+        threading.Thread(target=_copy, args=(child.stdout, printed), daemon=True),
         threading.Thread(target=_copy_lines, args=(child.stderr, lines, progress), daemon=True),
     ]
     for reader in readers:
@@ -84,8 +84,15 @@ def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str
     except KeyboardInterrupt:
         child.send_signal(signal.SIGINT)
         child.wait()
+        for reader in readers:
+            reader.join()
         raise
     return "".join(printed), lines
+
+
+def _copy(source: IO[str], printed: list[str]) -> None:
+    """Appends the program's whole output to printed."""
+    printed.append(source.read())
 
 
 def _copy_lines(source: IO[str], lines: list[str], progress: bool) -> None:
