@@ -123,7 +123,7 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 		labels:  labels,
 		labelAt: func(i int) string { return images[i].name },
 		bytes:   !deep,
-		cropped: true,
+		cropped: true, pictures: true,
 	}
 	if grey {
 		d.shape[0] = 1

@@ -84,6 +84,7 @@ var (
 	errNotKnown       = errors.New("the evidence does not say: it has no votes with the model's class without noise, or no labels")
 	errNoAnswers      = errors.New("no answer has this confidence, so there is no error among such answers")
 	errNoBounds       = errors.New("there are no bounds on the confidence at this radius")
+	errNoneCertified  = errors.New("no example is certified at this radius, so there are no bounds on the confidence")
 )
 
 func shareOf(s *summary.Share) (value, error) {
@@ -138,6 +139,14 @@ func calibrationAt(s summary.Summary, r Requirement) (summary.Calibration, error
 	for _, c := range s.Calibration {
 		if c.Radius != nil && decimal.Of(*c.Radius).Cmp(r.radius) == 0 {
 			return c, nil
+		}
+	}
+	if s.Run == nil {
+		return summary.Calibration{}, errNoBounds
+	}
+	for _, radius := range s.Run.Parameters.ConfidenceRadii {
+		if decimal.Of(radius).Cmp(r.radius) == 0 {
+			return summary.Calibration{}, errNoneCertified
 		}
 	}
 	return summary.Calibration{}, errNoBounds
