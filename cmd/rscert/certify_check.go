@@ -30,8 +30,8 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	if c.Denoiser != nil {
 		add("", "%s", experiment.Classifier(o.ModelName(), c.Denoiser))
 	}
-	add("data", "%s, %d classes, %d examples in the run", c.Data, c.DataClasses, c.Examples)
-	add("values", "from %g to %g: %s", c.Low, c.High, c.Values)
+	add("data", "%s, labels up to %d, %d examples in the run", c.Data, c.DataClasses-1, c.Examples)
+	add("values", "from %.6g to %.6g: %s", c.Low, c.High, c.Values)
 	add("device", "%s", c.Device)
 	percent := func(x float64) string { return report.Round(x, report.Nearest, 2, 1) + " %" }
 	add("accuracy", "%s without noise, %s with one draw of noise (%d examples)", percent(c.Look.Clean), percent(c.Look.Noisy), c.Look.Examples)

@@ -39,6 +39,15 @@ type streams struct {
 	out, err io.Writer
 }
 
+// wrote says which files a command wrote besides its results. It leaves out empty names.
+func (s streams) wrote(files ...string) {
+	for _, file := range files {
+		if file != "" {
+			fmt.Fprintf(s.err, "wrote %s\n", quote.Line(file))
+		}
+	}
+}
+
 // terminal reports whether to show progress on a single line of s.err that is redrawn.
 func (s streams) terminal() bool {
 	f, ok := s.err.(*os.File)

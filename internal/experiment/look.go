@@ -26,6 +26,9 @@ type Look struct {
 	Differ  *int     `json:"differ_from_f32,omitempty"`
 	// Findings judges whether model, data and noise fit each other.
 	Findings []Finding `json:"-"`
+	// Low and High are the range of the data or, if it is unknown, the range of the examples of Look.
+	Low  float64 `json:"-"`
+	High float64 `json:"-"`
 	// SamplesPerSecond is a first estimate of the speed of all workers together.
 	SamplesPerSecond float64 `json:"samples_per_second"`
 }
@@ -55,6 +58,7 @@ func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	if err != nil {
 		return l, err
 	}
+	l.Low, l.High = e.valueRange(x)
 	if len(x.labels) == 0 {
 		l.Findings = e.judgeUnlabelled(x)
 		return l, nil

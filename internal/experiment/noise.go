@@ -240,7 +240,7 @@ func (n *noise) String() string {
 		if n.data.Kind != dataset.NoLattice {
 			why = ", too fine for this " + n.law.Words().Symbol
 		}
-		return fmt.Sprintf("%s%s; they are rounded to multiples of %.3g, and what that may add to a perturbation is taken off every radius",
+		return fmt.Sprintf("%s%s; they are rounded to multiples of %.3g, and every radius is smaller by what this rounding may add to a perturbation",
 			n.data, why, step)
 	}
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())

@@ -176,6 +176,7 @@ func TestWrongSetups(t *testing.T) {
 		{"black and white exchanged", cnn, digits.valued(func(v float32) float32 { return 1 - v }), AspectScale, nil},
 		{"--mean and --std of bytes for data in [0,1]", cnn, digits, AspectScale, func(p *spec.Spec) { p.Mean, p.Std = []float64{33}, []float64{79} }},
 		{"--std far too small", cnn, digits, AspectScale, func(p *spec.Spec) { p.Std = []float64{.001} }},
+		{"--std of bytes for a model of values in [0,1]", cnn, digits, AspectScale, func(p *spec.Spec) { p.Std = []float64{1 / 255.} }},
 		{"--mean far off", cnn, digits, AspectAccuracy, func(p *spec.Spec) { p.Mean, p.Std = []float64{5}, []float64{.1} }},
 		{"rows and columns exchanged", cnn, digits.moved(digits.shape, func(x []float32, j int) float32 { return x[j%28*28+j/28] }), AspectScale, nil},
 		{"labels one too high, the last class left out", cnn, digits.labelled(func(_, k int) int { return (k+2)%11 - 1 }), AspectOrder, nil},

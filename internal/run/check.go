@@ -60,7 +60,7 @@ func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling,
 	data := e.Data()
 	c := Check{
 		Model: fmt.Sprintf("%s → %s", e.Model().Input(), e.Model().Output()), Classes: e.Model().Classes(), DataClasses: data.Classes,
-		Data: fmt.Sprintf("%s %v", data.Format, data.Shape), Values: data.Values, Low: data.Low, High: data.High,
+		Data: fmt.Sprintf("%s %v", data.Format, data.Shape), Values: data.Values, Low: l.Low, High: l.High,
 		Examples: len(r.positions), Device: fmt.Sprintf("%s, %s", e.Device(), e.Model().Precision()), Look: l, Image: picture,
 		Denoiser: e.Denoiser(),
 	}
@@ -77,10 +77,10 @@ func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling,
 }
 
 // Duration formats c.Seconds for a reader.
-func (c Check) Duration() string { return duration(c.Seconds) }
+func (c Check) Duration() string { return Duration(c.Seconds) }
 
-// duration formats a number of seconds for a reader.
-func duration(seconds float64) string {
+// Duration formats a number of seconds for a reader.
+func Duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d >= time.Minute {
 		return d.Round(time.Minute).String()
