@@ -107,18 +107,25 @@ func (s images) flatHWC() images {
 
 func (s images) flatCHW() images { return images{[]int{len(s.values[0])}, s.values, s.labels} }
 
-// kerasImages returns the images of the bundled Keras model [N,H,W,C], with ONNX Runtime's answers as labels.
-func kerasImages(t *testing.T) images {
-	s := readImages(t, bundled+"exports/images.npz", 20, dataset.Options{})
+// exportNames lists the bundled exports of other frameworks.
+var exportNames = []string{"torch-dynamo", "torch-script", "torch-normalised", "one-file", "keras", "scikit-learn", "lightgbm"}
+
+// exportImages returns the data of a bundled export, with ONNX Runtime's answers as labels.
+func exportImages(t *testing.T, name string) images {
+	t.Helper()
 	text, err := os.ReadFile(bundled + "exports/predictions.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var exports map[string]struct{ Predictions []int }
+	var exports map[string]struct {
+		Data        string
+		Predictions []int
+	}
 	if err := json.Unmarshal(text, &exports); err != nil {
 		t.Fatal(err)
 	}
-	s.labels = exports["keras"].Predictions
+	s := readImages(t, bundled+"exports/"+exports[name].Data, 20, dataset.Options{})
+	s.labels = exports[name].Predictions
 	return s
 }
 
@@ -155,7 +162,7 @@ func suspects(findings []Finding) (aspects []Aspect) {
 // suspect.
 func TestWrongSetups(t *testing.T) {
 	digits := readImages(t, bundled+"mnist", 200, dataset.Options{})
-	keras := kerasImages(t)
+	keras := exportImages(t, "keras")
 	const cnn, nhwc = bundled + "mnist-cnn.onnx", bundled + "exports/keras/my.onnx"
 	permutation := []int{3, 5, 0, 1, 4, 9, 8, 7, 2, 6}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -226,7 +233,7 @@ func randomImages(random *rand.Rand, n int) (s images) {
 
 // Look must not suspect a right set-up.
 func TestRightSetups(t *testing.T) {
-	digits, keras := readImages(t, bundled+"mnist", 200, dataset.Options{}), kerasImages(t)
+	digits, keras := readImages(t, bundled+"mnist", 200, dataset.Options{}), exportImages(t, "keras")
 	const cnn, nhwc = bundled + "mnist-cnn.onnx", bundled + "exports/keras/my.onnx"
 	for _, k := range []struct {
 		name, model string
@@ -259,6 +266,12 @@ func TestRightSetups(t *testing.T) {
 		})
 		if got := suspects(findings); len(got) > 0 || accuracy < .9 {
 			t.Errorf("%s: suspects %v, accuracy %.2f: %+v", k.name, got, accuracy, findings)
+		}
+	}
+	for _, name := range exportNames {
+		findings, accuracy := look(t, bundled+"exports/"+name+"/my.onnx", exportImages(t, name))
+		if got := suspects(findings); len(got) > 0 || accuracy < .95 {
+			t.Errorf("export %s: suspects %v, accuracy %.2f: %+v", name, got, accuracy, findings)
 		}
 	}
 }
