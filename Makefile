@@ -131,8 +131,8 @@ test-plain: tools
 	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -x -F "$$($(GO) list $(RACE))")
 
 .PHONY: serve-load
-serve-load: onnxruntime tools ## load 'rscert serve' for three minutes and print latencies, throughput and memory
-	RSCERT_SERVE_LOAD=$(or $(LOAD),60s) $(GO) test -count 1 -v -timeout 20m -run 'TestServeLoad$$' ./cmd/rscert
+serve-load: onnxruntime tools ## load 'rscert serve' over HTTP and gRPC for seven minutes, print latencies, throughput and memory, and kill it
+	RSCERT_SERVE_LOAD=$(or $(LOAD),60s) $(GO) test -count 1 -v -timeout 20m -run 'TestServe(Load|Killed)$$' ./cmd/rscert
 
 $(CACHE)/triton/ok: scripts/requirements-triton.txt
 	$(venv)

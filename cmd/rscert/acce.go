@@ -134,7 +134,7 @@ folder.`,
 	integerVar(f, &o.statement.examples, "examples", 0, "number of sampled examples, including those without a certified class; default: the number in the run or the file")
 	f.StringSliceVar(&o.plots, "plot", nil, "write a figure to this .svg, .png or .pdf `file`: reliability diagrams without attack and\nunder the worst attack, and curves of CBS and CCE against the radius")
 	f.TextVar(&size, "plot-size", picture.Size{}, "`size` of the figure in centimetres, such as 15x10; by default it depends on the number of radii")
-	f.BoolVar(&o.same, "same-examples", false, "use only the examples that occur at every radius, so that the radii can be compared")
+	f.BoolVar(&o.same, "same-examples", false, "use only the examples that are certified at every radius, so that the results at different radii are about the same examples")
 	gateFlags(cmd, &o.gate)
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.StringVar(&o.out, "out", "", "write the worst confidences that the solvers find to this CSV `file`")
@@ -205,7 +205,7 @@ func (o acceOptions) solve(ctx context.Context, s streams, path string, formats 
 		return nil, err
 	}
 	start := time.Now()
-	table, err := readTable(ctx, s, bounds.File, o.quiet, acce.Columns())
+	table, err := readUnweighted(ctx, s, bounds.File, o.quiet, acce.Columns())
 	if err != nil {
 		return nil, err
 	}

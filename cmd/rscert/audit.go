@@ -25,10 +25,11 @@ func newAudit(s streams) *cobra.Command {
 		Use:   "audit RUN",
 		Short: "Attack the smoothed classifier of a run to test its certificates",
 		Long: `This command attacks the smoothed classifier of a run and compares the perturbations
-with the run's certificates. A certificate is a lower bound on the smallest
-perturbation that changes the answer. The size of any perturbation that changes the
-answer is an upper bound on the smallest one. The command prints both bounds. It also
-prints the bounds on the robust accuracy that follow from them, by radius.
+with the run's certificates. Consider the size of the smallest perturbation that
+changes the answer. The certified radius is a lower bound on this size, and the size
+of any perturbation that changes the answer is an upper bound. The command prints both
+bounds. It also prints the bounds on the robust accuracy that follow from them, by
+radius.
 
 The command chooses examples by a hash of the data, not by their results. For each
 example it searches for perturbed inputs on the lattice of the run's noise and writes
@@ -40,7 +41,7 @@ A perturbation within the certified radius contradicts the certificate. A sound
 certificate is wrong with probability at most alpha, so a few contradictions can be
 due to chance. The command compares their number with the binomial distribution. It
 also certifies each contradicted example again with fresh noise at alpha = 1e-6, and
-tests this certificate. Bounds on the confidence (certify --confidence-radii) are
+tests the new certificate. Bounds on the confidence (certify --confidence-radii) are
 tested in the same way.
 
 The exit code is 3 if there are more contradictions than chance explains. In this case
@@ -76,7 +77,7 @@ func addAuditFlags(cmd *cobra.Command, o *auditOptions) {
 	f.StringVar(&p.ClassNames, "class-names", "", "`file` with the class names; default: the path that the run records")
 	group(cmd, "Model and data")
 	integerVar(f, &p.Examples, "examples", 128, "number of examples to attack; a hash of the data chooses them")
-	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts; if there are several, search k verifies at a level smaller by the factor 6/(π²k²)")
+	integerVar(f, &b.Rounds, "rounds", standard.Rounds, "number of searches per example, each with other random starts; if there are several, the level of the tests after search k is multiplied by 6/(π²k²)")
 	integerVar(f, &b.Restarts, "restarts", standard.Restarts, "number of random starts in each search")
 	integerVar(f, &b.Steps, "steps", standard.Steps, "number of steps from each start")
 	integerVar(f, &b.Samples, "samples", standard.Samples, "maximum number of noisy copies of the input per gradient")

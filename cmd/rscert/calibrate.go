@@ -221,7 +221,7 @@ type split struct {
 }
 
 func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
-	t, err := readTable(ctx, s, path, quiet, predictions.OutputColumns())
+	t, err := readUnweighted(ctx, s, path, quiet, predictions.OutputColumns())
 	if err != nil {
 		return calibrator.Data{}, nil, err
 	}

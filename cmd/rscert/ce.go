@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -162,16 +164,34 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 		return err
 	}
 	if o.json {
-		return report.WriteJSON(s.out, "ce", r)
+		err = report.WriteJSON(s.out, "ce", r)
+	} else {
+		err = r.print(s.out, methods)
 	}
-	return r.print(s.out, methods)
+	return errors.Join(err, r.refuted(path))
+}
+
+// refuted returns an error if the lower bound is above a sound upper bound. Then the assumption of the upper bound is
+// false, unless an event of small probability occurred.
+func (r *ceReport) refuted(path string) error {
+	lower := r.Lower["betting"]
+	for _, name := range slices.Sorted(maps.Keys(r.Bounds)) {
+		upper := r.Bounds[name]
+		if !upper.Sound || lower.Value <= upper.Value {
+			continue
+		}
+		return hint.Add(fmt.Errorf("%s: the error is at least %s and, by %s, at most %s: the assumption is false, or an event of probability at most %g occurred",
+			displayPath(path), report.Round(lower.Value, report.Down, 0, 4), name, report.Round(upper.Value, report.Up, 0, 4), lower.Delta+upper.Delta),
+			"this is what the upper bounds assume: %s", r.Assumption)
+	}
+	return nil
 }
 
 // readSample reads the scores and the recorded bandwidth, and perturbs the scores for --perturb.
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
 	columns := predictions.ScoreColumns()
 	columns.Optional = append(columns.Optional, predictions.PerturbationColumns...)
-	table, err := readTable(ctx, s, path, o.quiet, columns)
+	table, err := readUnweighted(ctx, s, path, o.quiet, columns)
 	if err != nil {
 		return nil, err
 	}

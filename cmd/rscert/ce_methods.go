@@ -49,7 +49,7 @@ func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err erro
 		}
 	}
 	if len(methods) == 0 {
-		return nil, hint.Add(badInputf("%s: no data bound the calibration error from above without an assumption: "+
+		return nil, hint.Add(badInputf("%s: without an assumption, data cannot bound the calibration error from above: "+
 			"want --monotone, --variation V, or perturbed scores", displayPath(path)),
 			"--monotone if P(y=1|s) only increases or only decreases in s; "+
 				"--perturb --bandwidth 0.015625 assumes nothing and bounds the error of the perturbed scores")

@@ -32,9 +32,9 @@ model, data, σ, seed and parameters, and so the same noisy inputs. Only the dev
 the precision or the library differs. Such runs vote differently where rounding
 changes which of two nearly equal scores is larger. Both runs are valid.
 
-From the vote counts the command computes the least number of votes that differ. The
-true number can be much larger, because opposite changes cancel. If both runs were
-made with --save-scores, the command compares the votes sample by sample.
+From the vote counts the command computes a lower bound on the number of votes that
+differ. The true number can be much larger, because opposite changes cancel. If both
+runs were made with --save-scores, the command compares the votes sample by sample.
 
 The command compares the examples that both runs contain, so either run can be a shard
 or unfinished. It refuses runs of different experiments; 'rscert report --baseline'

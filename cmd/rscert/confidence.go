@@ -54,25 +54,28 @@ func newConfidence(s streams) *cobra.Command {
 		Use:   "confidence RUN | scores.npz --radii R,…",
 		Short: "Bound the confidence of the smoothed classifier under attack",
 		Long: `This command bounds the mean score z(x+δ) = E f_A(x+δ+ε) of the certified class A for
-every perturbation δ with ‖δ‖ ≤ R (L2). Here f_A is the model's score of the class and
-ε is the noise. For each example the bounds hold with probability at least 1 − alpha.
-The same samples certify the class: half of alpha goes to the class and half to the
-interval. With --class-method scores, A is the class with the largest mean score. With
-'margin' or another method for votes, A is the class with the most votes. If the class
-is not certified at R, the row has certified = 0, and its bounds are on the mean score
-of the label. In this case no other class has a mean score above 1 − lower.
+every perturbation δ with ‖δ‖ ≤ R (in L2; in L1 for Laplace and uniform noise). Here
+f_A is the model's score of the class and ε is the noise. For each example the bounds
+hold with probability at least 1 − alpha. The same samples certify the class: half of
+alpha goes to the class and half to the interval. With --class-method scores, A is the
+class with the largest mean score. With 'margin' or another method for votes, A is the
+class with the most votes. If the class is not certified at R, the row has certified =
+0, and its bounds are on the mean score of the label. In this case no other class has
+a mean score above 1 − lower.
 
 --method takes one of these values. Here z̲ and z̄ are the lower and the upper bound
 on the mean score without attack, and z is the mean score under attack:
 
   standard  Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)
-  cdf       applies 'standard' to every threshold on the score, with a band for the
-            distribution of the score (Kumar et al. 2020, Theorem 2). It includes a
-            term that is missing in equation 13 of Emde et al. 2025
-  tangent   (default) replaces the sum in 'cdf' by its tangent at the distribution of
-            the selection samples. The tangent is a mean, so it needs no band. Without
-            selection samples (--class label), the first twentieth of the samples
-            determines the tangent, and the bound uses the other samples
+  cdf       applies the formula of 'standard' to the probability that the score exceeds
+            a threshold, for every threshold, and adds up the results. A confidence
+            band bounds these probabilities (Kumar et al. 2020, Theorem 2). The sum
+            includes a term that is missing in equation 13 of Emde et al. 2025
+  tangent   (default) bounds the mean of a function of the score. The selection samples
+            determine the function, which is derived from tangents of the formula of
+            'standard'. The bound needs no confidence band. Without selection samples
+            (--class label), the first twentieth of the samples determines the
+            function, and the other samples bound its mean
 
 --out writes bounds.csv, the input of 'rscert acce'.`,
 		Example: `  rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --n 1000 --save-scores --out run
@@ -92,7 +95,7 @@ on the mean score without attack, and z is the mean score under attack:
 	f := cmd.Flags()
 	f.SortFlags = false
 	p := &o.scores.Params
-	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "L2 `radii` of the attack, in the units of the data")
+	f.Float64SliceVar(&p.Confidence.Radii, "radii", nil, "`radii` of the attack, in the units of the data")
 	choiceVar(f, &p.Confidence.Method, "method", certify.ConfidenceTangent, methods(certify.ConfidenceMethods()), "method that bounds the confidence: "+names(certify.ConfidenceMethods()))
 	choiceVar(f, &p.Bound, "bound", certify.Betting, methods(certify.MeanBounds()), "bound on the mean of a score: "+names(certify.MeanBounds()))
 	choiceVar(f, &p.Confidence.Band, "band", certify.BandBinomial, methods(certify.Bands()), "confidence band for the distribution of the score in the method 'cdf': binomial (tight in the tails) or dkw (as in the papers)")
@@ -132,7 +135,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 	}
 	if o.out != "" {
 		var b bytes.Buffer
-		if err := runfolder.WriteBounds(&b, found.Bounds, q.Evidence.Sampled(found.Examples)); err != nil {
+		if err := runfolder.WriteBounds(&b, found.Bounds, q.Evidence.Sampled(found.Examples), found.Norm); err != nil {
 			return err
 		}
 		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
@@ -148,7 +151,7 @@ func runConfidence(ctx context.Context, s streams, path string, o confidenceOpti
 // writeTangentSamples prints which samples determine the tangent if there are no selection samples.
 func writeTangentSamples(w io.Writer, k, n int64) {
 	if k > 0 {
-		fmt.Fprintf(w, "no selection samples: the first %d of %d samples fix the tangent, the other %d bound the confidence\n", k, n, n-k)
+		fmt.Fprintf(w, "no selection samples: the first %d of %d samples determine the function of the method tangent, the other %d bound its mean\n", k, n, n-k)
 	}
 }
 

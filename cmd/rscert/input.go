@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -20,6 +22,24 @@ func readTable(ctx context.Context, s streams, path string, quiet bool, opt tabl
 	opt.Input = s.in
 	t, err := table.Read(ctx, path, opt)
 	return t, badInput(err)
+}
+
+// readUnweighted does what readTable does, for commands that count every row once. It refuses a table whose column
+// weight holds different weights: a result that ignores them would be about another population.
+func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt table.Options) (*table.Table, error) {
+	opt.Optional = append(slices.Clone(opt.Optional), "weight")
+	t, err := readTable(ctx, s, path, quiet, opt)
+	if err != nil {
+		return nil, err
+	}
+	weights, _ := t.Column("weight")
+	for i, w := range weights {
+		if w != weights[0] {
+			return nil, hint.Add(badInput(t.Errorf(i, "column weight: this command counts every row once, and the weights differ")),
+				"remove the column to treat all rows alike; 'rscert metrics' uses weights")
+		}
+	}
+	return t, nil
 }
 
 func displayPath(path string) string {

@@ -34,12 +34,12 @@ func newMerge(s streams) *cobra.Command {
 certificates, bounds on the confidence and scores have the same bytes as in an unsplit
 run. Only run.json differs: it lists the hardware of every shard.
 
-The command refuses incomplete runs, and examples that occur twice. It refuses shards
-that are unfinished or damaged, and prints the command that finishes them. It refuses
-shards that differ in a parameter, the model, the data or the software. With
---allow-gaps, it joins the given shards even if other shards are missing. Then
-run.json lists the joined shards, and the run counts as unfinished. Shards may differ
-in size: the shards 0/2, 1/4 and 3/4 also form a whole run.
+The command refuses an incomplete set of shards, and examples that are in two shards.
+It refuses shards that are unfinished or damaged, and prints the command that finishes
+them. It refuses shards that differ in a parameter, the model, the data or the
+software. With --allow-gaps, it joins the given shards even if other shards are
+missing. Then run.json lists the joined shards, and the run counts as unfinished.
+Shards may differ in size: the shards 0/2, 1/4 and 3/4 also form a whole run.
 
 --sign signs the merged run. The command neither checks nor copies signatures of
 shards.`,

@@ -62,7 +62,7 @@ radius if the file has several.
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 given the score s. From other columns it computes top-label
 calibration: how often the answer is right given its confidence c. For two classes,
---quantity selects one of the two.
+--quantity selects class-1 or top-label calibration.
 
 ECE uses --bins bins of equal width. AdaECE and the debiased L2 error use the same
 number of bins of equal count. The smooth ECE uses no bins. The intervals of ECE,

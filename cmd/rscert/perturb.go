@@ -109,7 +109,7 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	if err := o.check(); err != nil {
 		return err
 	}
-	table, err := readTable(ctx, s, path, o.quiet, predictions.ScoreColumns())
+	table, err := readUnweighted(ctx, s, path, o.quiet, predictions.ScoreColumns())
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,8 @@ methods. Values that you do not give come from the run. A file without a run nee
 These methods certify votes:
 ` + listed(certify.VoteMethods()) + `
 Scores come from scores.npz, or from a run with --save-scores. --combine says how to
-get a margin from bounds on mean scores. The following methods bound mean scores: ` + listed(certify.MeanBounds()) + `
+get a margin from bounds on mean scores. The following methods bound mean scores:
+` + listed(certify.MeanBounds()) + `
 Let p_A be the probability of the class, and p_B the largest probability of another
 class. The second margin is Φ⁻¹(p_A)−Φ⁻¹(p_B), and its radius is σ/2 times the margin.
 The first margin is p_A−p_B, and its radius is σ√(π/2) times the margin. If

@@ -119,7 +119,7 @@ example by example. --max-drop limits the loss of certified accuracy at every ra
 	group(cmd, "The page")
 	gateFlags(cmd, &o.gateOptions)
 	f.StringVar(&o.baseline, "baseline", "", "compare each run with this `run`, example by example")
-	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is below that of the baseline by more than this `loss`, such as 0.01")
+	f.TextVar(&o.drop, "max-drop", gate.Drop{}, "exit with code 3 if, at some radius, the certified accuracy is lower than the accuracy of the baseline by more than this `loss`, such as 0.01")
 	group(cmd, "Requirements")
 	return cmd
 }

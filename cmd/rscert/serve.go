@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time after SIGTERM in which the server finishes running requests")
 	group(cmd, "Limits")
 	f.TextVar(&p.Spec.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; default: the device of the run")
-	integerVar(f, &p.Spec.Batch, "batch", 16, "samples per call of the model; larger batches suit GPUs, and delay single requests")
+	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means automatic. On the CPU, the batches grow with the load, from 16 samples to this number; on other devices, every batch has this number of samples")
 	integerVar(f, &p.Spec.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Spec.Library)
@@ -202,6 +203,7 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 		c.Name = name
 	}
 	extendPatience(c.Drain)
+	collectLess()
 	secure := ""
 	if c.TLS != nil {
 		secure = "s"
@@ -214,6 +216,17 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 			fmt.Fprintf(s.out, "grpc%s://%s\n", secure, forGRPC)
 		}
 	})
+}
+
+// servingGC is the percentage by which the heap of a server grows between two garbage collections. The heap holds only a
+// few megabytes, so Go's default of 100 would collect several times a second under load.
+const servingGC = 400
+
+// collectLess sets servingGC, unless the environment sets GOGC.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(servingGC)
+	}
 }
 
 // isLoopback reports whether a host is this machine only.

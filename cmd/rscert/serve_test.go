@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,6 +48,24 @@ func servedRun(t *testing.T) string {
 // startServer starts serve on a free port, and waits until it is ready.
 func startServer(t *testing.T, args ...string) *served {
 	t.Helper()
+	s := startListening(t, args...)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get(s.root() + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == 200 {
+				return s
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %v\n%s", err, s.stderr)
+		}
+	}
+}
+
+// startListening starts serve on a free port, and waits until it listens.
+func startListening(t *testing.T, args ...string) *served {
+	t.Helper()
 	s := &served{cmd: program(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--quiet"}, args...)...), stderr: &bytes.Buffer{}}
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
@@ -74,18 +90,7 @@ func startServer(t *testing.T, args ...string) *served {
 		_ = s.cmd.Wait()
 		t.Fatalf("%v\n%s", err, s.stderr)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		resp, err := http.Get(s.root() + "/readyz")
-		if err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == 200 {
-				return s
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not ready: %v\n%s", err, s.stderr)
-		}
-	}
+	return s
 }
 
 // root returns the URL of the server.
@@ -291,154 +296,6 @@ func exitOf(err error) int {
 	return -1
 }
 
-// loadTime is the length of the load tests. 'make serve-load' sets it to a minute.
-func loadTime(t *testing.T) time.Duration {
-	t.Helper()
-	if text := os.Getenv("RSCERT_SERVE_LOAD"); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	return 2 * time.Second
-}
-
-// load keeps clients busy until the time is over. It returns the latencies of the good requests, sorted. The server
-// must answer every good request with 200. The argument hostile is the share of hostile requests.
-func (s *served) load(t *testing.T, clients int, length time.Duration, hostile float64) (latencies []time.Duration) {
-	t.Helper()
-	images, _ := digits(t, 100)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
-	var mu sync.Mutex
-	var attacks atomic.Int64
-	var wait sync.WaitGroup
-	end := time.Now().Add(length)
-	for k := range clients {
-		wait.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(k), 1))
-			var own []time.Duration
-			for time.Now().Before(end) {
-				if rng.Float64() < hostile {
-					s.attack(rng)
-					attacks.Add(1)
-					continue
-				}
-				began := time.Now()
-				status, classes, err := s.infer(client, images[rng.IntN(len(images))])
-				if status != 200 || len(classes) != 1 || err != nil {
-					t.Errorf("a good request got %d %v %v", status, classes, err)
-					return
-				}
-				own = append(own, time.Since(began))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			latencies = append(latencies, own...)
-		})
-	}
-	wait.Wait()
-	if hostile > 0 && attacks.Load() == 0 {
-		t.Error("no hostile request was sent")
-	}
-	slices.Sort(latencies)
-	return latencies
-}
-
-// attack sends one hostile request, on a connection of its own.
-func (s *served) attack(rng *rand.Rand) {
-	address := strings.TrimPrefix(s.root(), "http://")
-	conn, err := net.DialTimeout("tcp", address, time.Second)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	path := strings.TrimPrefix(s.model, s.root())
-	send := func(length int, body string) {
-		fmt.Fprintf(conn, "POST %s/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, length, body)
-		_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-		_, _ = io.Copy(io.Discard, io.LimitReader(conn, 1000))
-	}
-	switch rng.IntN(7) {
-	case 0: // a wrong shape
-		b := `{"inputs":[{"name":"input","shape":[1,3,28,28],"datatype":"UINT8","data":[1]}]}`
-		send(len(b), b)
-	case 1: // NaN
-		b := `{"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"FP32","data":[NaN]}]}`
-		send(len(b), b)
-	case 2: // a huge body
-		send(1<<40, strings.Repeat("x", 4096))
-	case 3: // a header that never ends
-		fmt.Fprintf(conn, "POST %s/infer HTTP/1.1\r\nX-Slow: ", path)
-		time.Sleep(50 * time.Millisecond)
-	case 4: // a wrong type
-		b := `{"inputs":[{"name":"input","shape":[1,1,28,28],"datatype":"INT32","data":[1]}]}`
-		send(len(b), b)
-	case 5: // a body that ends early
-		send(5000, `{"inputs":[`)
-	case 6: // no HTTP
-		_, _ = conn.Write([]byte{0x16, 3, 1, 0, 0xff, 0xfe})
-	}
-}
-
-// certifySpeed returns the samples per second of certify, and the processor time of a sample.
-func certifySpeed(t *testing.T) (samplesPerSecond float64, each time.Duration) {
-	t.Helper()
-	args := func(n string) []string {
-		return []string{"certify", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
-			"--seed", "1", "--n", n, "--n0", "100", "--max", "20", "--quiet", "--out", filepath.Join(t.TempDir(), "run")}
-	}
-	var wall, processor [2]time.Duration // of a short run and a long one
-	for i, n := range []string{"100", "10000"} {
-		cmd, began := program(t, args(n)...), time.Now()
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		wall[i], processor[i] = time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
-	}
-	const samples = 20 * (10000 - 100)
-	return samples / (wall[1] - wall[0]).Seconds(), (processor[1] - processor[0]) / samples
-}
-
-// TestServeLoad loads a server with 64 clients, first with good requests only, and then with 5 % hostile requests. The
-// server must answer every good request. With RSCERT_SERVE_LOAD it also prints the figures of docs/benchmarks.md.
-func TestServeLoad(t *testing.T) {
-	folder, length := servedRun(t), loadTime(t)
-	s := startServer(t, "--run", folder)
-	lone := s.load(t, 1, length, 0)
-	samples, processor := 0., 0.
-	report := func(name string, l []time.Duration) {
-		was, before := samples, processor
-		samples, processor = s.metric(t, "rscert_samples_total"), s.metric(t, "process_cpu_seconds_total")
-		drawn := samples - was
-		at := func(q float64) time.Duration {
-			return l[min(len(l)-1, int(q*float64(len(l))))].Round(10 * time.Microsecond)
-		}
-		t.Logf("%s: %d requests, %.0f requests/s, %.0f samples/s, %.1f µs of the processor a sample, p50 %v, p90 %v, p99 %v, RSS %.0f MB",
-			name, len(l), float64(len(l))/length.Seconds(), drawn/length.Seconds(), (processor-before)/drawn*1e6, at(.5), at(.9), at(.99),
-			s.metric(t, "process_resident_memory_bytes")/1e6)
-	}
-	report("1 client", lone)
-	for _, c := range []struct {
-		name    string
-		hostile float64
-	}{{"64 clients", 0}, {"64 clients, 5 % hostile", .05}} {
-		l := s.load(t, 64, length, c.hostile)
-		if len(l) < 64 {
-			t.Errorf("%s: only %d answers", c.name, len(l))
-			continue
-		}
-		report(c.name, l)
-	}
-	if err := s.terminate(t); err != nil {
-		t.Errorf("SIGTERM: %v\n%s", err, s.stderr)
-	}
-	if os.Getenv("RSCERT_SERVE_LOAD") != "" {
-		speed, each := certifySpeed(t)
-		t.Logf("certify: %.0f samples/s, %.1f µs of the processor a sample", speed, each.Seconds()*1e6)
-	}
-}
-
 // TestTritonClient asks a server with NVIDIA's tritonclient, from PyPI. 'make serve-client' installs it.
 func TestTritonClient(t *testing.T) {
 	python := os.Getenv("RSCERT_TRITON_PYTHON")
@@ -572,7 +429,15 @@ func TestServeKilled(t *testing.T) {
 	}
 }
 
-// TestServeDrains sends SIGTERM while a request is running. The server must answer this request.
+// TestServeStopsEarly sends SIGTERM as soon as the server listens, which is before its model is loaded.
+func TestServeStopsEarly(t *testing.T) {
+	s := startListening(t, "--run", servedRun(t))
+	if err := s.terminate(t); err != nil {
+		t.Errorf("%v\n%s", err, s.stderr)
+	}
+}
+
+// TestServeDrains sends SIGTERM while a request is running. The request is answered.
 func TestServeDrains(t *testing.T) {
 	s := startServer(t, "--run", servedRun(t))
 	images, _ := digits(t, 60)

@@ -66,7 +66,7 @@ with the columns p0, p1, …, label and fitted (1 if T was fitted on the row).`,
 
 // readLogits reads logits [N×m] and labels.
 func readLogits(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
-	t, err := readTable(ctx, s, path, quiet, predictions.LogitColumns())
+	t, err := readUnweighted(ctx, s, path, quiet, predictions.LogitColumns())
 	if err != nil {
 		return calibrator.Data{}, nil, err
 	}

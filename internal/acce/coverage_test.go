@@ -11,13 +11,15 @@ import (
 	"github.com/rscert/rscert/internal/acce"
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/table"
 )
 
 // A row is an example with two classes. Its score for class 0 is high where a linear function of the noise exceeds a
 // threshold, and low elsewhere. So its mean score for class 0 is low + (high − low)p, where p is the share of votes for
-// class 0. An attack of radius R can move p to Φ(Φ⁻¹(p) ± R/σ), but no further.
+// class 0. Under Gaussian noise of standard deviation σ, an attack of radius R can move p to Φ(Φ⁻¹(p) ± R/σ), but no
+// further. The tests call R/σ the shift.
 type row struct {
 	label, p  float64
 	low, high float64
@@ -135,7 +137,7 @@ func sampleBounds(t *testing.T, rows []row, shift, alpha float64, n0, n int, r *
 		bounds = append(bounds, a.Confidence(cert)...)
 	}
 	var b bytes.Buffer
-	if err := runfolder.WriteBounds(&b, bounds, len(rows)); err != nil {
+	if err := runfolder.WriteBounds(&b, bounds, len(rows), law.L2); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -181,8 +183,9 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 	return share
 }
 
-// checkThresholdedCoverage simulates everything from the noise to the certified error, and counts how often an attack
-// exceeds the certified error at some τ. It returns the largest share of failures divided by δ.
+// checkThresholdedCoverage simulates everything from the noise to the certified error. A failure is a dataset on which,
+// at some τ, an attack causes an error above the certified error. The function returns the largest share of failures
+// divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40

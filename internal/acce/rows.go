@@ -2,10 +2,11 @@
 // confidence of a prediction within a radius.
 //
 // NewStudy checks a table with the Columns of bounds.csv. Study.Solve returns a Result for each radius: the largest
-// Brier score, the calibration error that each of the Solvers finds, and a bound for adaptive bins. If the number of
-// sampled examples is known, the field Certified of the Result states bounds for the dataset as a whole. Only the
-// solver "exact" certifies. The values of the other solvers are at most the exact value. Study.Bins and
-// Study.WriteAttack output the worst confidences. Study.WriteTrace outputs the residuals of the searches.
+// Brier score, the calibration error that each of the Solvers finds, and a bound for bins of equal count. If the number
+// of sampled examples is known, the field Certified of the Result states bounds for the dataset as a whole. Of the
+// Solvers, only "exact" returns a bound under attack. The values of the other solvers are at most the exact value.
+// Study.WriteAttack writes the worst confidences, and Study.Bins sorts them into bins. Study.WriteTrace outputs the
+// residuals of the searches.
 //
 // Package calib computes the bounds, and package admm runs the searches.
 package acce

@@ -115,8 +115,8 @@ type Result struct {
 	DECE         *float64          `json:"dece,omitempty"`
 	BrierECE     *float64          `json:"brier_ece,omitempty"`
 	Adaptive     *AdaptiveInterval `json:"adaptive_ece,omitempty"`
-	// Estimates names the values above that certify nothing: some confidences within the bounds attain them, and other
-	// confidences may do worse.
+	// Estimates lists the JSON keys of values that are no bounds: some confidences within the bounds of the table
+	// attain such a value, and other confidences may have a larger error.
 	Estimates   []string           `json:"estimates,omitempty"`
 	Certified   *Certified         `json:"certified,omitempty"`
 	Quantity    string             `json:"quantity,omitempty"` // the quantity that the confidences estimate, if known
@@ -130,7 +130,7 @@ type Result struct {
 	attack []float64 // the confidences that attain the largest value
 }
 
-// Estimates holds the paper's own estimates of the CCE.
+// Estimates holds estimates of the CCE by the method of Emde et al. 2025.
 type Estimates struct {
 	ADMM *float64 `json:"admm,omitempty"`
 }
@@ -241,8 +241,8 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 	return &AdaptiveInterval{Lower: min(e.ECE, upper), Upper: upper}, nil // rounded float64 sums can exceed the exact sum
 }
 
-// certify returns bounds that hold with probability 1 − δ. It derives them from r, whose bounds hold only if every
-// bound of the table holds.
+// certify returns bounds that hold with probability 1 − δ. The values in r hold only if no row of the table is wrong.
+// certify adds the effect of k wrong rows, where more than k rows are wrong with probability at most δ.
 func (s *Study) certify(r Result) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}

@@ -179,7 +179,7 @@ func TestRadii(t *testing.T) {
 	}
 }
 
-// An interrupted search ends the study at its radius.
+// If a search is interrupted, the study ends at the radius of this search.
 func TestInterrupted(t *testing.T) {
 	const bounds = "radius,lower,upper,correct\n0,0.1,0.6,1\n0,0.5,0.9,0\n1,0,1,1\n"
 	var searches []string
@@ -360,7 +360,8 @@ func TestTableSaysTheDataset(t *testing.T) {
 	if c := results[0].Certified; c.Failures != 1 || c.Alpha != 0.2 || !close9(results[0].Thresholded[0].Certified, 1) {
 		t.Errorf("%+v, %+v", results[0].Certified, results[0].Thresholded)
 	}
-	// If alpha is unknown, the study omits an optional statement. It also omits unknown values.
+	// If alpha is unknown and Optional is set, the study makes no statement about the dataset. The result also omits
+	// all values that need unknown columns.
 	_, results = solve(t, example, Options{Bins: 1, Dataset: &Dataset{Delta: 0.5, Optional: true}})
 	if r := results[0]; r.Certified != nil || r.Examples != 0 || r.LeftOut != nil || r.Clean != nil || r.Thresholded != nil {
 		t.Errorf("%+v", r)

@@ -22,11 +22,12 @@ import (
 
 // These constants come from the paper (appendix G.2).
 const (
-	gradientClip   = 5   // limit for the absolute value of each entry of the gradient of a
-	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞
+	gradientClip   = 5   // limit for the absolute value of each entry of the gradient in the assignment a
+	assignmentClip = 1.2 // ‖a − ½‖∞ ≤ 1.2 ‖q₂ − ½‖∞ (see ADMM)
 )
 
-// Problem is a calibration error to maximise.
+// Problem holds the intervals and the bins: the task is to find confidences in the intervals with the largest
+// calibration error.
 type Problem struct {
 	samples []calib.Bounded
 	clean   []float64 // [N] or nil
@@ -88,7 +89,7 @@ func (p *Problem) Brier() Estimate {
 type Residuals struct {
 	Step         int
 	Rho          float64 // ρ of the step
-	SoftECE      float64 // ‖E(z)ᵀa‖₁/N for the relaxed variables
+	SoftECE      float64 // Σ_m |Σ_n e_nm a_nm|/N for the relaxed variables
 	ProjectedECE float64 // calibration error of the projected copy
 	Confidence   Norms   // distance of each z_nm from [l′, u′], the part of the interval in the bin
 	Binary       Norms   // distance of a from {0, 1}^NM
@@ -204,7 +205,7 @@ func newState(p *Problem, par Params) *state {
 	}
 	s.below[m-1] = 1
 	uniform := 1 / float64(m)
-	s.reach = 0.5 // the value for a binary a; the value for q₂ = a = 1/M would keep a near ½ if M is small
+	s.reach = 0.5 // ‖q₂ − ½‖∞ for a binary a; the smaller value for a = 1/M would keep a near ½ if M is small
 	for i, x := range p.start(par.Start) {
 		v := p.samples[i]
 		s.first[i], s.last[i] = int32(p.bins.Index(v.Lower)), int32(p.bins.Index(v.Upper))
@@ -237,7 +238,7 @@ func (s *state) limits(n, m int) (lo, hi float64) {
 	return max(v.Lower, s.bins.Edges()[m]), min(v.Upper, s.below[m])
 }
 
-// takeSigns sets sign to the signs of gap, and clears gap so that the next sum can start.
+// takeSigns sets the field sign to the signs of the field gap, and clears gap so that the next sum can start.
 func (s *state) takeSigns() {
 	for k, g := range s.gap {
 		switch {
@@ -290,8 +291,8 @@ func (s *state) assign(rho float64) {
 	s.square = square
 }
 
-// move completes a step: the gradient step on z, eqs. (28)–(30) and the multipliers. It returns the calibration error
-// of the projected copy.
+// move completes a step: it takes the gradient step on z, solves eqs. (28)–(30) for q₁, q₂ and g, and updates the
+// multipliers λ. It returns the calibration error of the projected copy.
 func (s *state) move(rho, next float64) (ece float64) {
 	s.takeSigns()
 	m, rate := s.m, s.par.RateZ

@@ -81,7 +81,7 @@ func mustDECE(t testing.TB, ctx context.Context, p *Problem, par DECEParams) Est
 	return e
 }
 
-// reaches is the definition of a reachable bin. It does not use Index.
+// reaches reports whether the interval v reaches bin m. It follows the definition and does not use Index.
 func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 	below := v.Lower < b.Edges()[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.Edges()[m]
@@ -320,7 +320,7 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 // classifier. The constraints are met in the limit, and the relaxed error approaches the projected error. (With the
 // rates of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have curvature
 // ρ(2 + M + bins out of reach), so the gradient step overshoots. No theorem says that the estimate is near the exact
-// value. The test only observes it.)
+// value. The test checks this only for these predictions.)
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

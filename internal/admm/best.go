@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Watch observes a search of several runs. Its functions may be nil. Several goroutines may call these functions at the
-// same time.
+// Watch holds functions that observe a search of several runs. Each function may be nil. Several goroutines may call
+// the functions at the same time.
 type Watch struct {
 	Progress func(steps int, ece float64) // gets the number of steps since the last call, and the last step's error
 	Every    int                          // number of steps between two calls of Trace
@@ -27,7 +27,7 @@ func (w Watch) step(run int, r Residuals) {
 
 func (w Watch) traces(step int) bool { return w.Trace != nil && w.Every > 0 && step%w.Every == 0 }
 
-// every returns Every, or 0 without a Trace.
+// every returns the field Every, or 0 if the field Trace is nil.
 func (w Watch) every() int {
 	if w.Trace == nil {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// softDefinition computes the soft assignment from its definition: softmax((w z + b)/τ).
+// softDefinition computes the soft assignment from its definition in DECE: softmax((w z + b)/τ).
 func softDefinition(b calib.Bins, z float64, tau float64) []float64 {
 	m := b.Len()
 	logit := make([]float64, m)

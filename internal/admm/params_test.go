@@ -85,8 +85,8 @@ func TestDECEHasItsSettings(t *testing.T) {
 				t.Errorf("run %d: %+v, by definition %v", run, r, want[r.Step-1])
 			}
 		}
-		// The trace ends at step 20, because it has every second step. So the test repeats its own ascent for 20 of the
-		// 21 steps.
+		// The trace holds every second step, so it ends at step 20. Therefore the test runs its own ascent for only 20
+		// of the 21 steps.
 		z20 := slices.Clone(z)
 		partly(p, z20, 20, 21, 0.03)
 		gap := make([]float64, 9)

@@ -19,7 +19,7 @@ const (
 	Prediction Omega = "prediction" // ŷ, the model's class
 )
 
-// Omegas lists all classes.
+// Omegas lists all values of Omega.
 var Omegas = choice.Of("omega", TrueLabel, Prediction)
 
 func (o Omega) String() string { return string(o) }
@@ -30,8 +30,8 @@ func (o Omega) MarshalText() ([]byte, error) { return []byte(o), nil }
 // UnmarshalText reads a class.
 func (o *Omega) UnmarshalText(text []byte) error { return Omegas.Unmarshal(text, o) }
 
-// Setting is one ACE attack, which maximises η·CE(f(x′), ω). Here CE is the cross-entropy of the scores f(x′) for the
-// class ω. Eta 1 lowers the probability of Omega's class, and Eta −1 raises it.
+// Setting describes one ACE attack. The attack maximises η·CE(f(x′), ω), where CE is the cross-entropy of the scores
+// f(x′) for the class ω. The field Eta is η: the value 1 lowers the probability of Omega's class, and −1 raises it.
 type Setting struct {
 	Eta   int   `json:"eta"`
 	Omega Omega `json:"omega"`
@@ -126,7 +126,7 @@ func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, s
 	}
 }
 
-// shorten returns the example plus share times the candidate's perturbation.
+// shorten returns the example plus the candidate's perturbation multiplied by the argument share.
 func (s *Search) shorten(t *target, candidate []float32, share float64) []float32 {
 	x := make([]float32, len(candidate))
 	for i, v := range t.Values {
@@ -156,7 +156,7 @@ type gradual struct {
 	rate         float64   // learning rate
 	steps        int       // number of steps left
 	x            []float32 // the point at which the ascent needs the gradient next
-	at, gradient []float32 // the last point that kept the class, and its gradient; nil before there is one
+	at, gradient []float32 // the last point that kept the class, and its gradient; nil at first
 	best         []float32 // the point of the largest value
 	value        float64   // η·CE at the point best
 	plateau      float64   // the value at the last improvement
@@ -179,7 +179,7 @@ func (c *gradual) watch(scores []float32) {
 }
 
 // observe continues from x if x keeps the class. Otherwise it goes back to the last point that kept the class. It
-// ignores the loss that it is given, because c.here is more accurate.
+// ignores its second argument, the loss, because c.here is more accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)

@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// softmaxGradients computes gradients in closed form for a linear model with the scores [0, z]. The loss is −ln
-// softmax_y or, with other set, the logarithm of the other class's probability.
+// softmaxGradients computes gradients in closed form for a linear model with the scores [0, z]. The loss is −ln p_y,
+// where p_k is the probability of class k and y is the label. If the field other is set, the loss is ln p_k for the
+// class k ≠ y.
 type softmaxGradients struct {
 	*linear
 	examples int
@@ -60,10 +61,11 @@ func (l *linear) reach(norm Norm, epsilon float64) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// TestACELinear: for a linear model of two classes the best confidence is known. Raising the probability of ŷ moves z
-// away from 0 to the edge of the ball. Lowering the probability moves z to the opposite edge, or to the boundary
-// between the classes, where the confidence is ½. For ω = y, a misclassified example moves in the opposite direction.
-// No class changes.
+// TestACELinear: for a linear model of two classes the best confidence is known. The model's value z is positive for
+// one class and negative for the other. Raising the probability of the predicted class moves z away from 0 to the edge
+// of the ball. Lowering the probability moves z to the opposite edge, but at most to the boundary between the classes,
+// where the confidence is ½. If the attack uses the true label, a misclassified example moves in the opposite
+// direction. No class changes.
 func TestACELinear(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()

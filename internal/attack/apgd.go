@@ -9,12 +9,12 @@ import (
 // These are the constants of Auto-PGD. The comments give their names in the paper.
 const (
 	apgdMomentum = .75 // α: weight of the new direction in a step
-	apgdRho      = .75 // ρ: a checkpoint halves the step if less than this share of the steps improved the loss
+	apgdRho      = .75 // ρ: a checkpoint halves the step length if less than this share of the steps improved the loss
 )
 
 // autoClimb runs Auto-PGD (Croce & Hein 2020, algorithm 1) on all targets, round by round. Auto-PGD is gradient ascent
-// with momentum from a random start. The length of the first step is 2ε. A checkpoint halves the step if the loss has
-// improved too rarely, and the ascent then continues from its best point.
+// with momentum from a random start. The length of the first step is 2ε. A checkpoint halves the step length if the
+// loss has improved too rarely, and the ascent then continues from its best point.
 func (s *Search) autoClimb(ctx context.Context, targets []*target) error {
 	checks := checkpoints(s.Steps)
 	return s.rounds(targets, func(round int) error {
@@ -50,7 +50,7 @@ type autoClimbing struct {
 	since              int     // number of steps taken before the last checkpoint
 	improved           int     // number of steps since the last checkpoint that improved the loss
 	bestBefore         float64 // bestLoss at the last checkpoint
-	halvedBefore       bool    // the last checkpoint halved the step
+	halvedBefore       bool    // the last checkpoint halved the step length
 }
 
 func (s *Search) newAutoClimb(t *target, checks []int, round int) ascent {
@@ -97,9 +97,9 @@ func (c *autoClimbing) observe(wrong bool, loss float64, gradient []float32) (do
 	return false
 }
 
-// check halves the step if fewer than the share ρ of the steps since the last checkpoint improved the loss. It also
-// halves the step if neither the step nor the largest loss has changed since the last checkpoint. It reports whether it
-// halved the step.
+// check halves the step length if fewer than the share ρ of the steps since the last checkpoint improved the loss. It
+// also halves the step length if neither this length nor the largest loss has changed since the last checkpoint. It
+// reports whether it halved the step length.
 func (c *autoClimbing) check() bool {
 	rare := float64(c.improved) < apgdRho*float64(c.steps-c.since)
 	stuck := !c.halvedBefore && !(c.bestLoss > c.bestBefore)

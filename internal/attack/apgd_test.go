@@ -33,7 +33,7 @@ func wideSearch(norm Norm, epsilon float64, steps int) *Search {
 }
 
 // TestAutoMove compares steps with algorithm 1, computed by hand. The first step has length η along the gradient. A
-// later step is .75 times such a step plus .25 times the last move. Every step is projected.
+// later step is .75 times a step along the gradient plus .25 times the last move. Every step is projected.
 func TestAutoMove(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -67,7 +67,8 @@ func TestAutoMove(t *testing.T) {
 	}
 }
 
-// TestAutoFlat: if the gradient is zero, only the momentum moves the point, and the step counts as flat.
+// TestAutoFlat: if the gradient is zero, only the momentum moves the point, and the step counts as a step without
+// gradient (Found.Flat).
 func TestAutoFlat(t *testing.T) {
 	tg := &target{Example: Example{Values: []float32{0}}, found: new(Found)}
 	a := &autoClimbing{s: wideSearch(Linf, 10, 100), target: tg, length: .5, steps: 1, previous: []float32{0}}
@@ -107,7 +108,7 @@ func lossesOf(better func(step int) bool) []float64 {
 	return all
 }
 
-// halvings lists the steps after which the step was halved.
+// halvings lists the numbers of the steps after which the step length was halved.
 func halvings(t *testing.T, lengths []float64) (at []int) {
 	t.Helper()
 	before := 100.
@@ -124,9 +125,9 @@ func halvings(t *testing.T, lengths []float64) (at []int) {
 	return at
 }
 
-// TestAutoHalves: a checkpoint halves the step if fewer than three quarters of the steps since the last checkpoint
-// improved the loss. It also halves the step if neither the step nor the largest loss has changed since the last
-// checkpoint.
+// TestAutoHalves: a checkpoint halves the step length if fewer than three quarters of the steps since the last
+// checkpoint improved the loss. It also halves the step length if neither this length nor the largest loss has changed
+// since the last checkpoint.
 func TestAutoHalves(t *testing.T) {
 	all := checkpoints(100)
 	for _, c := range []struct {
@@ -187,8 +188,8 @@ func TestAutoReturns(t *testing.T) {
 	}
 }
 
-// TestAutoStart: every start is at distance ε from the example in the norm. The starts differ and lie in all
-// directions.
+// TestAutoStart: every random start is at distance ε from the example, in the norm of the search. The starts differ and
+// lie in all directions.
 func TestAutoStart(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		s := wideSearch(norm, 2, 100)
@@ -249,7 +250,7 @@ func (c *several) scores(in, out []float32) {
 	}
 }
 
-// severalScores computes only the scores of several.
+// severalScores is the classifier several without its gradients.
 type severalScores struct{ *several }
 
 func (c severalScores) Run(_ context.Context, in, out []float32) error {
@@ -284,8 +285,8 @@ func TestTargets(t *testing.T) {
 			want              []int64
 			robust            bool
 		}{{2, 1, []int64{4, 1}, true}, {2, 2, []int64{4, 1}, true}, {9, 1, []int64{4, 1, 2}, false}, {3, 2, []int64{4, 1, 2}, false}, {1, 3, []int64{4}, true}} {
-			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation must change
-			// the other 20 values together to reach this boundary, so no random start reaches it.
+			// At x = (1, 0, …) the scores are 10, 6, 4, 2, 8. Only class 2 has a boundary within .5. A perturbation
+			// must change the other 20 values together to reach this boundary, so no random start reaches it.
 			model := &several{batch: 2, aims: make(map[int][]int64)}
 			for _, first := range []float64{10, 6, 4, 2, 8} {
 				model.w = append(model.w, append([]float64{first}, make([]float64, 20)...))
@@ -308,8 +309,8 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. On these examples, each attack finds the same perturbations as it does without the
-// other attacks.
+// the attack that broke an example. On the examples that reach an attack, the attack finds the same perturbations as
+// it does without the other attacks.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)
@@ -353,7 +354,7 @@ func TestMomentum(t *testing.T) {
 	c := &climbing{s: s, target: &target{Example: Example{Values: []float32{0, 0}}, found: new(Found)}, x: []float32{0, 0}, velocity: []float32{0, 0}, steps: 5, length: .5}
 	c.observe(false, 0, []float32{3, 1})
 	c.observe(false, 0, []float32{0, -20})
-	// v₁ = (.75, .25), v₂ = (.375, −.875).
+	// The velocities of the two steps are v₁ = (.75, .25) and v₂ = (.375, −.875).
 	want := []float64{.5*.75/math.Hypot(.75, .25) + .5*.375/math.Hypot(.375, .875), .5*.25/math.Hypot(.75, .25) - .5*.875/math.Hypot(.375, .875)}
 	for i, v := range want {
 		if math.Abs(float64(c.x[i])-v) > 1e-6 {

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// ascent climbs the loss of one example.
+// ascent is a gradient ascent of the loss of one example.
 type ascent interface {
 	// point returns the input at which the ascent needs the loss and its gradient next. After the ascent it returns the
 	// candidate.
@@ -89,9 +89,9 @@ func (s *Search) drive(ctx context.Context, targets []*target, ascents []ascent,
 	}
 }
 
-// step moves x along the gradient. For Linf it moves every value by length, in the direction of the sign of the value's
-// partial derivative. For L2 the Euclidean norm of the step is length. If the gradient is zero or not finite, step does
-// not move x and returns false.
+// step moves x along the gradient. The argument length is the size of the step. For Linf every value moves by this
+// size, in the direction of the sign of the value's partial derivative. For L2 this size is the Euclidean norm of the
+// step. If the gradient is zero or not finite, step does not move x and returns false.
 func (s *Search) step(x, gradient []float32, length float64) bool {
 	square := 0.
 	for _, g := range gradient {

@@ -146,7 +146,7 @@ func (g linearGradients) Run(ctx context.Context, x []float32, labels, _ []int64
 	return nil
 }
 
-// examplesOf draws examples on both sides of the boundary, and returns their distances from it.
+// examplesOf draws examples on both sides of the boundary, and returns their distances from the boundary.
 func examplesOf(l *linear, n int, norm Norm) (all []Example, distances []float64) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	dual := 0.
@@ -188,7 +188,7 @@ func newSearch(l *linear, method Method, norm Norm, epsilon float64) *Search {
 }
 
 // TestLinear: for a linear classifier, an example can be broken exactly if its distance from the boundary is below ε.
-// The distance is |z|/‖w‖ in the dual norm. Attacks by gradients break all such examples.
+// The distance is |z|/‖w‖ in the dual norm. Attacks by gradients break all examples that can be broken.
 func TestLinear(t *testing.T) {
 	for _, method := range []Method{FGSM, PGD, APGDCE, APGDT, FAB, FABT} {
 		for _, norm := range Norms.Values() {
@@ -324,8 +324,8 @@ func TestHonest(t *testing.T) {
 	}
 }
 
-// TestSquares: a query changes one rectangle, whose area follows the schedule. All values of one channel change by the
-// same sign. This holds whether channels are the first or the last dimension.
+// TestSquares: a query changes one rectangle, whose area follows the schedule. All values of one channel change in
+// the same direction. This holds whether channels are the first or the last dimension.
 func TestSquares(t *testing.T) {
 	for _, shape := range [][]int{{3, 8, 10}, {8, 10, 3}} {
 		s := newSearch(newLinear(), Square, Linf, .25)
@@ -368,7 +368,7 @@ func TestSquares(t *testing.T) {
 	}
 }
 
-// TestStep: for Linf a step moves every value by its length, and for L2 the Euclidean norm of the step is this length.
+// TestStep: for Linf a step moves every value by the step length, and for L2 the step's Euclidean norm is this length.
 // A value whose partial derivative is zero does not move.
 func TestStep(t *testing.T) {
 	for _, c := range []struct {

@@ -43,8 +43,8 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// shaky is a classifier of two classes. In every second call its first score is amount times the second score, and in
-// the other calls the first score is 0.
+// shaky is a classifier of two classes. In every second call its first score is the second score times the field
+// amount. In the other calls the first score is 0.
 type shaky struct {
 	*linear
 	calls  *int

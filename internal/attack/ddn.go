@@ -82,7 +82,8 @@ func (s *SmoothedSearch) start(x Example, restart int, radius float64) []float64
 	return delta
 }
 
-// rescale scales a perturbation of x so that its norm is radius, and then clips x + delta to the box.
+// rescale scales the perturbation delta of x so that its norm is the argument radius. It then clips x + delta to the
+// box.
 func (s *SmoothedSearch) rescale(delta []float64, x []float32, radius float64) {
 	factor := radius / length(delta)
 	if math.IsInf(factor, 0) || math.IsNaN(factor) {
@@ -176,7 +177,7 @@ func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool
 	return lost, nil
 }
 
-// add adds the gradient of a run, weighted by its loss.
+// add adds the gradient of one run to the sum of gradients, with a weight proportional to e^{−loss}.
 func (b *blurred) add(loss float64, least *float64) {
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return

@@ -24,10 +24,10 @@ const (
 // to the boundary and d₀ leads from x₀ to the boundary. Both x + d and x₀ + d₀ are in the box. The weight is α =
 // min(‖d‖/(‖d‖+‖d₀‖), α_max). From an input that the classifier gets wrong, the search goes back towards x₀.
 //
-// A restart begins at a random input, and attacks only examples that no attack has broken before. With Targets, every
-// step of a round goes to the boundary between the label and one other class, the same class in all steps. A step then
-// needs one gradient instead of one for each other class. A success in any class counts. The loss of Gradients must be
-// grad.Difference.
+// A restart begins at a random input, and attacks only examples that no attack has broken before. With Targets, all
+// steps of a round go to the boundary between the label and one fixed class. Each step then needs one gradient. Without
+// Targets, each step needs one gradient for each other class. A success in any class counts. The loss of Gradients must
+// be grad.Difference.
 func (s *Search) fab(ctx context.Context, targets []*target) error {
 	return s.rounds(targets, func(round int) error {
 		chases := make([]*chase, 0, len(targets))
@@ -43,13 +43,13 @@ type chase struct {
 	*target
 	rivals []int     // the classes whose boundary with the label a step may cross
 	x      []float32 // the current point
-	// These fields describe the boundary nearest to x, as if the logits were linear. The boundary contains all x + d with
-	// difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not finite, slope
-	// is nil.
+	// These fields describe the boundary nearest to x, as if the logits were linear. The boundary contains all x + d
+	// with difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not
+	// finite, slope is nil.
 	slope            []float64
 	difference, away float64
-	// best is the closest adversarial input so far, or nil if there is none, and distance is its distance from the
-	// example.
+	// best is the closest adversarial input so far; it is nil if there is none. The field distance is the distance of
+	// best from the example.
 	best     []float32
 	distance float64
 }
@@ -156,13 +156,14 @@ func (c *chase) consider(n Norm, difference float64, gradient []float32) {
 	}
 }
 
-// cross moves a chase past its boundary. If the chase has no boundary, cross counts a flat step.
+// cross moves a chase past its boundary. If the chase has no boundary, cross counts a step without gradient
+// (Found.Flat).
 func (s *Search) cross(c *chase) {
 	if c.slope == nil {
 		c.found.Flat++
 		return
 	}
-	gap, origin := -c.difference, -c.difference // slope·d that leads to the boundary from x, and from the example
+	gap, origin := -c.difference, -c.difference // values of slope·d that lead to the boundary from x and from the example
 	for i, v := range c.slope {
 		origin += v * (float64(c.x[i]) - float64(c.Values[i]))
 	}
@@ -258,7 +259,8 @@ type section struct {
 	scores       []float32 // the scores at outer
 }
 
-// share returns the share of the norm that the search tries next.
+// share returns the norm of the perturbation that the search tries next. Like inner and outer, this norm is given as a
+// share (see section).
 func (c *section) share() float64 {
 	zero := c.right / (c.right - c.wrong)
 	if !(zero >= 0 && zero <= 1) { // a margin is NaN, or both are zero
@@ -267,7 +269,8 @@ func (c *section) share() float64 {
 	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)
 }
 
-// narrow moves one end of the section to share. The arguments are the input at this share and its scores.
+// narrow moves one end of the section to the value of the method share. The arguments are the input at this share and
+// the scores of this input.
 func (c *section) narrow(input, scores []float32) {
 	share, m := c.share(), margin(scores, c.Label)
 	if smoothing.Vote(scores) == c.Label {

@@ -202,8 +202,8 @@ func TestFABBox(t *testing.T) {
 	}
 }
 
-// TestFABRivals: the targeted attack aims at 9 other classes in the order of their scores, largest first. It does so
-// with every restart.
+// TestFABRivals: the targeted attack aims at 9 other classes in the order of their scores, largest first. Every restart
+// aims at the same classes.
 func TestFABRivals(t *testing.T) {
 	a := newAffine(12, 4)
 	all := a.examples(3, -1, 1)
@@ -226,7 +226,7 @@ func TestFABRivals(t *testing.T) {
 	}
 }
 
-// TestFABClosest: an adversarial input does not replace an earlier one that is closer.
+// TestFABClosest: an adversarial input does not replace an earlier adversarial input that is closer to the example.
 func TestFABClosest(t *testing.T) {
 	inf := float32(math.Inf(1))
 	a := newAffine(2, 5)

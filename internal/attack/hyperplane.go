@@ -13,7 +13,7 @@ import (
 // the end of the box in the direction of this sign, and s_i is 1 for Linf and |w_i| for L2. The left side of Σ
 // |w_i|·min(λ·s_i, c_i) = |gap| is piecewise linear in λ, with corners at c_i/s_i. So towards sorts the corners and
 // finds λ exactly, up to rounding (Croce & Hein 2020, FAB, section 3.1). For Linf several d can have the smallest norm.
-// towards returns the one that is zero where w is zero.
+// Among these d, towards returns the d that is zero where w is zero.
 func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	corners := make([]corner, 0, len(x))
 	for i, v := range w {
@@ -32,8 +32,8 @@ func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	return d
 }
 
-// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. Up to λ = at, the term is rate·λ. For every
-// larger λ, the term has the constant value stays.
+// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. The term is rate·λ while λ is at most the
+// field at. For every larger λ, the term keeps the value in the field stays.
 type corner struct{ at, rate, stays float64 }
 
 // reach returns the smallest λ at which the sum of all terms is the gap, or +∞ if there is no such λ.

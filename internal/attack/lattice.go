@@ -44,11 +44,11 @@ func (l Lattice) Within(t Threat) Lattice {
 }
 
 // Move returns a lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
-// holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most radius.
+// holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most the radius.
 //
 // At first k is λ·direction, rounded and clipped to the ends of the lattice, for the largest λ that keeps Step·‖k‖₂ ≤
 // radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the gain
-// |direction| to the cost 2|k|+1 comes first. The rounded λ·direction consists of the first units in this order, too.
+// |direction| to the cost 2|k|+1 comes first. The first units in this order also make up the rounded λ·direction.
 // So the result is the same as if Move had added single units from k = 0 on. For every allowed k, Σ k·direction is at
 // most the result's sum plus the gain of the first unit that would break the bound.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
@@ -117,7 +117,8 @@ func (l Lattice) length(square int64) float64 {
 	return d
 }
 
-// mover is a coordinate that can move in its direction, by at most room units of the lattice.
+// mover is a coordinate that can move by whole units, which are steps of the lattice. The field units is the current
+// number of units, and the field room is the largest possible number.
 type mover struct {
 	place       int
 	gain        float64 // gain in Σ k·direction of one unit
@@ -132,8 +133,8 @@ func (m mover) scaled(lambda float64) int64 {
 // worth is the ratio of the next unit's gain to its cost.
 func (m mover) worth() float64 { return m.gain / float64(2*m.units+1) }
 
-// scale sets the units of each coordinate to its rounded λ·gain. It takes the largest λ for which the squares of all
-// units sum to at most budget.
+// scale sets the units of each coordinate to λ times the coordinate's gain, rounded. It takes the largest λ for which
+// the squares of all units sum to at most the argument budget.
 func scale(all []mover, budget int64) {
 	fits := func(lambda float64) bool {
 		sum := int64(0)
@@ -168,8 +169,8 @@ func scale(all []mover, budget int64) {
 	}
 }
 
-// fill adds the units that fit into the budget, in the order of their worth. It returns the sum of squares of all
-// units.
+// fill moves coordinates by further units as long as the sum of the squares of all units is at most the budget. The
+// unit with the largest worth comes first. fill returns the sum of squares.
 func fill(all []mover, budget int64) (used int64) {
 	var next worths
 	for i := range all {
@@ -180,7 +181,7 @@ func fill(all []mover, budget int64) (used int64) {
 	for len(next) > 0 {
 		m := next[0]
 		if m.units == m.room || used+2*m.units+1 > budget {
-			heap.Pop(&next) // the coordinate's later units cost more
+			heap.Pop(&next) // this unit does not fit, and the coordinate's later units cost more
 			continue
 		}
 		used += 2*m.units + 1

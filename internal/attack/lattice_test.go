@@ -48,7 +48,8 @@ func dot(k []int64, direction []float64) (sum float64) {
 }
 
 // digitLike returns an input with as many values as an MNIST digit, most of them 0. It also returns a random direction.
-// Like a gradient, the direction has a few large values. If tails is 0, all its values have the same size.
+// Like a gradient, the direction has a few large values. If the argument tails is 0, all
+// values of the direction have the same size.
 func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64) {
 	for range 784 {
 		k := 0
@@ -61,10 +62,11 @@ func digitLike(rng *rand.Rand, tails float64) (x []float32, direction []float64)
 	return x, direction
 }
 
-// TestMove: in exact arithmetic no moved input is farther than the radius. The distance is the exact distance, rounded
-// up to a float64. At radius .0625 and for a direction with large values, the lattice point keeps at least 95 % of the
-// inner product of the best real-valued perturbation in the box. If all values of the direction have the same size,
-// plain rounding keeps 50 %, and Move keeps 90 %.
+// TestMove: in exact arithmetic no moved input is farther than the radius. The distance that Move returns is the exact
+// distance, rounded up to a float64. The test also takes the inner product of the perturbation and the direction. At
+// radius .0625 and for a direction with some large values, Move reaches at least 95 % of the inner product of the best
+// real-valued perturbation in the box. If all values of the direction have the same size, plain rounding reaches 50 %,
+// and Move reaches 90 %.
 func TestMove(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, radius := range []float64{1e-3, 1. / 255, .01, .0625, .3, 1, 2.5, 40} {

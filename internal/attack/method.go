@@ -18,7 +18,7 @@ const (
 	FGSM Method = "fgsm"
 	// PGD takes many steps along the gradient from a random start (Madry et al. 2018).
 	PGD Method = "pgd"
-	// APGDCE is Auto-PGD, which chooses its steps itself, on the cross-entropy (Croce & Hein 2020).
+	// APGDCE is Auto-PGD on the cross-entropy (Croce & Hein 2020). Auto-PGD chooses the lengths of its steps itself.
 	APGDCE Method = "apgd-ce"
 	// APGDDLR is Auto-PGD on the difference-of-logits ratio (DLR).
 	APGDDLR Method = "apgd-dlr"
@@ -46,7 +46,7 @@ const (
 	AAConf Method = "aa-conf"
 )
 
-// mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack has the same value.
+// mostTargets is the largest number of classes that a targeted attack aims at. AutoAttack uses the same number.
 const mostTargets = 9
 
 // definition describes an attack: its name, its needs and the function that runs it. Each attack has one definition and
@@ -79,7 +79,7 @@ var definitions = []definition{
 	{name: PGD, what: "takes many steps along gradients, from random starts", gradients: true, norms: both, steps: 40, run: (*Search).climb},
 	{name: APGDCE, what: "maximises the cross-entropy by Auto-PGD, that is, PGD with automatic step sizes", gradients: true, loss: grad.CrossEntropy,
 		norms: both, steps: 100, run: (*Search).autoClimb},
-	{name: APGDDLR, what: "maximises the difference of logits ratio by Auto-PGD", gradients: true, loss: grad.DLR,
+	{name: APGDDLR, what: "maximises the loss DLR ('difference of logits ratio') by Auto-PGD", gradients: true, loss: grad.DLR,
 		norms: both, steps: 100, run: (*Search).autoClimb},
 	{name: APGDT, what: "runs Auto-PGD towards up to nine wrong classes in turn", gradients: true, loss: grad.TargetedDLR, targets: mostTargets,
 		norms: both, steps: 100, run: (*Search).autoClimb},
@@ -169,8 +169,8 @@ func (m Method) UsesGradients() bool {
 	return slices.ContainsFunc(m.Stages(), func(s Stage) bool { return s.Method.definition().gradients })
 }
 
-// Loss returns the loss that a single attack raises. It returns the argument chosen if the attack lets users choose the
-// loss. The argument targeted says whether the attack aims at classes.
+// Loss returns the loss that a single attack raises. If users may choose the loss of this attack, Loss returns the
+// user's choice, the argument chosen. The argument targeted says whether the attack aims at classes.
 func (m Method) Loss(chosen grad.Loss, targeted bool) grad.Loss {
 	d := m.definition()
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// These are the parameters of Stutz et al. 2020 that a Search does not have.
+// These are the parameters of Stutz et al. 2020 that are not fields of Search.
 const (
 	momentum        = .9
 	backtrackFactor = 1.1
@@ -29,7 +29,7 @@ func ConfStep(t Threat) float64 {
 
 // raise maximises the largest probability of a class other than the label (Stutz et al. 2020, PGD-Conf). It runs
 // projected ascent with momentum and backtracking, from the example itself and from Restarts random starts. Each
-// example keeps the input with the largest such probability, whether or not this input changes the class.
+// example keeps the input with the largest probability of a wrong class, whether or not this input changes the class.
 func (s *Search) raise(ctx context.Context, targets []*target) error {
 	for restart := range s.Restarts + 1 {
 		if err := s.raiseFrom(ctx, targets, func(t *target) ascent { return s.newRaising(t, restart) }); err != nil {
@@ -78,9 +78,9 @@ func (s *Search) raiseFrom(ctx context.Context, targets []*target, begin func(*t
 	return nil
 }
 
-// keepHighest takes a candidate as the altered input if it is better than the earlier ones. A misclassified candidate
-// is better than a correctly classified one. Among candidates of the same kind, a larger probability of a wrong class
-// is better.
+// keepHighest takes a candidate as the altered input if it is better than all earlier candidates. A misclassified
+// candidate is better than a correctly classified one. Among candidates of the same kind, a larger probability of a
+// wrong class is better.
 func (s *Search) keepHighest(t *target, candidate, scores []float32) error {
 	value, class := s.other(scores, t.Label), smoothing.Vote(scores)
 	if class < 0 {
@@ -114,8 +114,8 @@ func (s *Search) other(scores []float32, y int) float64 {
 	return most
 }
 
-// raising is one ascent on one example. If a step lowers the value, the ascent does not take it, and the next steps are
-// shorter.
+// raising is one ascent on one example. Its value is the quantity that it raises. If a step would lower the value, the
+// ascent does not take the step, and the next steps are shorter.
 type raising struct {
 	*Search
 	*target
@@ -144,8 +144,8 @@ func (c *raising) point() []float32 { return c.x }
 
 func (c *raising) watch(scores []float32) { c.here = c.other(scores, c.Label) }
 
-// observe continues from x or, if the value is smaller at x, from c.at. It ignores the loss that it is given, because
-// c.here is more accurate.
+// observe continues from x or, if the value is smaller at x, from c.at. It ignores its second argument, the loss,
+// because c.here is more accurate.
 func (c *raising) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.at == nil || c.here >= c.value {
 		c.at, c.value, c.unit = append(c.at[:0], c.x...), c.here, make([]float32, len(gradient))

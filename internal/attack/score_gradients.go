@@ -8,12 +8,12 @@ import (
 
 // ScoreGradients estimates gradients from a classifier's scores, for models without gradients. By Stein's identity the
 // gradient of a mean E m(x + ε) under Gaussian noise ε of variance v is E[(m(x + ε) − E m)·ε]/v. Here m is the largest
-// score of another class minus the label's score. ScoreGradients estimates v for each value of the input.
+// score of another class minus the label's score. ScoreGradients estimates the variance v for each value of the input.
 type ScoreGradients struct {
 	Classifier Classifier
-	Feed       func(in, values []float32) // writes the model's input for the values, without noise, into the slice in
-	// Slope converts the gradient in the slice in, with respect to the model's input, into the gradient with respect to
-	// the example's values.
+	Feed       func(in, values []float32) // sets the slice in to the model's input for the values, without noise
+	// Slope converts a gradient. The argument in holds the gradient with respect to the model's input. Slope replaces
+	// it by the gradient with respect to the example's values.
 	Slope func(values, in []float32)
 	// Size is the number of noisy copies per Run. The estimate ignores copies for which the classifier gives no class.
 	Size int
@@ -23,7 +23,7 @@ type ScoreGradients struct {
 func (g *ScoreGradients) Copies() int { return g.Size }
 
 // Run implements NoisyGradients. A caller weights runs by exp(−loss), which needs a loss that is −ln of a probability.
-// The margin m is no such loss, so Run returns the loss 0 and all runs have equal weights.
+// The margin m is not −ln of a probability, so Run returns the loss 0 and all runs have equal weights.
 func (g *ScoreGradients) Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (float64, error) {
 	d, m := g.Classifier.InputLen(), g.Classifier.Classes()
 	if err := g.score(ctx, x, noise, scores); err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// Classifier computes scores. Several goroutines may run it. The scores of an example must not depend on the
-// other examples in its batch.
+// Classifier computes scores. Several goroutines may call Run at the same time. The scores of an example must not
+// depend on the other examples in its batch.
 type Classifier = smoothing.Classifier
 
-// Gradients computes the scores of Examples inputs, their losses, and the gradient of each loss with respect to its
-// input. The argument targets holds the classes that a targeted attack aims at; other losses ignore it. Several
-// goroutines may run it.
+// Gradients computes the scores and losses of a batch of inputs, and the gradient of each loss with respect to its
+// input. The method Examples returns the size of the batch. The argument targets holds the classes that a targeted
+// attack aims at; losses without a target ignore this argument. Several goroutines may call Run at the same time.
 type Gradients interface {
 	Examples() int
 	Run(ctx context.Context, x []float32, labels, targets []int64, scores, losses, gradient []float32) error
@@ -35,13 +35,14 @@ type Example struct {
 type Found struct {
 	Index, Label int
 	Clean        int       // class of the unperturbed example, −1 if it has none
-	Adversarial  []float32 // nil if no perturbation was found, or if the classifier is wrong without one
+	Adversarial  []float32 // nil if no perturbation was found, or if the classifier is wrong about the clean input
 	By           Method    // the attack that found Adversarial
 	Class        int       // class of Adversarial
 	Distance     float64   // distance of Adversarial from the example, rounded up
 	Flat         int       // number of steps whose gradient was zero
 	// Attacks that change confidences set these two fields. Confidence is the largest probability without an attack.
-	// Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the other attacks find one.
+	// Altered holds the altered inputs. ACE finds one altered input for each of Settings, and the other attacks find
+	// one.
 	Confidence float64
 	Altered    []Altered
 }
@@ -67,7 +68,8 @@ type Search struct {
 	Then       *Search   // attacks the examples that this search does not break; nil: no other attack
 	Seed       uint64
 	Workers    int
-	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use it.
+	// Probabilities says that the scores are probabilities, not logits. Attacks that change confidences use this
+	// field.
 	Probabilities bool
 	Progress      func(done int) // called with the number of finished examples; may be nil
 }

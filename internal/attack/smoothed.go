@@ -54,7 +54,7 @@ type Candidate struct {
 	Rival    int       // the class with the most votes, which is not the label
 }
 
-// NoisyGradients computes the gradient of a loss averaged over noise. Several goroutines may run it.
+// NoisyGradients computes the gradient of a loss averaged over noise. Several goroutines may call Run at the same time.
 type NoisyGradients interface {
 	Copies() int // number C of noisy copies per Run
 	// Run computes the model's scores [C·m] of C noisy copies of x, the loss of the class label, and the gradient [D]
@@ -186,8 +186,8 @@ func (s *SmoothedSearch) point(x Example, r ray) (values []float32, distance flo
 	return values, t.Distance(values, x.Values)
 }
 
-// stretch returns x + λ·direction, clipped to the box. It takes the largest λ for which the distance is at most about
-// radius.
+// stretch returns x + λ·direction, clipped to the box. It takes the largest λ for which the distance from x is at most
+// the ray's radius, up to a small error.
 func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	at := func(lambda float64) (values []float32, distance float64) {
 		values = make([]float32, len(x))
@@ -214,8 +214,9 @@ func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	return values
 }
 
-// crossing returns the ray with the smallest radius at which the label loses among selection samples, up to a relative
-// tolerance. The search starts at the ray's radius, or at the scale of the noise if this radius is 0.
+// crossing returns the ray with a new radius. This is the smallest radius at which the label loses among selection
+// samples, up to a relative tolerance. The search starts at the ray's old radius, or at the scale of the noise if the
+// old radius is 0.
 func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples int, tolerance float64) (ray, error) {
 	loses := func(radius float64) (bool, error) {
 		values, _ := s.point(x, ray{r.direction, radius})
@@ -343,7 +344,7 @@ func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smo
 	return votes, nil
 }
 
-// count adds the votes of the samples from first up to, but not including, end.
+// count adds the votes of the samples with the numbers first, …, end − 1 to the argument votes.
 func (s *SmoothedSearch) count(ctx context.Context, input smoothing.Input, stream smoothing.Stream, first, end int, votes []int) error {
 	batch, d, m := max(s.Classifier.Batch(), 1), s.Classifier.InputLen(), s.Classifier.Classes()
 	pieces := (end - first + batch - 1) / batch

@@ -14,8 +14,9 @@ const (
 
 // proposeL2 returns the next input to try for L2 (Andriushchenko et al. 2020, algorithm 3). A query draws two windows.
 // It moves the norm of the perturbation in the second window, and the norm that is still unused, into the first window.
-// The new perturbation in the first window has the direction of the old one plus twoBumps, with a random sign for each
-// channel. As in the authors' implementation, the sides of windows are odd, and at least 3 if the image has room.
+// The new perturbation in the first window has the direction of the sum of two parts: the old perturbation there, and
+// twoBumps with a random sign for each channel. As in the authors' implementation, the sides of windows are odd, and at
+// least 3 if the image has room.
 func (w *walk) proposeL2(s *Search, query int) []float32 {
 	if query == 0 {
 		return w.tile(s)
@@ -69,7 +70,7 @@ func (w *walk) perturbed(s *Search, d []float64) []float32 {
 	return x
 }
 
-// rectangle is a part of every channel.
+// rectangle is the same part of every channel.
 type rectangle struct{ row, column, height, width int }
 
 // window returns the height and width of a window with this share of an image's area.
@@ -78,7 +79,7 @@ func (w *walk) window(share float64) (height, width int) {
 	side := max(int(math.Round(math.Sqrt(area))), leastSide)
 	side += 1 - side%2
 	height, width = min(side, w.height), min(side, w.width)
-	// If the image is too small along one side, the window grows along the other.
+	// If the image is too small along one side, the window grows along the other side.
 	if height < side {
 		width = min(max(width, int(math.Round(area/float64(height)))), w.width)
 	} else if width < side {

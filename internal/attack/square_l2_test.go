@@ -49,7 +49,7 @@ func TestBump(t *testing.T) {
 	}
 }
 
-// TestTwoBumps: the upper ⌊h/2⌋ rows hold a bump, and the other rows hold a negative bump. Each has the norm 1/√2.
+// TestTwoBumps: the upper ⌊h/2⌋ rows hold a bump, and the other rows hold a negative bump. Each bump has the norm 1/√2.
 func TestTwoBumps(t *testing.T) {
 	for _, c := range [][2]int{{5, 5}, {4, 3}, {3, 7}} {
 		height, width := c[0], c[1]

@@ -1,7 +1,7 @@
-// Package attack searches for small perturbations of inputs that a classifier gets wrong. Its results bound robust
-// accuracy from above, because an input that these attacks did not break may still be broken by another attack.
+// Package attack searches for small perturbations that make a classifier's answer wrong. Its results bound robust
+// accuracy from above, because another attack may break an input that these attacks did not break.
 //
-// The package checks that the norm of every perturbation, rounded up, is within its bound. It also runs the classifier
+// The package checks that the norm of every perturbation, rounded up, is at most Epsilon. It also runs the classifier
 // itself to confirm every success. Results depend on the classifier, the examples, the threat and the seed, but not on
 // the size of batches.
 package attack
@@ -82,7 +82,7 @@ func (t Threat) Distance(a, x []float32) float64 {
 	return most
 }
 
-// sign is 0 if sum is 0, and 1 otherwise. So equal inputs have distance 0.
+// sign is 0 if the argument sum is 0, and 1 otherwise. So equal inputs have distance 0.
 func sign(sum float64) float64 {
 	if sum == 0 {
 		return 0

@@ -7,10 +7,10 @@ import "math"
 //	K = Π(1 + λ_t(X_t − m)), 0 ≤ λ_t ≤ ½/m
 //
 // If λ_t depends only on earlier X, K is a supermartingale under the claim and starts at 1. So P(K ≥ 1/γ at any time) ≤
-// γ (Ville; Waudby-Smith & Ramdas 2024). The stake λ_t = √(2 ln(1/γ)/(σ̂²_{t−1} t ln(1+t))), cut to ½/m, comes from the
-// hedged capital process of Waudby-Smith & Ramdas. Here σ̂²_{t−1} estimates the variance from X_1, …, X_{t−1}.
+// γ (Ville; Waudby-Smith & Ramdas 2024). The stake λ_t = √(2 ln(1/γ)/(σ̂²_{t−1} t ln(1+t))), limited to ½/m, comes from
+// the hedged capital process of Waudby-Smith & Ramdas. Here σ̂²_{t−1} estimates the variance from X_1, …, X_{t−1}.
 //
-// For the claim that a mean is at least m, bet on 1−X against 1−m.
+// To bet against the claim that a mean is at least m, use NewBet(1−m, γ) and add 1−X for each variable X.
 type Bet struct {
 	m, stakes float64
 	n         float64

@@ -81,7 +81,7 @@ func TestSlackCovers(t *testing.T) {
 	}
 }
 
-// A certificate that claims exactly the true margin is accused with probability at most γ. The test sums exact
+// If a certificate claims exactly the true margin, Slack contradicts it with probability at most γ. The test sums exact
 // probabilities over all counts for a small n.
 func TestSlackLevel(t *testing.T) {
 	const n, gamma = 30, .1
@@ -102,9 +102,9 @@ func TestSlackLevel(t *testing.T) {
 	}
 }
 
-// A run whose certificates are right with their stated probability is accused with at most the stated probability. In
-// this simulation with a fixed seed, each of 1,000 certificates fails with probability α. The attack finds every
-// failure. Each verification is wrong with probability γ.
+// If the certificates of runs fail with at most their stated probability, at most 5 % of the runs may have a p-value of
+// 5 % or less. In this simulation with a fixed seed, each of 1,000 certificates fails with probability α. The attack
+// finds every failure. Each verification is wrong with probability γ.
 func TestRightRunsAreNotAccused(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 0))
 	const alpha, gamma, n, trials, level = .001, 1e-5, 1000, 4000, .05

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// Outcome is what the certificate and the attack say about one labelled example.
+// Outcome holds the statements of the certificate and of the attack about one labelled example.
 type Outcome struct {
 	// Certified is the radius within which the certificate says that the answer is the label. It is negative if there
 	// is no such radius.
@@ -15,18 +15,18 @@ type Outcome struct {
 	// The error probability of the tests of one example is Levels.Gamma. Broken is 0 if the answer is wrong at the
 	// example itself, and +∞ if no such input was found.
 	Broken float64
-	// Listed is the distance of the nearest such input that Chains has verified, at one level for all examples
-	// together. It is at most Broken.
+	// Listed is the distance of the nearest listed break. That is an input whose answer differs from the label
+	// according to tests at one level for all examples together (see Chains). Listed is at most Broken.
 	Listed float64
 }
 
 // Point is a point of the curves at one radius. All shares are shares of the n outcomes.
 type Point struct {
 	Radius    float64 `json:"radius"`
-	Certified float64 `json:"certified"` // share certified to have the label as the answer within this radius
+	Certified float64 `json:"certified"` // share whose certificate says that the answer is the label within this radius
 	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
-	// Images is an upper bound on the robust accuracy on these images. The bound holds if all breaks in Listed are right,
-	// so its error probability is the familywise level of Chains.
+	// Images is an upper bound on the robust accuracy on these images. The bound holds if all breaks in Listed are
+	// right, so its error probability is the familywise level of Chains.
 	Images float64 `json:"images"`
 	// Lower and Upper bound the robust accuracy of the population. Each holds with confidence 1−δ for this radius
 	// alone.
@@ -85,5 +85,5 @@ func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	return points
 }
 
-// outwards moves x by a few rounding errors in the direction, and clamps the result to [0, 1].
+// outwards moves x by a few rounding errors, up for direction 1 and down for −1. It clamps the result to [0, 1].
 func outwards(x, direction float64) float64 { return math.Min(math.Max(x+direction*8*unit, 0), 1) }

@@ -36,8 +36,8 @@ func TestCurveByHand(t *testing.T) {
 }
 
 // In a simulation with a fixed seed, the curves cover the robust accuracy of the population. The true robust radius is
-// uniform on (0, 1). The certificate finds this radius but is wrong with probability α. The attack finds it too, but
-// the verified break is wrong with probability γ.
+// uniform on (0, 1). With probability 1−α the certified radius is the true radius, and otherwise it is too large. With
+// probability 1−γ the attack's break is at the true radius, and otherwise the break is wrong.
 func TestCurveCovers(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
 	const trials, n = 500, 60

@@ -33,8 +33,8 @@ func Flip(a, b int64) float64 {
 // of samples.
 func FlipPValue(a, b int64) float64 { return binomial.Tail(a+b, b, .5).Upper }
 
-// Rejected reports whether evidence with this logarithm rejects at level γ: E ≥ 1/γ. It rounds the logarithm of γ so
-// that it rejects less often.
+// Rejected reports whether evidence with this logarithm rejects at level γ: E ≥ 1/γ. The logarithm of γ is rounded in
+// the direction that makes rejections rarer.
 func Rejected(logEvidence, gamma float64) bool {
 	need := -math.Log(gamma)
 	return gamma > 0 && logEvidence >= need+16*unit*math.Abs(need)

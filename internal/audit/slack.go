@@ -14,7 +14,7 @@ import (
 //
 // If an input has the distance d ≤ R from the centre of a certificate of radius R, the certificate implies a margin at
 // this input. This implied margin is the margin that the law's theorem requires for the radius R − d. If Slack is below
-// the implied margin, the certificate is wrong or an event of probability γ has happened.
+// the implied margin, the certificate is wrong or an event of probability at most γ has happened.
 func Slack(l law.Additive, second bool, n, a, b int64, gamma float64) float64 {
 	most, least := binomial.UpperBound(a, n, gamma/2), binomial.LowerBound(b, n, gamma/2)
 	if !second {

@@ -51,9 +51,9 @@ var stirlingTable = [16]float64{
 
 // deviance returns D = x ln(x/m) + m − x for x ≥ 0, m > 0. D is the exponent of the saddle-point form of a Poisson or
 // binomial term. Its absolute error is at most 9·unit·(|x−m| + D), for the following reasons. v = (x−m)/m has relative
-// error 2·unit, and D has derivative m·log1p(v) in v. Four further roundings each add an error of a few units of
-// m(1+v)|log1p v| ≤ |x−m| + D or of m|v| = |x−m|. The four roundings occur in log1p (within 2·unit), the first product,
-// the difference and the last product.
+// error 2·unit, and D has derivative m·log1p(v) in v. Four further roundings each add an error of at most a small
+// multiple of unit·m(1+v)|log1p v| or of unit·m|v|. Here m(1+v)|log1p v| ≤ |x−m| + D and m|v| = |x−m|. The four
+// roundings occur in log1p (within 2·unit), the first product, the difference and the last product.
 func deviance(x, m float64) float64 {
 	if x == 0 {
 		return m
@@ -66,8 +66,8 @@ func deviance(x, m float64) float64 {
 // relative, 0 ≤ k ≤ n.
 //
 // It uses Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) − D(k, np) − D(n−k, nq), where δ
-// is the Stirling error. The means np and nq each carry a relative error of 3·unit, which moves the two D by 3·unit·|k
-// − np| each.
+// is the Stirling error. The means np and nq each carry a relative error of 3·unit, which changes each D by at most
+// 3·unit·|k − np|.
 func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	x, y, N := float64(k), float64(n-k), float64(n)
 	switch k {
@@ -109,8 +109,8 @@ func Tail(n, k int64, p float64) Span {
 	if float64(k) > (float64(n)+1)*p {
 		return upperSum(n, k, p, q, math.FMA(-(float64(n)+1), p, float64(k)))
 	}
-	// This encloses the complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. Its λ = n−k+1 − (n+1)q is
-	// computed as (n+1)p − k, because q is rounded and p is not.
+	// The variable c encloses the complement P(X ≤ k−1) = P(Bin(n, q) ≥ n−k+1), which is below about ½. The argument
+	// lambda is n−k+1 − (n+1)q. It is computed as (n+1)p − k, because q is rounded and p is not.
 	c := upperSum(n, n-k+1, q, p, math.FMA(float64(n)+1, p, -float64(k)))
 	return Span{math.Max(0, (1-c.Upper)*(1-2*unit)), math.Min(1, (1-c.Lower)*(1+2*unit))}
 }
@@ -134,7 +134,7 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 	beta := func(m float64) float64 {
 		return m + m*(b-m)*p/(a+2*m-1) + (a+m)*(lambda+1+m*(1+q))/(a+2*m+1)
 	}
-	// Convergents A/B.
+	// a0/b0 and a1/b1 are the last two convergents of the fraction.
 	a0, b0 := 0.0, 1.0
 	a1, b1 := 1.0, a*(lambda+1)/(a+1)
 	last := a1 / b1
@@ -164,7 +164,8 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 	factor := math.Exp(logp) * a * q
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
-		// The result would be below the normal numbers, where only the upper end is valid.
+		// The result may be smaller than every normal float64, where relative error bounds fail. So the lower end is 0,
+		// and the upper end uses that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

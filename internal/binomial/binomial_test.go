@@ -166,8 +166,8 @@ func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	return logp, unit * (24*math.Abs(off) + 24*d - 4*logp + 64)
 }
 
-// The error of LogTerm is within the bound that LogTerm returns, and this bound is the documented one. A smaller bound
-// would have no proof, and a larger bound would widen the tail of every certificate.
+// The error of LogTerm is within the bound that LogTerm returns, and this bound equals the documented bound. A smaller
+// bound would have no proof, and a larger bound would widen the tail of every certificate.
 func TestLogTermBound(t *testing.T) {
 	for _, n := range []int64{1, 2, 7, 30, 300, 20000} {
 		for _, p := range []float64{1e-300, 1e-17, 1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9, 1 - unit} {
@@ -295,7 +295,8 @@ func TestLowerBoundClosedForms(t *testing.T) {
 	}
 }
 
-// The bound α^(1/n) is so close to 1 that Tail cannot prove for any float64 below 1 that it lies above the bound.
+// The exact bound α^(1/n) is so close to 1 that Tail finds no float64 below 1 that is provably above the exact bound.
+// So the upper end must be 1.
 func TestLowerSpanNearOne(t *testing.T) {
 	for _, n := range []int64{1, 5, 100} {
 		if s := LowerSpan(n, n, 1-unit); !(s.Lower > 1-1e-13) || s.Upper != 1 {

@@ -18,8 +18,8 @@ func TestAuditCoverage(t *testing.T) {
 	}
 }
 
-// TestAuditAtom counts how often the printed and the repaired Nadaraya–Watson bound are below the true error on 10⁶
-// equal scores. Like the command, the test cross-fits both bounds over five folds.
+// TestAuditAtom counts how often two Nadaraya–Watson bounds are below the true error on 10⁶ equal scores: the bound as
+// printed in the paper and the repaired bound. The test cross-fits both bounds over five folds, as the command does.
 func TestAuditAtom(t *testing.T) {
 	const n, trials, delta, truth = 1_000_000, 200, 0.001, 0.2
 	printed, repaired := 0, 0

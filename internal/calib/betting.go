@@ -40,8 +40,8 @@ func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) flo
 	return min(1, 2*math.Exp(-most))
 }
 
-// bisect returns a refuted m that is at most 2⁻⁵⁰ below the largest refuted m ∈ [0, 1), or 0 if it finds no refuted m.
-// The function refuted must be true up to some m and false beyond it.
+// bisect returns an m ∈ [0, 1) for which refuted(m) is true, at most 2⁻⁵⁰ below the largest such m. It returns 0 if it
+// finds no such m. The function refuted must be true up to some m and false beyond this m.
 func bisect(refuted func(m float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 50 {
@@ -78,7 +78,7 @@ func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
 	return rounds
 }
 
-// stakes returns λ for each round. The limit mostStake is not applied yet.
+// stakes returns the bet λ of MeanInterval for each round, before the limit mostStake is applied.
 func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
 	// Start with one example at ½ with variance ¼, so that the variance is never 0.
 	count, sum, squares := 1.0, 0.5, 0.5

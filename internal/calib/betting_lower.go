@@ -23,16 +23,16 @@ type LowerBound struct {
 // probability ≤ δ. The average decreases in m, and the bound is the largest m at which the average reaches 1/δ, or 0 if
 // it reaches 1/δ at no m.
 //
-// Each choice of σ is constant in each of 1, 2, 4, … or 128 bins of equal width. In a bin, σ is 2z clipped to [−1, 1],
-// where z = Σ(s−y)/√count over the earlier pairs of the bin. λ takes the values √(2 ln(1/δ)/n)·2^j for j = 0, 1, ….
-// Each value is near the best λ for an X of standard deviation 2^−j.
+// There are eight choices of σ. They divide [0, 1] into 1, 2, 4, …, 128 bins of equal width, and σ is constant in each
+// bin. In a bin, σ is 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier pairs of the bin. λ takes the
+// values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is near the best λ for an X of standard deviation 2^−j.
 //
 // Two simplifications reduce the computation to one pass. First, σ changes only at the start of an epoch, so the order
 // of the pairs within an epoch does not matter. The seed deals the pairs to epochs at random. Later epochs hold more
 // pairs. Second, the code keeps only the count and the mean of s for each epoch, bin and label. All s−y of these pairs
 // lie in an interval of length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So the sum of these logarithms can only
-// fall if the pairs move to the ends of the interval and keep their mean. The same argument moves the pairs to a grid
-// of X that all bins share.
+// fall if the pairs move to the ends of the interval and keep their mean. For the same reason each X can then be
+// replaced by the two nearest points of one grid on [−1, 1], weighted so that their mean is X.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -112,7 +112,8 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 	return epochs
 }
 
-// placeBets returns, for each kind of σ, how many X lie at each point of the grid.
+// placeBets computes X = σ(s−y) of every pair for each of the signKinds choices of σ (see BettingLower). For each
+// choice it returns the number of values X at each point of the grid on [−1, 1].
 func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
 	var count, excess [signBins]float64 // number of earlier pairs, and their Σ(s−y)
@@ -142,7 +143,7 @@ func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	return &bets
 }
 
-// guessSign returns σ for a bin in which the s−y of n earlier pairs add up to sum.
+// guessSign returns σ for a bin that holds n earlier pairs with Σ(s−y) = sum.
 func guessSign(n, sum float64) float64 {
 	if n == 0 {
 		return 0
@@ -172,7 +173,7 @@ func spread(grid *[gridCells + 1]float64, x, count float64) {
 	grid[k+1] += count * w
 }
 
-// betSizes returns the values of λ.
+// betSizes returns the values of λ in BettingLower.
 func betSizes(n int, delta float64) []float64 {
 	var sizes []float64
 	for j := range 6 {
@@ -186,7 +187,7 @@ func betSizes(n int, delta float64) []float64 {
 }
 
 // logWealth returns the logarithm of the wealth at m. The wealth is the average of M(m) over the values of λ and the
-// kinds of σ (see BettingLower).
+// choices of σ (see BettingLower).
 func logWealth(bets *[signKinds][gridCells + 1]float64, lambdas []float64, m float64) float64 {
 	most, logs := math.Inf(-1), make([]float64, 0, signKinds*len(lambdas))
 	for _, l := range lambdas {

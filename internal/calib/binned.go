@@ -6,8 +6,8 @@ import (
 )
 
 // A bin is a set of neighbouring scores of a sample; equal scores share a bin. It holds the sums that the binned bounds
-// need. s̄ and ȳ are the mean score and the mean label of the bin. Two neighbours merge into one bin in constant time
-// (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
+// need. s̄ and ȳ are the mean score and the mean label of the bin. Two neighbouring bins merge into one bin in constant
+// time (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
 	level      uint8 // number of the coarsest partition with a cut just before this bin
@@ -36,7 +36,8 @@ func (b *bin) merge(r *bin) {
 	b.n, b.to, b.tie = n, r.to, max(b.tie, r.tie)
 }
 
-// newBin sums the points at the positions from … to−1. These points are few, or their scores are equal.
+// newBin returns the bin of the points at the positions from, from+1, …, to−1. These points are few, or their scores
+// are equal.
 func newBin(points []uint64, from, to int, level uint8) bin {
 	b := bin{from: from, to: to, level: level, n: float64(to - from)}
 	first, _ := unpack(points[from])

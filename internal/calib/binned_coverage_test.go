@@ -61,8 +61,9 @@ func pairLaws() []pairLaw {
 	}
 }
 
-// misses draws samples of n pairs. For each kind of statement (upper bound, bound of the sample, lower bound, curve),
-// it counts in how many samples the statement is false.
+// misses draws samples of n pairs. It checks four kinds of statement: the upper bound on CE, the bound on the error of
+// the sample (OfSample), the lower bound and the curve. For each kind it counts the samples in which the statement is
+// false.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
 	missed := map[string]int{}

@@ -26,15 +26,15 @@ import (
 // of squares of η is at most (b2/2)² times the residual sum of squares of the parabola s². With the central moments μ
 // of the scores in the bin,
 //
-//	R_k = Σ p_b·min(b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
+//	R_k = Σ p_b·min(½, b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //
-// The first term is valid because a line leaves no larger mean square than a constant does. The term b1·mean|s_i−s_j|
-// is missing from this minimum, because it bounds the mean absolute deviation from a constant. Least squares reduce the
-// mean square, but may increase the mean absolute deviation. The term with sd(s) may stay, because it bounds the root
-// mean square. For evenly spaced scores the second term is two thirds of ½b2·√μ4. If the scores of a bin have a
-// standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. In the second order, the map
-// P from labels to ŷ is still a projection, but its h_i can exceed 1 (see oneStep). Only Σh_i² ≤ n is known, so oneStep
-// uses its second exponent.
+// The term b1·sd(s) is valid because the mean squared residual of a least-squares line is at most that of a constant.
+// The term b1·mean|s_i−s_j| is missing from this minimum, because it bounds the mean absolute deviation from a
+// constant. Compared with a constant, the line has a smaller mean square, but possibly a larger mean absolute
+// deviation. For evenly spaced scores the third term of the minimum is two thirds of ½b2·√μ4. If the scores of a bin
+// have a standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. In the second order,
+// the map from labels to ŷ is still a projection, but the coefficients h_i of oneStep can exceed 1. Only Σh_i² ≤ n is
+// known, so oneStep uses only its second exponent.
 //
 // If there are at least secondOrderFrom scores, each order gets half of δ₁ (see oneStep). With fewer scores the second
 // order is not used, because it never gives the smaller bound.
@@ -79,7 +79,7 @@ func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 
 const secondOrderFrom = 10_000
 
-// constantRemainder returns a bound on the mean of |η_i − η̄| in the bin.
+// constantRemainder returns a bound on the mean of |η_i − η̄| in the bin, where η̄ is the mean of the η_i.
 func (b *bin) constantRemainder(b1 float64) float64 {
 	return min(0.5, b1*2*max(0, b.pairs)/(b.n*b.n), b1*math.Sqrt(b.m2/b.n))
 }
@@ -87,7 +87,7 @@ func (b *bin) constantRemainder(b1 float64) float64 {
 // narrow reports whether the bin is too narrow for a slope.
 func (b *bin) narrow() bool { return b.m2 < b.n*0x1p-40 }
 
-// lineRemainder returns a bound on the mean of |η_i − (Pη)_i| in the bin.
+// lineRemainder returns a bound on the mean absolute deviation of the η_i of the bin from their least-squares line.
 func (b *bin) lineRemainder(b1, b2 float64) float64 {
 	if b.narrow() {
 		return b.constantRemainder(b1)

@@ -137,7 +137,7 @@ func checkMoments(t *testing.T, b *bin, x, y []float64) {
 	}
 }
 
-// slowLine returns the residuals of v after least squares on (1, s).
+// slowLine returns the residuals of v after a line in x has been fitted by least squares.
 func slowLine(x, v []float64) []float64 {
 	mx, mv := mean(x), mean(v)
 	var sxx, sxv float64
@@ -172,8 +172,8 @@ func meanAbs(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// slowLargest searches a grid from above for the largest c that the data do not refute, given the gap a. It computes
-// each exponent by trying a grid of λ in the bounds on E e^{−λW} (see oneStep).
+// slowLargest finds by bisection the largest calibration error c that the data do not refute, where a is A in oneStep.
+// It computes each exponent as the maximum over a grid of λ of the bounds on E e^{−λW} (see oneStep).
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
 	exponent := func(c float64) float64 {
@@ -188,8 +188,8 @@ func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool)
 			if !means {
 				continue
 			}
-			// Among the laws with mean 0, variance v and no value below −1−c (below −1, given the scores), the worst
-			// law has only two values.
+			// The variable low is the largest value that a law may take: 1+c for the law of c − W, or 1 if the scores
+			// are given. Of all such laws with mean 0 and variance v, the worst law has only two values.
 			low, v := 1+c, brier-c*c
 			if sampleOnly {
 				low = 1
@@ -414,8 +414,8 @@ func TestRemaindersHold(t *testing.T) {
 	}
 }
 
-// Both exponents of oneStep increase in c. The first equals the Chernoff exponent of the worst two-point law; the
-// second is at least Hoeffding's exponent for variables of range √2.
+// Both exponents of oneStep increase in c. The first exponent equals the Chernoff exponent of the worst law on two
+// points. The second exponent is at least Hoeffding's exponent for variables of range √2.
 func TestExponents(t *testing.T) {
 	for _, a := range []float64{0, 0.01, 0.2, 0.5} {
 		for _, brier := range []float64{0.02, 0.25, 0.9} {

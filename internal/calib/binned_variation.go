@@ -23,9 +23,10 @@ import (
 // of the bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this score. Let g_b be
 // 2p_b·w(1−w) if the bin has such a score, and p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
 //
-//	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next.
+//	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next largest g_b.
 //
-// OfSample is a bound on (1/n)Σ|s_i − η(s_i)|, the error of this data set. For this bound only the labels are random.
+// The field OfSample of the result bounds (1/n)Σ|s_i − η(s_i)|, the error of this data set. For this bound the scores
+// are fixed and only the labels are random.
 //
 // V is an assumption that no data can confirm.
 func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
@@ -77,7 +78,7 @@ func (b *bin) deviation() float64 {
 	return b.n / 2
 }
 
-// A candidate holds the two summands of A for one partition.
+// A candidate holds the mean gap and the remainder of one partition. Their sum is A_k of BinnedVariation.
 type candidate struct {
 	gap, remainder float64
 	bins           int
@@ -85,14 +86,15 @@ type candidate struct {
 
 func (c candidate) sum() float64 { return c.gap + c.remainder }
 
-// keepLess replaces c by d if d is smaller.
+// keepLess replaces c by d if d has the smaller sum.
 func (c *candidate) keepLess(d candidate) {
 	if d.sum() < c.sum() {
 		*c = d
 	}
 }
 
-// bound makes a Bound from the smallest A.
+// bound returns the Bound for the candidate with the smallest sum. The argument remainder names the term for its
+// remainder. The argument means says that bin means were fitted, not lines.
 func (o oneStep) bound(best candidate, remainder string, delta float64, means bool) (Bound, error) {
 	value := o.population(best.sum(), means)
 	order := 1.0

@@ -24,7 +24,7 @@ type Bound struct {
 	Delta    float64 `json:"delta"` // P(CE > Value) ≤ Delta if Sound
 	Sound    bool    `json:"sound"`
 	Terms    Terms   `json:"terms"`
-	// Chosen holds the quantities that the method chose, by name.
+	// Chosen holds, by name, the parameters that the method chose, for example the number of bins.
 	Chosen Terms `json:"chosen"`
 }
 

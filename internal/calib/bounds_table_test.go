@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A method's row and its bound agree on soundness, and the row computes the same value as the method's function.
+// For each row of BoundMethods, the field Sound equals the field Sound of the bound, and Compute returns the same value
+// as the function of the method.
 func TestBoundMethods(t *testing.T) {
 	sample := draw(60, 1, func(r *rand.Rand) float64 { return r.Float64() }, func(s float64) float64 { return s })
 	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 3}, Variation: 0.25, Bandwidth: 0.25}

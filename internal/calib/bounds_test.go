@@ -254,7 +254,7 @@ func TestNadarayaWatsonFromTheFormula(t *testing.T) {
 	}
 }
 
-// The plug-in bandwidth minimises the average surrogate error.
+// plugIn returns the bandwidth that minimises the average of g, the bound on the smoother's error (see NadarayaWatson).
 func TestPlugIn(t *testing.T) {
 	for _, n := range []int{100, 10_000, 8_000_000} {
 		for _, kind := range []NadarayaWatsonKind{Repaired, SecondOrder} {

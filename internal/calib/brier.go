@@ -6,9 +6,10 @@ import "math"
 //
 //	Brier = Reliability − Resolution + Uncertainty + Within
 //
-// Reliability is Σ share_m (accuracy_m − confidence_m)². Resolution is Σ share_m (accuracy_m − accuracy)². Uncertainty
-// is accuracy(1−accuracy). Within is the part that comes from differences between the confidences in a bin; it is 0 if
-// the confidences in each bin are equal.
+// Bin m holds the share share_m of the weight, with mean accuracy accuracy_m and mean confidence confidence_m. The
+// accuracy of all examples is accuracy. Reliability is Σ share_m (accuracy_m − confidence_m)². Resolution is Σ share_m
+// (accuracy_m − accuracy)². Uncertainty is accuracy(1−accuracy). Within is the part that comes from differences between
+// the confidences in a bin; it is 0 if the confidences in each bin are equal.
 type Decomposition struct {
 	Reliability float64 `json:"reliability"`
 	Resolution  float64 `json:"resolution"`

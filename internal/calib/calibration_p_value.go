@@ -81,8 +81,9 @@ func (p *Predictions) logEvidence() float64 {
 	return logMean([]float64{logBet(level, variance), logBet(slope, variance), separate, logMean(single)})
 }
 
-// logBet returns ln of the average of exp(±λr − v(e^λ − 1 − λ)) over both signs and over λ = √(2u/v) for u = 1, 2, 4,
-// …, 4096. The best λ for r is near r/v, so the best u is near r²/2v.
+// logBet returns ln of the average of E_m(±λ) in CalibrationTest, with r = R_m and v = V_m. It averages exp(±λr − v(e^λ
+// − 1 − λ)) over both signs and over λ = √(2u/v) for u = 1, 2, 4, …, 4096. The best λ for r is near r/v, so the best u
+// is near r²/2v.
 func logBet(r, v float64) float64 {
 	const grid = 13
 	terms := make([]float64, 0, 2*grid)

@@ -29,7 +29,8 @@ func TestCBS(t *testing.T) {
 	}
 }
 
-// randomIntervals draws intervals with ends at multiples of 1/8 and at the floats next to these.
+// randomIntervals draws intervals whose ends are multiples of 1/8, the floats just below them, or random numbers of
+// many magnitudes.
 func randomIntervals(r *rand.Rand, n int) []Bounded {
 	end := func() float64 {
 		x := float64(r.IntN(9)) / 8

@@ -119,9 +119,9 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// The simulations detect bounds that are too small. Without the terms for the surrogate's error, the bounds are below
-// the truth in nearly every sample. The calibration function alternates so fast around the scores that smoothing hides
-// the error.
+// The simulations detect bounds that are too small. The surrogate is the smooth estimate of the calibration function.
+// Without the terms for its error, the bounds are below the truth in nearly every sample. The calibration function
+// alternates so fast around the scores that smoothing hides the calibration error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi
@@ -155,8 +155,8 @@ func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 }
 
 // If all scores are equal, the printed bound of Ciosek et al. is below the truth in about one sample of six for every
-// δ. The reason is that the surrogate's error is a single, nearly normal number, and the bound allows for only one
-// standard deviation of it. The repaired bound holds.
+// δ. The reason is that the error of the kernel smoother is a single, nearly normal number, and the bound allows for
+// only one standard deviation of this number. The repaired bound holds.
 func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	const train, valid, delta = 100, 50_000, 0.001
 	trials := 300
@@ -194,8 +194,8 @@ func TestPrintedBoundFailsOnAnAtom(t *testing.T) {
 	}
 }
 
-// The random pairs of NadarayaWatson estimate Σc_i² without bias if all scores are atoms, because then the bound on Q
-// is exact.
+// If all scores lie on a few atoms, the mean over random pairs (pairOverlap) is an unbiased estimate of Σc_i², because
+// its bound on the overlap Q is then exact. NadarayaWatson defines c_i and Q.
 func TestPairOverlapOnAtoms(t *testing.T) {
 	atoms := []float64{0.1, 0.5, 0.9}
 	law := func(r *rand.Rand) float64 { return atoms[r.IntN(3)] }

@@ -4,10 +4,11 @@ import "math"
 
 // DebiasedL2 returns the debiased L2 calibration error of the bins (Kumar, Liang & Ma 2019, definition 4.2),
 //
-//	√max(0, Σ_m share_m·[(accuracy_m − confidence_m)² − accuracy_m(1−accuracy_m)/(n_m−1)]),
+//	√max(0, Σ_m share_m·[(accuracy_m − confidence_m)² − accuracy_m(1−accuracy_m)/(n_m−1)]).
 //
-// Without the max, the expectation of the squared result is the squared binned error. A bin with one example
-// contributes 0, because its noise cannot be estimated. The result is NaN if the predictions have weights.
+// Here bin m holds n_m examples and the share share_m of all examples. Without the max, the expectation of the squared
+// result is the squared binned error. A bin with one example contributes 0, because its noise cannot be estimated. The
+// result is NaN if the predictions have weights.
 func DebiasedL2(p *Predictions, bins []Bin) float64 {
 	if p.Weight != nil {
 		return math.NaN()

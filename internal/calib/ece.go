@@ -77,7 +77,7 @@ func EqualWidth(p *Predictions, bins int, edge Edge) ([]Bin, error) {
 	return out, nil
 }
 
-// bin returns the bin of c. It compares with the edges themselves, as c·bins is rounded.
+// bin returns the bin of c. It compares c with the edges themselves, because the product c·bins is rounded.
 func (e Edge) bin(c float64, bins int) int {
 	k := min(int(c*float64(bins)), bins-1)
 	edge := func(k int) float64 { return float64(k) / float64(bins) }
@@ -99,9 +99,9 @@ func (e Edge) bin(c float64, bins int) int {
 	return k
 }
 
-// EqualCount sorts predictions into bins of equal count. The argument bins is their maximum number. Bin k ends at rank
-// ⌈k·n/bins⌉ in ascending order of confidence, or after the last confidence that equals the confidence at this rank. So
-// ties can make the bins larger, and their number smaller.
+// EqualCount sorts predictions into bins of equal count. The argument bins is their maximum number. The confidences are
+// ranked in ascending order, and bin k ends at rank ⌈k·n/bins⌉. Ties with the last confidence of a bin join this bin.
+// So ties can make bins larger and the number of bins smaller.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
 // ECE returns the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017).

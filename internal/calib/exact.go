@@ -12,8 +12,9 @@ type Worst struct {
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// The field over has length M and marks the bins with the sign '+'. In these bins, the number of correct
-	// predictions exceeds the sum of the confidences that attain Value. In the other bins it is smaller.
+	// The field over has length M and marks the bins with the sign '+'. Consider the confidences that attain Value. In
+	// these bins the number of correct predictions exceeds the sum of the confidences. In the other bins the sum is
+	// larger.
 	over []bool
 }
 
@@ -22,8 +23,9 @@ type Worst struct {
 // is exact, in O(N + M²) time and O(M²) memory. The result bounds the calibration error under attack if every interval
 // holds.
 //
-// |S| = max_{s=±1} s·S for the gap S = Σ(c − z) of a bin, so N times the CCE is the maximum over signs s ∈ {±}^M of a
-// sum over the samples, in which each sample lies in the bin that is best for it under s. Given the signs:
+// Let S = Σ(c − z) be the gap of a bin. |S| is the larger of S and −S. So N times the CCE is the maximum over signs s ∈
+// {±}^M of a sum over the samples. In this sum each sample lies in the bin that is best for it under s. Given the
+// signs:
 //   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
 //     Its best bin is the first '+' bin that it reaches, at z = max(l, edge). If it
 //     reaches none, z = u is best.
@@ -61,7 +63,7 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	}
 	plus, minus := correct.gains(gainOf), wrong.gains(mirrored)
 	total, over := bestSigns(m, plus.gain,
-		// In the mirrored problem, the step from the '−' bin q to the next '−' bin q1 is the step from q1 to q.
+		// Mirroring turns bin q into bin m−1−q. So two consecutive '−' bins q < q1 become m−1−q1 < m−1−q.
 		func(q, q1 int) fixedpoint.Sum { return minus.gain(m-1-q1, m-1-q) })
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
@@ -99,8 +101,8 @@ type gains struct {
 func (g gains) gain(p0, p int) fixedpoint.Sum { return g.sum[(p0+1)*(g.m+1)+p] }
 
 // gains returns, for each pair p' < p, the contribution of the samples whose first bin is in (p', p], if p is the only
-// '+' bin in this range. A sample that reaches p gains 1 − l if p is its first bin, and otherwise gainOf[p] = 1 − e_p.
-// A sample that does not reach p loses 1 − u.
+// '+' bin in this range. A sample that reaches p gains 1 − l if p is its first bin, and otherwise gainOf[p] = 1 − e_p,
+// where e_p is the lower edge of bin p. A sample that does not reach p loses 1 − u.
 func (r *reached) gains(gainOf []uint64) gains {
 	m := r.m
 	out := gains{m, make([]fixedpoint.Sum, (m+1)*(m+1))}
@@ -179,7 +181,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	return best, over
 }
 
-// largest returns the maximum over j of sum[j] + step(j−1), and the j−1 where it is reached.
+// largest returns the maximum over j of sum[j] + step(j−1), and the j−1 that attains this maximum.
 func largest(sum []fixedpoint.Sum, step func(j int) fixedpoint.Sum) (best fixedpoint.Sum, at int) {
 	best, at = sum[0].Add(step(-1)), -1
 	for j := 1; j < len(sum); j++ {

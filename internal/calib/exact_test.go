@@ -20,7 +20,7 @@ func mustBins(t testing.TB, m int) Bins {
 	return b
 }
 
-// reaches is the definition of a reachable bin. It does not use Index.
+// reaches reports whether the interval v reaches bin m. It follows the definition and does not use Index.
 func reaches(b Bins, v Bounded, m int) bool {
 	below := v.Lower < b.edge[m+1] || m == b.Len()-1
 	return below && v.Upper >= b.edge[m]
@@ -315,8 +315,8 @@ func TestCCEProperties(t *testing.T) {
 		}
 		checkAttained(t, b, intervals, w)
 
-		// No feasible confidences have a larger calibration error. The test tries random points and the ends of
-		// intervals.
+		// All confidences in the intervals have a calibration error of at most the CCE. The test tries random
+		// confidences and the ends of intervals.
 		z := make([]float64, n)
 		for range 20 {
 			for i, v := range intervals {
@@ -344,8 +344,8 @@ func TestCCEProperties(t *testing.T) {
 			t.Fatalf("%v once, %v twice", w.Value, twice)
 		}
 
-		// Let the samples be cut into two parts, and weight the value of each part by its share of the samples. The
-		// value of the whole is at most the sum of the two weighted values and at least their difference.
+		// Cut the samples into two parts, and multiply the value of each part by its share of the samples. The value of
+		// all samples is at most the sum of these two products and at least their difference.
 		if cut := r.IntN(n + 1); cut > 0 && cut < n {
 			x := value(b, intervals[:cut]) * float64(cut) / float64(n)
 			y := value(b, intervals[cut:]) * float64(n-cut) / float64(n)
@@ -390,7 +390,7 @@ func TestCCERoundsUp(t *testing.T) {
 }
 
 // If k samples may take any confidence and correctness, the largest calibration error is at most the bound of
-// CCEWithFailures. A single sample whose gap changes sign attains the bound.
+// CCEWithFailures. The last case attains the bound: one of two samples fails, and its gap changes sign.
 func TestCCEWithFailures(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -426,8 +426,8 @@ func TestCCEWithFailures(t *testing.T) {
 }
 
 // The statement about a whole dataset fails with probability at most δ. Each interval fails with probability α,
-// independently, and then neither confidence nor correctness is bounded. Without the allowance for failures the
-// statement fails nearly always, so the simulation detects a missing allowance.
+// independently. If an interval fails, the prediction may have any confidence and any correctness. Without the
+// allowance for failures the statement fails nearly always, so the simulation detects a missing allowance.
 func TestDatasetWideCoverage(t *testing.T) {
 	const n, alpha, delta = 100, 0.05, 0.1
 	trials := 2000

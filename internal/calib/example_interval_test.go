@@ -56,7 +56,7 @@ func ExampleBrierEstimate() {
 }
 
 // Two answers have label 0, and each is alone in its bin. The score is the mean of 0.2² + 0.2² and 0.7² + 0.7², and the
-// decomposition has no part but the reliability.
+// decomposition consists of the reliability alone.
 func ExampleMulticlassBrierEstimate() {
 	p, err := calib.TopLabel([]float64{0.8, 0.2, 0.3, 0.7}, 2, []int{0, 0})
 	if err != nil {
@@ -95,7 +95,8 @@ func ExampleMCEEstimate() {
 	// Output: 0.100 in [0.051, 0.151], clopper-pearson
 }
 
-// Of 1,000 answers with confidence 0.8 for two classes, 700 are right. So the calibration error of each class is 0.1.
+// A classifier with two classes gave 1,000 answers with confidence 0.8, and 700 of them are right. So the calibration
+// error of each class is 0.1.
 func ExampleClasswiseEstimate() {
 	var probability []float64
 	var label []int

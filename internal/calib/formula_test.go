@@ -10,8 +10,8 @@ import (
 )
 
 // The tests of this file compute every term of every bound from its formula. They use plain code that shares only the
-// random numbers and the taut string with the package. The taut string has its own oracles. Coverage tests would not
-// detect a wrong constant, because the bounds are slack.
+// random numbers and the taut string with the package. Other tests compare the taut string with enumeration and with
+// proxTV. Coverage tests would not detect a wrong constant, because the bounds are slack.
 
 // same compares two numbers with a relative tolerance.
 func same(t *testing.T, what string, got, want, tolerance float64) {

@@ -19,13 +19,14 @@ type Estimate struct {
 type IntervalMethod string
 
 const (
-	// ClopperPearson is exact for independent examples.
+	// ClopperPearson intervals are exact for independent examples.
 	ClopperPearson IntervalMethod = "clopper-pearson"
-	// Martingale holds for every sample size (see deviation).
+	// Martingale intervals hold for every sample size (see deviation).
 	Martingale IntervalMethod = "martingale"
-	// Betting holds for every number of independent, identically distributed examples.
+	// Betting intervals hold for every number of independent, identically distributed examples.
 	Betting IntervalMethod = "betting"
-	// Bootstrap has an error of O(1/n) in its level. It is too short for small n and heavy tails.
+	// The probability that a Bootstrap interval covers the true value differs from the level by O(1/n). The interval is
+	// too short for small n and for heavy tails.
 	Bootstrap IntervalMethod = "bca-bootstrap"
 )
 
@@ -38,7 +39,7 @@ const (
 // for all λ in a grid of J values, where ψ(λ) = −ln(1−λ) − λ. So deviation returns the smallest right-hand side. The
 // bound follows from exp(λY − ψ(λ)Y²) ≤ 1 + λY for Y ≥ −1 and 0 ≤ λ < 1 (Fan, Grama & Liu 2015, Lemma 4.1) with Y =
 // −a_i x_i/a. The bound depends on each x_i only through x_i². So if all |x_i| are known, one bound is valid for every
-// pattern of signs of the x_i. The grid has ratio 2 and depends only on n.
+// pattern of signs of the x_i. Successive λ of the grid have the ratio 2. The grid depends only on n and logInverse.
 func deviation(n int, a, squares, logInverse float64) float64 {
 	const most = 0.9
 	lambda := math.Sqrt(2 * logInverse / float64(n)) // best if every x² is 1 and all a_i are equal
@@ -72,7 +73,8 @@ func (p *Predictions) shares(f func(i int) float64) (a, squares float64) {
 func clamp01(x float64) float64 { return min(1, max(0, x)) }
 
 // AccuracyEstimate returns the accuracy with an interval. Without weights the interval is exact. With weights the
-// accuracy is the known mean confidence plus the mean residual, which deviation bounds.
+// accuracy is the known mean confidence plus the mean of correct − confidence. The function deviation bounds the error
+// of this mean.
 func AccuracyEstimate(p *Predictions, level float64) Estimate {
 	return p.shareEstimate(p.answersRight, func(i int) float64 {
 		if p.Quantity == ClassOneQuantity {
@@ -89,8 +91,8 @@ func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 		func(i int) float64 { return p.Confidence[i] }, level)
 }
 
-// shareEstimate returns the share of examples i for which is(i) is true. The function guess returns a guess of the
-// probability that is(i) is true.
+// shareEstimate returns the share of examples i with is(i) = true. guess(i) is a guess of the probability of this
+// event. A good guess makes a weighted interval shorter.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {
@@ -111,8 +113,8 @@ func (b *Bin) accuracyInterval(weighted bool, alpha float64) (low, high float64,
 	return clamp01(b.Accuracy - d), clamp01(b.Accuracy + d), Martingale
 }
 
-// Bands returns an interval for the accuracy of each bin. Each interval holds at the level by itself; the intervals
-// need not hold simultaneously. Empty bins have [0, 1].
+// Bands returns an interval for the accuracy of each bin. Each interval by itself holds with probability level; the
+// intervals need not hold simultaneously. An empty bin has the interval [0, 1].
 func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	out := make([][2]float64, len(bins))
 	for k, b := range bins {
@@ -129,15 +131,16 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 //
 //	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
-// The plain ECE exceeds θ on average, because noise does not cancel within the absolute values. A percentile bootstrap
-// adds the same noise again, and its interval almost always misses a θ near 0. The interval of ECEEstimate is valid for
-// every n and θ, even if the bins depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be
-// the observed D_m, in which the outcomes replace the probabilities.
+// Here a_i is the share of example i in the total weight, and below α is 1 − level. The plain ECE exceeds θ on average,
+// because noise does not cancel within the absolute values. A percentile bootstrap adds the same noise again, and its
+// interval almost always misses a θ near 0. The interval of ECEEstimate is valid for every n and θ, even if the bins
+// depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be the observed D_m, in which the
+// outcomes replace the probabilities.
 //
-//   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s, so θ ≤ ECE + the deviation at α/2 of a mean
-//     of ±(residuals);
-//   - below: ECE = Σs_m D̂_m for the observed s, and Σs_m D_m ≤ θ for every s, so θ ≥ ECE − the deviation at α/2 over
-//     the 2^M patterns s of the M bins that are not empty.
+//   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s. So θ ≤ ECE + d, where d is the bound that
+//     the function deviation gives at α/2 for the mean of the signed residuals ±(correct − confidence).
+//   - below: ECE = Σs_m D̂_m for the observed s, and Σs_m D_m ≤ θ for every s. So θ ≥ ECE − d′. The bound d′ must hold
+//     for every pattern s. M bins that are not empty have 2^M patterns, so d′ is the bound of deviation at (α/2)/2^M.
 func ECEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	ece := ECE(bins)
 	a, squares := p.shares(p.residual)
@@ -166,7 +169,7 @@ func signsEstimate(value float64, n int, a, squares float64, signs int, level fl
 
 // MCEEstimate returns the MCE of the bins and an interval for the largest |P(correct | bin) − mean confidence| over
 // nonempty bins. The intervals of the accuracies hold simultaneously, because each fails with probability at most
-// (1−level)/bins.
+// 1−level divided by the number of nonempty bins.
 func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	e := Estimate{Value: MCE(bins), Method: ClopperPearson}
 	used := occupied(bins)
@@ -182,15 +185,16 @@ func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	return e
 }
 
-// ClasswiseEstimate is ECEEstimate for ClasswiseECE. The residual of an example is the mean over classes of ±(1{label =
-// k} − p_k), and the number of signs is bins × classes.
+// ClasswiseEstimate returns the mean of ClasswiseECE with an interval, which it computes like ECEEstimate. The residual
+// of an example is the mean over classes k of ±(1{label = k} − p_k). A pattern of signs has one sign for each bin of
+// each class.
 func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Estimate, error) {
 	value, _, err := ClasswiseECE(p, bins, edge)
 	if err != nil {
 		return Estimate{}, err
 	}
 	a, squares := p.shares(func(i int) float64 {
-		// For all signs, the residual is at most (1−p_y) + Σ_{k≠y} p_k, divided by the number of classes.
+		// For all signs, the residual is at most ((1−p_y) + Σ_{k≠y} p_k)/classes, where y is the label.
 		sum := 0.0
 		for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
 			sum += math.Abs(indicator(k == p.Label[i]) - x)
@@ -206,7 +210,8 @@ func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }
 
-// boundedEstimate estimates the mean of f, whose values are in [0, most].
+// boundedEstimate returns the argument value, which is the weighted mean of f, with an interval. f(i) lies in [0,
+// most].
 func (p *Predictions) boundedEstimate(
 	value float64, f func(i int) float64, most, level float64, seed uint64,
 ) Estimate {

@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// deviationByHand takes the smallest value over λ = λ₀, 2λ₀, 4λ₀ … up to 0.9.
+// deviationByHand returns the result of deviation by its formula. It computes the right-hand side for λ = λ₀, 2λ₀, 4λ₀,
+// … up to 0.9, where λ₀ = √(2·logInverse/n), and returns the smallest.
 func deviationByHand(n int, a, squares, logInverse float64) float64 {
 	grid := []float64{}
 	for lambda := math.Sqrt(2 * logInverse / float64(n)); lambda <= 0.9; lambda *= 2 {
@@ -39,7 +40,7 @@ func TestDeviationIsTheFormula(t *testing.T) {
 			}
 		}
 	}
-	// A grid that would begin above 0.9 holds only 0.9.
+	// If the smallest λ of the grid would exceed 0.9, the grid holds only 0.9.
 	same(t, "n = 1", deviation(1, 1, 0.25, 5), (5+(-math.Log(0.1)-0.9)*0.25)/0.9, 1e-12)
 }
 
@@ -57,7 +58,7 @@ func weightedPredictions(weighted bool) *Predictions {
 	return p
 }
 
-// sharesByHand returns the shares of the weight, the largest share, and Σa²f².
+// sharesByHand returns each member's share a of the members' weight, the largest share, and Σa²f² over the members.
 func sharesByHand(p *Predictions, members []int, f func(i int) float64) (share map[int]float64, a, squares float64) {
 	share = map[int]float64{}
 	total := 0.0
@@ -94,8 +95,8 @@ func membersOf(p *Predictions, b Bin) (members []int) {
 	return members
 }
 
-// bettingByHand multiplies the factors of all examples without histograms. The variances of rounds come from the
-// examples themselves, and each end of the interval is the m at which the product is 2/α.
+// bettingByHand computes the interval of BrierEstimate without histograms: it multiplies the factors of all examples.
+// Each end of the interval is the m at which the product is 2/α.
 func bettingByHand(p *Predictions, alpha float64, seed uint64) (low, high float64) {
 	n := p.N()
 	last := 0
@@ -311,7 +312,7 @@ func TestECEEstimateBelowFromTheFormula(t *testing.T) {
 
 func TestClasswiseEstimateFromTheFormula(t *testing.T) {
 	logits, m, label := goldenLogits()
-	for range 5 { // enough examples that the ends are inside [0, 1]
+	for range 5 { // with many examples, both ends of the interval lie inside (0, 1)
 		logits, label = append(logits, logits...), append(label, label...)
 	}
 	p, err := TopLabel(Softmax(logits, m, 2), m, label)
@@ -344,7 +345,7 @@ func TestClasswiseEstimateFromTheFormula(t *testing.T) {
 // bcaByHand computes the BCa interval of Efron 1987 for a weighted mean of groups.
 func bcaByHand(x, w []float64, value, level float64, r *splitMix) (low, high float64) {
 	n := len(x)
-	// The acceleration is a sixth of the skewness of the jackknife's influence.
+	// The acceleration is a sixth of the skewness of the jackknife influence values.
 	var sx, sw, mean float64
 	for g := range x {
 		sx += x[g]

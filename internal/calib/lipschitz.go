@@ -20,8 +20,9 @@ import (
 //     ≥ 1 − ε, Σ_j|Σ(y_i − η(s_i))| ≤ ½Σ√n_j + √(n ln(1/ε)/2).
 //
 // Together CE ≤ (1/n)Σ_j[|Σ(s_i−y_i)| + (1+L)G_j + ½√n_j] + √(ln(1/ε)/2n) + √(ln(2/δ)/2n), for every partition fixed by
-// the scores. Step 1 is the same for all partitions. With ε = δ/(2·candidates) step 3 holds simultaneously for all
-// candidates, so the smallest bound is valid. (Ciosek et al. 2025, appendix E, use δ/(B·R) for each candidate.)
+// the scores. Step 1 is the same for all partitions. The function tries several partitions, the candidates. With ε =
+// δ/(2·number of candidates) step 3 holds simultaneously for all candidates, so the smallest bound is valid. (Ciosek et
+// al. 2025, appendix E, choose another ε.)
 //
 // Candidates have B = 1, 2, 3, 4, 6, 8, … equal buckets, shifted by 0, ¼, ½ or ¾ of a bucket.
 func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
@@ -106,8 +107,8 @@ func (s *Sample) cells() []bucket {
 	return cells
 }
 
-// bucketSums returns Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j. The argument width is the number of fine cells in a
-// bucket. The argument offset is the number of cells by which the first bucket is shorter.
+// bucketSums returns the sums Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j of Lipschitz. The argument width is the number of
+// fine cells in a bucket. The argument offset is the number of cells by which the first bucket is shorter.
 func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) {
 	for i := 0; i < len(cells); {
 		b := cells[i]

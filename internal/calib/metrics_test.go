@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs made the arrays
-// by the same formulas.
+// goldenPredictions returns 240 examples whose metrics were computed by other programs. Those programs got the same
+// arrays, computed by the formulas below.
 func goldenPredictions() *Predictions {
 	const n = 240
 	p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -143,7 +143,8 @@ func TestTemperatureLimits(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, fit, err)
 		}
 	}
-	// The data are nearly separable: one of 10⁶ equal margins is wrong, so σ(−β) = 10⁻⁶.
+	// The data are nearly separable: one of 10⁶ equal margins is wrong, so σ(−β) = 10⁻⁶, where σ is the logistic
+	// function and β = 1/T.
 	const n = 1_000_000
 	logits, label := make([]float64, 2*n), make([]int, n)
 	for i := range n {
@@ -278,7 +279,7 @@ func TestWeightsAreRepeats(t *testing.T) {
 	near(t, "confidence", p.MeanConfidence(), q.MeanConfidence(), 1e-12)
 }
 
-// On odd inputs every metric is defined and lies in its interval.
+// On unusual inputs every metric is defined and lies in its interval.
 func TestMetricsOnOddInputs(t *testing.T) {
 	cases := map[string]*Predictions{
 		"n = 1":        {Confidence: []float64{0.7}, Correct: []bool{true}},
@@ -375,8 +376,8 @@ func TestClasswiseECE(t *testing.T) {
 	}
 }
 
-// Every interval covers its target at its level. The targets are binned calibration errors of the labels'
-// probabilities, for calibrated and miscalibrated predictions, with and without weights. A percentile bootstrap around
+// Every interval covers its target at its level, for calibrated and miscalibrated predictions, with and without
+// weights. The target is the metric in which each outcome is replaced by its probability. A percentile bootstrap around
 // the ECE would fail: at θ = 0 its lower end is above 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	const n, level = 300, 0.9
@@ -454,7 +455,8 @@ func TestMetricIntervalsCover(t *testing.T) {
 	}
 }
 
-// The bootstrap interval is not too long: for the mean of a known law it is no longer than a normal interval.
+// The bootstrap interval has the right length: for the mean of normal variables it is about as long as the normal
+// interval.
 func TestBootstrapLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, n := range []int{200, 20_000} {

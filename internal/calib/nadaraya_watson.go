@@ -22,8 +22,8 @@ const (
 func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 
 // NadarayaWatson returns an upper bound on the calibration error of a classifier whose scores were perturbed by Sech
-// with bandwidth h. The perturbation bounds the first two derivatives of η by b1 and b2. The surrogate of η is the
-// kernel smoother
+// with bandwidth h. The perturbation bounds the first two derivatives of the calibration function η(s) = P(y=1|s) by b1
+// and b2. The surrogate of η is the kernel smoother
 //
 //	η̂(s) = Σ_train w_i(s) y_i,  w_i ∝ (1 − ((s−s_i)/h′)²)₊  (Epanechnikov)
 //	g(s)  = b1 Σ w_i|s−s_i| + ½b2 Σ w_i(s−s_i)² + ½√(Σw_i²)
@@ -39,29 +39,29 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
 // third of all samples. In half of these samples η̂ errs towards s. Then the bound is too small, for every δ. So
 // Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½. If no weight is positive at a score, Printed uses the
-// nearest training score. Each of its two inequalities fails with probability at most δ/2K. Its b2 is the paper's b2,
-// which is three times the b2 of the function derivatives.
+// nearest training score. Each of the two inequalities of Printed fails with probability at most δ/2K. The b2 of
+// Printed is the paper's b2, which is three times the b2 of the function derivatives.
 //
-// Repaired adds the missing term. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by McDiarmid's
-// inequality, given the training scores,
+// Repaired adds the term that this step omits. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by
+// McDiarmid's inequality, given the training scores,
 //
 //	D ≤ E_Y[D] + √(½ ln(1/δ3) Σc_i²),
 //
 // and Σc_i² = E[Q(s,s′)], Q = Σ_i w_i(s)w_i(s′), for independent s and s′. By Cauchy–Schwarz Q ≤ √(W(s)W(s′)), W =
 // Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The mean of this bound on Q over disjoint random pairs of validation points, plus
-// BB at δ4, bounds Σc_i². The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). It
-// sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)| instead. At such an s the labels do not matter, so s adds nothing
-// to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores, and BB uses these two ranges. κ depends only on the training scores.
-// Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs) fails with
+// BB at δ4, bounds Σc_i². The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). At
+// such an s it sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|. Then the labels do not matter at s, so s adds
+// nothing to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores, and BB uses these two ranges. κ depends only on the training
+// scores. Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs) fails with
 // probability at most δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
-// sum, and
+// sum, and the bias E_Y[η̂(s)] − η(s) has the bound
 //
 //	|bias| ≤ b1|Σ w_i(s_i−s)| + ½b2 Σ w_i(s_i−s)²,
 //
-// where the first term nearly vanishes. As |bias| ≤ b1 Σ w_i|s_i−s| holds as well (η is b1-Lipschitz), g uses the
-// smaller of these two bounds. plugIn chooses h′ for this smaller g.
+// where the first term nearly vanishes. Because η is b1-Lipschitz, b1 Σ w_i|s_i−s| is also a bound on |bias|. g uses
+// the smaller of these two bounds. plugIn chooses h′ for this smaller g.
 func NadarayaWatson(s *Sample, cf CrossFit, bandwidth float64, kind NadarayaWatsonKind) (Bound, error) {
 	if err := cf.check(s.N()); err != nil {
 		return Bound{}, err
@@ -243,8 +243,7 @@ func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 
 func (sm smoother) centre(j int) float64 { return (float64(j) + 0.5) * sm.h }
 
-// forward adds training points of cell j to the window of each point: the training points below the point, and those
-// that lie above it by at most reach.
+// forward adds training points of cell j to the window of each point s: the training points s_i ≤ s + reach.
 func (sm smoother) forward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -265,8 +264,8 @@ func (sm smoother) forward(windows []window, points, train []uint64, j int, reac
 	}
 }
 
-// backward adds training points of cell j to the window of each point: the training points above the point and, if
-// reach is not 0, those that lie below it by at most reach.
+// backward adds training points of cell j to the window of each point s: the training points s_i > s if reach is 0,
+// otherwise the training points s_i ≥ s − reach.
 func (sm smoother) backward(windows []window, points, train []uint64, j int, reach float64, below bool) {
 	if len(train) == 0 {
 		return
@@ -287,11 +286,11 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 	}
 }
 
-// roundoff returns a bound on the rounding error of the means of |η̂−s| and g. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum
-// over n points combines terms of a total size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m
-// units of 2⁻⁵³, where m = blockSize + n/blockSize. The factor 2 is there because two cells contribute. As Σk ≥ n/100
-// and W ≥ 1/n, the relative error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are
-// smaller.
+// roundoff returns a bound on the rounding error of the means of |η̂−s| and g. z and x are the arguments of the
+// polynomials in addTo and powerSums. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum over n points combines terms of a total
+// size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m units of 2⁻⁵³, where m = blockSize +
+// n/blockSize. The factor 2 is there because two cells contribute. As Σk ≥ n/100 and W ≥ 1/n, the relative error of W
+// is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)
@@ -381,7 +380,8 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// A point stands for a score s where the smoother is used if W ≤ κ. squares is W, and saving is max(s, 1−s) − g(s).
+	// A point stands for a score s where the smoother is used if W ≤ κ. The field squares is W, and the field saving is
+	// max(s, 1−s) − g(s).
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {
@@ -428,7 +428,8 @@ func (sm smoother) printed(valid []uint64, delta float64) (terms, chosen Terms) 
 			{"gap", gap.mean},
 			{"gap_bernstein", bernstein(n, delta, gap.variance(), 1)},
 			{"smoothing", smoothing.mean},
-			// R times the BB of g/R equals the BB of g on an interval of length R.
+			// The term R·BB, where BB is the radius for g/R in [0, 1], equals the radius for g in an interval of length
+			// R.
 			{"smoothing_bernstein", bernstein(n, delta, smoothing.variance(), r)},
 		}, Terms{
 			{"bandwidth", sm.h},

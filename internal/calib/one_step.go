@@ -5,14 +5,15 @@ import "math"
 // oneStep turns A, the mean gap of a partition plus its remainder, into a bound on the calibration error.
 // BinnedVariation and BinnedLipschitz use it.
 //
-// For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Py)_i|, where P is
+// For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Πy)_i|, where Π is
 // an orthogonal projection of the labels (to bin means, or to lines fitted in the bins). The remainder is R ≥
-// (1/n)Σ|η_i − (Pη)_i| with η_i = η(s_i). So A = F(y) + R and
+// (1/n)Σ|η_i − (Πη)_i| with η_i = η(s_i). So A = F(y) + R and
 //
 //	(1/n)Σ|s_i−η_i| ≤ F(η) + R.
 //
-// F is convex. Its subgradient at η has coefficients h_i/n, where h = P·sign(Pη − s). Given the scores the h_i are
-// fixed numbers, with Σh_i² ≤ n for every P and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) + (1/n)Σh_i(y_i−η_i),
+// F is convex. Its subgradient at η has coefficients h_i/n, where h = Π·sign(Πη − s). Given the scores the h_i are
+// fixed numbers, with Σh_i² ≤ n for every projection and |h_i| ≤ 1 for bin means. From F(y) ≥ F(η) +
+// (1/n)Σh_i(y_i−η_i),
 //
 //	A ≥ (1/n)ΣW_i,  W_i = |s_i−η_i| + h_i(y_i−η_i).
 //
@@ -24,29 +25,31 @@ import "math"
 //
 //	E e^{−λΣW} ≤ (E e^{−λW*})ⁿ,  W* = |s−η| ± (y−η), where the sign is a function of s,
 //
-// although h depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the Brier
-// score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with variance v = β − c², range 1 + c:
+// although each h_i depends on all scores. W* has mean CE, W* ≥ −1, and E W*² = E(s−η)² + E η(1−η) = E(s−y)² = β, the
+// Brier score. So Bennett's inequality in Hoeffding's form (1963, Theorem 3) holds with the variance v = β − c² and the
+// upper limit 1 + c for c − W*:
 //
 //	P(A ≤ c − t) ≤ exp(−n·kl((v+(1+c)t)/((1+c)²+v) ‖ v/((1+c)²+v))),  c = CE.
 //
-// For every P: the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8} (Hoeffding's lemma). The scores give
-// E e^{−λ|s−η|} ≤ 1 − c + c·e^{−λ} (convexity). Together these give
+// For every projection, with bin means or lines: the labels give E[e^{−λΣh(y−η)} | scores] ≤ e^{λ²Σh²/8} ≤ e^{nλ²/8}
+// (Hoeffding's lemma). The scores give E e^{−λ|s−η|} ≤ 1 − c + c·e^{−λ} (convexity). Together these give
 //
 //	P(A ≤ a) ≤ exp(−n·sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})]).
 //
-// At c = ½ the right side is e^{−nt²} with t = c − a; elsewhere it is smaller.
+// At c = ½ the right side is e^{−nt²} with t = c − a; for every other c it is smaller.
 //
 // Both exponents increase in c. The second exponent increases because 1 − c + c·e^{−λ} decreases in c. The first
 // exponent is sup_λ [−λa − ln φ(c)], where φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on
-// two points attains it: −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β, where q(w)
-// = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So the values
-// of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c above √β
-// are refuted as well.
+// two points attains φ(c): W is −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β,
+// where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So
+// the values of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c
+// above √β are refuted as well.
 //
-// Levels: each of K pairs of a partition and a kind of P has δ₁/K. Each exponent refutes c if A is below some limit.
-// These limits do not depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is
-// unknown: its upper bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, both
-// together could fail with probability δ + δ₂.)
+// Failure probabilities: there are K pairs of a partition and a kind of projection (bin means or lines). The bound of
+// each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These limits do not
+// depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is unknown: its upper
+// bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, both together could fail
+// with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
 	brier  float64 // β⁺, the upper bound on β
@@ -64,8 +67,8 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// population returns c⁺ for A = a, an upper bound on CE. The argument means says that P takes bin means, so that |h_i|
-// ≤ 1.
+// population returns c⁺ for A = a, an upper bound on CE. The argument means says that the projection gives bin means,
+// so that |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)
@@ -76,10 +79,10 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// sample returns the corresponding bound on c, the mean of |s_i − η(s_i)| over the scores of the sample. Given the
-// scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c²,
-// where β is the mean of E(s_i−y_i)². They need not be identically distributed, neither for Hoeffding's Theorem 3 nor
-// for the bound on β. Hoeffding's inequality for the labels gives e^{−2nt²}.
+// sample returns an upper bound for A = a on c, here the mean of |s_i − η(s_i)| over the scores of the sample. Given
+// the scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c²,
+// where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3 and the bound on β do not require identically distributed
+// variables. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)
@@ -119,8 +122,8 @@ func bennettExponent(t, v, c float64) float64 {
 	return klBernoulli((v+c*t)/(c*c+v), v/(c*c+v))
 }
 
-// mixedExponent returns sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})] over λ ≥ 0. The expression is concave in λ, and every λ
-// is valid.
+// mixedExponent returns sup_λ [−λa − λ²/8 − ln(1−c+c·e^{−λ})] over λ ≥ 0. The expression is concave in λ. Its value at
+// any λ gives a valid bound, so the search for the best λ may be inexact.
 func mixedExponent(a, c float64) float64 {
 	if c <= a {
 		return 0

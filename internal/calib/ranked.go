@@ -56,7 +56,7 @@ func (r *Ranked) EqualCount(bins int) ([]Bin, error) {
 	}
 	n := r.p.N()
 	out := make([]Bin, 0, min(bins, n))
-	bin, end, last := 0, 0, math.NaN() // the bin being filled ends at rank end
+	bin, end, last := 0, 0, math.NaN() // the current bin ends at rank end, unless ties follow
 	for k := range n {
 		c, correct, w := r.example(k)
 		if k >= end && c != last {

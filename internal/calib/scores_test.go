@@ -142,7 +142,7 @@ func TestBrierDecomposition(t *testing.T) {
 	near(t, "resolution", d.Resolution, 0.01, 1e-12)
 	near(t, "uncertainty", d.Uncertainty, 0.25, 1e-12)
 	near(t, "within", d.Within, 0, 1e-12)
-	// With unequal confidences the fourth term is not 0.
+	// If the confidences in a bin differ, Within is not 0.
 	p.Confidence[0] = 0.3
 	bins, _ = EqualWidth(p, 4, LowerClosed)
 	if d := DecomposeBrier(bins, p.TopLabelBrier()); math.Abs(d.Within) < 1e-4 {

@@ -20,8 +20,9 @@ type SmoothCurve struct {
 //	smECE_σ = ∫₀¹ |(1/n) Σ_i (correct_i − c_i) K_σ(t, c_i)| dt,
 //
 // where K_σ is the Gaussian of width σ reflected at 0 and 1. The result is smECE_σ at the σ with smECE_σ = σ, which
-// exists because smECE_σ falls as σ grows (their Theorem 9). It needs no bins and is continuous in the confidences. The
-// grid has at most smoothGrid cells. A result below about 3/smoothGrid also reflects the width of a grid cell.
+// exists because smECE_σ falls as σ grows (their Theorem 9). This error needs no bins and is continuous in the
+// confidences. The grid has at most smoothGrid cells. A result below about 3/smoothGrid also reflects the width of a
+// grid cell.
 //
 // On the grid, an example is split between both ends of its cell. The reflected kernel is diagonal in the cosine
 // transform, with eigenvalues exp(−(πkσ)²/2). An example exactly at 0 or 1 has the same kernel as an example just
@@ -81,7 +82,8 @@ func newGridSmoother(p *Predictions) *gridSmoother {
 	return s
 }
 
-// smooth fills dst with the values at the nodes, after smoothing with σ.
+// smooth computes the function whose cosine transform is the argument transform, smoothed by the kernel of width σ. It
+// writes the values of the result at the nodes to dst.
 func (s *gridSmoother) smooth(dst, transform []float64, sigma float64) {
 	for k, x := range transform {
 		f := math.Pi * float64(k) * sigma

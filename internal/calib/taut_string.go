@@ -98,7 +98,7 @@ func (t *tautString) addLower(p knot) {
 	c.push(p, slope(c.knots[len(c.knots)-1], p))
 }
 
-// advance moves the apex to the first knot of c.
+// advance moves the apex, the point where both chains start, to the first knot of c.
 func (t *tautString) advance(c *chain) {
 	k := c.knots[c.head]
 	t.emit(k, c.slopes[c.head])
@@ -106,7 +106,7 @@ func (t *tautString) advance(c *chain) {
 	c.popFront()
 }
 
-// add takes the next point (W_j, A_j). The last point goes to finish.
+// add takes the next point (W_j, A_j). The method finish takes the last point.
 func (t *tautString) add(w, a float64) {
 	t.addUpper(knot{w, a + t.lambda})
 	t.addLower(knot{w, a - t.lambda})

@@ -86,7 +86,8 @@ func checkLogits(logits []float64, classes int, label []int) error {
 	return nil
 }
 
-// newtonNLL minimises the negative log-likelihood over β between lo and hi. It starts at β = 1 if 1 lies between them.
+// newtonNLL minimises the negative log-likelihood over β between lo and hi. It starts at β = 1 if 1 lies between lo and
+// hi.
 func newtonNLL(logits []float64, classes int, label []int, lo, hi float64) (TemperatureFit, error) {
 	beta := 1.0
 	if !(lo < beta && beta < hi) {

@@ -17,14 +17,15 @@ import (
 // BB is the radius of the function bernstein. The bound is cross-fitted: each of K folds has δ/K, and each of δ1 … δ4
 // is a quarter of δ/K.
 //
-// η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁, where Dv holds the differences v_{j+1} − v_j. The minimum is over v that
-// are functions of the score: equal scores share one value, so a tie is one point with its count as weight. Lemma 4
-// stays true, because η̂ and η are both functions of the score. The noise bound of the lemma concerns the unmerged
-// labels, so t1, t2 and n count labels, not distinct scores. t2 is rounded up, because the lemma needs λ ≥ t2/n.
+// η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁, where y holds the training labels in ascending order of score, and Dv
+// holds the differences v_{j+1} − v_j. The minimum is over v that are functions of the score: equal scores share one
+// value, so a tie is one point with its count as weight. Lemma 4 of the paper stays true, because η̂ and η are both
+// functions of the score. The noise bound of the lemma concerns the unmerged labels, so t1, t2 and n count labels, not
+// distinct scores. The code rounds t2 up, because the lemma holds only if the factor of ‖Dv‖₁ is at least t2/n.
 //
 // Between training scores, η̂ has the value at the nearest training score below. Before the first training score, it
-// has the first value. Corollary 2 only needs an extension with variation V̂ = Σ|v_{j+1} − v_j| that does not depend on
-// the validation set. Any step function with one jump between neighbours is such an extension.
+// has the first value. Corollary 2 of the paper only needs an extension with variation V̂ = Σ|v_{j+1} − v_j| that does
+// not depend on the validation set. Any step function with one jump between neighbours is such an extension.
 //
 // V = 1 if η is monotone. V is an assumption that no data can confirm.
 func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {

@@ -151,9 +151,9 @@ func (b BoundRows) row(i int) (Bounded, error) {
 	return v, nil
 }
 
-// Sampled is the number of examples whose bounds can fail: all sampled examples. It includes examples without a row,
-// because the noise samples can decide whether an example has a row. If N counted only the examples with a row, more of
-// these bounds could fail than Bin(N, α) predicts.
+// Sampled holds the number N of examples that were classified on noise samples. The bounds of each of these examples
+// can fail. N includes examples without a row, because the noise samples can decide whether an example has a row. If N
+// counted only the examples with a row, more of these bounds could fail than Bin(N, α) predicts.
 type Sampled struct {
 	Examples int
 	Assumed  bool // the number is unknown, and the examples in the rows are taken to be all

@@ -8,10 +8,11 @@ type Accuracy struct {
 	Clean    int // examples that the model answers correctly without noise
 	VoteRule     // how the smoothed classifier answers
 	Smoothed int // examples for which the smoothed classifier answers the label
-	stopped  int // labelled examples whose votes do not decide this answer
+	stopped  int // labelled examples whose votes do not show the smoothed answer
 }
 
-// VoteRule says how votes decide the answer of the smoothed classifier. Of tied classes, the lowest wins.
+// VoteRule says how votes decide the answer of the smoothed classifier. Of tied classes, the class with the lowest
+// index wins.
 type VoteRule struct {
 	// None is the mode of the smoothed classifier. With NoneIgnore the classifier answers even if most samples vote for
 	// no class.
@@ -61,7 +62,7 @@ func (a *Accuracy) Add(v Votes) {
 }
 
 // Right reports whether the label has the most estimation votes of all classes, and more votes than v.None. Of tied
-// classes only the lowest has the most votes.
+// classes, only the class with the lowest index counts as having the most votes.
 func (v Votes) Right() bool { return VoteRule{}.Right(v) }
 
 // CleanShare returns the accuracy without noise, and false if it is unknown.
@@ -70,7 +71,8 @@ func (a Accuracy) CleanShare() (float64, bool) {
 }
 
 // SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if it is unknown. It is unknown if
-// the votes of some examples do not decide the answer, because the other examples are not a random sample.
+// the votes of some examples do not show the answer, because the remaining examples are not a random sample of all
+// examples.
 func (a Accuracy) SmoothedShare() (float64, bool) {
 	return float64(a.Smoothed) / float64(max(1, a.Labelled)), a.Labelled > 0 && a.stopped == 0
 }

@@ -21,9 +21,10 @@ type claim struct {
 	margin float64
 }
 
-// proved returns a bound with at least the given margin if the exact margin search can prove one. The bound is the
-// bonferroni margin if that is large enough. Otherwise it is the given margin, slightly increased because margins in
-// files are rounded down. The exact margin search proves the margins that it finds in the same way.
+// proved returns a bound with at least the given margin if the exact margin search can prove one. If the bonferroni
+// margin is large enough, the bound is the bonferroni margin. Otherwise the bound is the given margin, slightly
+// increased because margins in files are rounded down. The method prove of the exact margin search decides whether this
+// margin holds.
 func (c *VoteCertifier) proved(o observation, margin float64) (b marginBound, found bool) {
 	if c.params.Method != ExactMargin || o.two || o.beaten() || o.n-o.a > mostOthers || math.IsNaN(margin) {
 		return b, false

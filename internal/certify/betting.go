@@ -10,8 +10,9 @@ import "math"
 // is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, the capital is a
 // supermartingale. By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects
 // "mean ≤ m". The lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above
-// the true mean μ, then μ itself was rejected. K need not be monotone in m, so the bets may differ between values of m.
-// The samples are independent and in a fixed order. Their distributions may differ if each distribution has a mean ≤ m.
+// the true mean μ, then μ itself was rejected. The argument does not need K to be monotone in m. So the bets may differ
+// between values of m. The samples are independent and in a fixed order. Their distributions may differ if each
+// distribution has a mean ≤ m.
 //
 // There are three ways to bet:
 //
@@ -29,9 +30,9 @@ import "math"
 //     of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above Hoeffding's bound if some X is neither 0 nor
 //     1. The final K does not depend on the order of the samples.
 //
-// (A form that does not depend on the order of the samples chooses the best λ afterwards, sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
-// This form follows from Gaffke's bound by Chernoff's inequality. rscert does not offer this form, because we know of
-// no proof that it holds for every distribution at fixed n.)
+// (Another form of betting chooses the best λ after all samples are seen: it rejects m if sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
+// This form does not depend on the order of the samples. It follows from Gaffke's bound by Chernoff's inequality.
+// rscert does not offer this form, because we know of no proof that it holds for every distribution at fixed n.)
 //
 // Memory does not grow with n. The code keeps K at the ends g < g' of the intervals of a fixed grid on [0,1], with one
 // bet λ ≤ c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or
@@ -59,14 +60,15 @@ const (
 	// bet on the grid).
 	bettingBlock = 16
 	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. This is fine enough: for n = 10⁷ samples that
-	// are all 1, the bound is at the distance 2⁻²⁰ from 1. Each octave near 1, and each of the fineOctaves below ½, is
-	// divided into fineSteps. The other octaves are divided into coarseSteps, because means this small matter only for
-	// an upper bound near 1.
+	// are all 1, the bound is at the distance 2⁻²⁰ from 1. An octave lies between two successive distances. Each octave
+	// near 1, and each octave between 2^−fineOctaves and ½, is divided into fineSteps intervals. The octaves below
+	// 2^−fineOctaves are divided into coarseSteps intervals, because means this small matter only for an upper bound
+	// near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8
 	coarseSteps = 2
-	// An interval is given up when the capital at its left end falls below 2^giveUp.
+	// The code drops an interval when the capital at its left end falls below 2^giveUp.
 	giveUp = -64
 )
 
@@ -79,7 +81,7 @@ const (
 	stakeFixed               // Chernoff
 )
 
-// bettingBy returns the betting bound with the strategy s. All streams of the bound share one grid.
+// bettingBy returns the betting bound with the strategy s. All streams of samples at one n and α share one grid.
 func bettingBy(s stake) newLowerMean {
 	return func(n int64, alpha float64) func() lowerMean {
 		grid := newBettingGrid(s, n, alpha)
@@ -122,8 +124,9 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports whether the capital K < 2^e at the left end of interval i has fallen below 2^giveUp, or
-// cannot reach the target even with the best remaining samples.
+// hopeless reports whether the code can drop interval i. The argument e says that the capital K at the lower end of the
+// interval is below 2^e. The argument left is the number of remaining samples. hopeless returns true if e < giveUp, or
+// if K cannot reach the target 1/α even if all remaining samples are 1.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
@@ -237,7 +240,7 @@ func (c *capital) settle() {
 	c.pending = 0
 }
 
-// factor returns the number by which bet[t] must be multiplied to give the bets of w.
+// factor returns the number by which bet[t] must be multiplied to give the bets of the wager w.
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:

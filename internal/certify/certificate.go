@@ -40,7 +40,7 @@ type Votes struct {
 	Index int `json:"index"`
 	Label int `json:"label"` // true class
 	// N0 is the number of selection samples. Counts0 has length m and holds their votes for each class. Without
-	// selection samples only Class = Label can be certified.
+	// selection samples, only the true label can be certified (Target.Class = Label).
 	N0      int64   `json:"n0,omitempty"`
 	Counts0 []int64 `json:"counts0,omitempty"`
 	// N is the number of estimation samples, which are independent of the selection samples. Counts has length m and
@@ -65,8 +65,8 @@ type Votes struct {
 	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that the
 	// classifier has no such rule, or that the file was written before this key existed.
 	RejectBelow float64 `json:"reject_below,omitempty"`
-	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. No certificate depends on
-	// it.
+	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. Certificates do not depend
+	// on it.
 	Clean *int `json:"clean,omitempty"`
 }
 
@@ -113,15 +113,17 @@ type Certificate struct {
 	// count all sampled examples. 0 means that the number is unknown or recorded in run.json.
 	Sampled int `json:"sampled,omitempty"`
 	// Deterministic means that the certificate holds with certainty: it rests on evaluations of the model at fixed
-	// inputs, not on random samples. Alpha is then 0, and N counts the evaluations. Steps is the radius in steps of the
-	// lattice; nil if nothing is certified.
-	Deterministic bool   `json:"deterministic,omitempty"`
-	Steps         *int64 `json:"steps,omitempty"`
+	// inputs, not on random samples. Alpha is then 0, and N counts the evaluations.
+	Deterministic bool `json:"deterministic,omitempty"`
+	// Steps is the radius in steps of the lattice of the inputs, rounded down. It is nil if nothing is certified, for
+	// radii in L2, and for inputs on no lattice.
+	Steps *int64 `json:"steps,omitempty"`
 	// Bounds are the confidence bounds behind the margin, by name.
 	Bounds map[string]float64 `json:"bounds,omitempty"`
 	Claim
-	// Contest names the comparison that proves the claim, if several can: t=1, t=2, … for ranks, and class, silence or
-	// group for "A or silence". The field Bounds then holds bounds on the two sides of this comparison.
+	// Contest names the comparison that proves the claim, if several comparisons can prove it. The names are t=1, t=2,
+	// … for a claim with TopK ≥ 2, and class, silence or group for the mode NoneSafe (see contest.go). The field Bounds
+	// then holds bounds on the two sides of this comparison.
 	Contest string `json:"contest,omitempty"`
 	// Composition says how the certificates of several runs were composed, and Members lists the certificates on which
 	// the claim rests. Both fields are empty for a certificate of one run.

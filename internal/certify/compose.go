@@ -64,8 +64,8 @@ type CombinedClaim struct {
 }
 
 // Route returns the claim of a router and its experts. The router's class is constant within its radius. If the class
-// is s, all inputs within this radius go to expert s. So the answer is constant within the smaller of two radii, the
-// router's and that of expert s.
+// is s, all inputs within this radius go to expert s. So the answer is constant within the smaller of two radii: the
+// router's radius and the radius of expert s.
 //
 // Let s* be the class that the smoothed router really answers. The claim can be false only if the router's certificate
 // or the certificate of expert s* is false. The noise does not affect s*. So the probability of a false claim is at
@@ -129,12 +129,12 @@ const MostMembers = 256
 // within r. Even if all of these members certify the radius r, at least c*−q+1 of the other members certify it wrongly.
 //
 // If the members certify the predicted class, the claimed class depends on the noise, and so does the set of the other
-// members. So any c*−q+1 of all K members may be wrong. If failures are independent and each alpha is α, at least
-// c*−q+1 of them are wrong with at most the probability P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other,
-// Markov's inequality bounds the probability by the sum of the alphas divided by c*−q+1.
+// members. So any c*−q+1 of all K members may be wrong. If failures are independent and each alpha is α, the
+// probability of c*−q+1 or more wrong members is at most P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other,
+// Markov's inequality bounds this probability by the sum of the alphas divided by c*−q+1.
 //
 // If the members certify the label, the claimed class does not depend on the noise. Then the same formulas hold for the
-// other members alone. There are K−q+1 or more of them. The probability is largest for exactly K−q+1 other members with
+// other members alone. Their number is K−q+1 or more. The function bounds the probability for the K−q+1 members with
 // the largest alphas. The radius of a claim depends on the noise. But members that certify a radius also certify all
 // smaller radii. So the bound at the smallest r at which the claim is false covers all larger r.
 func PollAlpha(alphas []float64, quorum, atLeast int, class Class, independent bool) (float64, error) {

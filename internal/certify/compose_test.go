@@ -77,8 +77,8 @@ func TestPollAlpha(t *testing.T) {
 	}
 }
 
-// TestPollAlphaOfRandomClass computes how often two members that really differ claim a class. Either member may fail
-// and certify the class of the other member.
+// TestPollAlphaOfRandomClass computes how often a poll of two members claims a class although their true answers
+// differ. Either member may fail and certify the answer of the other member.
 func TestPollAlphaOfRandomClass(t *testing.T) {
 	const a = 0.2
 	false2 := 2 * a * (1 - a)
@@ -90,7 +90,7 @@ func TestPollAlphaOfRandomClass(t *testing.T) {
 }
 
 // These values follow from the formulas P(Bin(K−q+1, α) ≥ c*−q+1) for the label and P(Bin(K, α) ≥ c*−q+1) for the
-// predicted class.
+// predicted class (see PollAlpha).
 func TestPollAlphaOfMath(t *testing.T) {
 	const a = 0.001
 	for _, c := range []struct {

@@ -21,8 +21,8 @@ func levels() (leveled, plain Target) {
 	return leveled, plain
 }
 
-// For votes, the bounds of both targets are equal with every method, at a fixed n and at each checkpoint of a stopping
-// rule.
+// For votes, the two targets that the function levels returns must give equal bounds. The test compares the bounds of
+// every method, at a fixed n and at each checkpoint of a stopping rule.
 func TestVotesSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	for _, method := range names(VoteMethods()) {
@@ -71,8 +71,8 @@ func TestVotesSpendTheLevel(t *testing.T) {
 	}
 }
 
-// For scores, the bounds of both targets are equal with every mean bound and combination, without intervals and with
-// the intervals of every method.
+// For scores, the two targets that the function levels returns must give equal bounds. The test compares the bounds of
+// every mean bound and combination, without intervals and with the intervals of every method.
 func TestScoresSpendTheLevel(t *testing.T) {
 	leveled, plain := levels()
 	selection, _ := scoreSamples(50)
@@ -364,8 +364,8 @@ func TestRowsBelowOneStand(t *testing.T) {
 	}
 }
 
-// bridge is an upper bound on the maximum of Hölder's bounds along the segment. The result is never below the maximum
-// and not far above it, even if the maximum is neither at an end nor in the middle.
+// bridge returns an upper bound on the maximum of Hölder's bounds along the line between two nodes. The result is never
+// below the maximum and not far above it, even if the maximum is neither at an end nor in the middle.
 func TestBridgeIsTheTop(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	s := newSearch(newEvent(bonferroniOrder(scaleOf(SecondMargin), 1000, 0.001), 800, 150), scaleOf(SecondMargin), 0.001)

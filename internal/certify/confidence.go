@@ -36,7 +36,7 @@ type ConfidenceBound struct {
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
-// A confidence turns samples of f_A at the clean input into bounds on E f_A under attack.
+// A confidence turns samples of f_A, the score of the class A, at the clean input into bounds on E f_A under attack.
 type confidence interface {
 	add(x float64)
 	// bounds returns the bounds at the i-th radius.
@@ -134,9 +134,9 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }
 
-// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, with the part sideAlpha of α on each side. It uses the
-// fact that Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al.
-// 2025, eq. 12):
+// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, with the part sideAlpha of α on each side. Q and F are
+// the quantile function and the distribution function of the noise at σ = 1. The method uses the fact that Q(z(x)) is
+// 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //
@@ -161,7 +161,8 @@ func (s *standardConfidence) bounds(i int) (float64, float64) {
 	return shiftDown(l, inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(l, inUnit(s.high.lower(), sampleSlack), shift) + unit
 }
 
-// shiftDown returns F(Q(p) − shift) for shift ≥ 0, rounded down.
+// shiftDown returns F(Q(p) − shift) for shift ≥ 0, rounded down. F and Q are the distribution function and the quantile
+// function of the law l.
 func shiftDown(l law.Additive, p, shift float64) float64 {
 	z := law.Low(l, p) - shift
 	if math.IsInf(z, -1) {

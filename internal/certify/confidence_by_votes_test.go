@@ -63,7 +63,7 @@ func TestIntervalsShareAlpha(t *testing.T) {
 		if x := run(alpha/2, UnknownLabel, 0, true)[0].Confidence; wrong[2].Confidence != x || wrong[2].Prediction != 0 {
 			t.Errorf("%s: confidence %v of class %d, want %v of class 0", method, wrong[2].Confidence, wrong[2].Prediction, x)
 		}
-		// If the class is the label, its interval has the whole α that belongs to intervals.
+		// If the class is the label, its interval gets the whole share of α that is reserved for intervals.
 		if a, b := run(alpha, 0, 0, true), run(alpha/2, 0, 0, true); !(a[0].Lower > b[0].Lower && a[0].Upper < b[0].Upper) {
 			t.Errorf("%s: [%v, %v] at α, [%v, %v] at half of it", method, a[0].Lower, a[0].Upper, b[0].Lower, b[0].Upper)
 		}

@@ -101,8 +101,8 @@ func everyConfidence() []ConfidenceParams {
 		ConfidenceParams{Radii: confidenceRadii, Method: ConfidenceCDF, Band: BandBinomial})
 }
 
-// The intervals of standard and cdf are wrong at any of the radii with probability ≤ α/2. The interval of tangent is
-// wrong at each radius with probability ≤ α/2.
+// For the methods standard and cdf, the probability that the interval is wrong at one or more radii is at most α/2. For
+// the method tangent, the interval at each single radius is wrong with probability at most α/2.
 func TestConfidenceCoverage(t *testing.T) {
 	trials := int64(200)
 	if testing.Short() {

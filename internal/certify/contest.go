@@ -68,7 +68,7 @@ const (
 )
 
 // safeContest returns the contest for "A or silence" that the selection samples favour. Without selection samples it
-// returns the classTest.
+// returns the contest classTest.
 func safeContest(v Votes, a int) contest {
 	tests := func(b ballot) []contest {
 		rival := slices.Max(b.rivals(a, NoneSafe))

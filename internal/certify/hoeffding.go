@@ -18,6 +18,6 @@ func (h *hoeffding) add(x float64) { h.sum += x }
 
 func (h *hoeffding) lower() float64 {
 	n := float64(h.n)
-	// The sum of n numbers ≤ 1 is within n²·unit of its value.
+	// The computed sum of n numbers ≤ 1 is within n²·unit of the exact sum.
 	return inUnit(h.sum/n-math.Sqrt(math.Log(1/h.alpha)/(2*n)), (n+8)*unit)
 }

@@ -3,6 +3,7 @@ package certify
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"testing"
 
 	"github.com/rscert/rscert/internal/law"
@@ -59,19 +60,29 @@ func TestLawsCertify(t *testing.T) {
 }
 
 // If the noise is uniform on W integers, the radius in steps is S = ⌈W·m/2⌉ − 1, where m is a lower bound on p_A − p_B.
-// The radius in units of the data must stay below (S+1)·g. At that distance, the noisy inputs of the two points overlap
-// too little to prove the answer.
-func TestUniformSteps(t *testing.T) {
-	const W, g = 128, 1.0 / 255
-	steps := []float64{55, 40, 24, 56, 13}
-	for i, c := range referenceMargins[5:] {
-		cert, err := mustVotes(t, VoteParams{Target: Target{Law: law.Of(law.Uniform), Alpha: 0.001, Sigma: W * g / 2, Class: Label}}).Certify(
-			Votes{N: c.n, Counts: []int64{c.x1, c.x2, c.n - c.x1 - c.x2}})
-		if err != nil {
-			t.Fatal(err)
+// The radius in units of the data must stay below (S+1)·g, where g is the step between neighbouring inputs. At the
+// distance (S+1)·g, the noisy inputs of the two points overlap too little to prove the answer. A certificate has no
+// steps if it abstains, if the input was rounded, or under Gaussian noise.
+func TestSteps(t *testing.T) {
+	votes := func(n, x1, x2 int64) Votes { return Votes{N: n, Counts: []int64{x1, x2, n - x1 - x2}} }
+	target := Target{Law: law.Of(law.Uniform), Alpha: 0.001, Sigma: 64. / 255, Class: Label, Step: big.NewRat(1, 255)}
+	for v, want := range map[[3]int64]int64{{100, 100, 0}: 55, {100, 90, 5}: 40, {100, 80, 15}: 24, {1000, 950, 30}: 56, {1000, 600, 300}: 13} {
+		cert, err := mustVotes(t, VoteParams{Target: target, Method: ExactMargin}).Certify(votes(v[0], v[1], v[2]))
+		if err != nil || cert.Steps == nil || *cert.Steps != want {
+			t.Errorf("%v: %+v, %v; want %d steps", v, cert, err, want)
 		}
-		if got := math.Floor(cert.Radius / g); got != steps[i] {
-			t.Errorf("(%d; %d, %d): %v steps, want %v", c.n, c.x1, c.x2, got, steps[i])
+	}
+	moved := votes(100, 100, 0)
+	moved.Quantisation = 0.01
+	gaussian := target
+	gaussian.Law = law.Of(law.Gaussian)
+	for name, of := range map[string]struct {
+		Target
+		Votes
+	}{"abstained": {target, votes(100, 10, 80)}, "rounded": {target, moved}, "gaussian": {gaussian, votes(100, 100, 0)}} {
+		cert, err := mustVotes(t, VoteParams{Target: of.Target, Method: ExactMargin}).Certify(of.Votes)
+		if err != nil || cert.Steps != nil {
+			t.Errorf("%s: %+v, %v; want no steps", name, cert, err)
 		}
 	}
 }

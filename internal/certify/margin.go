@@ -15,25 +15,26 @@ import (
 //
 // Moutaouakil 2024 §4 poses this problem as a signomial program over (q1, q2, q3), the probabilities of the class, the
 // true runner-up and the rest. One dimension is enough: moving mass from q3 to q1, from q2 to q1 or from q2 to q3 only
-// raises P_q, so the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the largest count of any
-// other class replaces its count. The largest count is at least as large, and a larger count only lowers the bound.
+// raises P_q, so the worst q lie on the frontier g(q) = L. The true runner-up is unknown, so the method uses the
+// largest count of any other class. This count is at least the count of the true runner-up, and a larger count only
+// lowers the bound.
 //
 // Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957), so
 // it is not below the bonferroni margin. The method returns the larger of two numbers: the margin that the search
 // proves, and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
 // larger of two arbitrary 1−α bounds need not be a 1−α bound.)
 //
-// With two classes p_B ≤ 1−p_A (less if some outputs vote for no class), T orders outcomes by x1 alone, and the bound
-// is Clopper–Pearson's at level 1−α. With more than mostOthers votes for other classes the method returns the
-// bonferroni margin.
+// With two classes p_B ≤ 1−p_A, and p_B < 1−p_A if some outputs vote for no class. Then T orders outcomes by x1 alone,
+// and the bound is the Clopper–Pearson bound at level 1−α. With more than mostOthers votes for other classes the method
+// returns the bonferroni margin.
 func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	if o.two {
 		return c.clopperPearson(o)
 	}
 	b := c.bonferroni(o)
 	if o.beaten() {
-		// The event is likely at a point of the frontier of the margin 0 (q1 = q2 = ½ for t = 1), so no margin above 0
-		// can be certified.
+		// The frontier of the margin 0 has a point (q1 = q2 = ½ for t = 1) at which the event is likely. So no margin
+		// above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
@@ -110,8 +111,8 @@ func (s *search) node(q1, q2 float64) node {
 	return node{[3]float64{q1, q2, 1 - q1 - q2}, s.logP(q1, q2)}
 }
 
-// crude returns an upper bound on ln P_q(event) from a few binomial tails: P(x1 ≥ t(x2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1))
-// for any k.
+// crude returns an upper bound on ln P_q(event) from a few binomial tails: P(X1 ≥ t(X2)) ≤ P(X2 ≤ k) + P(X1 ≥ t(k+1))
+// for any k, where t is the step function of the event.
 func (e *event) crude(q1, q2 float64) float64 {
 	n := float64(e.order.n)
 	mean, sd := n*q2, math.Sqrt(n*q2*(1-q2))
@@ -167,12 +168,12 @@ func (s *search) margin(floor float64) float64 {
 	return 0
 }
 
-// leastMargin is the least margin that the search tries. It does not certify smaller margins.
+// leastMargin is the least margin that the search tries. The search certifies no smaller margin.
 const leastMargin = 1e-6
 
 // locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
-// P/dL there. It starts at L. If the parameter at is not 0, locate tries the point where y = at in addition to the
-// grid.
+// P/dL there. The search starts at the argument L. If the argument at is not 0, locate tries the point where y equals
+// this argument in addition to the grid.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // worst point, as a fraction of the frontier's range of y
 	width := 0.0
@@ -240,8 +241,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan tries the grid and the point where y = at. It returns the u with the largest probability, and the distance from
-// this u to its neighbours.
+// scan tries the points of the grid and the point where y equals the argument at. It returns the u with the largest
+// probability, and the distance from this u to its neighbours.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {

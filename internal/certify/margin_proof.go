@@ -18,8 +18,8 @@ import (
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
 // ((a+b)e^u2 + a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters
 // has a u1 at least as large. The point on this line has a larger q1, smaller q2 and q3, and therefore a larger
-// probability. The points of this line are q ∝ A^{1−t}·B^t. There Hölder's inequality bounds the probability by the
-// probabilities of the ends A and B (see bridge).
+// probability. The points of this line are q ∝ A^{1−t}·B^t, where A and B are the ends of the edge and 0 ≤ t ≤ 1. On
+// this line Hölder's inequality bounds the probability by the probabilities at A and B (see bridge).
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -42,8 +42,8 @@ func (s *search) prove(f frontier) (bad float64) {
 		if !(gap > 0) {
 			return p.y
 		}
-		// Estimate how much ln P grows if q1 rises to its value at the end. If the growth is small enough, try the
-		// corner.
+		// Estimate how much ln P grows if q1 rises to its value at the end of the frontier. If the growth is small
+		// enough, try the corner.
 		sd := math.Sqrt(p.q[0]*math.Max(0, 1-p.q[0])/float64(n)) + 1/float64(n)
 		if (endQ1-p.q[0])/sd*(1+math.Sqrt(-2*p.logP)) < 2*gap && s.logP(endQ1, p.q[1]) <= s.logAlpha {
 			return -1
@@ -82,7 +82,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // a straight frontier through 0, as under Laplace noise, passes only because V is lifted
+		if !convex(from, v) { // a line through 0 under Laplace noise: begin above it
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {
@@ -174,7 +174,7 @@ func (s *search) bridge(A, B node) float64 {
 		if math.Abs(ratio[i]) < 0.5 {
 			ratio[i] = math.Log1p((B.q[i] - A.q[i]) / A.q[i])
 		}
-		// This covers the roundings of the expm1 below, and of q3 = 1−q1−q2.
+		// The two terms added to slack cover the roundings of Expm1 below and of q3 = 1−q1−q2.
 		slack += n * unit * (16*A.q[i]*math.Abs(ratio[i]) + 4)
 		slack += n * unit * 4 * math.Expm1(math.Abs(ratio[i]))
 	}

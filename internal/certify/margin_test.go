@@ -315,7 +315,7 @@ func TestMarginProperties(t *testing.T) {
 			alpha := alphas[rng.IntN(len(alphas))]
 			c := certifiers[alpha]
 			m := c[0].marginOf(n, a, b)
-			// The result of the search is at most left below the exact margin. The exact margin is monotone.
+			// The exact margin is monotone. The search may return a margin that is lower by up to the constant left.
 			const left = 1e-5
 			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
 				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)
@@ -378,7 +378,7 @@ func TestMoutaouakil(t *testing.T) {
 }
 
 // TestMarginManyOthers checks that the margin equals the bonferroni margin if there are too many other votes for the
-// search. If there are few enough, it must be larger than the bonferroni margin.
+// search. If there are few other votes, the margin must be larger than the bonferroni margin.
 func TestMarginManyOthers(t *testing.T) {
 	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})

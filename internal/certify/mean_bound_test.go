@@ -85,7 +85,7 @@ func bernoulli(p float64) func(*rand.Rand) float64 {
 	}
 }
 
-// A prepared bound starts streams.
+// prepared is a bound on a mean at fixed n and α. The function start begins a new sequence of samples.
 type prepared struct {
 	n     int64
 	start func() lowerMean
@@ -298,7 +298,7 @@ func FuzzMeanBounds(f *testing.F) {
 				t.Fatalf("%s: %v", b, got)
 			}
 			// The other bounds hold at every count and may come from samples before the last. So the test compares only
-			// these two with the mean.
+			// Hoeffding and Bernstein with the mean.
 			if (b == Hoeffding || b == Bernstein) && got > mean+1e-12 {
 				t.Fatalf("%s: %v is above the samples' mean %v", b, got, mean)
 			}

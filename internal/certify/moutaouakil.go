@@ -4,7 +4,7 @@ import "github.com/rscert/rscert/internal/binomial"
 
 // moutaouakil is the discrete method of Moutaouakil 2024, §4.2 and §4.3, as printed. It ranks outcomes by the plug-in
 // margin T, which is x1/n − x2/n or Φ_M⁻¹(x1/n) − Φ_M⁻¹(x2/n). The bound is the largest L such that 1 − P_q(T ≤ T(x)) ≤
-// α for all q with g(q) ≤ L (eqs. 7–9, Algorithms 5, 6).
+// α for all distributions q with a margin g(q) ≤ L (eqs. 7–9, Algorithms 5, 6).
 //
 // It is not sound. 1 − P(T ≤ T(x)) is P(T > T(x)), which does not count the observed outcome among the outcomes at
 // least as extreme as itself. At x1 = n no outcome is more extreme, so the probability is 0 for every q. The bound is

@@ -161,7 +161,7 @@ func TestSoftmaxOfNone(t *testing.T) {
 // Missing answers make the mean scores sum to less than 1, so the largest mean score may be below 1/m. A bound may
 // assume only that the sum is at most 1.
 func TestConfidenceOfScoresThatAreOftenNone(t *testing.T) {
-	answers := func(k, n int) []float32 { // k of n answers {1, 0}, the rest none
+	answers := func(k, n int) []float32 { // n rows: k have the scores {1, 0}, the rest have no answer
 		rows := make([]float32, 2*n)
 		for i := range k {
 			rows[2*(i*n/k)] = 1
@@ -185,8 +185,8 @@ func TestConfidenceOfScoresThatAreOftenNone(t *testing.T) {
 	}
 }
 
-// "No class" wins ties against random noise, loses them without it, and does not count if it is ignored. The votes of a
-// splitting run that stopped early decide nothing.
+// If the noise is random, "no class" wins ties. If the noise is not random, "no class" loses ties. In the mode
+// NoneIgnore, "no class" does not count. The votes of a splitting run that stopped early decide nothing.
 func TestVoteRule(t *testing.T) {
 	stop, err := ParseStop("radius>=0.1")
 	if err != nil {

@@ -37,7 +37,7 @@ func (s Space) RadiusIn(to, from law.Norm, radius float64) (float64, error) {
 	default: // from L1 to L2, or from L2 to L∞
 		factor = 1 / math.Sqrt(d)
 	}
-	if radius == math.MaxFloat64 { // it stands for +∞
+	if radius == math.MaxFloat64 { // MaxFloat64 stands for +∞
 		return radius, nil
 	}
 	return RoundDown(nudgeDown(radius * factor)), nil

@@ -32,8 +32,8 @@ func TestRadiusIn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Both extremes have the length got in the norm to. In the norm from, the longer of the two has the
-				// length radius.
+				// Scale both perturbations so that RadiusIn's result is their length in the second norm. Then the
+				// longer of the two must have the length radius in the first norm.
 				all, one := length(from, got/length(to, 1, d), d), length(from, got, 1)
 				if far := max(all, one); far > radius*(1+1e-13) || far < radius*(1-1e-8) {
 					t.Errorf("d = %d: %v in %s is %v in %s, and reaches %v", d, radius, from, got, to, far)

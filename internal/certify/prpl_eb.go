@@ -42,7 +42,7 @@ func (b *prplEB) add(x float64) {
 	d := x - mean
 	b.lambda += lambda
 	// v·ψ_E = d²(−ln(1−λ)−λ). The difference cancels to about λ²/2. Only its absolute error, below 2·unit·λ, matters
-	// (see lower).
+	// (see the method lower).
 	b.gain += lambda*x - d*d*(-math.Log1p(-lambda)-lambda)
 	b.count = t
 	b.sum += x
@@ -55,7 +55,8 @@ func (b *prplEB) add(x float64) {
 
 func (b *prplEB) lower() float64 {
 	// Each of the n terms of the gain is off by at most 8·unit (|λx| ≤ ½, d² ≤ 1, log1p within 2·unit of a number ≤
-	// 0.7), and the sums add a relative n·unit. The code divides these errors by Σλ, which is at least n·λ_min.
+	// 0.7), and the sums add a relative n·unit. The code divides these errors by Σλ, which is at least n times the
+	// smallest λ.
 	n := float64(b.n)
 	return inUnit(b.best, 8*n*unit*(1+n/b.lambda))
 }

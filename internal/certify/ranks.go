@@ -2,14 +2,16 @@ package certify
 
 import "math"
 
-// ranks is the scale of a contest with a factor t. The contest holds within ρ while
+// ranks is the scale of a contest with a factor t. q1 and q2 are the probabilities of the two events of the contest. F
+// and Q are the distribution function and the quantile function of the law. The claim of the contest holds within the
+// distance ρ while
 //
 //	t·F(Q(q1)−ρ) > F(Q(q2)+ρ).
 //
-// The margin is 2ρ for the largest such ρ. So the radius is the same function of this margin as of the second margin.
-// For t = 1 this margin is the second margin. The frontier of a margin is q1 = F(ρ + Q(F(Q(q2)+ρ)/t)). On the frontier,
-// q1 is a concave function of q2. This is so because the function q ↦ F(Q(q)+ρ) is concave and nondecreasing. The
-// frontier applies it to q2, divides the result by t, and applies it again.
+// The margin is 2ρ for the largest such ρ. So the theorem that turns the second margin into a radius also holds for
+// this margin. For t = 1 this margin is the second margin. The frontier of a margin is q1 = F(ρ + Q(F(Q(q2)+ρ)/t)). On
+// the frontier, q1 is a concave function of q2. This is so because the function q ↦ F(Q(q)+ρ) is concave and
+// nondecreasing. The frontier applies it to q2, divides the result by t, and applies it again.
 //
 // With all votes for the class, t > 1 gives a larger margin than t = 1, and t < 1 gives a smaller margin.
 type ranks struct {

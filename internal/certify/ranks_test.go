@@ -318,7 +318,7 @@ func TestIgnoredSilenceIsNoConditioning(t *testing.T) {
 	}
 }
 
-// The reference values of MATH §11 come from an independent program. They are second margins in the mode NoneIgnore.
+// The reference values are second margins in the mode NoneIgnore. An independent program computed them.
 func TestIgnoreReferenceValues(t *testing.T) {
 	for _, c := range []struct {
 		n, a, b          int64

@@ -2,15 +2,15 @@ package certify
 
 import "testing"
 
-// A target with a scale for each column marks its certificates. It refuses votes under noise with one scale, and all
-// parameters that would give the radius another unit.
+// The certificates of a target with a scale for each column have Scaled = true. Such a target refuses votes under noise
+// with one scale, and it refuses parameters that would give the radius another unit.
 func TestScaledTarget(t *testing.T) {
 	target := Target{Alpha: .001, Sigma: 1, Class: Label, Scaled: true}
 	votes := Votes{N: 100, Counts: []int64{100, 0}, Scaled: true, Quantisation: .01}
 	certifier := mustVotes(t, VoteParams{Target: target, Method: ExactMargin})
 	cert, err := certifier.Certify(votes)
 	if err != nil || !cert.Scaled || cert.Sigma != 1 || cert.Radius > 1.5005-.01 || cert.Radius < 1.5004-.01 {
-		t.Errorf("certificate %+v, %v", cert, err) // MATH §1: the margin is 3.0010
+		t.Errorf("certificate %+v, %v", cert, err) // the margin of these votes is 3.0010
 	}
 	if s := Summarize([]Certificate{cert}, []float64{1}); !s.Scaled {
 		t.Error("the summary does not say that its radii are scaled")

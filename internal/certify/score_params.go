@@ -11,7 +11,8 @@ import (
 // the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent, the interval at each radius uses the whole second half, so these intervals hold only one by one.
+// ConfidenceTangent, the interval at each radius uses the whole second half. So each interval holds by itself, but the
+// intervals at all radii need not hold simultaneously.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
@@ -125,9 +126,9 @@ const (
 type startInterval func(a *ScoreAccumulator, class int, alpha float64) confidence
 
 var confidenceMethods = table[ConfidenceMethod, startInterval]{"method", []entry[ConfidenceMethod, startInterval]{
-	{ConfidenceTangent, true, "replaces the sum in 'cdf' by its tangent at the distribution of the selection samples; needs no band", "kumar2020", startTangent},
+	{ConfidenceTangent, true, "bounds the mean of a function of the score; the selection samples determine the function; needs no confidence band", "kumar2020", startTangent},
 	{ConfidenceStandard, true, "Φ(Φ⁻¹(z̲)−R/σ) ≤ z ≤ Φ(Φ⁻¹(z̄)+R/σ) (Kumar et al. 2020, Theorem 1)", "kumar2020 salman2019", startStandard},
-	{ConfidenceCDF, true, "applies 'standard' to every threshold on the score, with a confidence band for the distribution of the score (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
+	{ConfidenceCDF, true, "applies the formula of 'standard' to the probability that the score exceeds a threshold, for every threshold; a confidence band bounds these probabilities (Kumar et al. 2020, Theorem 2)", "kumar2020 massart1990", startSurvivalBand},
 }}
 
 // ConfidenceMethods describes all methods for the confidence, the default first.

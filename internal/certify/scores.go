@@ -75,6 +75,7 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	want := t.certificate(m, cert.Index, cert.Label, Abstained, cert.N, cert.Quantisation, marginBound{bounds: cert.Bounds})
 	if cert.Prediction != Abstained {
 		want.Prediction, want.Correct, want.Radius, want.Margin = cert.Prediction, cert.Prediction == cert.Label, cert.Radius, cert.Margin
+		want.Steps = t.steps(want)
 	}
 	if keys := differentKeys(cert, want); len(keys) > 0 {
 		return fmt.Errorf("the run has no certificate with its %s", strings.Join(keys, ", "))
@@ -444,8 +445,8 @@ func (a *ScoreAccumulator) bound() marginBound {
 	return best
 }
 
-// sampleSlack covers two errors of a weighted sample. Four roundings of numbers up to 1 + r are divided by 1 + r. X^A +
-// X^B can be up to 1 + 2·unit instead of 1.
+// sampleSlack covers two errors of a weighted sample (X^A − rX^B + r)/(1 + r). First, the computation has four
+// roundings, each with a relative error of unit. Second, X^A + X^B can be up to 1 + 2·unit instead of 1.
 const sampleSlack = 16 * unit
 
 // boundRival bounds the margin against one rival.

@@ -45,8 +45,8 @@ func oneHot(k, m int) []float32 {
 	return row
 }
 
-// scoreModels holds models with two points, with atoms at 0 and 1, with classes that move together, and with margins
-// near 0. If the margin is near 0, a bound that is too large makes a false certificate.
+// scoreModels holds models with two points, with atoms at 0 and 1, with scores that rise and fall together, and with
+// margins near 0. If the margin is near 0, a bound that is too large makes a false certificate.
 var scoreModels = []scoreModel{
 	mixture("two classes, margin 0", []float64{0.5, 0.5}, [][]float32{{1, 0}, {0, 1}}),
 	mixture("hard, three classes", []float64{0.9, 0.06, 0.04}, [][]float32{oneHot(0, 3), oneHot(1, 3), oneHot(2, 3)}),
@@ -198,8 +198,8 @@ func TestDirectedMargin(t *testing.T) {
 			value := (1+r)*y - r
 			least := math.Inf(1)
 			for i := 1; i < 200000; i++ {
-				// z takes values between −12 and 0. Then μ2 = Φ(z), and the line gives μ1. Only pairs with μ1 + μ2 ≤ 1
-				// count.
+				// For each z between −12 and 0, let μ2 = Φ(z), and let μ1 be the number at which the bound y is
+				// attained: μ1 = (1+r)y − r + rμ2. Only pairs with μ1 + μ2 ≤ 1 count.
 				z := -12 * float64(i) / 200000
 				mu2, _ := normalCDF(z)
 				mu1 := value + r*mu2

@@ -1,8 +1,9 @@
 package certify
 
 // splitTangent is the method tangent without selection samples: the first k = TangentSamples of the n estimation
-// samples fix S_0, and only the other n − k enter the mean of ψ. The constant S_0 = ½ would be sound too, but its
-// intervals are three times as wide as the intervals of the method standard (docs/confidence.md).
+// samples fix the function S_0 of the type tangent, and only the other n − k samples enter the mean of its function ψ.
+// The constant S_0 = ½ would be sound too, but its intervals are three times as wide as the intervals of the method
+// standard (docs/confidence.md).
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k, ψ is a fixed
 // function, and the values ψ(f_A) of the other samples are n − k independent samples whose mean is the mean that

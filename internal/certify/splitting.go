@@ -99,8 +99,7 @@ func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 }
 
 // splitClass returns the class A to certify: the label, or the class that has the most of the known evaluations. If the
-// known evaluations already decide what the smoothed classifier answers, the class with the most of them is this
-// answer.
+// known evaluations already decide the answer of the smoothed classifier, this class is the answer.
 func (p VoteParams) splitClass(v Votes) (int, error) {
 	if p.Class == Label {
 		return v.Elected(Label)

@@ -22,10 +22,11 @@ type stopKind string
 func (k stopKind) String() string { return string(k) }
 
 const (
-	// stopAtRadius stops once the samples show that the radius is at least value, or that it cannot reach value.
+	// stopAtRadius stops once the samples show that the radius is at least the value of the rule, or that the radius
+	// cannot reach this value.
 	stopAtRadius stopKind = "radius>="
-	// stopAtPrecision stops once the certified radius is at least 1−value times the largest radius that more samples
-	// could give.
+	// stopAtPrecision stops once the certified radius is at least 1−F times the largest radius that more samples could
+	// give, where F is the value of the rule.
 	stopAtPrecision stopKind = "precision="
 )
 
@@ -89,7 +90,7 @@ type Checkpoint struct {
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
 // bounds of all checkpoints hold simultaneously. This includes the bound at the checkpoint where sampling ended, for
-// whatever reason. (A mixture martingale instead holds at every n, but its bound is √(2 ln(1/α) + ln n) standard
+// whatever reason. (A bound from a mixture martingale holds at every n, but it is √(2 ln(1/α) + ln n) standard
 // deviations wide. docs/votes.md compares the two. Checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
@@ -101,7 +102,7 @@ type Stopping struct {
 const (
 	// endShare is the share of α for each of two checkpoints. One checkpoint is the budget, so that certificates there
 	// come close to the certificates of a fixed n. The other checkpoint is the first that can certify the rule's
-	// radius. There sampling of the clearest inputs ends.
+	// radius. At this checkpoint the sampling of the clearest inputs ends.
 	endShare = 0.25
 	// scoutShare is the share of α for all checkpoints before the first that can certify. At these early checkpoints,
 	// sampling of hopeless inputs ends.
@@ -213,7 +214,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 func (s *Stopping) Checkpoints() []Checkpoint { return s.checkpoints }
 
 // Next returns the total number of samples to draw for an example with the votes v, or v.N if these votes are enough.
-// Call it first with v.N = 0, then each time that this number of samples is reached.
+// Call Next first with v.N = 0, and again whenever the number of samples that it returned is reached.
 func (s *Stopping) Next(v Votes) (int64, error) {
 	if s.certifier.width > 0 {
 		return s.nextSplitting(v)

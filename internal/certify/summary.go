@@ -34,7 +34,7 @@ type Summary struct {
 	AverageRadius float64 `json:"average_certified_radius"`
 	// With probability at least 1 − Delta, at most Failures of the certificates are wrong (binomial.FailureQuantile).
 	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Delta and Failures are
-	// set only if Sound.
+	// set only if the field Sound is true.
 	Delta    float64 `json:"delta,omitempty"`
 	Failures int64   `json:"failures"`
 	// Sampled is the number of examples that Failures covers, if more examples were sampled than the summary holds
@@ -108,8 +108,9 @@ func (s *Summary) allowFailures(examples int) {
 	}
 }
 
-// Among returns the summary for the case that at least sampled examples were sampled but s holds only some of them.
-// Whoever removed the other examples may have seen their results, so all failures may be among the examples of s.
+// Among returns the summary for the case that s holds only some of the sampled examples. The argument sampled is a
+// lower bound on the number of sampled examples. Somebody may have seen the results before removing the other examples,
+// so all failures may be among the examples of s.
 func (s Summary) Among(sampled int) Summary {
 	if sampled > s.Examples {
 		s.Sampled = sampled

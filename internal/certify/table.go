@@ -64,7 +64,7 @@ func (t *table[M, F]) do(name M) F {
 	return e.do
 }
 
-// list returns the names as a choice.
+// list returns the names of the methods as a choice.List.
 func (t *table[M, F]) list() choice.List[M] {
 	var known []M
 	for _, e := range t.entries {

@@ -6,16 +6,17 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// tangent is a method that bounds the confidence under attack without a band. Let g(p) = F(Q(p) − R/σ) and S(s) = P(f_A
-// ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its tangent
-// at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
+// tangent is a method that bounds the confidence under attack without a band. F, Q and f are the distribution function,
+// the quantile function and the density of the noise at σ = 1, and R is the radius. Let g(p) = F(Q(p) − R/σ) and S(s) =
+// P(f_A ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its
+// tangent at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
 //
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
 //	      = C + E ψ(f_A),  ψ(x) = ∫_0^x g'(S_0(s)) ds.
 //
 // ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level. There is no band, and α is not divided among
-// thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. Otherwise the loss is of second order
-// in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
+// thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. For other S_0 the bound is worse by a
+// term of second order in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
 //
 // S_0 is the survival function of the selection samples' scores. It counts κ additional samples on either side of every
 // threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows the

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"math/big"
+	"strconv"
 
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/choice"
@@ -35,7 +36,8 @@ type Target struct {
 	// 1. A perturbation δ is within the radius if δ is 0 on the columns without noise and the norm of the numbers
 	// δ_d/scale_d of the other columns d is within the radius.
 	Scaled bool
-	// Step is the step of the lattice of the inputs. Only the method Splitting uses it.
+	// Step is the step of the lattice of the inputs, for radii in L1: certificates also state these radii in steps. The
+	// method Splitting needs it. For other methods, nil means that the step is unknown.
 	Step *big.Rat
 }
 
@@ -97,7 +99,7 @@ func (t Target) accepts(v Votes) error {
 }
 
 // errScaled returns the error for votes or a certificate whose value of Scaled differs from the target's value. The
-// argument is the value in the votes or the certificate.
+// argument scaled is the value in the votes or the certificate.
 func errScaled(scaled bool) error {
 	if scaled {
 		return errors.New("each column has noise of its own scale here: only the run says what its radii mean; give the run folder")
@@ -122,7 +124,7 @@ func (t Target) level() float64 {
 	return t.Alpha
 }
 
-// A method states in a certificate how its margin was bounded.
+// A method says how the margin of a certificate was bounded.
 type method struct {
 	name  string
 	sound bool
@@ -155,7 +157,24 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	}
 	cert.Margin = RoundDown(b.margin)
 	cert.Radius = lessQuantisation(t.Radius(b.margin), quantisation)
+	cert.Steps = t.steps(cert)
 	return cert
+}
+
+// steps returns the radius of a certificate in steps of the lattice, rounded down. It returns nil if the certificate has
+// no class, or if radii are not in L1 on a lattice that holds the inputs. The reported radius is below the radius of the
+// theorem, so the certificate holds for every perturbation of this number of steps.
+func (t Target) steps(cert Certificate) *int64 {
+	if t.Step == nil || cert.Norm != law.L1 || cert.Prediction == Abstained || cert.Quantisation != 0 || cert.Unbounded {
+		return nil
+	}
+	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(cert.Radius, 'g', -1, 64))
+	if !ok {
+		return nil
+	}
+	exact.Quo(exact, t.Step)
+	steps := new(big.Int).Quo(exact.Num(), exact.Denom()).Int64()
+	return &steps
 }
 
 // lessQuantisation subtracts from a radius the distance that rounding inputs to the lattice can add to a perturbation.
@@ -233,7 +252,7 @@ const (
 	// Idealised is real-valued noise, which the computed floats approximate. A record without the field means
 	// Idealised.
 	Idealised Arithmetic = iota
-	// Exact is the noise as computed.
+	// Exact is the noise that the computer really adds, with its rounding.
 	Exact
 )
 

@@ -121,7 +121,7 @@ func TestConfidenceTerms(t *testing.T) {
 	check("binomial, lower", lower, wantLower)
 	check("binomial, upper", upper, wantUpper)
 
-	// For tangent, the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)), for the S_0 that it chose.
+	// For tangent, the bound is C + ψ(1)·(the bound on the mean of ψ/ψ(1)), for the S_0 that the method chose.
 	a := startScores(t, ScoreParams{Target: Target{Alpha: alpha, Sigma: sigma},
 		Confidence: ConfidenceParams{Radii: []float64{radius}, Method: ConfidenceTangent, Bound: Hoeffding}}, 50, n, 2)
 	feed(t, a, selection, rows)
@@ -237,8 +237,8 @@ func TestMeanBoundTerms(t *testing.T) {
 	}
 }
 
-// The test computes the bounds from votes with gonum's beta quantile. The class and the runner-up are bounded at α/2
-// each, and the class alone at α.
+// The test computes the bounds from votes with gonum's beta quantile. The method bonferroni bounds the class and the
+// runner-up at α/2 each. The method clopper-pearson bounds the class alone, at α.
 func TestVoteTerms(t *testing.T) {
 	const n, a, b, alpha = 500, 420, 50, 0.01
 	v := Votes{Label: 0, N: n, Counts: []int64{a, b, n - a - b}}
@@ -299,7 +299,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// This is the q1 of the edge at the same q2.
+						// The variable over is the q1 of the edge at the same q2.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)
@@ -308,7 +308,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 							t.Errorf("%v margin %v: the polygon is at %v over q2 = %v, the frontier at %v", kind, margin, over, at, curve)
 						}
 					}
-					// These are the tangents themselves.
+					// The numbers above1 and above2 are the values at v2 of the two tangents without this lift.
 					if above1, above2 := q1+slope*(v2-q2), q1n-slopeN*(q2n-v2); v1 < above1 || v1 < above2 {
 						t.Errorf("%v margin %v: the vertex %v is below a tangent: %v, %v", kind, margin, v1, above1, above2)
 					}

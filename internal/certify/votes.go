@@ -182,7 +182,7 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 // Abstained, with margin and radius 0.
 func (c *VoteCertifier) Certify(v Votes) (Certificate, error) { return c.certify(v, c.bound) }
 
-// certify returns the certificate of v, with the margin that the argument computes.
+// certify returns the certificate of v, with the margin that the argument bound computes.
 func (c *VoteCertifier) certify(v Votes, bound func(observation) marginBound) (Certificate, error) {
 	if err := v.Validate(); err != nil {
 		return Certificate{}, err

@@ -19,7 +19,7 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world says which classes share the probability that the class and the runner-up leave over.
+// A world says how many further classes get the votes that go neither to the class nor to the runner-up.
 type world int
 
 const (
@@ -215,10 +215,10 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 
 // The test compares the published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) with the votes that Jia et al.
 // got from the same network on the same images. The noise samples differ, so the radii differ by sampling error. If
-// both certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). From p̲ follows
-// the number of votes that Cohen et al. saw, up to the rounding of the log's three digits. A two-sample test compares
-// the two probabilities by the normal approximation. Its level is 0.05 for all 500 images together, which is z = 4.06
-// two-sided. An allowance of 3 votes covers the error of the approximation near p = 1.
+// both certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). p̲ determines the
+// number of votes that Cohen et al. saw, up to the rounding of r to three digits. A two-sample test compares the two
+// probabilities by the normal approximation. Its level is 0.05 for all 500 images together, so the test of one image is
+// two-sided with z = 4.06. An allowance of 3 votes covers the error of the approximation near p = 1.
 func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	votes := realVotes(t)
 	log, err := os.ReadFile("../../../shared/data/cohen2019/cifar10-resnet110-sigma0.25.tsv")
@@ -285,8 +285,8 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		t.Errorf("only %d images could be compared", compared)
 	}
 	for k, r := range radii {
-		// The two counts differ in an image only if its true radius is within sampling error of r, which holds for few
-		// of the 500 images. At r = 0 the classes may differ too. The paper predicts from n0 = 100 samples, so it
+		// An image can make the two counts differ only if its true radius is within sampling error of r. This holds for
+		// few of the 500 images. At r = 0 the classes may differ too. The paper predicts from n0 = 100 samples, so it
 		// abstains or errs more often near p_A = ½.
 		if diff := ours[k] - theirs[k]; diff > 6 || diff < -6 {
 			t.Errorf("certified at %v: %d of our images, %d of Cohen's", r, ours[k], theirs[k])

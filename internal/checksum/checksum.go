@@ -57,8 +57,8 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// A form describes the end of a JSON object: the text before the checksum, the checksum, and the text after it. Without
-// a checksum the object ends with the text in end.
+// A form describes the end of a JSON object: the text before the checksum, the checksum, and the text after it. The
+// field end holds the end of an object without a checksum.
 type form struct{ before, after, end string }
 
 var (
@@ -91,7 +91,7 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 		head := text[:at]
 		return append(slices.Clone(head), f.end...), s.compare(cell, crc32.Update(uint32(s), table, head), head)
 	}
-	// One flipped bit leaves either the key "check" or the prefix "crc32c:" intact.
+	// One flipped bit cannot damage both the key "check" and the prefix "crc32c:".
 	tail := text[max(0, len(text)-nearEnd):]
 	if bytes.Contains(tail, []byte(`"check"`)) || bytes.Contains(tail, []byte(mark)) {
 		return text, Bad
@@ -99,7 +99,8 @@ func (f form) verify(s Seed, text []byte) ([]byte, State) {
 	return text, Absent
 }
 
-// cut finds the checksum of a text. It returns the length of the text before the checksum, and the checksum as cell.
+// cut finds the checksum of a text. It returns the length of the text before the checksum, and the checksum itself in
+// the result cell.
 func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 	at := len(text) - len(f.before) - cellLen - len(f.after)
 	if at < 2 || text[0] != '{' {
@@ -113,9 +114,9 @@ func (f form) cut(text []byte) (before int, cell []byte, found bool) {
 }
 
 // VerifyCSV undoes AppendCSV. It returns row itself if row has no checksum. The state is Bad if the checksum is wrong,
-// or if the last cell only resembles a checksum. It is also Bad if the last cell is a checksum, but the header's last
-// column is not Column, or the checksum follows a tab or is alone on its line. The state is Foreign if the checksum is
-// right for another Seed.
+// or if the last cell only resembles a checksum. The state is also Bad in three other cases: the last cell is a
+// checksum but the header's last column is not Column, the checksum follows a tab, or the checksum is alone on its
+// line. The state is Foreign if the checksum is right for another Seed.
 func (s Seed) VerifyCSV(header, row []byte) (body []byte, state State) {
 	body, cell := cutLast(row)
 	_, last := cutLast(header)
@@ -149,7 +150,7 @@ func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", m
 // isCell reports whether b has the form of a checksum. The function compare checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
-// compare returns the state of the checksum in cell. The concatenated parts are the text, and sum is the CRC of the
+// compare returns the state of the checksum in cell. The text is the concatenation of parts, and sum is the CRC of the
 // text, started from s.
 func (s Seed) compare(cell []byte, sum uint32, parts ...[]byte) State {
 	var want [cellLen]byte

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// castagnoli is an independent implementation. It computes CRC-32C bit by bit, from the reflected
+// castagnoli is an independent implementation of the checksum. It computes CRC-32C bit by bit, from the reflected
 // polynomial.
 func castagnoli(text string) uint32 {
 	sum := ^uint32(0)
@@ -73,7 +73,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Lines from elsewhere have no checksum, and verifying must return them unchanged.
+// Lines that other programs wrote have no checksum, and verifying must return such lines unchanged.
 func TestAbsent(t *testing.T) {
 	for _, line := range []string{``, `{}`, `{"a":1}`, `{"checked":true}`, `{"crc32c":"12345678"}`, "}", `{"check":1,` + strings.Repeat(" ", 80) + `"a":2}`} {
 		if got, state := Seed(0).VerifyJSON([]byte(line)); state != Absent || string(got) != line {
@@ -90,8 +90,8 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// flips calls check with every text that differs from its argument text in one bit. It returns the number of these
-// texts.
+// flips calls the function check with every text that differs from the argument text in one bit. It returns the number
+// of these texts.
 func flips(text []byte, check func(flipped []byte, at int)) (n int) {
 	for i := range text {
 		for bit := range 8 {
@@ -149,7 +149,7 @@ func TestSeparator(t *testing.T) {
 	}
 }
 
-// A line that lost or gained bytes at either end must be bad if its prefix "crc32c:" remains.
+// A line that lost or gained bytes at either end must be bad if the prefix of its checksum, "crc32c:", remains.
 func TestCut(t *testing.T) {
 	line := Seed(0).AppendJSON([]byte(bodies[1]))
 	for cut := 1; cut <= cellLen; cut++ {

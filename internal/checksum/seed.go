@@ -9,32 +9,32 @@ import (
 // Seed is the value from which the CRC of a line starts. It identifies the object to which the lines of a file belong,
 // for example a run. So a line of another run fails the check. With the zero Seed, the CRC depends only on the text.
 //
-// A CRC can be inverted: for every text and checksum there is exactly one start. Half of a Seed's bits follow from the
-// other half. So if the computed start is not a Seed, the line has changed. This test needs no knowledge of the file's
-// Seed. After a random change, the computed start is another Seed with a probability of 2⁻¹⁶. After a change of an odd
-// number of bits before the checksum, it never is.
+// A CRC can be inverted: for every text and checksum there is exactly one start value. Half of a Seed's bits follow
+// from the other half. So if the computed start value is not a Seed, the line has changed. This test needs no knowledge
+// of the file's Seed. After a random change, the computed value is another Seed with a probability of 2⁻¹⁶. After a
+// change of an odd number of bits before the checksum, the computed value is never a Seed.
 type Seed uint32
 
-// NewSeed returns the Seed for the run, or another object, that a digest identifies. There are 65535 seeds. The digests
-// should be uniformly distributed, as SHA-256 digests are.
+// NewSeed returns the Seed of the object that a digest identifies, for example a run. There are 65535 seeds. The
+// digests should be uniformly distributed, as SHA-256 digests are.
 func NewSeed(digest []byte) Seed {
 	const seeds = 1<<16 - 1
 	return seed(uint16(crc32.Checksum(digest, table)%seeds + 1))
 }
 
-// seed returns the Seed whose first 16 bits are the argument. The number of ones among its 32 bits is even. The
-// polynomial of CRC-32C is a multiple of x+1. So if the start has an even number of ones, the numbers of ones in the
-// CRC and in the text are equal modulo 2.
+// seed returns the Seed whose upper 16 bits are the argument first. The number of ones among its 32 bits is even. The
+// polynomial of CRC-32C is a multiple of x+1. So if the start value has an even number of ones, the numbers of ones in
+// the CRC and in the text are equal modulo 2.
 func seed(first uint16) Seed {
-	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the first bits changes many other bits
+	const odd = 0x9e37 // 2¹⁶/golden ratio, so that each of the upper bits changes many of the lower bits
 	s := uint32(first)<<16 | uint32(first*odd)&^1
 	return Seed(s | uint32(bits.OnesCount32(s)&1))
 }
 
 func (s Seed) valid() bool { return s == seed(uint16(s>>16)) }
 
-// AppendJSON returns line with "check" added as its last key. The value is the CRC of all text before ,"check", started
-// from s. The argument line is a JSON object with at least one key, without its newline.
+// AppendJSON returns line with "check" added as its last key. The value is the CRC of the text before the comma that
+// precedes this key, started from s. The argument line is a JSON object with at least one key, without its newline.
 func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 
 // VerifyJSON undoes AppendJSON. If there is no checksum, it returns line itself. It also removes a bad checksum if it
@@ -65,7 +65,7 @@ func FindCSV(header, row []byte) (Seed, bool) {
 	return find(cell, header, []byte{'\n'}, body)
 }
 
-// find returns the Seed for which cell holds the CRC of a text. The concatenated parts are the text.
+// find returns the Seed for which cell holds the CRC of a text. The text is the concatenation of parts.
 func find(cell []byte, parts ...[]byte) (Seed, bool) {
 	var sum uint32
 	for _, digit := range cell[len(mark):] {
@@ -90,9 +90,9 @@ var byTop = func() (all [256]byte) {
 	return all
 }()
 
-// back inverts crc32.Update: it returns the CRC before the text. A step of the CRC replaces the register r by r>>8 ^
-// table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies the table entry, and so
-// byte(r).
+// back inverts crc32.Update: from the CRC after a text, it returns the CRC before the text. A step of the CRC replaces
+// the register r by r>>8 ^ table[byte(r)^b], where b is a byte of the text. The highest byte of the result identifies
+// the table entry, and the table entry identifies byte(r).
 func back(sum uint32, text []byte) uint32 {
 	r := ^sum
 	for i := len(text) - 1; i >= 0; i-- {

@@ -21,7 +21,7 @@ func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }
 
-// Describe returns l with the line of help what(v) for each value v.
+// Describe returns l with a line of help for each value. The argument what gives the line for a value.
 func (l List[T]) Describe(what func(T) string) List[T] {
 	l.what = what
 	return l
@@ -90,8 +90,8 @@ func (l List[T]) Parse(name string) (T, error) {
 	return none, fmt.Errorf("%.40q: want %s", name, l)
 }
 
-// Unmarshal does the same as Parse in the form of encoding.TextUnmarshaler, for files. Its error names the kind. If the
-// name is unknown, *to keeps its value.
+// Unmarshal parses a name from a file, in the form that encoding.TextUnmarshaler needs. Its error names the kind. If
+// the name is unknown, the variable *to keeps its value.
 func (l List[T]) Unmarshal(text []byte, to *T) error {
 	v, err := l.Parse(string(text))
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestOpenIn opens a file. OpenIn must refuse every name that leads elsewhere.
+// TestOpenIn tries a regular file, links, a pipe and a folder. Open must refuse everything except regular files. OpenIn
+// must also refuse to write to hard links. A file outside the folder must not change.
 func TestOpenIn(t *testing.T) {
 	const was = "not to be changed"
 	for _, tt := range []struct {

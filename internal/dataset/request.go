@@ -29,6 +29,14 @@ func Requests(shape []int, bytes bool, low, high float32) (*Dataset, error) {
 
 // Holds reports whether all values lie on l. A lattice of kind NoLattice holds all finite values.
 func (l Lattice) Holds(values []float32) bool {
+	if l.Kind == ByteLattice { // the same answer as below, but faster
+		for _, x := range values {
+			if _, ok := byteRounding(x); !ok {
+				return false
+			}
+		}
+		return len(values) > 0
+	}
 	var r recogniser
 	r.add(values)
 	return r.on(l)

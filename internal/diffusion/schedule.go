@@ -28,7 +28,8 @@ func Linear() Schedule {
 }
 
 // Cosine returns the schedule of Nichol and Dhariwal 2021 ("Improved Denoising Diffusion Probabilistic Models",
-// equation 17). In it, β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008).
+// equation 17). In it, β_t = min(1 − f(t+1)/f(t), 0.999) with f(t) = cos²(π/2·(t/T + 0.008)/1.008) and T = 1000
+// timesteps.
 func Cosine() Schedule {
 	f := func(t int) float64 {
 		c := math.Cos(math.Pi / 2 * (float64(t)/steps + 0.008) / 1.008)

@@ -39,8 +39,8 @@ func WriteFile(path string, data []byte) error {
 		return writeInto(path, data, 0)
 	}
 	if named, err := os.Lstat(target); err != nil || !os.SameFile(info, named) {
-		// /dev/stdout leads to a file that is already open. If WriteFile renamed another file to its name, other
-		// writers of the open file would write to a file without a name.
+		// /dev/stdout leads to a file that is already open. If WriteFile replaced the file at its path, other processes
+		// would go on writing to the old file, which would no longer have a name.
 		return writeInto(path, data, os.O_APPEND)
 	}
 	return replace(target, data, info)
@@ -84,7 +84,8 @@ func writeInto(path string, data []byte, flag int) error {
 // newMode is the mode of a new file, before the system applies the umask.
 const newMode = 0o666
 
-// replace writes the file at path anew. The file gets the mode and the owner in was, or newMode if was is nil.
+// replace writes the file at path anew. If there is an earlier file, the caller passes the FileInfo of that file, and
+// the new file gets the same mode and owner. If the caller passes nil, the new file gets newMode.
 func replace(path string, data []byte, was fs.FileInfo) error {
 	dir, name := filepath.Split(path)
 	root, err := os.OpenRoot(cmp.Or(dir, "."))
@@ -103,8 +104,8 @@ func replace(path string, data []byte, was fs.FileInfo) error {
 	})
 }
 
-// WriteIn writes a file in a folder, as WriteFile does. Unlike WriteFile, it follows no link, and it replaces whatever
-// has the name. The umask limits the mode.
+// WriteIn writes a file in a folder, as WriteFile does. Unlike WriteFile, it follows no link, and it replaces any file
+// or link with this name. The umask limits the mode.
 func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return StreamIn(root, name, mode, writerOf(data))
 }

@@ -39,8 +39,8 @@ func DrawSeed() (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]) >> 11, nil
 }
 
-// chooseSelection chooses which examples Max takes. These are the first examples or, if the data are sorted by class,
-// some examples of every class.
+// chooseSelection chooses how examples are selected if Max limits their number. It selects the first examples or, if
+// the data are sorted by class, some examples of every class.
 func (e *Experiment) chooseSelection() {
 	s := &e.Spec
 	if s.FixedSelect != nil {

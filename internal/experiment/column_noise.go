@@ -84,8 +84,8 @@ func (e *Experiment) putOnLattice(n *noise, of law.Additive, c *smoothing.Column
 	record.Step, record.Quantised = fine.Step.RatString(), false
 }
 
-// findRanges sets the ranges of the quantised columns. If the spec has the lattice of a run, it takes the ranges of
-// this run. Otherwise it takes the ranges of the data.
+// findRanges sets the ranges of the quantised columns. If the spec has the lattice of a run, findRanges takes the
+// ranges of this run. Otherwise it takes the ranges of the data.
 func (e *Experiment) findRanges(ctx context.Context, n *noise, made []smoothing.Column) error {
 	fixed := e.Spec.Lattice
 	var stats []columnStats
@@ -161,8 +161,8 @@ func (n *noise) columnsText() string {
 	return strings.Join(says, "; ")
 }
 
-// adviseScales adds to err the columns whose range is too large for one σ, and the advice to give each column its own
-// scale.
+// adviseScales adds two things to an error: the columns whose range is too large for one σ, and the advice to give each
+// column its own scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

@@ -194,7 +194,7 @@ func (e *Experiment) scaleOptions() dataset.Options {
 	return o
 }
 
-// sameColumns returns an error unless other has the same columns as the experiment's data.
+// sameColumns returns an error unless the data set other has the same columns as the experiment's data.
 func (e *Experiment) sameColumns(other *dataset.Dataset) error {
 	if a, b := e.data.Shape(), other.Shape(); !slices.Equal(a, b) {
 		return param.Errorf("%s %s: inputs of shape %v, and %v in %s", param.ScaleData, e.Spec.Scales.Data, b, a, e.Spec.Data)
@@ -302,7 +302,7 @@ func (s *columnStats) add(x float32, row int) {
 	}
 }
 
-// measure reads all values of the data.
+// measure reads all values of the data and returns the statistics of each column.
 func (c columns) measure(ctx context.Context, data *dataset.Dataset, a graph.Arrangement) ([]columnStats, error) {
 	stats := make([]columnStats, len(c.names))
 	arranged := make([]float32, len(c.of))

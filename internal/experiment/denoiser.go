@@ -41,7 +41,7 @@ func (e *Experiment) readModels() error {
 }
 
 // chooseTimestep finds the timestep at which the diffusion model expects noise of standard deviation (High−Low)·σ. This
-// is σ scaled to the model's range [Low, High].
+// standard deviation is σ scaled to the model's range [Low, High].
 func (e *Experiment) chooseTimestep() error {
 	p := e.Spec
 	if !p.DenoiserKind.Diffusion() {

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// models returns the copy of the model on each device, or none before loading.
+// models returns the copies of the model, one for each device. It returns nil before the model is loaded.
 func (e *Experiment) models() []*onnx.Model {
 	if e.model == nil {
 		return nil
@@ -51,9 +51,9 @@ func (e *Experiment) Sampler() smoothing.Sampler {
 	return s
 }
 
-// ComparesFirst returns a function that chooses an example for the comparison of batches. It chooses the first example
-// of the whole experiment, even if the experiment is a shard. So every run makes this comparison once, however it is
-// split into shards.
+// ComparesFirst returns a function that chooses the example whose samples are rerun in other batches to compare the
+// outputs. It chooses the first example of the whole experiment, even if the experiment is a shard. So every run makes
+// this comparison once, however it is split into shards.
 func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
 	c.Shard = spec.Whole
 	positions := c.Positions(examples)

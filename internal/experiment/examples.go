@@ -61,7 +61,7 @@ func (e *Experiment) Denoiser() *runfolder.Denoiser { return e.denoiser }
 // Threads returns the number of threads.
 func (e *Experiment) Threads() int { return e.threads }
 
-// ReleaseFile frees the memory of the model's file. Only Look and Warn need it.
+// ReleaseFile frees the memory of the model's file. Only Look and Warn need this file.
 func (e *Experiment) ReleaseFile() { e.file = nil }
 
 // Close closes the model and the data.

@@ -101,6 +101,7 @@ func (e *Experiment) open(ctx context.Context) error {
 	e.data.FitChannels(imageChannels(e.file))
 	models, err := e.library.LoadEach(ctx, e.file, onnx.LoadOptions{
 		Device: e.Spec.Device, Precision: e.Spec.Precision, Tuning: e.Spec.Tuning(), Batch: e.Spec.Batch, Workers: e.threads,
+		Smaller: e.Spec.SmallerBatches,
 		Outputs: e.Spec.Outputs, Output: e.Spec.ScoresOutput, Scores: e.Spec.KeepOutputs,
 		Example: e.data.Shape(), Columns: e.data.Columns(),
 	})
@@ -158,7 +159,7 @@ func (e *Experiment) report() {
 	}
 }
 
-// chooseExamples chooses the examples of the experiment. There is at least one.
+// chooseExamples chooses the examples of the experiment. If it finds none, it returns an error.
 func (e *Experiment) chooseExamples() error {
 	e.chooseSelection()
 	e.positions = e.Spec.Positions(e.data.Len())

@@ -36,7 +36,7 @@ func (e *Experiment) givesBytes(ctx context.Context, mean, std []float64) (bool,
 // BytesGiven is the change that a run records if its model receives bytes.
 const BytesGiven = "values are given as 255·x"
 
-// changes lists the edits between the data and the model's file, for the record.
+// changes lists, for run.json, the edits of the model's graph and the changes of the model's inputs.
 func (e *Experiment) changes() []string {
 	changes := e.model.Changes()
 	if e.noise.bytes {

@@ -45,7 +45,7 @@ func ramp(from int) []int {
 	return image
 }
 
-// A model of bytes must receive exactly 255·x. These values are bytes without noise, and integers with noise. The
+// A model of bytes must receive exactly 255·x. Without noise these values are bytes. With noise they are integers. The
 // model's graph clamps integers outside 0…255. With a finer lattice the model receives the float32 nearest to 255·x.
 func TestBytesReachTheModel(t *testing.T) {
 	image := ramp(3)

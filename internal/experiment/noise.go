@@ -98,7 +98,7 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	return n, spec.BadInput(e.adviseScales(ctx, err, a))
 }
 
-// prepare makes the lattice, the table and the values.
+// prepare sets the lattice of the noise and the table of the noise's probabilities.
 func (n *noise) prepare(noise law.Law, sigma float64, mean, std []float64) (err error) {
 	n.law = noise
 	l, random := noise.(law.Additive)
@@ -144,13 +144,13 @@ func (n *noise) input(example []float32) (smoothing.Input, float64, error) {
 }
 
 // reading returns the amount by which the conversion of float64 numbers to float32 reduces every radius at an example.
-// This amount is the distance between the example's values and the values in the file, plus the largest distance by
-// which the conversion can move a perturbed example. For data on a lattice, reading returns 0, because float32
+// This amount is the distance between the example's values and the values in the data file, plus the largest distance
+// by which the conversion can move a perturbed example. For data on a lattice, reading returns 0, because float32
 // determines their values exactly.
 func (n *noise) reading(example dataset.Example) float64 {
 	switch {
 	case n.columns != nil:
-		return 0 // columnInput takes it into account
+		return 0 // columnInput takes this amount into account
 	case n.rounds:
 		return n.moved(example)
 	case n.quantise == nil:
@@ -159,7 +159,7 @@ func (n *noise) reading(example dataset.Example) float64 {
 	return n.moved(example) + n.data.ReadingRounding(n.law.Norm(), len(example.Values))
 }
 
-// moved returns the distance between the values of an example and the numbers in the file, in the norm of the law.
+// moved returns the distance between the values of an example and the numbers in the data file, in the norm of the law.
 func (n *noise) moved(example dataset.Example) float64 {
 	if n.law.Norm() == law.L1 {
 		return example.RoundingL1
@@ -167,8 +167,8 @@ func (n *noise) moved(example dataset.Example) float64 {
 	return example.Rounding
 }
 
-// integers rounds values to lattice points, and returns the amount by which this reduces every radius. If rounds is
-// set, the amount is the distance that the values moved.
+// integers rounds values to lattice points, and returns the amount by which this reduces every radius. If the field
+// rounds is set, the amount is the distance that the values moved.
 func (n *noise) integers(values []float32) ([]int32, float64) {
 	integers := make([]int32, len(values))
 	if n.quantise != nil {
@@ -246,8 +246,8 @@ func (n *noise) String() string {
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())
 }
 
-// channels returns the values of mean or std for the channels. It returns an error unless there is one value, or one
-// value per channel.
+// channels returns the values of mean or std for the channels. Without values it returns the argument absent. Otherwise
+// it returns an error unless there is one value, or one value per channel.
 func channels(of param.Name, values []float64, absent float64, a graph.Arrangement) ([]float64, error) {
 	if len(values) == 0 {
 		return []float64{absent}, nil

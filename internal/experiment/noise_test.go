@@ -14,10 +14,11 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The arrangement channelsLast has two channels whose values alternate. It puts the example's values in channel order.
+// The arrangement channelsLast permutes the values of an example. In the permuted input, the values of two channels
+// alternate.
 var channelsLast = graph.Arrangement{Perm: []int{0, 2, 4, 1, 3, 5}, Channels: 2, Layout: graph.HWC}
 
-// arranged returns a model's input [d] whose value at d is the example's value at perm[d].
+// arranged returns the model's input for an example. Its value at the position d is the example's value at Perm[d].
 func arranged(example []float32) []float32 {
 	in := make([]float32, len(example))
 	channelsLast.Arrange(in, example)
@@ -70,8 +71,9 @@ func TestInputIsTheExample(t *testing.T) {
 				}
 				least, most = least+step*step/4, most+step*step
 			}
-			// Let q(x) be the example after rounding to a lattice of step g. The quantisation is the norm of |x − q(x)|
-			// + g/2. Each of the D values is between g/2 and g, so the norm is between √D·g/2 and √D·g.
+			// Let q(x) be the example x after rounding to a lattice of step g. The quantisation is the norm of the
+			// vector with the coordinates |x − q(x)| + g/2. Each of its D coordinates is between g/2 and g, so the norm
+			// is between √D·g/2 and √D·g.
 			if tt.quantised && !(quantisation >= math.Sqrt(least) && quantisation <= math.Sqrt(most)*1.001) || !tt.quantised && quantisation != 0 {
 				t.Errorf("quantisation %v, want %v to %v", quantisation, math.Sqrt(least), math.Sqrt(most))
 			}
@@ -178,8 +180,8 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// Under a law that certifies in L1, the loss of radius from reading float64 numbers must be measured in L1, both for
-// the example and for the perturbed inputs.
+// The conversion of float64 numbers to float32 reduces every radius. Under a law that certifies in L1, this reduction
+// must be measured in L1, both for the example and for the perturbed inputs.
 func TestReadingInTheNormOfTheLaw(t *testing.T) {
 	example := dataset.Example{Values: make([]float32, 784), Rounding: 0.25, RoundingL1: 3}
 	data := dataset.Lattice{Low: -8, High: 4, Rounded: true}

@@ -11,7 +11,8 @@ import (
 )
 
 // placeNoise makes the models generate the noise if the spec asks for it. If one model cannot generate noise, or if the
-// bits of its noise differ from the host's noise, the host generates all noise. The result why then gives the reason.
+// bits of its noise differ from the host's noise, the host generates all noise. In this case the result why is the
+// reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())
@@ -78,7 +79,7 @@ func (e *Experiment) compareNoise(ctx context.Context, m *onnx.Model, seed uint6
 // checksAtOnce is the maximum number of batches that a device runs simultaneously.
 const checksAtOnce = 2
 
-// noiseOn returns the place that makes the noise.
+// noiseOn returns the side that makes the noise, host or device.
 func (e *Experiment) noiseOn() spec.NoiseOn {
 	if e.model.Noise() == nil {
 		return spec.NoiseOnHost

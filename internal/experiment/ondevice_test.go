@@ -86,7 +86,7 @@ func TestPlaceNoise(t *testing.T) {
 			}
 		}
 	}
-	// The noise check loads the data.
+	// The check of the noise loads examples, so it must fail if the data are closed.
 	digits := unpackedDigits(t)
 	in := placed(t, quick(digits, func(p *spec.Spec) { p.Model = "../../testdata/mnist-cnn.onnx" }), "../../testdata/mnist-cnn.onnx")
 	if err := in.data.Close(); err != nil {

@@ -99,7 +99,7 @@ func jsonPairs(text []byte) (pairs []spec.SigmaColumn, err error) {
 	return pairs, nil
 }
 
-// csvPairs reads lines of a name and a scale. The first line may be a header.
+// csvPairs reads lines that each hold a name and a scale. The first line may be a header.
 func csvPairs(text []byte) (pairs []spec.SigmaColumn, err error) {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord, r.TrimLeadingSpace = 2, true

@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// split makes the inputs of the law Splitting.
+// split makes the noisy inputs under the law Splitting.
 type split struct {
 	*smoothing.SplitNoise
 	splits *smoothing.Splits

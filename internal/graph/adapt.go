@@ -32,9 +32,9 @@ type Adaptation struct {
 	Notes   []string // notes for the user
 }
 
-// adapt edits the model's graph. It replaces the sequence of maps behind ZipMap by the tensor in front of ZipMap, joins
-// one-column inputs, and rounds values for integer inputs. The argument info describes the file. The argument columns
-// lists the names of the data's columns; it is nil if the columns are unnamed.
+// adapt edits the model's graph. It removes ZipMap nodes, so that the output is a tensor and not a list of maps. It
+// also joins one-column inputs, and rounds values for integer inputs. The argument info describes the file. The
+// argument columns lists the names of the data's columns; it is nil if the columns are unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
 	a.unwrapZipMaps(m)
@@ -91,7 +91,7 @@ type Classifier struct {
 	Weights  Weights
 	Contract Contract
 	Adapted  Adaptation
-	Outputs  []TensorInfo // all outputs of the file
+	Outputs  []TensorInfo // all outputs that the file declares
 }
 
 // declaredOutput returns the named output as the file declares it.

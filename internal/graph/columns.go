@@ -130,8 +130,8 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 	return nil, hint.New(problem, fmt.Sprintf("the model's columns are %s; of a file without a header line they are taken in this order", List(inputs)))
 }
 
-// match finds for every column the only input whose name equals the column's name. The function same compares the
-// names.
+// match returns, for each column, the index of the input whose name equals the column's name. The argument same
+// compares two names. match fails unless every column has exactly one input and every input belongs to a column.
 func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) ([]int, bool) {
 	var order []int
 	for _, c := range columns {

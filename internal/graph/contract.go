@@ -89,7 +89,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 			candidates = append(candidates, o)
 		}
 	}
-	if len(candidates) > 1 { // an output of one number per sample holds a value or a loss if another output holds scores
+	if len(candidates) > 1 { // drop outputs of one number per sample, such as a loss, if one output is left
 		if more := slices.DeleteFunc(slices.Clone(candidates), lone); len(more) == 1 {
 			candidates = more
 		}
@@ -126,7 +126,7 @@ func scoresHint(outputs []TensorInfo) string {
 // maxListed is the largest number of inputs or outputs that an error lists.
 const maxListed = 8
 
-// List returns a line that names the things, but at most maxListed of them.
+// List joins the texts of the things by commas. After maxListed things it writes "…" in place of the others.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {

@@ -29,7 +29,7 @@ const (
 	PredictedImage DenoiserKind = "x0"      // the clean image, as a diffusion model predicts it
 )
 
-// DenoiserKinds lists all kinds.
+// DenoiserKinds lists all kinds of denoisers.
 var DenoiserKinds = choice.Of("denoiser kind", DenoisedImage, PredictedNoise, PredictedImage).Describe(func(k DenoiserKind) string {
 	return map[DenoiserKind]string{DenoisedImage: "it returns the clean image", PredictedNoise: "a diffusion model that returns the noise",
 		PredictedImage: "a diffusion model that returns the clean image"}[k]
@@ -93,7 +93,7 @@ func Denoise(denoiser, classifier *File, d Denoiser) (*File, error) {
 		return nil, err
 	}
 	pair := back
-	// Before IR version 4, weights are also inputs.
+	// The joined model has at least IR version 4, because before this version every weight must also be an input.
 	pair.IrVersion = proto.Int64(max(4, front.GetIrVersion(), back.GetIrVersion()))
 	pair.OpsetImport = imports
 	pair.Functions = slices.Concat(front.Functions, back.Functions)
@@ -192,7 +192,7 @@ func isStep(in TensorInfo) bool {
 }
 
 // agree reports whether the sizes of a and b are compatible. In each dimension the two sizes must be equal, or at least
-// one of them must be free. The second dimension of b must be channels times the second dimension of a.
+// one of them must be free. In the second dimension, the size of b is first multiplied by the argument channels.
 func agree(a, b []Dim, channels int) bool {
 	if len(a) != len(b) {
 		return false

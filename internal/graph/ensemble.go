@@ -29,7 +29,7 @@ const (
 	AverageProbabilities Average = "probabilities"
 )
 
-// Averages lists all kinds.
+// Averages lists all kinds of averages.
 var Averages = choice.Of("average", AverageLogits, AverageProbabilities)
 
 func (a Average) String() string { return string(a) }
@@ -83,8 +83,8 @@ func EnsembleDigest(a Average, members []EnsembleMember) string {
 //	scores = (s₁(x) + … + s_K(x))/K    s_k are the logits, or the probabilities, of member k
 //
 // The members must take the same input and have the same number of classes. If a member does not fit, the error names
-// the member's file, as given in names, and the reason. Join also returns the digest and the kind of outputs of each
-// member.
+// the member's file, as the argument names gives it, and the reason. Join also returns the digest and the kind of
+// outputs of each member.
 func (e Ensemble) Join(files []*File, names []string) (*File, []EnsembleMember, error) {
 	j := &joint{Ensemble: e, names: names}
 	j.prefix = "ensemble."
@@ -128,7 +128,7 @@ type joint struct {
 	names     []string
 	contracts []Contract
 	sums      []EnsembleMember
-	prefix    string // starts all names, except the name of an output that the user named
+	prefix    string // prefix of all names, except the output name that the user gave
 	opset     int64  // version of ONNX's operators
 }
 

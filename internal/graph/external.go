@@ -92,7 +92,7 @@ func (r *externalReader) take(e externalTensor) (err error) {
 		if f, err = readExternalFile(r.root, e.file, &r.room); err != nil {
 			return e.wrong("%w", err)
 		}
-		r.files[e.file] = f // the reference to f also keeps its memory alive
+		r.files[e.file] = f // this also keeps the memory of f.block alive
 	}
 	if size := int64(len(f.block.bytes)); e.offset > size || e.size > size-e.offset {
 		return e.wrong("its %d bytes from %d on are not in '%s', of %d bytes", e.size, e.offset, quote.Name(e.file), size)

@@ -183,7 +183,7 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill assigns sizes to the dimensions. It fails if a dimension is fixed at a size other than the given one.
+// fill gives the dimensions the sizes in the argument sizes. It fails if a dimension is fixed at a different size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFit arranges images. Each value is 100·channel + 10·row + column, so it shows where it stands in the image.
-// TestFit then compares the values in the order in which the model receives them.
+// TestFit arranges images. Each value is 100·channel + 10·row + column, so the value shows its own place in the image.
+// TestFit compares the arranged values with the order that the model expects.
 func TestFit(t *testing.T) {
 	const c, h, w = 3, 2, 4
 	value := func(ch, r, col int) float32 { return float32(100*ch + 10*r + col) }
@@ -40,7 +40,7 @@ func TestFit(t *testing.T) {
 		{"[24]", "[2,4,3]", hwc, HWC, hwc},
 		{"[24,1]", "[3,2,4]", chw, CHW, chw},
 		{"[24]", "[24]", chw, CHW, chw},
-		{"[24]", "[24]", hwc, HWC, hwc}, // both the input and the example are flat, so the order stays
+		{"[24]", "[24]", hwc, HWC, hwc}, // both the input and the example are flat, so the order does not change
 		{"[1,24]", "[24]", chw, CHW, chw},
 		{"[?]", "[3,2,4]", chw, CHW, chw},
 		{"[?,?,?]", "[3,2,4]", chw, CHW, chw},

@@ -13,13 +13,13 @@ import (
 
 // This file adds noise in front of a model's graph and votes behind it. Noise and votes become nodes of the graph.
 //
-// The nodes in front use only integers and look-ups, so every provider with these operators computes the same bits as
-// smoothing.LatticeInput. All these operators are in operator set 7, except Mod, which is in operator set 10. ONNX
-// Runtime's CUDA provider has kernels for the types below. The source is ONNX Runtime's table docs/OperatorKernels.md
-// (looked up on 22 November 2026). TestNoiseGraphKernels lists the same types.
+// The nodes in front of the model use only integers and look-ups, so every provider with these operators computes the
+// same bits as smoothing.LatticeInput. All these operators are in operator set 7, except Mod, which is in operator set
+// 10. ONNX Runtime's CUDA provider has kernels for the types below, according to ONNX Runtime's table
+// docs/OperatorKernels.md (looked up on 22 November 2026). TestNoiseGraphKernels lists the same types.
 //
-//	Add, Mul, Div, Mod     uint64, Add and Mul int32 too, Mul float
-//	Gather                 uint64, int32 and float, by int32
+//	Add, Mul, Div, Mod     uint64; Add and Mul also int32; Mul also float
+//	Gather                 uint64, int32 and float, with int32 indices
 //	Cast                   uint64 to int32 and bool, bool to int32 and float, float to int32
 //	Less                   float
 //	Not                    bool
@@ -44,7 +44,7 @@ type NoiseNames struct {
 	Places  string // int32 [E, D]; the lattice points of the examples
 	Example string // int32 [T]; the index of the row's example, less than E
 	Key     string // uint64 [T, 1]; the key of each row's stream of random numbers
-	Start   string // uint64 [T, 1]; the product of each row's key and first counter
+	Start   string // uint64 [T, 1]; the key of each row times the first counter value of the row
 	Votes   string // int32 [T, 1]; m − class for a model of m classes, or 0 for no class
 }
 
@@ -103,9 +103,9 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	return names
 }
 
-// words adds nodes that compute the words [T, d] of smoothing.Stream.Words. The generator is Squares with five rounds.
-// The argument key names the keys [T, 1] of the streams. The argument start names the product [T, 1] of each row's key
-// and its first counter.
+// words adds nodes that compute the random 64-bit words [T, d] of smoothing.Stream.Words. The random number generator
+// is Squares with five rounds. The argument key names the keys [T, 1] of the streams. The argument start names the
+// product [T, 1] of each row's key and the row's first counter value.
 func (e *editor) words(key, start string, d int) string {
 	coordinates := make([]uint64, d)
 	for i := range coordinates {

@@ -54,13 +54,13 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	return hint.New(fmt.Sprintf("%s of operator set %d may not mean the same in %d", quote.Name(n.GetOpType()), from, to), opsetHint)
 }
 
-// raiseOpset raises a model to a later version of ONNX's operators, which the argument to gives. Every node must keep
-// its meaning.
+// raiseOpset raises a model to a later version of ONNX's operators. The argument to is the new version. raiseOpset
+// fails if the meaning of a node may change.
 func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
 	of := make(map[string]int64) // old version of each function; the key "" stands for the graph
 	of[""] = raiseImport(m.OpsetImport, to)
-	for _, f := range m.Functions { // if functions in two domains have the same name, keep the older version
+	for _, f := range m.Functions { // for functions of the same name, keep the oldest version
 		from := raiseImport(f.OpsetImport, to)
 		if known, again := of[f.GetName()]; again {
 			from = min(from, known)

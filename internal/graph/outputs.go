@@ -15,12 +15,12 @@ type OutputKind int
 
 // These are the kinds of outputs. Users may state the kind.
 const (
-	OutputsAuto   OutputKind = iota // rscert derives the kind from the model, or the kind is unknown
+	OutputsAuto   OutputKind = iota // as an option: rscert derives the kind from the model; as a result: the kind is unknown
 	Logits                          // the softmax of the outputs is the confidence
 	Probabilities                   // the outputs are the confidence
 )
 
-// OutputKinds lists all kinds.
+// OutputKinds lists all kinds of outputs.
 var OutputKinds = choice.Of("outputs", OutputsAuto, Logits, Probabilities)
 
 func (k OutputKind) String() string {

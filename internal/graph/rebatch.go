@@ -27,11 +27,11 @@ import (
 // graphs is [197, 3, 64], where 3 is batch·heads.
 //
 // Each known operator has a rule. If the operator treats all samples alike and independently, the rule returns the
-// position of the batch in the result. Otherwise the rule returns no position. It returns none, for example, for a
-// softmax or a sum over the batch, for a matrix product that sums over the batch, and for a scale that is computed from
-// the whole tensor. The result of an operator without a rule has no position either. A Reshape may leave a choice: in
-// [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those that a later rule
-// refuses.
+// position of the batch in the result. Otherwise the rule returns no position. For example, the rule returns no
+// position for a softmax or a sum over the batch, for a matrix product that sums over the batch, and for a scale that
+// is computed from the whole tensor. The result of an operator without a rule has no position either. A Reshape may
+// leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those
+// that a later rule refuses.
 //
 // The proof succeeds if the graph's output ends up as [batch, m]. Every node then computes the same values for a batch
 // as for the batch's samples one by one, under two conditions. Sizes that contain the batch must be free. Sizes that a
@@ -81,7 +81,7 @@ func (e Edits) FixSizes() bool {
 // An edit describes the changes to one node.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
-	target    []int64 // constant that replaces input 1 (Reshape, Expand) or 3 (Resize; the batch is its first size)
+	target    []int64 // sizes for input 1 of Reshape or Expand, or input 3 of Resize (where the batch replaces target[0])
 	repeats   []int   // indices of inputs of the given rank that are repeated along dimension dim, once per sample
 	dim, rank int
 	sizes     *onnxpb.TensorProto // constant that replaces a Shape or Size node
@@ -206,7 +206,7 @@ func inputsOf(n *onnxpb.NodeProto) []string {
 	return all
 }
 
-// neededFor reports for each node whether the value depends on it.
+// neededFor reports for each node whether the value depends on this node.
 func neededFor(g *onnxpb.GraphProto, value string) []bool {
 	values := map[string]bool{value: true}
 	needed := make([]bool, len(g.Node))
@@ -240,7 +240,7 @@ func firstFloats(g *onnxpb.GraphProto) map[string]float32 {
 	return first
 }
 
-// follow tracks the batch through the nodes from index i on.
+// follow tracks the batch through the nodes from index i on. It reports whether the proof succeeds.
 func (r *rebatching) follow(i int) bool {
 	for ; i < len(r.graph.Node); i++ {
 		n := r.graph.Node[i]
@@ -297,7 +297,7 @@ func (r *rebatching) sizes(n *onnxpb.NodeProto) *onnxpb.TensorProto {
 	return nil
 }
 
-// choose tries the options of the node's rule in turn.
+// choose tries the options of the node's rule in turn. It reports whether the proof succeeds with one of them.
 func (r *rebatching) choose(i int, n *onnxpb.NodeProto) bool {
 	rule := rules[opKey{domainOf(n.GetDomain()), n.GetOpType()}]
 	if rule == nil {
@@ -334,8 +334,8 @@ type option struct {
 	edit   *edit
 }
 
-// place records the positions of the batch in the node's results. It returns false if a result's sizes contradict its
-// position.
+// place records the positions of the batch in the node's results. It returns false if the sizes of a result contradict
+// the position in this result.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {

@@ -115,9 +115,9 @@ func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	return to(*found)
 }
 
-// sameForAll reports whether the operator treats all samples alike when it broadcasts input k to the result, whose
-// dimension dim holds the batch. The result has rank dimensions, and the input is aligned at the last of them. The
-// input must depend on the model's input, or have size 1 in dimension dim.
+// sameForAll reports whether the operator treats all samples alike when it broadcasts input k to the result. The
+// argument rank is the number of the result's dimensions, and the argument dim is the dimension that holds the batch.
+// Input k is aligned at the last dimension. It must depend on the model's input, or have size 1 along the batch.
 func (r *rebatching) sameForAll(n *onnxpb.NodeProto, k, dim, rank int) bool {
 	if r.fed(n.Input[k]) {
 		return true
@@ -265,10 +265,10 @@ func before(sizes []int64, at position) int64 {
 	return p
 }
 
-// The rule reshape divides the row of values into new dimensions. The batch goes into one of the new dimensions. In the
-// row, the indices are ordered from slow to fast. The new dimension must begin at or before the batch index and end at
-// or behind it. If several dimensions qualify, the search first tries dimensions that hold the batch alone. It tries
-// the last dimension last, because most operators sum over the last dimension.
+// The rule reshape divides the row of values into new dimensions. One of the new dimensions must hold the whole batch.
+// Its size must be outer·batch·inner for whole numbers outer and inner, and the indices that ran slower than the batch
+// must still run slower. If several dimensions qualify, the search first tries dimensions that hold the batch alone.
+// It tries the last dimension last, because most operators sum over the last dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {

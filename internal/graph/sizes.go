@@ -23,8 +23,8 @@ import (
 // integers from which shapes are made. The check does not bound shapes that are computed by other operators.
 
 // maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. It also limits
-// the result of any node with constant sizes. It equals the size limit of a model's file, because a file could not
-// store a larger constant.
+// the size of each result of a node with constant sizes. It equals the size limit of a model's file, because a file
+// could not store a larger constant.
 const maxConstants = maxModel
 
 // maxFollowed is the largest number of elements of a value whose elements the check follows.
@@ -61,7 +61,7 @@ func saturatedProduct(sizes []int64) int64 {
 const sizeHint = "export the model again: the file is damaged, or was made to take all memory"
 
 // checkSizes refuses a model with a tensor that declares more elements than it holds. It also refuses a model whose
-// nodes compute constants of more than limit bytes in total.
+// nodes compute constants of more bytes in total than the argument limit.
 func checkSizes(m *onnxpb.ModelProto, limit int64) (err error) {
 	eachTensor(m, func(t *onnxpb.TensorProto) {
 		if err == nil && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL && saturatedProduct(t.Dims) > storedElements(t) {

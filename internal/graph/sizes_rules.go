@@ -156,8 +156,8 @@ func windowSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return knownValue{dims: sizesOf(in[0].numbers), width: 4, whole: true}, len(in[0].numbers) == 1
 }
 
-// paddedSize describes the result of Pad from operator set 11 on. If the input's shape is unknown, the padding alone is
-// a lower bound.
+// paddedSize describes the result of Pad from operator set 11 on. If the input's shape is unknown, every size of the
+// input counts as 1.
 func paddedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	pads := in[1].numbers
 	if len(n.Input) > 3 || len(pads)%2 != 0 || len(pads) == 0 {
@@ -270,8 +270,7 @@ func unsqueezedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 }
 
 // sameSize describes the results of operators that keep the number of elements. It does not track how Transpose and
-// Squeeze change the shape. After these operators only the product of the sizes is right. It keeps the numbers only for
-// vectors.
+// Squeeze change the shape. After these operators only the product of the sizes is right.
 func sameSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	switch n.GetOpType() {

@@ -23,8 +23,8 @@ var treeOperators = []string{"TreeEnsembleClassifier", "TreeEnsembleRegressor", 
 const treeHint = "export the model again: the file is damaged, or was made to hang its reader"
 
 // checkTrees refuses a model with a tree that has a cycle, a child that does not exist, or a path of more than
-// maxTreeDepth nodes. Several branches may share a child. LightGBM's tests of several categories do so. The time of the
-// check is linear in the number of nodes.
+// maxTreeDepth nodes. Several branches may share a child, as in LightGBM's trees. The time of the check is linear in
+// the number of nodes.
 func checkTrees(m *onnxpb.ModelProto) error {
 	return eachNode(m, func(s *scope, n *onnxpb.NodeProto) error {
 		if n.GetDomain() != machineLearning || !slices.Contains(treeOperators, n.GetOpType()) {
@@ -62,7 +62,7 @@ func branchesOf(n *onnxpb.NodeProto) (branching, error) {
 		read = numberedBranches
 	}
 	all, err := read(n)
-	if err == nil && len(all) == 0 { // the nodes may also be missing because the caller of a function would supply them
+	if err == nil && len(all) == 0 { // in a function, the caller might supply the nodes; this is refused too
 		err = errors.New("without nodes")
 	}
 	return all, err

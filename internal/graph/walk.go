@@ -30,7 +30,7 @@ func (s *scope) constant(name string) *onnxpb.TensorProto {
 	return nil
 }
 
-// eachNode calls visit for every node of the model, and returns the first error.
+// eachNode calls the function visit for every node of the model, and returns the first error.
 func eachNode(m *onnxpb.ModelProto, visit func(*scope, *onnxpb.NodeProto) error) error {
 	if err := visitGraph(m.Graph, nil, visit); err != nil {
 		return err
@@ -150,10 +150,10 @@ func (v tensorVisit) all(tensors []*onnxpb.TensorProto) {
 	}
 }
 
-// These constants limit the size of a model's messages. For two bytes of the file, a parsed message takes up to 250
-// bytes of memory. For one byte of the file, a packed number takes eight bytes. The limits on messages and on packed
-// numbers each amount to a gigabyte of memory. The largest models in use have some 10⁵ nodes, each with about ten
-// messages and fields.
+// These constants limit the number and the nesting of a model's messages. A message of two bytes in the file can take
+// 250 bytes of memory when it is parsed. A packed number of one byte in the file takes eight bytes of memory. The
+// limits on messages and on packed numbers each amount to a gigabyte of memory. The largest models in use have some 10⁵
+// nodes, each with about ten messages and fields.
 const (
 	maxFields     = 1 << 22
 	packedPerUnit = 32 // number of packed bytes that count as one field

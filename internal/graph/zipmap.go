@@ -41,7 +41,7 @@ func (a *Adaptation) unwrapZipMaps(m *onnxpb.ModelProto) {
 	}
 }
 
-// noteLabels adds a note that lists the labels of the model's classes, unless they are obvious.
+// noteLabels adds a note that lists the labels of the model's classes, unless each class k has the label k.
 func (a *Adaptation) noteLabels(ints []int64, texts []string) {
 	var names []string
 	plain := len(texts) == 0

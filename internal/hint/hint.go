@@ -41,7 +41,7 @@ func Add(err error, format string, args ...any) error {
 // Of returns the outermost hint of err. ok is false if there is none.
 func Of(err error) (hint string, ok bool) { return Spelled(err, param.Plain) }
 
-// Spelled returns the result of Of with parameter names spelled by s.
+// Spelled does the same as the function Of, with parameter names spelled by s.
 func Spelled(err error, s param.Spelling) (hint string, ok bool) {
 	var h Hinted
 	if !errors.As(err, &h) {

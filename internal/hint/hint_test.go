@@ -14,7 +14,7 @@ type typed struct{ error }
 
 func (typed) Hint() string { return "own" }
 
-// A hint spells parameters as the caller wants, even if other errors wrap it.
+// The caller chooses how a hint spells parameters, even if other errors wrap the error with the hint.
 func TestSpelled(t *testing.T) {
 	err := fmt.Errorf("run: %w", Add(fs.ErrNotExist, "go on with %s", param.Resume))
 	for want, spelling := range map[string]param.Spelling{

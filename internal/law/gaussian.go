@@ -46,8 +46,8 @@ func (gaussian) Slope(z, shift float64) float64 { return math.Exp(-shift * (shif
 func (g gaussian) Peak(margin, r float64) float64 {
 	t := math.Log(r) / margin
 	z1, z2 := margin/2-t, -margin/2-t
-	// Each computed argument z is within 4·unit·(margin+t) of its exact value. This error changes Φ(z) by a relative
-	// error of at most (|z|+1) times the distance.
+	// The computed z1 and z2 are within 4·unit·(margin+t) of their exact values. An error in z changes Φ(z) by a
+	// relative error of at most |z|+1 times the error in z.
 	v1, e1 := g.CDF(z1)
 	v2, e2 := g.CDF(z2)
 	e1 += 4 * unit * (margin + t) * (math.Abs(z1) + 1)

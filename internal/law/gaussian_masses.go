@@ -12,12 +12,12 @@ import (
 //
 // Let h = t/2, x = jt and c_n = φ⁽ⁿ⁾(x)·hⁿ/n!. The Taylor series of φ about x gives
 //
-//	p_j = 2h·Σ_k c_2k/(2k+1),  c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1),
+//	p_j = 2h·Σ_k c_2k/(2k+1),  c_{n+1} = −(hx·c_n + h²·c_{n−1})/(n+1).
 //
 // The recurrence follows from the recurrence of the Hermite polynomials. Each value of φ is computed from the previous
 // value: φ((j+1)t) = φ(jt)·r_j with r_{j+1} = r_j·e^{−t²} and r_0 = e^{−t²/2}.
 //
-// Error. |φ⁽ⁿ⁾(x)| ≤ 0.44·√n! (Cramér), so with the K of taylorTerms the omitted terms are less than
+// Error: by Cramér's inequality |φ⁽ⁿ⁾(x)| ≤ 0.44·√n!. So with the K of taylorTerms the omitted terms are less than
 // 0.88·h^{2K+1}/(√(2K)!·(2K+1)) ≤ 2⁻¹⁴⁰. All computations use integer arithmetic, so all machines get the same result.
 // Each result is rounded to a neighbouring fixed-point number. All following errors are in units of 2⁻²⁵⁶. t is rounded
 // once. This changes p_j by at most 2¹², because |∂p_j/∂t| ≤ 1/t. r_j is off by at most 2⁹(j+1). φ(jt) is off by at

@@ -91,8 +91,8 @@ func TestNormalCDFError(t *testing.T) {
 	}
 }
 
-// Peak must exceed its formula by the largest possible rounding error. The arguments of Φ are off by up to 4 units of
-// margin + t, and Φ magnifies this error |z| + 1 times. The error of Φ itself is added.
+// Peak must exceed its formula by the largest possible rounding error. Each argument z of Φ is off by up to
+// 4·unit·(margin + ln(r)/margin), and Φ magnifies this error by |z| + 1. The computation of Φ adds its own error.
 func TestGaussianPeakAllowsForRoundings(t *testing.T) {
 	for _, tt := range []struct{ margin, r float64 }{{60, 1}, {20, 2}, {3.1, 128}, {3, 64}, {2.5, 32}, {2, 16}} {
 		shift := math.Log(tt.r) / tt.margin

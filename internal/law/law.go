@@ -115,9 +115,9 @@ type Ratios struct {
 	Halves   bool  // a ratio within one rounding of a multiple of ½ counts as this multiple
 }
 
-// Round returns the ratio for a table of the law. If r.Halves is set and a multiple of ½ is within a factor 1 ± 2⁻⁵³
-// of the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the
-// ratio k/2. Certified radii allow for four roundings (Theorem), and this is one of them.
+// Round returns the ratio for a table of the law. If r.Halves is set and a multiple of ½ is within a factor 1 ± 2⁻⁵³ of
+// the ratio, Round returns this multiple. For example, a scale that is the float64 nearest to k·step/2 gets the ratio
+// k/2. Certified radii allow for four roundings (Theorem), and the rounding of this scale is one of the four.
 func (r Ratios) Round(ratio *big.Rat) *big.Rat {
 	if !r.Halves {
 		return ratio
@@ -184,7 +184,7 @@ func (n Name) Additive() (Additive, error) {
 // certainty.
 func (n Name) Deterministic() bool { return n == Of(Splitting) }
 
-// NeedRandom returns an error for the law Splitting. A command whose method draws random noise calls it.
+// NeedRandom returns an error for the law Splitting. Commands call NeedRandom if their method draws random noise.
 func (n Name) NeedRandom() error {
 	if n.Deterministic() {
 		return fmt.Errorf("law %s: this command draws random noise, and law %s has none", n, n)
@@ -217,7 +217,8 @@ func Choices() choice.List[Name] {
 	})
 }
 
-// Each calls say for every law and joins the texts. If there are several laws, each text follows its law's name.
+// Each calls the function say for every law and joins the texts that it returns. If there are several laws, the name of
+// the law precedes each text.
 func Each(say func(Law) string) string { return join(Laws, say) }
 
 // EachAdditive does the same as Each for the additive laws.

@@ -242,7 +242,8 @@ func TestRadiusIsAttained(t *testing.T) {
 		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {
 			margin := l.Quantile(c.pA) - l.Quantile(c.pB)
 			radius := l.Second().Radius(margin, 1)
-			// A = {ε₁ ≤ Q(p_A)} falls to F(Q(p_A) − R), B = {ε₁ > Q(1 − p_B)} grows to F(Q(p_B) + R).
+			// ε₁ is the noise of the first coordinate. At the distance R, the probability of {ε₁ ≤ Q(p_A)} falls to
+			// F(Q(p_A) − R), and the probability of {ε₁ > Q(1 − p_B)} grows to F(Q(p_B) + R).
 			a, b := cdf(l, l.Quantile(c.pA)-radius), cdf(l, l.Quantile(c.pB)+radius)
 			if math.Abs(a-b) > 1e-12 {
 				t.Errorf("%s: at the radius %v the classes have the probabilities %v and %v", l.Name(), radius, a, b)

@@ -83,7 +83,7 @@ func number(root fs.FS, name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// field returns the number after name in a file of lines "name number".
+// field returns the number in the line "name number" of a file.
 func field(root fs.FS, file, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {

@@ -43,7 +43,7 @@ func BenchmarkAlone(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer a.session.Destroy()
-	most := 2 // a second concurrent call only hides the host's work between calls
+	most := 2 // on a GPU, two concurrent calls suffice to hide the host's work between calls
 	if !d.provider.ownMemory {
 		most = runtime.GOMAXPROCS(0)
 	}
@@ -78,7 +78,7 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
-// repeat makes b.N calls in total. All callers share them.
+// repeat calls the given functions b.N times in total. The functions run concurrently and share these calls.
 func repeat(b *testing.B, calls []func() error) {
 	var made atomic.Int64
 	failed := make(chan error, len(calls))

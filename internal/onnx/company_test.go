@@ -363,8 +363,8 @@ func TestCompanyOpenVINO(t *testing.T) {
 	}
 }
 
-// freeGraph returns a random graph with a free batch dimension and with operators that may mix samples. The numbers
-// from next determine the graph.
+// freeGraph returns a random graph with a free batch dimension and with operators that may mix samples. The function
+// next returns the numbers that determine the graph.
 func freeGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, "N", 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)

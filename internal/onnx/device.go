@@ -62,8 +62,8 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// each returns the single devices that d may mean. It also reports whether the user named them, so that all of them
-// must work.
+// each returns one Device for each single device that d covers. The result named says whether the user chose these
+// devices; all of them must then work.
 func (d Device) each() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {

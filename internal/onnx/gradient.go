@@ -16,7 +16,7 @@ import (
 )
 
 // Gradient computes an objective of a model's scores, and the gradient of this objective with respect to the input. The
-// number of examples is fixed. Several goroutines may run it.
+// number of examples is fixed. Several goroutines may call Run at the same time.
 type Gradient struct {
 	session           *session
 	names             grad.Attached

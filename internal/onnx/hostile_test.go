@@ -266,7 +266,7 @@ func (b *modelBuilder) sizedWeight(dims ...int64) *modelBuilder {
 	return b
 }
 
-// TestHostileSizes loads models that declare sizes for which the memory does not suffice.
+// TestHostileSizes loads models whose declared sizes need more memory than the machine has.
 func TestHostileSizes(t *testing.T) {
 	sized := func(dims ...any) *modelBuilder {
 		return newModel("x", graph.Float32, dims...).node("Relu", "x", "y").output("y", graph.Float32, dims[0], 4)

@@ -26,6 +26,7 @@ type LoadOptions struct {
 	Precision Precision        // F32, or another precision that the device supports
 	Tuning    Tuning           // CUDA only
 	Batch     int              // samples per Run; 0 means that the loader chooses, depending on model and memory
+	Smaller   bool             // the model also runs smaller batches, if the provider can (Model.Smaller)
 	Workers   int              // number of goroutines that will call Run concurrently; 0 means one
 	Outputs   graph.OutputKind // kind of the outputs; if OutputsAuto, the loader detects it
 	Scores    bool             // the caller needs confidences, so unknown Outputs are an error
@@ -55,7 +56,7 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 // LoadFile proves this from the graph (see rebatch.go in package graph) and tests it on random samples bit by bit. The
 // model then runs whole batches per call. If the batch's size changes bits of the scores, the model runs calls of the
 // provider's reference size instead (see provider.go). If the proof fails, the model runs one input per call, and the
-// method Warnings tells the user so.
+// method Warnings returns a warning about this.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.
@@ -95,7 +96,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 	return nil, l.explainRun(err)
 }
 
-// place returns the device's name in the form for use inside a sentence.
+// place returns the device's name in a form that fits into a sentence.
 func (d Device) place() string {
 	if d == CPU {
 		return "the CPU"
@@ -258,7 +259,7 @@ type sessionKey struct {
 	fixed  int  // size at which the free batch dimension is fixed; 0 if it is free
 }
 
-// session opens the model's graph for calls of tile samples each.
+// session opens the model's graph. The argument tile is the number of samples per call.
 func (l *loader) session(proved bool, tile int) (*session, error) {
 	key := sessionKey{proved: proved}
 	if l.device.provider.fixSizes && (proved || l.contract.Batch == graph.FreeSize) {
@@ -302,14 +303,14 @@ func (m *Model) build(edited *onnxpb.ModelProto) (g program, err error) {
 }
 
 // shapes returns the shapes of the input and the output of a call of tile samples.
-func (l *loader) shapes(tile int) (in, out ort.Shape) {
-	if l.contract.Batch != graph.NoBatch {
+func (m *Model) shapes(tile int) (in, out ort.Shape) {
+	if m.contract.Batch != graph.NoBatch {
 		in, out = append(in, int64(tile)), append(out, int64(tile))
 	}
-	for _, n := range l.sample {
+	for _, n := range m.sample {
 		in = append(in, int64(n))
 	}
-	return in, append(out, l.row...)
+	return in, append(out, m.row...)
 }
 
 // poolSize is the number of random samples on which a model is tried. aloneCount is the number of these samples that
@@ -364,14 +365,11 @@ func (m *Model) companions() [][]float32 {
 	return all
 }
 
-// load finds out in which batches the model can run and what kind of scores it has.
+// load determines the batch sizes with which the model can run, and the kind of its scores.
 func (l *loader) load(opt LoadOptions) error {
 	pool := l.randomSamples()
 	native := max(l.contract.Batch, 1) // number of samples per call that the file declares; 1 if it is free
-	want := opt.Batch
-	if want == 0 {
-		want = chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
-	}
+	want := l.wantedBatch(opt)
 
 	original, err := l.session(false, native)
 	if err != nil {
@@ -397,10 +395,13 @@ func (l *loader) load(opt LoadOptions) error {
 	s, scores, err := l.batchableWithin(original, pool, alone)
 	if err == nil {
 		l.independence = Proved
-		if opt.Batch == 0 && l.device.provider.measured {
+		if l.measures(opt) {
 			want = l.measureBatch(s, pool, want)
 		}
-		return l.runBatched(s, scores, pool, want)
+		if err := l.runBatched(s, scores, pool, want); err != nil {
+			return err
+		}
+		return l.offerSmaller(opt, scores, pool)
 	}
 	if l.ctx.Err() != nil {
 		return l.ctx.Err()
@@ -416,7 +417,23 @@ func (l *loader) load(opt LoadOptions) error {
 	l.use(original, native, want)
 	l.runSingly(native, want)
 	l.warn("%v: it runs 1 at a time, which is slow; %s", err, l.batchAdvice(err))
-	return nil
+	return l.offerSmaller(opt, nil, nil)
+}
+
+// measures reports whether the loader chooses the batch size by measuring speeds.
+func (l *loader) measures(opt LoadOptions) bool {
+	return opt.Batch == 0 && !opt.Smaller && l.device.provider.measured
+}
+
+// wantedBatch returns the number of samples per Run that the options ask for, or else a default.
+func (l *loader) wantedBatch(opt LoadOptions) int {
+	switch {
+	case opt.Batch != 0:
+		return opt.Batch
+	case opt.Smaller && l.device.provider.fixSizes:
+		return servingBatch
+	}
+	return chooseBatch(l.sampleLen, l.settings.workers, l.device.provider)
 }
 
 // sayEdits tells the user which edits the proof made to the graph.
@@ -468,8 +485,8 @@ func (l *loader) scoresAlone(original *session, native int, pool [][]float32) (a
 	return alone, nil
 }
 
-// use makes the model run the session in calls of tile samples. Each batch has want samples, or a few more so that tile
-// divides the number of samples.
+// use makes the model run the session. The argument tile is the number of samples in a call of the session. The number
+// of samples in a batch is the argument want, rounded up to a multiple of tile.
 func (l *loader) use(s *session, tile, want int) {
 	l.Model.session, l.tile, l.copies = s, tile, 0
 	for key, open := range l.sessions {
@@ -481,8 +498,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls of want samples. If the scores then have other bits than in calls of the
-// reference size, the model runs in calls of the reference size instead.
+// runBatched makes the model run in calls whose number of samples is the argument want. If the scores then have other
+// bits than in calls of the reference size, the model runs in calls of the reference size instead.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -502,20 +519,14 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	if err != nil {
 		return err
 	}
-	rows := make([]int, want)
-	for i := range rows {
-		rows[i] = (7*i + 3) % poolSize
-	}
-	got, err := l.rows(at, rows, pool)
+	same, err := l.sameBitsAt(at, want, scores, pool)
 	if err != nil {
-		return fmt.Errorf("the model fails on a batch of %d: %w", want, err)
+		return err
 	}
-	for i, row := range got {
-		if !sameBits(row, scores[rows[i]]) {
-			l.use(s, ref, want)
-			l.warn("the last bits of the model's scores change with the size of a batch: it runs in calls of %d samples, whatever the batch", ref)
-			return nil
-		}
+	if !same {
+		l.use(s, ref, want)
+		l.warn("the last bits of the model's scores change with the size of a batch: it runs in calls of %d samples, whatever the batch", ref)
+		return nil
 	}
 	l.use(at, want, want)
 	return nil
@@ -623,8 +634,8 @@ func (l *loader) rows(s *session, rows []int, pool [][]float32) ([][]float32, er
 // errMates means that a sample's scores depend on other samples of the batch.
 var errMates = errors.New("a sample's scores change with the other samples of its batch")
 
-// canonical returns the scores of the pool's samples. It calls the session with tile samples at a time. It returns an
-// error if a sample's scores depend on its row or on the other samples of the call.
+// canonical returns the scores of the pool's samples. The argument tile is the number of samples per call. canonical
+// returns an error if a sample's scores depend on its row or on the other samples of the call.
 func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32, error) {
 	all := slices.Concat(pool, l.companions())
 	scores := make([][]float32, len(all))
@@ -645,9 +656,10 @@ func (l *loader) canonical(s *session, tile int, pool [][]float32) ([][]float32,
 	return scores[:poolSize], nil
 }
 
-// placements returns calls of tile samples each. Row i of a call holds sample call[i]. The n samples are the pool and,
-// after it, the companions. Each sample of the pool occurs in several rows. The other rows of such a call hold varying
-// samples of the pool, or companions.
+// placements plans the calls in which the samples run. The argument tile is the number of samples per call, and row i
+// of a call holds the sample with the number call[i]. The n samples are poolSize random samples, followed by the
+// companions (see the method companions). Each random sample occurs in several rows. The other rows of the call hold
+// varying random samples, or companions.
 func placements(tile, n int) (calls [][]int) {
 	add := func(sample func(row int) int) {
 		rows := make([]int, tile)
@@ -707,7 +719,7 @@ func (l *loader) compare(scores, alone [][]float32) error {
 		unit = max(unit, F16.unit())
 	}
 	tolerance := max(spread/100, 64*unit*largest)
-	if l.settings.precision != F32 { // 64 units of this precision may exceed the differences between samples
+	if l.settings.precision != F32 { // without this limit, the tolerance could exceed the differences between samples
 		tolerance = min(tolerance, spread/4)
 	}
 	for s, want := range alone {

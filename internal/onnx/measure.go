@@ -12,20 +12,20 @@ import (
 // These constants limit the time of the measurements that choose the batch size, and say when a larger batch is better.
 const (
 	measureBudget = time.Second
-	measureOne    = 80 * time.Millisecond // time for one batch size, except that each worker makes at least one call
+	measureOne    = 80 * time.Millisecond // time for one batch size; each worker makes one call even if this takes longer
 	measureGain   = 1.05                  // minimum factor by which a larger batch must be faster
 	longestCall   = time.Second           // limit of a call's time, because a cancelled run waits for its current call
 )
 
 // measureBatch finds the number of samples per call at which the device is fastest. It tries the reference size and
-// then twice, four times, … this size, up to most. The session s was opened for the reference size. The choice affects
-// only the speed, because runBatched rejects a batch size that changes any bit of a sample's scores.
+// then twice, four times, … this size, up to the size most. The session s was opened for the reference size. The choice
+// affects only the speed, because runBatched rejects a batch size that changes any bit of a sample's scores.
 func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	started := time.Now()
 	best := l.reference()
 	rate, call, err := l.measure(s, best, pool)
 	for next := 2 * best; err == nil && next <= most; next *= 2 {
-		// Stop in time, because opening the session of the next size also takes time.
+		// Stop before the budget is spent, because opening the session of the next size also takes time.
 		if 2*call > longestCall || time.Since(started) > measureBudget/2 {
 			break
 		}
@@ -42,8 +42,8 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	return best
 }
 
-// measure lets all workers run calls of tile samples concurrently. It returns the number of samples per second and the
-// duration of a call.
+// measure lets all workers run calls concurrently. The argument tile is the number of samples per call. It returns the
+// number of samples per second and the duration of a call.
 func (l *loader) measure(s *session, tile int, pool [][]float32) (rate float64, call time.Duration, err error) {
 	in, out := l.shapes(tile)
 	return s.measure(l.ctx, l.settings.workers, in, out, pool)

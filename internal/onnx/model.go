@@ -28,10 +28,9 @@ type Model struct {
 	device    Device
 	settings  settings
 	session   *session
-	batch     int       // number of samples per Run
-	tile      int       // number of samples per call of the session; divides batch
-	copies    int       // if above 0, every call has this number of rows, which hold copies of one sample
-	in, out   ort.Shape // shapes of a call
+	sizes             // sizes of Run
+	smaller   []sizes // sizes of smaller batches, in ascending order
+	copies    int     // if above 0, every call has this number of rows, which hold copies of one sample
 
 	independence Independence
 	warnings     []string
@@ -54,28 +53,14 @@ func (m *Model) Batch() int { return m.batch }
 // concurrently. A sample's scores have the same bits in every batch, whatever the other samples of the batch are. Run
 // returns the scores unchanged, including NaN and infinities.
 func (m *Model) Run(ctx context.Context, in, out []float32) error {
-	if len(in) != m.batch*m.sampleLen || len(out) != m.batch*m.classes {
-		return fmt.Errorf("a run takes %d×%d values and gives %d×%d scores, not %d and %d",
-			m.batch, m.sampleLen, m.batch, m.classes, len(in), len(out))
-	}
-	if m.copies > 1 {
-		return m.explainRun(m.runCopies(ctx, in, out))
-	}
-	for i := 0; i < m.batch; i += m.tile {
-		j := i + m.tile
-		err := m.session.scores(ctx, m.in, m.out, in[i*m.sampleLen:j*m.sampleLen], out[i*m.classes:j*m.classes])
-		if err != nil {
-			return m.explainRun(err)
-		}
-	}
-	return nil
+	return resized{&m.sizes, m}.Run(ctx, in, out)
 }
 
 // runCopies runs samples one by one. It copies each sample to all rows of a call, and takes the scores of the first
 // row.
 func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	scores := make([]float32, m.copies*m.classes)
-	for i := range m.batch {
+	for i := range len(in) / m.sampleLen {
 		x := slices.Repeat(in[i*m.sampleLen:(i+1)*m.sampleLen], m.copies)
 		if err := m.session.scores(ctx, m.in, m.out, x, scores); err != nil {
 			return err
@@ -85,8 +70,9 @@ func (m *Model) runCopies(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// runSingly makes the model run one sample per call. If the session takes rows samples, every row gets a copy of the
-// sample.
+// runSingly makes the model run one sample per call. The argument rows is the number of samples that a call of the
+// session takes; every row of the call gets a copy of the one sample. The argument batch is the number of samples per
+// Run.
 func (m *Model) runSingly(rows, batch int) {
 	m.independence, m.tile, m.batch = OneByOne, 1, batch
 	if rows > 1 {
@@ -132,7 +118,7 @@ func (m *Model) Provider() string { return m.device.provider.name }
 // Precision returns the number type in which the device computes. The precision is part of the classifier.
 func (m *Model) Precision() Precision { return m.settings.precision }
 
-// Settings records how a model is run. The scores depend only on the precision.
+// Settings records how a model is run. Of these settings, only the precision affects the scores.
 type Settings struct {
 	Precision Precision         `json:"precision"`
 	Workers   int               `json:"workers"` // number of goroutines, each with one thread

@@ -134,7 +134,7 @@ var testModels = map[string]func() *modelBuilder{
 		return newModel("x", graph.Float32, 1, 48).reshape("x", "v", 48, -1).node("Transpose", "v", "t", ints("perm", 1, 0)).
 			weights("w", graph.Float32, 48, 4).node("MatMul", "t w", "y").output("y", graph.Float32, 1, 4)
 	},
-	"constant": func() *modelBuilder { // ignores its input, so its scores cannot confirm a batch
+	"constant": func() *modelBuilder { // ignores its input, so its scores cannot show whether batches work
 		return newModel("x", graph.Float32, 1, 48).weights("w", graph.Float32, 48, 4).node("MatMul", "x w", "s").
 			node("Sub", "s s", "y").output("y", graph.Float32, 1, 4)
 	},

@@ -84,7 +84,7 @@ type noisyCall struct {
 
 	examples tensors
 	places   []int32            // lattice points of the examples, D for each
-	held     [][]int32          // the examples in places; kept, so that no new example gets an old one's address
+	held     [][]int32          // the examples in places; while they are referenced, no new example gets their addresses
 	byCount  map[int]boundValue // tensors on places, by number of examples
 }
 
@@ -300,7 +300,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	if err := c.makeRoom(count, d); err != nil {
 		return err
 	}
-	changed := false // stays false if the bound value holds these examples, and possibly more
+	changed := false // whether c.places lacked any of these examples
 	for k, places := range examples {
 		if k < len(c.held) && &c.held[k][0] == &places[0] {
 			continue
@@ -328,7 +328,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	return plain(err)
 }
 
-// makeRoom makes the slice places long enough for count examples of d coordinates.
+// makeRoom makes the slice places long enough for the given number of examples (count) of d coordinates.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

@@ -62,7 +62,7 @@ func testInputs(t testing.TB, noise *smoothing.LatticeNoise, n, d int, channel f
 	return inputs
 }
 
-// echo returns a model that returns its input as scores. An input has the given sizes.
+// echo returns a model that returns its input as scores. The argument sizes gives the sizes of its input.
 func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	d := 1
 	for _, n := range sizes {
@@ -96,7 +96,8 @@ func (d *drawing) noisy(i int, in smoothing.LatticeInput, s smoothing.Stream, sa
 	in.Perturb(d.row(i), s, sample)
 }
 
-// compare runs both batches and returns the scores. It checks that scores and votes are equal.
+// compare runs the batch twice, once with noise from the model's graph and once with noise from Go code. It checks that
+// the scores and votes of both runs are equal, and returns the scores.
 func (d *drawing) compare(t testing.TB) []float32 {
 	t.Helper()
 	b, m := d.Batch(), d.Classes()
@@ -581,7 +582,7 @@ func TestNoiseConcurrently(t *testing.T) {
 }
 
 // cudaKernels lists the operators that AddNoise and AddVotes use, with the types for which ONNX Runtime's CUDA provider
-// has kernels. The kernels exist in every version from operator set 7 on (for Mod from 10). The source is
+// has kernels. The kernels exist in every version from operator set 7 on (for Mod from 10). The list is from
 // docs/OperatorKernels.md in the repository of ONNX Runtime, as of November 2026.
 var cudaKernels = map[string][]graph.ElemType{
 	"Add": {graph.Float32, graph.Int32, graph.Uint64}, "Mul": {graph.Float32, graph.Int32, graph.Uint64}, "Div": {graph.Uint64}, "Mod": {graph.Uint64},
@@ -683,7 +684,7 @@ func TestNoiseAllocations(t *testing.T) {
 		rows, votes, round := smoothing.NewRows(batch), make([]int32, batch), 0
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		run := func() { // a batch of one example, then batches of two and of other examples
+		run := func() { // rounds alternate between one and two examples per batch, and the examples change
 			rows.Reset()
 			for i := range batch {
 				rows.Noisy(i, inputs[round%3+i*(round%2+1)/batch], smoothing.NewStream(1, 2, smoothing.Estimation), int64(i+round))

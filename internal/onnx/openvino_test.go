@@ -211,7 +211,7 @@ func TestOpenVINORefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "openvino:CPU cannot run all of the model: not Det '") {
 		t.Errorf("error %v", err)
 	}
-	// The plain library has no OpenVINO. The error must say so and say how to get OpenVINO.
+	// The plain library has no OpenVINO. The error must say this, and explain how to get OpenVINO.
 	without := &Runtime{providers: []string{cpuProvider.name}}
 	_, err = without.Load(testModel(t, "nchw"), LoadOptions{Device: d})
 	var e *hint.Error

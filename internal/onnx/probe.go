@@ -32,7 +32,8 @@ const (
 	probeBatch, probeWidth, probeSide, probeClasses = 16, 64, 32, 10
 )
 
-// probe builds the net for calls of batch samples. The weights are scaled so that the values in the net are of order 1.
+// probe builds the net for calls with the given number of samples. The weights are scaled so that the values in the net
+// are of order 1.
 func probe(batch int) (program, error) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	b := graph.NewInitializing(graph.Numbered("v"))
@@ -102,9 +103,9 @@ func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (
 // checkArithmetic checks that a device with several precisions computes in the requested precision. The check is
 // necessary because a device may silently ignore the requested precision. checkArithmetic compares the probe's scores
 // with float32 scores of ONNX Runtime's CPU provider. The error is the largest difference, divided by the largest
-// score. On OpenVINO this error was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16. With imitated TF32 the error
-// was 4e-4. The bounds in precisionOf lie between these values. In float32, cuDNN's fast convolutions may be less exact
-// than OpenVINO's.
+// score. On OpenVINO this error was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16. With TF32 imitated on the
+// CPU, the error was 4e-4. The bounds in precisionOf lie between these values. In float32, cuDNN's fast convolutions
+// may be less exact than OpenVINO's.
 //
 // If the user allows TF32, a GPU may still compute in float32, because it lacks TF32 or does not use it. So
 // checkArithmetic accepts float32 results for the precision TF32.
@@ -251,8 +252,8 @@ func (l *loader) profile(g program, tile int) ([]string, error) {
 	return readProfile(text)
 }
 
-// readProfile finds the nodes that the CPU provider ran in a profile of ONNX Runtime. The profile is a list of events
-// in Chrome's tracing format.
+// readProfile returns the nodes that the CPU provider ran, according to a profile that ONNX Runtime wrote. The profile
+// is a list of events in Chrome's tracing format.
 func readProfile(text []byte) ([]string, error) {
 	var events []struct {
 		Category string `json:"cat"`

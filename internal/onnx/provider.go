@@ -22,7 +22,7 @@ type provider struct {
 	name    string       // ONNX Runtime's name of the provider
 	library ortlib.Build // the build of ONNX Runtime that contains the provider
 	auto    bool         // --device auto may choose the provider if it works
-	units   []string     // texts that may follow the device's name and ':', the default first
+	units   []string     // texts that may follow the device's name and ':'; the default comes first
 	// The function names returns the names of the provider's devices on this machine. It is nil if the provider does
 	// not number its devices. A run uses all these devices, or the devices whose indices follow the device's name.
 	names      func() []string
@@ -30,9 +30,9 @@ type provider struct {
 	hint       param.Text  // advice on how to get a library that works
 	// The function options adds the provider to a session's options. It returns the provider's options for run.json.
 	options func(*ort.SessionOptions, settings) (map[string]string, error)
-	// The field reference is the batch size that defines a model's results. A Run of any other size gives the same
-	// bits, or it is cut into calls of this size. On the CPU the size is small, so that a call has few rows more than
-	// the user requests. On CUDA the size is large enough to keep a GPU busy.
+	// The field reference is the batch size that defines a model's results. Another batch size is used only if it gives
+	// the same bits. Otherwise a Run is cut into calls of the reference size. On the CPU this size is small, so that a
+	// call has only a few rows more than the user requests. On CUDA it is large enough to keep a GPU busy.
 	reference int
 	// The fields batchValues and batchSamples limit the size of a batch; see chooseBatch.
 	batchValues, batchSamples int
@@ -69,9 +69,9 @@ var systemThread = sync.OnceValue(func() chan<- func() {
 
 // runOnThread calls f. If oneThread is set, it calls f on a dedicated system thread.
 //
-// OpenVINO's CPU plugin gives the thread that loads it a larger signal stack, because AMX needs one. When any thread
-// unloads the plugin, this stack is unmapped. Go moves goroutines between threads. So a thread could keep an unmapped
-// signal stack, and the next signal of Go's scheduler would then crash the process.
+// OpenVINO's CPU plugin gives the thread that loads it a larger signal stack, because AMX needs a larger stack. When
+// any thread unloads the plugin, this stack is unmapped. Go moves goroutines between threads. So a thread could keep an
+// unmapped signal stack, and the next signal of Go's scheduler would then crash the process.
 func (p *provider) runOnThread(f func()) {
 	if !p.oneThread {
 		f()

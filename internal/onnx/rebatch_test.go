@@ -434,7 +434,7 @@ func text(name, v string) *onnxpb.AttributeProto {
 	return &onnxpb.AttributeProto{Name: proto.String(name), Type: onnxpb.AttributeProto_STRING.Enum(), S: []byte(v)}
 }
 
-// randomGraph builds a graph with a batch of 1. The numbers from next determine the graph.
+// randomGraph builds a graph with a batch of 1. The function next returns the numbers that determine the graph.
 func randomGraph(next func(n int) int) []byte {
 	b := newModel("x", graph.Float32, 1, 2, 3, 2)
 	b.OpsetImport[0].Version, b.IrVersion = proto.Int64(13), proto.Int64(8)

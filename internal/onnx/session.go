@@ -18,7 +18,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// A session is a graph that is open in ONNX Runtime. Several goroutines may run it.
+// A session is a graph that is open in ONNX Runtime. Several goroutines may run the graph at the same time.
 type session struct {
 	ort       *ort.DynamicAdvancedSession
 	inputs    []string // names, in the order that ort uses
@@ -41,7 +41,7 @@ type program struct {
 	inputs  []string            // names of the inputs
 	outputs []string            // names of the outputs; the output with the scores comes first
 	loops   bool                // the graph has loops, which may not end
-	frugal  bool                // allocate memory during runs; for a gradient, ONNX Runtime would plan twice as much
+	frugal  bool                // allocate memory during runs; a gradient with a memory plan would take twice as much
 	tensors []graph.Initializer // initializers of the model whose data are in weights
 	weights graph.Weights
 }
@@ -128,7 +128,7 @@ func plain(err error) error {
 
 // scores runs the graph once. It uses the slice in as the first input, and writes the first output to out.
 func (s *session) scores(ctx context.Context, inShape, outShape ort.Shape, in, out []float32) error {
-	one := &struct { // one allocation for all, because a call of a tiny model takes only microseconds
+	one := &struct { // allocate all parts together, because a call of a tiny model takes only microseconds
 		in, out held[float32]
 		tensors [2]tensor
 	}{in: held[float32]{s.inputs[0], inShape, in}, out: held[float32]{s.outputs[0], outShape, out}}
@@ -214,7 +214,7 @@ var abandonedSessions sync.Map
 // cannot be stopped between two nodes. callLoop abandons such a run. The function f keeps everything alive that ONNX
 // Runtime still uses. (The goroutine costs 8 µs per run.)
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
-	var err error // the error of f; valid once done is closed
+	var err error // the error of f; valid after the channel done is closed
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

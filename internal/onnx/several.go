@@ -16,7 +16,7 @@ import (
 // LoadEach returns one model. The first model's warnings cover all devices.
 //
 // LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares
-// their scores bit by bit and warns if they differ. GPUs of one kind usually agree.
+// their scores bit by bit and warns if they differ. The scores of GPUs of the same kind are usually equal.
 func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOptions) ([]*Model, error) {
 	first, err := r.LoadFile(ctx, file, opt)
 	if err != nil {
@@ -53,8 +53,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 	return models, nil
 }
 
-// adopt copies the warnings of the model on another device, except warnings that this model already has. An example is
-// a warning about smaller calls on the other device.
+// adopt copies the warnings of the model on another device, except warnings that this model already has. For example,
+// it copies a warning that the other device needs smaller calls.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
 		if !slices.Contains(m.warnings, w) {

@@ -235,7 +235,7 @@ func TestShortage(t *testing.T) {
 	if !isShortage(err) {
 		t.Errorf("error %v", err)
 	}
-	m := &Model{device: Device{p, "0"}, batch: 1024, tile: 512}
+	m := &Model{device: Device{p, "0"}, sizes: sizes{batch: 1024, tile: 512}}
 	advice, _ := hint.Of(m.explainRun(memory))
 	if err := m.explainRun(memory); !errors.Is(err, memory) || !strings.Contains(err.Error(), "units:0 (A) has too little memory for 512 samples a call: ") ||
 		!strings.Contains(advice, "batch, now 1024") || strings.Contains(advice, "noise-on") {

@@ -121,8 +121,8 @@ func ExplainCUDA(err error) error {
 // CUDAProviderFile is the file name of ONNX Runtime's CUDA provider. The file is in the library's folder.
 const CUDAProviderFile = "libonnxruntime_providers_cuda.so"
 
-// CUDAFolders lists the folders that may hold NVIDIA's libraries, except the loader's folders. They are the folder of
-// ONNX Runtime's library, folders of Python packages, and the folder in the cache.
+// CUDAFolders lists the folders that may hold NVIDIA's libraries: the folder of ONNX Runtime's library, folders of
+// Python packages, and the folder in the cache. It omits the folders that the system's loader searches by itself.
 func CUDAFolders(library string) (folders []string) {
 	add := func(found ...string) {
 		for _, folder := range found {

@@ -40,7 +40,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.Spell(param.Plain) }
 
-// Spell returns the text of Error, with its parameter spelled by s.
+// Spell returns the text of Error. The function s spells the parameter's name.
 func (e *NotFoundError) Spell(s param.Spelling) string {
 	last := e.Looked[len(e.Looked)-1]
 	if e.named() {
@@ -66,7 +66,7 @@ func (e *NotFoundError) named() bool {
 // Hint explains how to fix the error.
 func (e *NotFoundError) Hint() string { return e.SpellHint(param.Plain) }
 
-// SpellHint returns the text of Hint, with parameter names spelled by s.
+// SpellHint returns the text of Hint. The function s spells the names of parameters.
 func (e *NotFoundError) SpellHint(s param.Spelling) string {
 	if e.named() {
 		return "name the library file itself, or leave " + e.Looked[0].spelledSource(s) + " away to use the one that 'rscert setup' fetches"
@@ -75,7 +75,7 @@ func (e *NotFoundError) SpellHint(s param.Spelling) string {
 		e.library.setupCommand(), e.library.version, param.ONNXRuntime, Env).Spell(s)
 }
 
-// spelledSource returns the source, with a parameter name spelled by s.
+// spelledSource returns the source. If the source is a parameter, the function s spells the parameter's name.
 func (p Place) spelledSource(s param.Spelling) string {
 	if p.Source == sourceParameter {
 		return s(param.ONNXRuntime)
@@ -134,7 +134,7 @@ func (f Build) places(explicit string) []Place {
 		add(sourceCache, filepath.Dir(path))
 	}
 	for _, dir := range systemDirs() {
-		if f != Plain { // libraries in system folders have only the usual providers
+		if f != Plain { // a library in a system folder is used only as the plain build
 			break
 		}
 		if filepath.IsAbs(dir) { // the loader takes an empty folder for the working directory
@@ -209,7 +209,7 @@ func systemDirs() []string {
 	return dirs
 }
 
-// RegularFile returns nil if path is a regular file or a link to one.
+// RegularFile returns nil if path is a regular file or a link to a regular file.
 func RegularFile(path string) error {
 	info, err := os.Stat(path)
 	switch {

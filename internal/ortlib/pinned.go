@@ -73,7 +73,7 @@ func checkPinned(path, sum string) error {
 	return checkFiles(filepath.Dir(path), hashes)
 }
 
-// checkFiles checks those files of a folder that are listed in hashes.
+// checkFiles checks those files of a folder that the argument hashes lists.
 func checkFiles(folder string, hashes map[string][]string) error {
 	var (
 		wg       sync.WaitGroup

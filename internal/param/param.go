@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Name is the name of a parameter in run.json. If run.json does not record the parameter, it is the name of the flag.
+// Name is the name of a parameter in run.json. If run.json does not record the parameter, Name is the name of the flag.
 type Name string
 
 // Spelling returns a parameter's name as a front end writes it.

@@ -19,7 +19,7 @@ const Abstained = -1
 // Rule is the name of a rule.
 type Rule string
 
-// The rules.
+// These are the rules.
 const (
 	// BySequence updates its decision with each vote, and stops when only one class is possible (Leader).
 	BySequence Rule = "sequential"
@@ -89,13 +89,14 @@ func leaders(counts []int64) (first, second int) {
 	return first, second
 }
 
-// Leader is the sequential rule. For each outcome i it runs an e-process against the hypothesis that p_i is the largest
-// probability. Before each vote, let J be the leader among the other outcomes, a = X_J and b = X_i the votes so far,
-// and λ = max(a−b, 0)/(a+b+1). A vote for J multiplies the process by 1+λ, and a vote for i multiplies it by 1−λ. If
-// p_i ≥ p_J, the process is a supermartingale, so it reaches 1/alpha with probability at most alpha (Ville). When the
-// process reaches 1/alpha, Leader strikes outcome i from the list. The last outcome left is the answer. A wrong answer
-// means that the most probable outcome was struck. So the rule needs no union bound over the outcomes. If several
-// classes have the largest probability, each of them counts as right. Outcomes without a vote share one e-process.
+// Leader is the sequential rule. For each outcome i it runs an e-process against the hypothesis that the probability
+// p_i of this outcome is the largest. Before each vote, let J be the leader among the other outcomes, a = X_J and b =
+// X_i the votes so far, and λ = max(a−b, 0)/(a+b+1). A vote for J multiplies the process by 1+λ, and a vote for i
+// multiplies it by 1−λ. If p_i ≥ p_J, the process is a supermartingale, so it reaches 1/alpha with probability at most
+// alpha (Ville). When the process reaches 1/alpha, Leader strikes outcome i from the list. The last outcome left is the
+// answer. A wrong answer means that the most probable outcome was struck. So the rule needs no union bound over the
+// outcomes. If several classes have the largest probability, each of them counts as right. Outcomes without a vote
+// share one e-process.
 //
 // The logarithms are rounded so that no process reaches its threshold early.
 type Leader struct {
@@ -221,7 +222,7 @@ func (l *Leader) Decided() bool { return l.decided }
 // Answer returns the answer so far. It is a class, or Abstained while the votes do not decide.
 func (l *Leader) Answer() int { return l.answer }
 
-// Counts returns the votes that the rule has used [outcomes].
+// Counts returns, for each outcome, the number of votes that the rule has used.
 func (l *Leader) Counts() []int64 { return l.counts }
 
 // Votes is the number of votes that the rule has used.

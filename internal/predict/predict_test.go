@@ -30,8 +30,8 @@ func TestUnanimous(t *testing.T) {
 	}
 }
 
-// direct runs the rule as the comment of Leader states it. It keeps one process for each outcome, and computes with
-// big.Float.
+// direct implements the rule exactly as the comment of Leader describes it. It keeps one process for each outcome, and
+// computes with big.Float.
 func direct(m int, alpha float64, votes []int) (answer int, used int) {
 	one := func(x float64) *big.Float { return new(big.Float).SetPrec(300).SetFloat64(x) }
 	counts, struck := make([]int64, m), make([]bool, m)
@@ -118,8 +118,8 @@ func TestLeader(t *testing.T) {
 	}
 }
 
-// TestLeaderMeans compares the mean number of votes in a simulation with the figures of MATH §13. They must agree
-// within four standard errors.
+// TestLeaderMeans compares the mean number of votes in a simulation with figures from a separate simulation in Python. They must
+// agree within four standard errors.
 func TestLeaderMeans(t *testing.T) {
 	for _, c := range []struct {
 		m        int
@@ -221,8 +221,8 @@ func wrongOfTwo(p []float64, alpha float64, budget int) float64 {
 	return max(share-5*math.Sqrt(share*(1-share)/runs), 0)
 }
 
-// TestFixedExact sums the probabilities of all counts. The fixed rule names a wrong class with probability at most
-// alpha. In at least one case this probability is more than alpha/2, so the rule does not waste alpha.
+// TestFixedExact sums the probabilities of all counts for which the fixed rule names a wrong class. The sum must be at
+// most alpha. In at least one case it must be more than alpha/2, because the rule should not waste alpha.
 func TestFixedExact(t *testing.T) {
 	tight := 0.
 	for _, p := range [][]float64{{.5, .5}, {.51, .49}, {.34, .33, .33}, {.3, .3, .2, .2}, {.26, .25, .25, .24}, {.45, .45, .1}} {

@@ -21,6 +21,9 @@ func OutputColumns() table.Options {
 // Outputs takes a classifier's raw outputs from a table. It takes logits if the table has them, and otherwise
 // probabilities. The outputs are for all classes, or for class 1 only. The labels may be missing.
 func Outputs(t *table.Table) (calibrator.Data, error) {
+	if err := checkIndex(t); err != nil {
+		return calibrator.Data{}, err
+	}
 	d, err := outputs(t)
 	if err != nil {
 		return d, LocateRow(t, err)

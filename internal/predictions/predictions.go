@@ -38,7 +38,7 @@ func Columns() table.Options {
 
 // ScoreColumns returns the columns that Scores uses.
 func ScoreColumns() table.Options {
-	return table.Options{Optional: []string{"score", "label", "confidence", "correct"}}
+	return table.Options{Optional: []string{"index", "score", "label", "confidence", "correct"}}
 }
 
 // LogitColumns returns the columns that Logits uses.
@@ -199,6 +199,9 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 
 // Scores returns the columns 'score' and 'label', or 'confidence' and 'correct'.
 func Scores(t *table.Table) (score, label []float64, err error) {
+	if err := checkIndex(t); err != nil {
+		return nil, nil, err
+	}
 	for _, names := range [][2]string{{"score", "label"}, {"confidence", "correct"}} {
 		a, ok1 := t.Column(names[0])
 		b, ok2 := t.Column(names[1])
@@ -318,8 +321,8 @@ func pair(clean *calib.Predictions, confidence []float64, right []bool) []calib.
 }
 
 // FromVotes makes predictions whose probabilities are the shares of the votes. If the shares sum to less than 1 because
-// some votes are for no class, FromVotes uses only the largest share of each example, as the confidence. Errors name
-// the votes by the given path.
+// some votes are for no class, FromVotes uses only the largest share of each example, as the confidence. Error texts
+// begin with the argument path.
 func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	if len(votes) == 0 {
 		return nil, fmt.Errorf("%s: no votes", path)
@@ -355,8 +358,8 @@ func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*cali
 	return p, err
 }
 
-// mostVoted uses the largest share of the votes as the confidence. The answer is wrong if "no class" wins by
-// the rule.
+// mostVoted uses the largest share of the votes as the confidence. An answer counts as wrong if "no class" wins by the
+// rule.
 func mostVoted(votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	p := &calib.Predictions{}
 	for i, v := range votes {

@@ -223,7 +223,8 @@ func TestAttacked(t *testing.T) {
 	}
 }
 
-// writeArchive makes an npz file of float64 arrays. Each is a vector, or a matrix with the given number of columns.
+// writeArchive makes an npz file of float64 arrays. Each array is a vector, or a matrix with the given number of
+// columns.
 func writeArchive(t *testing.T, logits []float64, columns int, label []float64, labels string) *table.Table {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.npz")
@@ -257,7 +258,7 @@ func TestLogits(t *testing.T) {
 	if err != nil || classes != 2 || !slices.Equal(got, []float64{0, -2, 0, 3}) || !slices.Equal(label, []int{0, 1}) {
 		t.Errorf("logits %v of %d classes, labels %v, error %v", got, classes, label, err)
 	}
-	// A logit of −∞ gives its class the probability 0. The class of the label may not have probability 0.
+	// A logit of −∞ gives its class the probability 0. The class of the label must not have probability 0.
 	inf := math.Inf(1)
 	got, _, _, err = Logits(writeArchive(t, []float64{1, -inf, 2, 3}, 2, []float64{0, 1}, "label"))
 	if err != nil || !slices.Equal(got, []float64{1, -inf, 2, 3}) {

@@ -11,7 +11,8 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// LocateRadius adds the file and line, or the radii, to an error of calib.BoundRows.ByRadius or to a similar error.
+// LocateRadius adds the file to an error about a table's radii, such as an error of calib.BoundRows.ByRadius. It also
+// adds the line of the error, or the radii in the table, if they are known.
 func LocateRadius(t *table.Table, err error) error {
 	var none *calib.NoRadiusError
 	switch {
@@ -63,7 +64,7 @@ func values(groups []table.Group) []float64 {
 	return radii
 }
 
-// listRadii names the first of the radii.
+// listRadii lists the first few radii.
 func listRadii(radii []float64) string {
 	const show = 10
 	var names []string
@@ -77,7 +78,8 @@ func listRadii(radii []float64) string {
 }
 
 // SelectCertified returns the rows whose class is certified within the radius. In all other rows of a bounds.csv, the
-// bounds do not bound the confidence. A table without the column 'certified' is returned unchanged.
+// columns lower and upper are not bounds on the confidence. A table without the column 'certified' is returned
+// unchanged.
 func SelectCertified(t *table.Table) (*table.Table, error) {
 	groups := t.GroupRows("certified")
 	if groups == nil {

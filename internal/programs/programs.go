@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Find returns the absolute path of a program on the PATH. It skips relative folders of the PATH, including the empty
-// one. If it finds no program, the error wraps exec.ErrNotFound.
+// Find returns the absolute path of a program on the PATH. It skips relative folders and empty entries of the PATH. If
+// it finds no program, the error wraps exec.ErrNotFound.
 func Find(name string) (string, error) {
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		if !filepath.IsAbs(folder) {

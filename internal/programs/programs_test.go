@@ -52,7 +52,7 @@ func TestFindSkipsTheCurrentFolder(t *testing.T) {
 	}
 }
 
-// TestEnvironment checks that programs started by a program do not come from the current folder either.
+// TestEnvironment checks that a program that Command started does not start programs from the current folder.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("PATH", ".:/bin::bin:/usr/bin")
 	t.Setenv("PYTHONPATH", ":/opt/python")

@@ -39,8 +39,8 @@ type Bar struct {
 	bar   *progressbar.ProgressBar
 }
 
-// Start shows a bar for work of total units. An earlier run has already finished done of them. A negative total means
-// that the total is unknown.
+// Start shows a bar for work of total units. The argument done is the number of units that an earlier run has finished.
+// A negative total means that the total is unknown.
 func Start(opt Options, label string, total, done int64) *Bar {
 	now := time.Now()
 	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, next: now.Add(lineEvery)}
@@ -59,7 +59,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 	return b
 }
 
-// Add counts n finished units and shows note beside the count. An empty note keeps the previous note.
+// Add counts n finished units and shows the argument note beside the count. An empty note keeps the previous note.
 func (b *Bar) Add(n int64, note string) {
 	if b.opt.Quiet {
 		return

@@ -34,7 +34,7 @@ type Measure struct {
 	Name          string
 	Radius, Value []float64
 	Brier         bool // a Brier score, not a calibration error
-	ForAll        bool // holds for all examples with a stated probability; otherwise holds if every single bound holds
+	ForAll        bool // the values hold with a stated probability; if false, they hold only if no bound fails
 }
 
 // panelSize is the size of one panel in centimetres. Three panels fit side by side.
@@ -42,7 +42,7 @@ var panelSize = picture.Size{Width: 7, Height: 7}
 
 const panelsInRow = 3
 
-// Draw draws the picture.
+// Draw returns the picture as a file of the given format.
 func (a Attack) Draw(format picture.Format) ([]byte, error) {
 	var panels []*plot.Plot
 	for _, d := range a.Diagrams {

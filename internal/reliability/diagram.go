@@ -45,7 +45,7 @@ var (
 	red   = color.RGBA{R: 0xc0, G: 0x39, B: 0x2b, A: 0xff}
 )
 
-// Draw draws the diagram.
+// Draw returns the diagram as a file of the given format.
 func (d Diagram) Draw(format picture.Format) ([]byte, error) {
 	alt := fmt.Sprintf("Reliability diagram. %s. %s against %s, and how the %s is distributed.", d.Title, d.Accuracy, d.Confidence, d.Confidence)
 	if d.Curve != nil {
@@ -54,7 +54,7 @@ func (d Diagram) Draw(format picture.Format) ([]byte, error) {
 	return picture.Draw(format, d.Size, alt, d.paint)
 }
 
-// paint draws both parts, one above the other.
+// paint draws the accuracies above and the histogram of the confidence below.
 func (d Diagram) paint(dc draw.Canvas) {
 	top, bottom := d.accuracyPlot(), d.histogram()
 	picture.Fit(top, 0.8*(dc.Max.X-dc.Min.X))

@@ -11,8 +11,8 @@ import (
 const maxDiagrams = 5
 
 // OfStudy returns the picture of a study's results: the diagrams at some radii, and CCE and CBS by radius. Each measure
-// has a curve for the stated bounds and a curve that holds for all examples together. OfStudy sets neither the title
-// nor the size.
+// has two curves. The first curve is true if every bound of the table holds. The second curve is true with probability
+// 1 − δ. OfStudy sets neither the title nor the size.
 func OfStudy(study *acce.Study, results []acce.Result) (Attack, error) {
 	attack := Attack{Measures: measures(results)}
 	for _, k := range drawn(len(results)) {
@@ -41,8 +41,8 @@ func drawn(n int) (indices []int) {
 	return indices
 }
 
-// measures returns CBS and CCE by radius. Each measure has two versions. The first holds if every stated bound holds,
-// and the second holds for all examples together with the probability stated in its name.
+// measures returns CBS and CCE by radius. Each measure has two versions. The first version holds if every bound of the
+// table holds. The second version holds for the whole dataset with the probability stated in its name.
 func measures(results []acce.Result) []Measure {
 	level := ""
 	if c := results[0].Certified; c != nil {

@@ -17,8 +17,9 @@ func (x Number) MarshalJSON() ([]byte, error) {
 }
 
 // WriteJSON prints v, a JSON object, as one indented document. The first member of the document names the schema,
-// "schema": "rscert/KIND/1". docs/schemas/KIND.json describes it. A change that only adds members keeps the number of
-// the schema. A change that removes a member, or changes the meaning of a member, raises the number.
+// "schema": "rscert/KIND/1". The file docs/schemas/KIND.json describes the document. A change that only adds members
+// keeps the number of the schema. A change that removes a member, or changes the meaning of a member, raises the
+// number.
 func WriteJSON(w io.Writer, kind string, v any) error {
 	var encoded bytes.Buffer
 	e := json.NewEncoder(&encoded)

@@ -16,14 +16,15 @@ const (
 	Up               // towards +∞: upper bounds
 )
 
-// Shortest is the number of decimals for which a column prints the shortest decimal that reads back as the number.
+// Shortest is a special value for the number of decimals. A column with this value prints the shortest decimal that
+// reads back as the number.
 const Shortest = -1
 
-// Round prints 10^shift·x with the given number of decimals. It takes x as the shortest decimal that reads back as x,
-// which JSON also holds. So 0.57 is 57.0 %, although the float64 is slightly less than 0.57. Round rounds this decimal
-// by its digits, without arithmetic. If the printed number is read back, it is never above x after rounding down, and
-// never below x after rounding up. It differs from 10^shift·x by less than one unit of its last decimal. Infinities
-// print as +Inf and −Inf, and NaN prints as Missing.
+// Round prints 10^shift·x with the given number of decimals. It does not print the binary value of x, but the shortest
+// decimal that reads back as x. JSON holds the same decimal. So 0.57 is 57.0 %, although the float64 is slightly less
+// than 0.57. Round rounds this decimal by its digits, without arithmetic. If the printed number is read back, it is
+// never above x after rounding down, and never below x after rounding up. It differs from 10^shift·x by less than one
+// unit of its last decimal. Infinities print as +Inf and −Inf, and NaN prints as Missing.
 func Round(x float64, to Rounding, shift, decimals int) string {
 	switch {
 	case math.IsNaN(x):
@@ -60,7 +61,7 @@ func (d decimal) shortest() string {
 	if d.digits == "" {
 		return "0"
 	}
-	// Reading the decimal back and printing it gives its digits again.
+	// If the decimal is read as a float64 and printed again, it has the same digits.
 	x, _ := strconv.ParseFloat("0."+d.digits+"e"+strconv.Itoa(d.point), 64)
 	if d.negative {
 		x = -x
@@ -84,8 +85,8 @@ func (d decimal) round(to Rounding, decimals int) string {
 	return d.format(decimals)
 }
 
-// awayFromZero reports whether dropping digits rounds away from zero. The argument dropped is the first dropped
-// digit. At least one dropped digit is not 0.
+// awayFromZero reports whether dropping digits rounds away from zero. The argument dropped is the first dropped digit.
+// The caller ensures that at least one dropped digit is not 0.
 func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	switch to {
 	case Up:
@@ -96,7 +97,7 @@ func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	return dropped >= '5'
 }
 
-// increment adds one unit in the last of the kept digits.
+// increment adds one unit to the last digit that is kept. The argument keep is the number of kept digits.
 func (d decimal) increment(keep int) decimal {
 	digits := []byte(d.digits)
 	for k := keep - 1; k >= 0; k-- {
@@ -112,7 +113,7 @@ func (d decimal) increment(keep int) decimal {
 	return d
 }
 
-// format prints digits that fit into the given number of decimals. A zero has no sign.
+// format prints a number whose digits fit into the given number of decimals. A zero has no sign.
 func (d decimal) format(decimals int) string {
 	whole, fraction := "", ""
 	if d.point > 0 {

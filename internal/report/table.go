@@ -48,7 +48,7 @@ func RoundedColumn(name string, to Rounding, decimals int) Column {
 	return Column{Name: name, Align: Right, Round: to, Decimals: decimals}
 }
 
-// Cell is a value of a table: Number, Count, Interval or Text; nil if there is none.
+// Cell is a value of a table: Number, Count, Interval or Text. A nil Cell stands for a missing value.
 type Cell interface {
 	text(c Column) string
 }

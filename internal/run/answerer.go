@@ -65,7 +65,7 @@ type Description struct {
 	Device     string       `json:"device"`
 	Batch      int          `json:"batch"`
 	Statement  string       `json:"statement"`
-	// Different lists the software and GPUs of this machine that differ from those of the run.
+	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
 }
 
@@ -84,6 +84,7 @@ func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console
 	if err != nil {
 		return nil, err
 	}
+	p.Spec.SmallerBatches = true
 	if err := refuseScaled(*recorded, p.Run, "answers to requests"); err != nil {
 		return nil, err
 	}
@@ -147,8 +148,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns an answering for a plan, with its levels and certifiers. If about is not nil, the method also sets
-// the law, σ and arithmetic in about.
+// answering returns an answering for a plan, with its levels and certifiers. It also sets the law, σ and arithmetic of
+// *about, unless about is nil.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
@@ -176,7 +177,7 @@ func (a *Answerer) Drawn() int64 { return a.drawn.Load() }
 func (a *Answerer) Run(ctx context.Context) error {
 	defer close(a.ended)
 	s := a.experiment.Sampler()
-	s.Eager, s.Compare, s.N0 = true, nil, 0
+	s.Eager, s.SkipClean, s.Compare, s.N0 = true, true, nil, 0
 	s.Voter = a.plan.voter(a.experiment)
 	s.Progress = func(n int64) { a.drawn.Add(n) }
 	return s.Run(ctx, func() (smoothing.Experiment, error) {
@@ -203,8 +204,8 @@ type Question struct {
 	// radius is at least Radius.
 	Certify bool
 	Radius  float64
-	// Key and First repeat logged answers. Key is the logged key, and First is the logged index of the first input.
-	// If Key is nil, the operating system draws a key after the inputs have arrived.
+	// Key and First are for repeating logged answers. Key is the logged key, and First is the logged index of the first
+	// input. If Key is nil, the operating system draws a key after the inputs have arrived.
 	Key   *uint64
 	First int
 	// If Left is not nil, it is called once, when the sampler no longer holds any of the inputs. If the request ends
@@ -218,7 +219,7 @@ type Answered struct {
 	Answers []predict.Answer
 }
 
-// planFor adds to a plan the certification that a question asks for.
+// planFor returns the plan p with the certification that the question asks for.
 func (a *Answerer) planFor(p PredictPlan, q Question) (PredictPlan, error) {
 	if !q.Certify {
 		return p, nil

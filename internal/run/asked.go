@@ -26,7 +26,7 @@ type asked struct {
 // while it runs.
 type stay struct {
 	holders atomic.Int64
-	left    func() // the last holder that leaves calls it once; may be nil
+	left    func() // called once, when the last holder leaves; may be nil
 }
 
 func (s *stay) enter() { s.holders.Add(1) }
@@ -72,7 +72,7 @@ func (q *asked) Goal(v smoothing.Votes) (goal int64, err error) {
 	return goal, nil
 }
 
-// rescue turns a panic into an error of the question.
+// rescue recovers from a panic and records it as the error of the question.
 func (q *asked) rescue() {
 	if p := recover(); p != nil {
 		q.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

@@ -86,7 +86,7 @@ type Attacked struct {
 	Confidences *AttackedConfidence `json:"confidences,omitempty"`
 }
 
-// AttackedFile names a file.
+// AttackedFile identifies the file of the model or of the data.
 type AttackedFile struct {
 	File   string `json:"file"`
 	SHA256 string `json:"sha256"`
@@ -104,8 +104,8 @@ type AttackedResult struct {
 	Distance *float64 `json:"distance,omitempty"`
 	// Attack is set for a sequence of attacks. It names the attack that found the adversarial input.
 	Attack attack.Method `json:"attack,omitempty"`
-	// Confidence is the confidence in the example itself. Altered lists the inputs whose confidence the attack
-	// changed.
+	// Confidence is the model's confidence at the unperturbed example. Altered lists the inputs whose confidence the
+	// attack changed.
 	Confidence *float64        `json:"confidence,omitempty"`
 	Altered    []AlteredResult `json:"altered,omitempty"`
 }
@@ -206,7 +206,7 @@ func (p *AttackPlan) checkOut() error {
 	return nil
 }
 
-// examples reads the examples at the given positions of the data. Their values must lie in the box.
+// examples reads the examples at the given positions of the data. Their values must lie in the box of the attack.
 func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]attack.Example, error) {
 	var all []attack.Example
 	for _, position := range positions {
@@ -223,7 +223,7 @@ func (p *AttackPlan) examples(e *experiment.Experiment, positions []int) ([]atta
 	return all, nil
 }
 
-// result returns the result of an attack, from the examples in found.
+// result returns the result of an attack. The argument found holds the outcomes of its examples.
 func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, found []attack.Found) *Attacked {
 	record := e.Record()
 	r := &Attacked{
@@ -275,7 +275,7 @@ func (f *fed) Run(ctx context.Context, values, scores []float32) error {
 	return f.Model.Run(ctx, feed(f.e, values), scores)
 }
 
-// feed converts examples' values in the data to the model's inputs.
+// feed converts the values of examples to the model's inputs.
 func feed(e *experiment.Experiment, values []float32) []float32 {
 	d, in := e.Model().InputLen(), make([]float32, len(values))
 	for i := 0; i < len(values); i += d {

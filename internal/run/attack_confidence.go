@@ -24,7 +24,7 @@ type AttackedConfidence struct {
 // AttackCalibration describes the confidences of all examples, before an attack or under it.
 type AttackCalibration struct {
 	Name  string       `json:"name,omitempty"` // name of the files; absent before the attack
-	Eta   int          `json:"eta,omitempty"`  // Eta and Omega are the parameters of ACE
+	Eta   int          `json:"eta,omitempty"`  // Eta and Omega are the parameters of the attack ACE
 	Omega attack.Omega `json:"omega,omitempty"`
 
 	Accuracy       float64 `json:"accuracy"`
@@ -41,7 +41,7 @@ type AlteredResult struct {
 	Distance   float64 `json:"distance"`
 }
 
-// adversarial is the name of the inputs of attacks that make one input for each example.
+// adversarial is the name of the perturbed inputs if an attack makes only one input for each example.
 const adversarial = "adversarial"
 
 // alteredNames returns the names of the inputs that the attack makes for each example. The inputs' files have the same

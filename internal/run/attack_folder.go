@@ -59,7 +59,7 @@ func (a *attacking) checkExamples(ctx context.Context) error {
 	return nil
 }
 
-// first returns the first examples. On them, the attack checks whether the model's scores are random.
+// first returns the first examples. The attack uses these examples to check whether the model's scores are random.
 func (a *attacking) first() ([]attack.Example, error) {
 	positions := a.e.Positions()
 	return a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
@@ -164,8 +164,8 @@ func foundOf(line runfolder.Attacked) attack.Found {
 	return f
 }
 
-// finish writes the results of an attack whose examples are all in the folder. It writes only results that are not
-// there yet.
+// finish writes the results of an attack whose examples are all in the folder. It writes only results that the folder
+// does not hold yet.
 func (a *attacking) finish(r *Attacked) error {
 	if a.folder == nil {
 		return nil
@@ -201,7 +201,8 @@ func (a *attacking) finish(r *Attacked) error {
 	return a.folder.Finish(result.Bytes())
 }
 
-// writeArchive writes the inputs with this name as a dataset: the inputs are the array x, their labels the array y.
+// writeArchive writes the inputs with this name as a dataset. The array x holds the inputs, and the array y holds their
+// labels.
 func (a *attacking) writeArchive(w io.Writer, name string) error {
 	y := []int64{}
 	for _, line := range a.lines {

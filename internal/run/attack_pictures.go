@@ -10,7 +10,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// checkPictures refuses, before the attack begins, a plan for pictures if the examples are not images.
+// checkPictures returns an error if the plan asks for pictures but the examples are not images. It is called before the
+// attack begins.
 func (p *AttackPlan) checkPictures(shape []int) error {
 	if p.Pictures > 0 && !experiment.Drawable(shape) {
 		return spec.BadInputf("%s: examples of shape %v are no images of 1 or 3 channels", param.Pictures, shape)

@@ -38,9 +38,9 @@ type AttackedNoise struct {
 	Sigma   float64  `json:"sigma"`
 	Samples int      `json:"samples"` // noisy copies in the gradient of the last step
 	Screen  int      `json:"screen"`  // largest number of selection samples per perturbation
-	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha, and so is
-	// the answer at a verified perturbation. VerificationSeed is the seed of the fresh samples. The search uses another
-	// seed.
+	// N fresh samples decide each answer. The answer at an example is wrong with probability at most Alpha. The same
+	// bound holds for the answer at a verified perturbation. VerificationSeed is the seed of the fresh samples. The
+	// search uses another seed.
 	N                int     `json:"n"`
 	Alpha            float64 `json:"alpha"`
 	VerificationSeed uint64  `json:"verification_seed"`
@@ -154,7 +154,7 @@ func (v *verification) attackAll(ctx context.Context, examples []attack.Example)
 	return found, nil
 }
 
-// attack attacks an example if the smoothed answer at the example is its label. A perturbation counts only if it is
+// attack attacks an example if the smoothed classifier answers the example's label. A perturbation counts only if it is
 // verified.
 func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Found, error) {
 	f := attack.Found{Index: x.Index, Label: x.Label}
@@ -174,9 +174,9 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 		return f, err
 	}
 	// The tests begin with the farthest candidate and end at the first test that does not reject. All rejections are
-	// right with probability at least 1 − level, for this reason. Consider the first test whose null hypothesis is
-	// true. All rejections before this test are right. If this test does not reject, no further test follows. So a
-	// wrong rejection occurs only if this test rejects.
+	// right with probability at least 1 − level. To see why, consider the first test whose null hypothesis is true. All
+	// rejections before this test are right. If this test does not reject, no further test follows. So a wrong
+	// rejection occurs only if this test rejects, and this test rejects with probability at most level.
 	for _, c := range candidates {
 		votes, err := v.search.Votes(ctx, c.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
 		if err != nil {
@@ -190,7 +190,8 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	return f, nil
 }
 
-// beats reports whether a class with these votes has a larger probability than another, by a binomial test at a level.
+// beats reports whether a binomial test at a level shows that one class is more probable than another. The arguments
+// votes and other are the numbers of votes of the two classes.
 func beats(votes, other int, level float64) bool {
 	return binomial.Tail(int64(votes+other), int64(votes), .5).Upper <= level
 }
@@ -211,8 +212,8 @@ func answer(votes []int, n int, level float64) int {
 	return -1
 }
 
-// AttackedRun returns the spec of a run's smoothed classifier, to attack it. If models or data is not empty, it
-// replaces the paths in the run's record. The attack's noise has another seed than the run's noise.
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. If the argument models or data is not
+// empty, it replaces the path in the run's record. The attack's noise has another seed than the run's noise.
 func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder.Run, error) {
 	r, err := runfolder.Read(dir)
 	if err != nil {
@@ -230,7 +231,8 @@ func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder
 	return plan.Spec, r, err
 }
 
-// checkRun refuses a model, data or noise that differ from a run's.
+// checkRun compares the attacked run (then) with the run that describes the attack (now). It returns an error if their
+// models, data or noise differ, or if their seeds are equal.
 func checkRun(then *runfolder.Run, now runfolder.Run) error {
 	if then == nil {
 		return nil

@@ -271,8 +271,8 @@ func TestAutoIsStronger(t *testing.T) {
 	}
 }
 
-// TestClasses checks the classes that a loss takes. A loss of two classes takes label and target in turn, a targeted
-// loss takes the target, and other losses take the label.
+// TestClasses checks which classes the gradient passes to a loss. A loss of two classes gets the label and the target
+// in turn, a targeted loss gets the target, and other losses get the label.
 func TestClasses(t *testing.T) {
 	labels, targets := []int64{1, 2}, []int64{3, 4}
 	for _, c := range []struct {

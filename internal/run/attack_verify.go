@@ -236,7 +236,7 @@ func (v *attackVerifier) replayInput(ctx context.Context, line runfolder.Attacke
 	})
 }
 
-// sumOf returns the checksum of values in the form that a line has.
+// sumOf returns the checksum of values as text, as the lines of the folder record it.
 func sumOf(values []float32) string {
 	block := make([]byte, 0, 4*len(values))
 	for _, v := range values {

@@ -14,8 +14,9 @@ import (
 const auditBins = 15
 
 // AuditedCalibration compares certified and attacked calibration at a radius, over the audited examples that are
-// certified at this radius. CBS and CCE are maxima over all confidences within the tested bounds. So CBS or CCE can be
-// false only if a bound is false, and a test of the bounds is also a test of CBS and CCE.
+// certified at this radius. The certified Brier score (CBS) and the certified calibration error (CCE) are maxima over
+// all confidences within the tested bounds. They can be false only if a bound is false. So a test of the bounds is also
+// a test of CBS and CCE.
 type AuditedCalibration struct {
 	Radius   float64 `json:"radius"`
 	Examples int     `json:"examples"`
@@ -31,7 +32,7 @@ type attackedConfidence struct {
 	mean float64
 }
 
-// wrongness is the distance of the mean score from the truth, which is 1 or 0.
+// wrongness is the distance of the mean score from the truth, which is 1 if the class is correct and 0 otherwise.
 func (c attackedConfidence) wrongness() float64 {
 	if c.Correct {
 		return 1 - c.mean

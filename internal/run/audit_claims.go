@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// claim is a certified bound on a confidence: within radius the mean score of class is in [lower, upper].
+// claim is a certified bound on a confidence: within the radius, the mean score of the class is in [lower, upper].
 type claim struct {
 	class                int
 	radius, lower, upper float64
@@ -55,7 +55,8 @@ func readClaims(e *runfolder.Evidence) (map[int][]claim, error) {
 	}
 }
 
-// parseClaim reads a row of bounds.csv. The class is the prediction if it is certified, otherwise the label.
+// parseClaim reads a row of bounds.csv. The claim's class is the prediction if the prediction is certified, and
+// otherwise the label.
 func parseClaim(header, row []string) (index int, c claim, err error) {
 	var failed []error
 	number := func(name string) float64 {

@@ -111,8 +111,9 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 	return a.journal.Append(line)
 }
 
-// cleanTests returns the tests of the example itself. The rivals are chosen by the run's votes. This choice is valid
-// because the noise of the verification is independent of the noise of the run.
+// cleanTests returns the tests of the example itself. The votes of the run choose the rival of each test, which is the
+// class whose probability is compared with the probability of the test's Class. This choice is valid because the noise
+// of the verification is independent of the noise of the run.
 func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	label, certified := rec.Votes.Label, rec.Certificate.Prediction
 	level := a.header.exampleLevel() * cleanShare / 3
@@ -130,8 +131,8 @@ func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	return tests
 }
 
-// topOther returns the class other than a with the most votes. If none is true and the samples that vote for no class
-// outnumber the votes for this class, topOther returns −1.
+// topOther returns the class with the most votes among the classes other than the class a. If the argument none is true
+// and the samples that vote for no class outnumber the votes for this class, topOther returns −1.
 func topOther(v certify.Votes, a int, none bool) int {
 	best, most := -1, v.None0+v.None
 	if !none {
@@ -152,8 +153,9 @@ func topOther(v certify.Votes, a int, none bool) int {
 // mostCandidates limits the candidates of a round. If there are more, only the farthest are tested.
 const mostCandidates = 64
 
-// searchTests searches for candidates. It returns the tests of the candidates, with the farthest candidate first,
-// followed by the tests of the confidence at inputs on the way to the nearest candidate.
+// searchTests searches for candidates, which are inputs where the answer may change. It returns the tests of the
+// candidates, with the farthest candidate first. The tests of the confidence follow, at inputs between the example and
+// the nearest candidate.
 func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round int) ([]AuditTest, error) {
 	index := rec.Votes.Index
 	x, err := a.Values(index)
@@ -197,8 +199,8 @@ func (a *auditor) searchTests(ctx context.Context, rec runfolder.Record, round i
 	return append(tests, more...), err
 }
 
-// confidenceTests returns a test of each bound on the example's confidence, at an input within the bound's radius in
-// the direction of the nearest candidate.
+// confidenceTests returns a test of each bound on the example's confidence. The tested input lies within the bound's
+// radius, in the direction of the nearest candidate.
 func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance, level float64) (tests []AuditTest, err error) {
 	claims := a.claims[x.Index]
 	for _, c := range claims {
@@ -214,8 +216,9 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink returns an input within radius of the example. It lies in the direction of the input to. The argument distance
-// is the distance of to from the example.
+// shrink returns an input whose distance from the example is at most the argument radius. Seen from the example, this
+// input lies in the direction of another input, which is the argument to. The argument distance is the distance between
+// the other input and the example.
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)
@@ -232,8 +235,8 @@ func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float
 	}
 }
 
-// verify carries out frozen tests with the noise of a seed. The flip tests have a fixed order. The first flip test that
-// does not reject is the last one carried out.
+// verify carries out the tests of a frozen line with the noise of a seed. The flip tests have a fixed order. The first
+// flip test that does not reject is the last one carried out.
 func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
 	results := make([]TestResult, len(tests))
 	ended := false
@@ -299,8 +302,8 @@ func (a *auditor) slack(ctx context.Context, seed uint64, stream int, t AuditTes
 	}
 	r.Samples, r.Votes, r.Against = p.votes.N, count(p.votes, t.Class), count(p.votes, t.Rival)
 	margin := audit.Slack(noise, second, n, r.Votes, r.Against, a.level(t.Level, n))
-	// The factor lowers the needed margin, so that rounding errors cannot reject a right certificate. A certified
-	// radius is itself lowered by at least four units of rounding.
+	// The factor lowers the needed margin, so that rounding errors cannot reject a right certificate. Certification has
+	// already lowered the radius by at least four units of rounding.
 	needed := theorem.Margin(t.Radius-t.Distance, a.run.Parameters.Sigma) * (1 - 0x1p-50)
 	if !math.IsInf(margin, 0) {
 		r.Margin = &margin

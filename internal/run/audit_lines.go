@@ -69,7 +69,7 @@ type AuditTest struct {
 	Radius   float64  `json:"radius,omitempty"`
 	Lower    float64  `json:"lower,omitempty"`
 	Upper    float64  `json:"upper,omitempty"`
-	Level    float64  `json:"level"` // error probability of the test; random words of finite length use a small part of it
+	Level    float64  `json:"level"` // error probability of the test, including that of its finite random words
 	// Values is the input, as little-endian float32. It is absent for the example itself.
 	Values []byte `json:"values,omitempty"`
 }
@@ -79,7 +79,7 @@ type TestResult struct {
 	Samples int64 `json:"samples"` // number of samples; 0 if the test was not reached
 	Votes   int64 `json:"votes"`   // votes for the class
 	Against int64 `json:"against"` // votes for the rival
-	// LogEvidence is the largest logarithm that the evidence reached during a sequential test (flip or confidence).
+	// LogEvidence is the maximum of the logarithm of the evidence during a sequential test (flip or confidence).
 	LogEvidence float64 `json:"log_evidence,omitempty"`
 	// Margin is the upper bound on the margin that a slack test found. It is absent if infinite.
 	Margin *float64 `json:"margin,omitempty"`

@@ -211,8 +211,8 @@ func (a *auditor) chooseByHash(records []runfolder.Record) []runfolder.Record {
 	return all[:min(a.plan.Examples, len(all))]
 }
 
-// openExperiment opens the run's model and data. It returns an error if the model or the data differ from the recorded
-// ones.
+// openExperiment opens the run's model and data. It returns an error if the model or the data differ from the record of
+// the run.
 func (a *auditor) openExperiment(ctx context.Context) error {
 	q := a.plan.Again
 	q.Data = cmp.Or(q.Data, a.run.Data.File)

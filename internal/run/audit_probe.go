@@ -85,8 +85,8 @@ func (a *auditor) probabilities(outputs []float32) []float32 {
 	return probs
 }
 
-// level returns a test's level minus the part that pays for the finite length of random words in this number of
-// samples.
+// level returns a test's level minus a correction. The noise is made from random words of finite length, and the
+// correction covers the resulting error in this number of samples.
 func (a *auditor) level(level float64, samples int64) float64 {
 	return smoothing.Deflate(level, a.run.Noise.Eta, samples*int64(a.Model().InputLen()))
 }

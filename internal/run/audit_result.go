@@ -52,8 +52,8 @@ func (r *Audited) Broken() []float64 { return r.broken }
 type AuditCount struct {
 	Count    int   `json:"count"`
 	Examples []int `json:"examples"` // indices of the examples with contradicted certificates
-	// Rate bounds the probability that a right certificate is contradicted. PValue is P(Bin(done, Rate) ≥ Count).
-	// Threshold is the smallest count with a p-value of at most 5 %.
+	// Rate bounds the probability that a right certificate is contradicted. PValue is P(Bin(n, Rate) ≥ Count), where n
+	// is the number of audited examples. Threshold is the smallest count with a p-value of at most 5 %.
 	Rate      float64 `json:"rate"`
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
@@ -61,7 +61,7 @@ type AuditCount struct {
 	// AgainPValue is the p-value of this count.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
-	// MoreThanChance means that twice the smaller p-value is at most 0.001.
+	// MoreThanChance means that twice the smaller of PValue and AgainPValue is at most 0.001.
 	MoreThanChance bool `json:"more_than_chance"`
 }
 
@@ -203,9 +203,9 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 	return e
 }
 
-// listed returns a distance for each example. Its distances hold at one level for all examples together (a familywise
-// level), by audit.Chains on the candidates of the first round. The distance of an example is never larger than the
-// distance verified at the example's own level.
+// listed returns, for each example, the smallest distance at which a change of the answer is verified, or +∞. A
+// distance counts if the test at the example's own level verifies it. It also counts if audit.Chains verifies it. This
+// function tests the candidates of the first round of all examples together, at one familywise level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
 	tests := make([][]AuditTest, len(done))

@@ -145,8 +145,9 @@ func mustAudit(t *testing.T, p AuditPlan) *Audited {
 	return r
 }
 
-// A right run must not be accused. Every candidate lies at a multiple of the example's exact radius, which no
-// certificate exceeds. The verified distances must lie between the exact radius and the largest of these multiples.
+// A right run must not be accused. Every candidate lies at a multiple of the example's exact radius. No certified
+// radius exceeds the exact radius. The verified distances must lie between the exact radius and the largest of these
+// multiples.
 func TestAuditOfRightRun(t *testing.T) {
 	p := linearRun(t, 40)
 	r := mustAudit(t, auditPlan(p))
@@ -225,9 +226,10 @@ func enlarge(t *testing.T, dir string, factor float64) {
 	}
 }
 
-// An audit must find false radii with right checksums in two ways. First, it must find more contradictions than chance
-// explains, even if a right method makes the fresh certificates, which are then not contradicted. Second, it must
-// contradict fresh certificates by the broken method, too.
+// An audit must find false radii with right checksums in two ways. In the first audit, a right method makes the fresh
+// certificates, so they are not contradicted. The contradictions of the run's own certificates must then be more than
+// chance explains. In the second audit, the broken method makes the fresh certificates, and the audit must contradict
+// them, too.
 func TestAuditFindsFalseRadii(t *testing.T) {
 	p := linearRun(t, 40)
 	enlarge(t, p.Out, 2)
@@ -348,7 +350,7 @@ func TestAuditByScores(t *testing.T) {
 	}
 }
 
-// The audit must accept right bounds on the confidence and find false ones.
+// The audit must accept right bounds on the confidence and find false bounds.
 func TestAuditOfConfidence(t *testing.T) {
 	p := linearRun(t, 30, func(p *Plan) { p.ConfidenceRadii = []float64{.05, .1} })
 	small := func(a *AuditPlan) { a.Out, a.Examples = filepath.Join(t.TempDir(), "audit"), 8 }

@@ -32,8 +32,8 @@ type Outcome struct {
 	// None counts the samples that voted for no class, because the output of the model was NaN or infinite. It covers
 	// all examples.
 	None int64 `json:"none,omitempty"`
-	// Compared counts the samples, of all examples, that the run repeated alone and among other inputs. The outputs
-	// were the same bit for bit.
+	// Compared counts the samples that the run repeated in other batches: alone, and among other inputs. It covers all
+	// examples. All outputs were the same, bit for bit.
 	Compared int64 `json:"compared,omitempty"`
 	// TangentSamples is the number of the n samples that determined the tangent of the bounds on the confidence. It is
 	// 0 if selection samples determined the tangent.
@@ -97,8 +97,8 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 }
 
 // keepResumed copies settings that the plan does not set from the record of a resumed run: the seed, the choice of
-// examples and the layout. For a run with scores it also copies the batch size and the place of the noise, because the last bits of
-// scores may depend on these two settings.
+// examples and the layout. For a run with scores it also copies the batch size and the side that makes the noise (host
+// or device), because the last bits of scores may depend on these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil

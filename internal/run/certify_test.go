@@ -374,7 +374,7 @@ func TestQuantisedRuns(t *testing.T) {
 	}
 }
 
-// rebuild writes a run folder with the records of the run after some changes.
+// rebuild applies the function change to the records of a run, and writes a run folder with the changed records.
 func rebuild(t *testing.T, r results, change func([]runfolder.Record) []runfolder.Record) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rebuilt")
@@ -636,8 +636,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A resumed run must keep its seed and examples. With scores it must also keep its batches and the place of its noise.
-// If run.json is unreadable, it must not draw a seed.
+// A resumed run must keep its seed and examples. A run that saves scores must also keep its batch size and the place
+// where the noise is made (host or device). If run.json is unreadable, keepResumed must not draw a seed.
 func TestKeepResumed(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)), func(p *Plan) {
 		p.Scores, p.Batch, p.Max, p.NoiseOn = true, 7, 2, spec.NoiseOnDevice
@@ -735,7 +735,7 @@ func TestSavedScoresAreSplit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// float32 probabilities differ in the last bits.
+		// The saved probabilities are rounded to float32, so the certificates differ in the last bits.
 		if c := got[i]; c.Index != index || c.N != n-n0 || c.Prediction != want.Prediction || math.Abs(c.Margin-want.Margin) > 1e-5 {
 			t.Errorf("%+v\nwant %+v", c, want)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // needAnswers returns an error unless the certificates of a run make the usual claim: the smoothed classifier answers
-// the class, and every sample with finite outputs votes. Commands that support only this claim call it.
+// the class, and every sample with finite outputs votes. Commands that support only this claim call needAnswers.
 func needAnswers(path string, run runfolder.Run) error {
 	c := run.Parameters.Claim()
 	switch {
@@ -23,8 +23,8 @@ func needAnswers(path string, run runfolder.Run) error {
 	return needOneClass(path, run)
 }
 
-// needOneClass returns an error if the certificates of a run claim only that the class stays among the first k classes,
-// for a k above 1.
+// needOneClass returns an error if the certificates of a run claim only that the class stays among the k most probable
+// classes, for a k above 1.
 func needOneClass(path string, run runfolder.Run) error {
 	if k := run.Parameters.TopK; k > 1 {
 		return hint.Add(spec.BadInputf("%s: its certificates are about the first %d classes, and this command answers one class", path, k),

@@ -163,7 +163,8 @@ func TestColumnsRun(t *testing.T) {
 	}
 }
 
-// The level must allow only for the random words that the columns with noise take.
+// The level is reduced because the random words of the noise have finite length. This reduction must count only the
+// columns with noise.
 func TestColumnsLevel(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.N, p.Max = 100, 1 })
 	mustCertify(t, p)
@@ -173,7 +174,7 @@ func TestColumnsLevel(t *testing.T) {
 	}
 	const huge = 1 << 40
 	run.Parameters.N, run.Parameters.N0 = huge, 0
-	want := .001 * math.Exp(-huge*3*run.Noise.Eta) // MATH §10: three of four columns have noise
+	want := .001 * math.Exp(-huge*3*run.Noise.Eta) // three of four columns have noise
 	if got := run.Target(.001).Level; got > want || got < want*(1-1e-9) || !(run.Noise.Eta > 0) {
 		t.Errorf("level %v, want %v", got, want)
 	}
@@ -401,8 +402,8 @@ func TestColumnsByStandardDeviation(t *testing.T) {
 	}
 }
 
-// With a scale for each channel, the data keep their lattice. With one channel, the noise and the votes must equal
-// those of a run with one σ, bit for bit. The radii must differ by the factor σ.
+// With a scale for each channel, the data keep their lattice. With one channel, the noise and the votes must equal the
+// noise and the votes of a run with one σ, bit for bit. The radii must differ by the factor σ.
 func TestChannelsAreThePlainNoise(t *testing.T) {
 	plain := goldenPlan(func(p *Plan) { p.Sigma, p.Out = .25, filepath.Join(t.TempDir(), "plain") })
 	scaled := plain

@@ -69,7 +69,7 @@ func Combine(ctx context.Context, p CombinePlan, show progress.Options) (*runfol
 	return done, err
 }
 
-// check returns an error for plans that are wrong for any runs.
+// check returns an error if the plan has a fault that can be found without reading the runs.
 func (p CombinePlan) check() error {
 	switch n := len(p.Runs); {
 	case p.Out == "":
@@ -103,8 +103,8 @@ type combined struct {
 	certs   []certify.Certificate
 }
 
-// read reads a run. Its votes must prove its certificates. It refuses certificates from scores, because votes cannot
-// prove them.
+// read reads a run, whose votes must prove its certificates. It returns an error for certificates from scores, because
+// votes cannot prove them.
 func (c *combining) read(ctx context.Context, path string) error {
 	evidence, err := runfolder.Find(path)
 	switch {
@@ -154,7 +154,7 @@ func composable(c certify.Certificate, alpha float64) error {
 	plain := certify.Certificate{
 		Index: c.Index, Label: c.Label, Prediction: c.Prediction, Correct: c.Correct, Radius: c.Radius, Norm: c.Norm, Margin: c.Margin,
 		Method: c.Method, MarginKind: c.MarginKind, Alpha: c.Alpha, Law: c.Law, Sigma: c.Sigma, N: c.N, Stop: c.Stop, Sound: c.Sound,
-		Arithmetic: c.Arithmetic, Precision: c.Precision, Quantisation: c.Quantisation, Sampled: c.Sampled, Bounds: c.Bounds,
+		Arithmetic: c.Arithmetic, Precision: c.Precision, Quantisation: c.Quantisation, Sampled: c.Sampled, Bounds: c.Bounds, Steps: c.Steps,
 	}
 	if !runfolder.EqualCertificates(plain, c) {
 		return fmt.Errorf("its certificate has the condition %q, and such certificates cannot be combined", strings.Join(keysBeyond(plain, c), ", "))
@@ -329,7 +329,7 @@ func (c *combining) settle() (*runfolder.Combined, error) {
 	return done, err
 }
 
-// compose returns the certificates.
+// compose returns the composed certificates.
 func (c *combining) compose(done *runfolder.Combined) []certify.Certificate {
 	sigma := c.members[0].certs[0].Sigma
 	for _, m := range c.members {

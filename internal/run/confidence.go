@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// Confidence bounds the confidence under attack from saved scores, as confidence --json prints it.
+// Confidence is the output of confidence --json: bounds on the confidence under attack, computed from saved scores.
 type Confidence struct {
 	Examples int                       `json:"examples"`
 	Method   string                    `json:"method"`

@@ -54,8 +54,8 @@ func (u unsteady) call() error {
 	return nil
 }
 
-// certifyOn runs Certify on several simulated devices, which share the CPU. Each number in failFrom adds a device that
-// fails from this call on (see unsteady).
+// certifyOn runs Certify on several simulated devices, which share the CPU. Each number k in failFrom adds a device
+// that fails from its k-th call on, or never if k is 0 (see unsteady).
 func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow time.Duration, failFrom ...int64) (err error) {
 	r, err := prepare(ctx, p, console)
 	if err != nil {
@@ -144,9 +144,9 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// checkDevices carries out a plan on devices that fail from the calls in failFrom on, and compares the results with a
-// run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it with the noise made on
-// the other side (host or device).
+// checkDevices carries out a plan on devices that fail as the argument failFrom says (see certifyOn), and compares the
+// results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it with the
+// noise made on the other side (host or device).
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)

@@ -43,8 +43,8 @@ func goldenPlan(change func(*Plan)) Plan {
 
 // TestGolden compares small runs of every kind with recorded results: votes, certificates and bounds byte for byte,
 // scores.npz by its SHA-256. Only a change of the noise, which redefines seeds, may change the results. 'go test
-// ./internal/run -update' records them. The test skips the comparison if the model rounds differently on this machine,
-// for example on another processor.
+// ./internal/run -update' records the results anew. The test skips the comparison if the model rounds differently on
+// this machine, for example on another processor.
 func TestGolden(t *testing.T) {
 	const probe = "testdata/golden/model.txt"
 	is := modelRounds(t)

@@ -52,7 +52,8 @@ func TestSplittingVotesAlone(t *testing.T) {
 	}
 }
 
-// Votes outside the run folder must keep the rule by which samples were rejected.
+// A run with the parameter reject-below counts only the votes of samples with at least this confidence. Certificates of
+// its votes must state the parameter even if the votes are outside the run folder.
 func TestRejectVotesAlone(t *testing.T) {
 	p := goldenPlan(func(p *Plan) {
 		p.RejectBelow, p.Temperature, p.Out = .5, 1, filepath.Join(t.TempDir(), "run")

@@ -22,13 +22,14 @@ type Plan struct {
 
 	Out     string // run folder
 	Version string // version of rscert, for run.json
-	Resume  bool   // continue Out with its seed and examples; with scores, also with its batches and the place of its noise
+	Resume  bool   // continue Out with its seed and examples; with scores, also with its batch size and NoiseOn
 
 	// Sign signs the finished run. If it is nil, the run is not signed. Sign is not part of the run's record.
 	Sign *signature.SecretKey
 
-	// Radii are the radii of the summary; nil: automatic. PerClass adds the accuracy of each class to the summary, and
-	// Norms adds the accuracy in further norms. None of these is part of the run's record.
+	// Radii are the radii of the summary. If Radii is nil, the radii are chosen automatically. PerClass adds the
+	// accuracy of each class to the summary, and Norms adds the accuracy in further norms. None of these is part of the
+	// run's record.
 	Radii    []float64
 	PerClass bool
 	Norms    []law.Norm

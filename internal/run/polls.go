@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// polls returns the votes that belong to saved scores. If the scores are in a run folder, the votes come from this
-// folder. Otherwise each sample votes for its largest probability.
+// polls supplies the votes that belong to saved scores. If the scores are in a run folder, the votes come from this
+// folder. Otherwise each sample votes for the class of its largest probability.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
 	run       []certify.Votes        // votes of the run; nil for a file from elsewhere

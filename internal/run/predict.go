@@ -61,14 +61,14 @@ type Predicted struct {
 	Correct    int          `json:"correct"`  // answers that equal the label
 	Samples    int64        `json:"samples"`  // votes used by all answers together
 	Seconds    float64      `json:"seconds"`
-	// Different lists the software and GPUs of this machine that differ from those of the run.
+	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
 	// Statement says in words what the answers guarantee.
 	Statement string           `json:"statement"`
 	Answers   []predict.Answer `json:"answers"`
 }
 
-// Predict answers for every input of the data. Errors in the user's input are InputErrors.
+// Predict computes an answer for every input of the data. Errors in the user's input are InputErrors.
 func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*Predicted, error) {
 	recorded, err := p.settle()
 	if err != nil {
@@ -228,7 +228,7 @@ func certifiesVotes(r runfolder.Run) bool {
 type answering struct {
 	plan       PredictPlan
 	experiment *experiment.Experiment
-	level      float64 // Alpha minus the part that pays for the finite length of random words
+	level      float64 // Alpha minus a correction for the finite length of random words
 	certifiers runfolder.Certifiers
 	take       func(predict.Answer)
 }
@@ -241,7 +241,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 		most := max(n, c.N)
 		now.Parameters.Certification = *c
 		now.Parameters.N = most
-		target := now.Target(c.Alpha) // the target's level allows for the random words of all votes
+		target := now.Target(c.Alpha) // the target's level is corrected for the random words of all votes
 		now.Parameters.N = c.N
 		if a.certifiers, err = now.Parameters.Certifiers(target); err != nil {
 			return spec.BadInput(err)
@@ -262,7 +262,7 @@ func (a *answering) begin(now runfolder.Run, r *Predicted) (err error) {
 	return nil
 }
 
-// run answers for all inputs.
+// run computes the answers for all inputs.
 func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Console) error {
 	positions := a.experiment.Positions()
 	bar := progress.Start(console.Progress, "predict", int64(len(positions)), 0)
@@ -272,7 +272,7 @@ func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Co
 		bar.Add(1, fmt.Sprintf("%d answered, %d abstained", r.Answered, r.Abstained))
 	}
 	s := a.experiment.Sampler()
-	s.Voter = a.plan.voter(a.experiment)
+	s.SkipClean, s.Voter = true, a.plan.voter(a.experiment)
 	if a.plan.Certify != nil {
 		s.N0 = a.plan.Certify.N0
 	}

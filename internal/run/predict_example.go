@@ -26,7 +26,7 @@ type question struct {
 func (a *answering) start(example experiment.Example) *question {
 	outcomes := a.experiment.Model().Classes()
 	if !a.ignores() {
-		outcomes++ // the last one is a vote for no class
+		outcomes++ // the last outcome is a vote for no class
 	}
 	q := &question{answering: a, example: example, certified: a.plan.Certify == nil, voter: a.plan.voter(a.experiment)}
 	if a.plan.Rule == predict.ByFixed {
@@ -85,11 +85,10 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// The sequential rule first draws firstVotes votes. As long as the votes do not decide, it draws at least moreVotes
-// more votes at a time. A clear input needs 13 votes at an alpha of .001. The first votes and the input without noise
-// fill a batch of 16.
+// The sequential rule draws firstVotes at first, and at least moreVotes more each time that the votes so far do not
+// decide. A clear input needs 13 votes at an alpha of .001. The first votes fill a batch of 16.
 const (
-	firstVotes = 15
+	firstVotes = 16
 	moreVotes  = 16
 )
 
@@ -117,7 +116,7 @@ func (q *question) Goal(v smoothing.Votes) (int64, error) {
 // certifyGoal returns the number of votes that the certificate needs.
 func (q *question) certifyGoal(v smoothing.Votes) (int64, error) {
 	c := &q.votes
-	c.N, c.None, c.N0, c.None0, c.Clean = v.N, v.None, v.N0, v.None0, &v.Clean
+	c.N, c.None, c.N0, c.None0 = v.N, v.None, v.N0, v.None0
 	c.Counts, c.Counts0 = append(c.Counts[:0], v.Counts...), append(c.Counts0[:0], v.Counts0...)
 	if s := q.certifiers.Stopping; s != nil {
 		return s.Next(*c)

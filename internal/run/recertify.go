@@ -59,7 +59,7 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 		return nil, err
 	}
 	for i := range byVotes {
-		if q.Evidence.Run == nil { // the lines of a file agree
+		if q.Evidence.Run == nil { // in a file without a run, all lines have the same RejectBelow
 			byVotes[i].RejectBelow = votes[0].RejectBelow
 		}
 	}
@@ -86,7 +86,7 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// If needed is true, votes reads the votes and checks that all of them can be certified.
+// votes reads the saved votes and checks that all of them can be certified. If needed is false, it reads nothing.
 func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil
@@ -128,17 +128,17 @@ type SavedScores struct {
 	N0          int64
 	Temperature float64 // relative to the temperature of the saved probabilities
 	// If Votes is given, this method certifies the class, and the scores bound the confidence in this class. The method
-	// uses the votes of the run. Without a run, each sample votes for its largest probability.
+	// uses the votes of the run. Without a run, each sample votes for the class of its largest probability.
 	Votes certify.VoteMethod
 }
 
-// CertifyScores certifies every example of saved scores and calls take with the results.
+// CertifyScores certifies every example of saved scores and calls the function take with the results of each example.
 func CertifyScores(ctx context.Context, q SavedScores, show progress.Options, take func(certify.Certificate, []certify.ConfidenceBound)) error {
 	return certifyScores(ctx, q, show, func(certify.ScoreExample) {}, take)
 }
 
-// certifyScores does the same as CertifyScores. Before it certifies anything, it calls samples with the numbers of
-// samples per example.
+// certifyScores does the same as CertifyScores. Before it certifies anything, it calls the function samples with the
+// numbers of samples per example.
 func certifyScores(ctx context.Context, q SavedScores, show progress.Options, samples func(certify.ScoreExample),
 	take func(certify.Certificate, []certify.ConfidenceBound)) (err error) {
 	if !(q.Temperature > 0) || math.IsInf(q.Temperature, 1) {

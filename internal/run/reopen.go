@@ -45,9 +45,9 @@ func latticeOf(run runfolder.Run) *spec.RunLattice {
 	return l
 }
 
-// sameClassifier returns an error if the runs then and now smooth different classifiers. The classifiers differ if the
-// model, denoiser, adaptation, law, σ, normalisation, precision, noise table or provider differs. The version of ONNX
-// Runtime and the kind of GPU may differ. The result different lists these differences.
+// sameClassifier returns an error if the recorded run (then) and the present run (now) smooth different classifiers.
+// The classifiers differ if the model, denoiser, adaptation, law, σ, normalisation, precision, noise table or provider
+// differs. The version of ONNX Runtime and the kind of GPU may differ. The result different lists these differences.
 func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	then.Parameters.Certification = now.Parameters.Certification
 	for _, d := range then.Differences(now) {

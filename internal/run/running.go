@@ -339,7 +339,7 @@ func (e *exampleByScores) Observe(phase smoothing.Phase, outputs []float32) erro
 	return take(probs)
 }
 
-// elect counts the votes of selection samples and passes the elected class to the scores.
+// elect counts the votes of selection samples and passes the elected class to the score accumulator.
 func (e *exampleByScores) elect(phase smoothing.Phase, outputs []float32) error {
 	m := len(e.selected)
 	switch {
@@ -358,7 +358,7 @@ func (e *exampleByScores) elect(phase smoothing.Phase, outputs []float32) error 
 	return chooseByVotes(e.scores, votes, e.running.plan.Class)
 }
 
-// chooseByVotes passes the class that the votes certify to the scores.
+// chooseByVotes tells the score accumulator which class the votes certify.
 func chooseByVotes(scores *certify.ScoreAccumulator, votes certify.Votes, class certify.Class) error {
 	k, err := votes.Elected(class)
 	if err != nil {

@@ -52,8 +52,8 @@ func openSmoothedSearch(ctx context.Context, e *experiment.Experiment, method at
 	return s, g.Close, nil
 }
 
-// noisyGradients computes gradients with respect to the data's values. The loss is −ln of the mean softmax of noisy
-// copies.
+// noisyGradients computes gradients with respect to the data's values. The loss is −ln p, where p is the mean of the
+// label's softmax probability over the noisy copies.
 type noisyGradients struct {
 	*onnx.Gradient
 	e      *experiment.Experiment

@@ -94,7 +94,8 @@ func TestNoisyGradients(t *testing.T) {
 }
 
 // TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. On average, the inner product of
-// the move and the gradient must be at least 95 % of its value for a move off the lattice that stays in the box.
+// the move and the gradient must be at least 95 % of the inner product for a move that stays in the box but ignores the
+// lattice.
 func TestMoveKeeps(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, .5, nil, nil)
 	const radius = .0625
@@ -128,9 +129,9 @@ func TestMoveKeeps(t *testing.T) {
 	}
 }
 
-// TestScoreGradientsAgree compares two gradients in the data's values. An estimate from many scores must point nearly
-// in the direction of the margin's gradient. Here the loss is the cross-entropy, whose gradient has nearly the
-// direction of the margin's gradient.
+// TestScoreGradientsAgree compares two gradients with respect to the data's values. Stein estimates the gradient of the
+// margin from many scores. SmoothAdv computes the gradient of the cross-entropy, which has nearly the same direction.
+// The two gradients must point in similar directions.
 func TestScoreGradientsAgree(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, 1, []float64{.1}, []float64{1.5})
 	scores, _ := openDigits(t, attack.Stein, 1, []float64{.1}, []float64{1.5})
@@ -191,7 +192,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswerWrong simulates the rule where two of three classes are nearly equal. The rule must hardly ever be wrong.
+// TestAnswerWrong simulates the rule for three classes, two of which are nearly equally probable. The rule must hardly
+// ever be wrong.
 func TestAnswerWrong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	wrong, answered := 0, 0

@@ -114,15 +114,15 @@ func (v *verifier) judge(name string, reasons []string, says string) {
 	v.Checks = append(v.Checks, c)
 }
 
-// skip adds a skipped check. The text why is a format for args, which may name parameters.
+// skip adds a skipped check. The argument why is a format string for args. The args may be names of parameters.
 func (v *verifier) skip(name, why string, args ...any) {
 	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
 }
 
 // Verify checks the run in a folder as a third party would. It trusts none of the results and recomputes everything
-// that can be recomputed from the folder. If again is not nil, it also resamples examples with the model. If key is not
-// nil, the run must have a signature by this key. The function spell formats the names of parameters in the verdict.
-// Verify returns an error if there is no run to verify.
+// that can be recomputed from the folder. If the argument again is not nil, Verify also resamples examples with the
+// model. If the argument key is not nil, the run must have a signature by this key. The function spell formats the
+// names of parameters in the verdict. Verify returns an error if there is no run to verify.
 func Verify(ctx context.Context, path string, again *Again, key *signature.PublicKey, spell param.Spelling, console experiment.Console) (Verdict, error) {
 	h, err := runfolder.Audit(path)
 	if err != nil {
@@ -278,7 +278,7 @@ func (v *verifier) judgeCertificates(ctx context.Context) error {
 	return err
 }
 
-// skipBounds adds the reason for not recomputing the bounds.
+// skipBounds records the reason why the bounds are not recomputed.
 func (v *verifier) skipBounds(whole bool) {
 	switch {
 	case len(v.Evidence.Run.Parameters.ConfidenceRadii) == 0:

@@ -87,8 +87,8 @@ func attackSeed(identity []byte) checksum.Seed {
 }
 
 // CreateAttack creates the folder of an attack. The document plan, indented by two spaces, becomes its plan.json. The
-// checksums of the lines start from the identity. CreateAttack returns ErrExists if the folder holds anything except
-// the remains of a start that was interrupted before it wrote plan.json.
+// argument identity determines the seed of the checksums of the lines. CreateAttack returns ErrExists if the folder
+// holds anything except the remains of a start that was interrupted before it wrote plan.json.
 func CreateAttack(dir string, plan, identity []byte) (*AttackFolder, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -241,8 +241,8 @@ func digestOf(block []byte) string { return fmt.Sprintf("%x", sha256.Sum256(bloc
 // Done returns the examples that the folder contained when it was opened.
 func (f *AttackFolder) Done() []Attacked { return f.done }
 
-// Append adds examples, with the values of each example's Inputs, and makes them survive a power cut. It sets the
-// checksums of the inputs.
+// Append adds examples and the values of each example's Inputs. When it returns, all of them survive a power cut. It
+// sets the checksums of the inputs.
 func (f *AttackFolder) Append(lines []Attacked, inputs [][][]float32) error {
 	var blocks, text []byte
 	for i := range lines {
@@ -305,7 +305,8 @@ func (f *AttackFolder) Write(name string, data func(io.Writer) error) error {
 	return durable.StreamIn(f.root, name, 0o666, data)
 }
 
-// Finish writes attack.json and removes inputs.part. Before Finish is called, other files must hold the inputs.
+// Finish writes attack.json and removes inputs.part. Before it calls Finish, the caller must copy the inputs to other
+// files.
 func (f *AttackFolder) Finish(result []byte) error {
 	err := f.Write(AttackResultFile, func(w io.Writer) error {
 		_, err := w.Write(result)

@@ -78,7 +78,7 @@ func (h *Holdings) readLines() error {
 	if err := h.take(path(BoundsFile), rows.damage, err); err != nil {
 		return err
 	}
-	h.OwnBounds = rows.header == boundsHeader
+	h.OwnBounds = rows.header != certifiedHeader
 	var own []certify.Certificate
 	for _, r := range h.Records {
 		own = append(own, r.Certificate)
@@ -93,8 +93,8 @@ func (h *Holdings) readLines() error {
 	return nil
 }
 
-// take adds damage of a file to h.Changed, and an error about lines that do not belong to the run to h.Extent. It
-// returns other errors, such as failed reads.
+// take records the damage of a file in h.Changed. If err is about lines that do not belong to the run, take records it
+// in h.Extent. It returns other errors, such as failed reads.
 func (h *Holdings) take(path string, d *damage, err error) error {
 	if d != nil {
 		h.Changed = append(h.Changed, fmt.Sprintf("%s:%d: %v", path, d.line, d.err))

@@ -11,16 +11,33 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/table"
 )
 
 // boundsHeader names the columns of bounds.csv. The column examples holds the number of sampled examples. The column
 // alpha holds the failure probability of a row. A reader needs both columns to bound the number of wrong rows. The
-// column certified is 0 in a row whose class is not certified within the radius. In such a row, lower and upper bound
-// the score of the label, so an example without a label has no such row. The column check holds the row's checksum.
+// column certified is 0 in a row whose class is not certified within the radius. In such a row, the columns lower and
+// upper hold bounds on the score of the label, so an example without a label has no such row. The column check holds
+// the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// These are the indices of columns. Files with certifiedHeader lack the last two of these columns.
+// normedHeader is the header if the radii are in another norm than L2. The column norm names the norm.
+const normedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,norm,check"
+
+// headerOf returns the header of bounds.csv for radii in a norm.
+func headerOf(n law.Norm) string {
+	if n == law.L2 {
+		return boundsHeader
+	}
+	return normedHeader
+}
+
+// norm returns the norm of the run's radii.
+func (r Run) norm() law.Norm { return r.Parameters.Law.Law().Norm() }
+
+// These are the indices of columns. Files with certifiedHeader lack the columns from certifiedField on. Only files
+// with normedHeader have the column normField.
 const (
 	labelField      = 1
 	predictionField = 2
@@ -31,34 +48,35 @@ const (
 	examplesField   = 8
 	certifiedField  = 9
 	alphaField      = 10
+	normField       = 11
 )
 
 // certifiedHeader is the header of files from earlier versions. All rows of such a file are about certified classes.
 const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
 // WriteBounds writes bounds.csv, the bounds on the confidence under attack, with one row per example and radius. The
-// argument examples is the number of sampled examples. The checksums of the rows start from the zero seed, so they do
+// argument examples is the number of sampled examples, and n is the norm of the radii. The checksums of the rows start from the zero seed, so they do
 // not identify a run.
-func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int) error {
-	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), 0, rows, examples))
+func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int, n law.Norm) error {
+	_, err := w.Write(appendBounds([]byte(headerOf(n)+"\n"), 0, rows, examples, n))
 	return err
 }
 
 // WriteBounds writes the bounds.csv of the run.
 func (r Run) WriteBounds(w io.Writer, rows []certify.ConfidenceBound) error {
-	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), r.Seed(), rows, r.Data.Selected))
+	_, err := w.Write(appendBounds([]byte(headerOf(r.norm())+"\n"), r.Seed(), rows, r.Data.Selected, r.norm()))
 	return err
 }
 
-func appendBounds(b []byte, seed checksum.Seed, rows []certify.ConfidenceBound, examples int) []byte {
+func appendBounds(b []byte, seed checksum.Seed, rows []certify.ConfidenceBound, examples int, n law.Norm) []byte {
 	for _, r := range rows {
-		b = append(append(b, seed.AppendCSV([]byte(boundsHeader), boundsRow(r, examples))...), '\n')
+		b = append(append(b, seed.AppendCSV([]byte(headerOf(n)), boundsRow(r, examples, n))...), '\n')
 	}
 	return b
 }
 
 // boundsRow returns a row without its checksum.
-func boundsRow(r certify.ConfidenceBound, examples int) []byte {
+func boundsRow(r certify.ConfidenceBound, examples int, n law.Norm) []byte {
 	var b bytes.Buffer
 	w := table.NewWriter(&b)
 	w.Int(r.Index)
@@ -75,6 +93,9 @@ func boundsRow(r certify.ConfidenceBound, examples int) []byte {
 	w.Int(examples)
 	w.Bool(r.Certified)
 	w.Float(r.Alpha)
+	if n != law.L2 {
+		w.Text(n.String())
+	}
 	w.EndRow()
 	_ = w.Flush() // writing to a Buffer cannot fail
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
@@ -91,8 +112,9 @@ type boundRow struct {
 type ownRow struct {
 	boundRow
 	label, prediction int
-	alpha             float64 // 0 in a file with certifiedHeader
-	absurd            bool    // [lower, upper] is no interval in [0,1], or correct contradicts prediction and label
+	alpha             float64  // 0 in a file with certifiedHeader
+	norm              law.Norm // only in a file with normedHeader
+	absurd            bool     // [lower, upper] is not an interval in [0,1], or correct contradicts prediction and label
 }
 
 // agrees reports whether the row agrees with the certificate and with the parameters.
@@ -126,10 +148,13 @@ type boundsReader struct {
 
 // openBounds opens the bounds.csv in a run folder and reads the header.
 func (r Run) openBounds(path string) (*boundsReader, error) {
-	b, seed := &boundsReader{header: boundsHeader}, r.Seed()
+	b, seed := &boundsReader{header: headerOf(r.norm())}, r.Seed()
 	var err error
 	b.valueReader, err = openValues(path, func(l line) (row ownRow, held int, err error) {
 		row, err = decodeBound(l, b.header, seed)
+		if err == nil && b.header == normedHeader && row.norm != r.norm() {
+			err = errChanged
+		}
 		b.text = append(b.text[:0], l.text...)
 		return row, 0, err
 	})
@@ -190,7 +215,7 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 	row.certified = true
 	var lower, upper float64
 	numbers := map[int]*float64{radiusField: &row.radius, lowerField: &lower, upperField: &upper}
-	if header == boundsHeader {
+	if header != certifiedHeader {
 		row.certified = fields[certifiedField] == "1"
 		numbers[alphaField] = &row.alpha
 	}
@@ -201,6 +226,11 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 	}
 	for at, to := range numbers {
 		if *to, err = strconv.ParseFloat(fields[at], 64); err != nil {
+			return row, err
+		}
+	}
+	if header == normedHeader {
+		if row.norm, err = law.Norms.Parse(fields[normField]); err != nil {
 			return row, err
 		}
 	}
@@ -218,7 +248,7 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 // boundRows lists the rows that the example of a certificate must have, one per radius. If the example has no label, or
 // if the file has the header certifiedHeader, boundRows lists only the radii at which the class is certified.
 func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
-	others := header == boundsHeader && c.Label != certify.UnknownLabel
+	others := header != certifiedHeader && c.Label != certify.UnknownLabel
 	var rows []boundRow
 	for _, r := range p.ConfidenceRadii {
 		if certified := c.Prediction != certify.Abstained && r <= c.Radius; certified || others {
@@ -228,8 +258,9 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 	return rows
 }
 
-// boundsOf counts certificates, from the first on, until it finds one whose rows are not all present, in order and in
-// agreement with the certificate. It also returns the offset after the rows of the counted certificates.
+// boundsOf counts the certificates whose rows are all present, in order and in agreement with the certificate. It stops
+// at the first certificate whose rows are incomplete or disagree. It also returns the offset after the rows of the
+// counted certificates.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

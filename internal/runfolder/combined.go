@@ -29,7 +29,7 @@ type Combined struct {
 	Independent bool             `json:"independent"`
 	Alpha       float64          `json:"alpha"`     // failure probability of each certificate
 	Examples    int              `json:"examples"`  // number of certificates
-	Sampled     int              `json:"sampled"`   // number of examples that a statement about all examples counts
+	Sampled     int              `json:"sampled"`   // number of sampled examples, for a statement about all of them
 	Certified   int              `json:"certified"` // number of examples with a class and a radius
 	Members     []CombinedMember `json:"members"`
 }
@@ -68,7 +68,7 @@ func Certificates(path string) string {
 	return path
 }
 
-// WriteCombined writes the folder out, which must be empty or missing.
+// WriteCombined writes a folder of combined runs to the path out. The folder must be empty or missing.
 func WriteCombined(out string, c Combined, certs []certify.Certificate) error {
 	if err := checkFree(out); err != nil {
 		return err

@@ -391,7 +391,7 @@ func (e *Evidence) Bounds() (Bounds, error) {
 	_, byVotes := p.Method.Votes()
 	return Bounds{
 		File: path, ByVotes: byVotes, Alpha: p.Alpha, Examples: e.Run.Sampled(len(certs)),
-		AllExamples: rows.header == boundsHeader, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs)),
+		AllExamples: rows.header != certifiedHeader, Label: p.Class == certify.Label, Unfinished: max(0, e.Run.Data.Selected-len(certs)),
 		Arithmetic: e.Run.arithmetic(), Norm: p.Law.Law().Norm(),
 	}, nil
 }
@@ -422,9 +422,10 @@ func (e *Evidence) CheckBounds() error {
 	return err
 }
 
-// Sampled returns the number of examples that a statement about all examples must count. The argument is the number of
-// examples present. For a run, the result counts all examples of the run, even if the run is unfinished or a merge
-// omitted shards, because a person may have seen results before stopping the run or omitting shards.
+// Sampled returns the number of examples that a statement about all examples must count. Its argument is the number of
+// examples present. For a run, the result is at least the number of examples of the whole run, even if the run is
+// unfinished or a merge omitted shards. The reason is that somebody may have seen results before stopping the run or
+// omitting shards.
 func (e *Evidence) Sampled(here int) int {
 	if e.Run == nil {
 		return here
@@ -432,9 +433,9 @@ func (e *Evidence) Sampled(here int) int {
 	return e.Run.Sampled(here)
 }
 
-// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, it takes the
-// certificates as all sampled examples if their indices are 0, 1, 2, …. With other indices the number is unknown and
-// stays unset.
+// CountSampled sets the number of sampled examples in certificates of the evidence. Without a run, it assumes that the
+// certificates cover all sampled examples if their indices are 0, 1, 2, …. With other indices the number is unknown and
+// CountSampled does not set it.
 func (e *Evidence) CountSampled(certs []certify.Certificate) []certify.Certificate {
 	certs = slices.Clone(certs)
 	highest := -1
@@ -490,8 +491,8 @@ type Given struct {
 // defaultAlpha is the alpha that commands assume for a file from elsewhere.
 const defaultAlpha = 0.001
 
-// Target returns the target for certifying the evidence again. The conditions in g replace those of the run. The law
-// and σ describe the noise that was drawn, so g cannot replace them.
+// Target returns the target for certifying the evidence again. The conditions in g replace the run's conditions. The
+// law and σ describe the noise that was drawn, so g cannot replace them.
 func (e *Evidence) Target(g Given) (certify.Target, error) {
 	t := certify.Target{Alpha: defaultAlpha}
 	set(&t.Alpha, g.Alpha)
@@ -549,7 +550,8 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the way in which scores bound a margin. This is the given way or, if given is nil, the run's way.
+// Combine returns the way in which scores bound a margin. If given is not nil, this is *given. Otherwise it is the way
+// that the run used.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

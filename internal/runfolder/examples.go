@@ -57,13 +57,13 @@ func (x *exampleReader) open() (err error) {
 	if x.certs, err = x.run.openCertificates(x.path(CertificatesFile)); err != nil {
 		return err
 	}
-	x.found.header = boundsHeader
+	x.found.header = headerOf(x.run.norm())
 	if len(x.run.Parameters.ConfidenceRadii) == 0 {
 		return nil
 	}
 	x.bounds, err = x.run.openBounds(x.path(BoundsFile))
 	if missing(err) {
-		x.bounds, err = &boundsReader{valueReader: noValues[ownRow](x.path(BoundsFile)), header: boundsHeader}, nil
+		x.bounds, err = &boundsReader{valueReader: noValues[ownRow](x.path(BoundsFile)), header: headerOf(x.run.norm())}, nil
 	}
 	if err == nil {
 		x.found.header = x.bounds.header
@@ -79,8 +79,8 @@ func (x *exampleReader) close() {
 	}
 }
 
-// read reads votes and certificates to the ends of their files. From the first example that is not whole, it only
-// counts lines.
+// read reads votes and certificates to the ends of their files. After the first incomplete example, it only counts
+// lines.
 func (x *exampleReader) read(limit int, visit func(Done) error) error {
 	for going := true; ; {
 		r, paired, err := x.next()

@@ -131,7 +131,7 @@ func (f *Folder) create() error {
 
 // Resume opens the folder of a run to continue it, and removes unfinished results. It returns a MismatchError if the
 // run in the folder differs from the argument run, and a DamageError for damage that an interruption cannot cause. If
-// the folder is missing or its start was interrupted, Resume creates it.
+// the folder is missing, or if the start of its run was interrupted, Resume creates the folder.
 func Resume(dir string, run Run) (*Folder, error) {
 	then, err := Read(dir)
 	if missing(err) {
@@ -226,7 +226,8 @@ func lockDir(root *os.Root, dir string) (*flock.Flock, error) {
 	return l, nil
 }
 
-// newLock returns the folder's lock, which is not yet locked. Locking it follows no link and does not wait for a pipe.
+// newLock returns the folder's lock, which is not yet locked. If the lock file is a link, locking does not follow the
+// link. If the lock file is a pipe, locking does not wait for the pipe.
 func newLock(root *os.Root, dir string, flag int) (*flock.Flock, error) {
 	if err := confined.Check(root, lockFile, false); err != nil {
 		return nil, err
@@ -290,7 +291,7 @@ func (f *Folder) open(s sizes) (err error) {
 			return err
 		}
 		if s.bounds == 0 {
-			if err := f.bounds.append([]byte(boundsHeader + "\n")); err != nil {
+			if err := f.bounds.append([]byte(headerOf(f.run.norm()) + "\n")); err != nil {
 				return err
 			}
 		}
@@ -347,7 +348,7 @@ func (f *Folder) EachDone(visit func(Done) error) (err error) {
 
 // Rows returns an example's rows of bounds.csv.
 func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
-	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected)
+	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected, f.run.norm())
 }
 
 // Dropped returns the number of examples that an interrupted run left incomplete. They must be sampled again.

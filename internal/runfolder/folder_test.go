@@ -17,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -102,7 +103,7 @@ func TestResumeEverywhere(t *testing.T) {
 			if lines(certs[:cutCerts]) > lines(votes[:cutVotes]) {
 				continue
 			}
-			// The bounds are cut somewhere in the rows of the next example.
+			// The file bounds.csv is cut somewhere in the rows of the first example without complete votes.
 			bounds := want[BoundsFile]
 			least := 0 // example 0 has no rows
 			switch k := lines(votes[:cutVotes]); k {
@@ -754,7 +755,7 @@ func FuzzRun(f *testing.F) {
 
 // FuzzBounds checks that recovering bounds.csv accepts only rows with valid checksums after a valid header.
 func FuzzBounds(f *testing.F) {
-	rows := appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4)
+	rows := appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4, law.L2)
 	f.Add(rows)
 	f.Add(rows[:len(rows)-5])
 	f.Add([]byte("index,radius\n0,1\n"))
@@ -778,7 +779,7 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestSelectionRecorded checks that run.json does not record the default selection, the first examples. So run folders
+// TestSelectionRecorded checks that run.json does not record the default selection (the first examples). So run folders
 // from versions without this parameter can be resumed.
 func TestSelectionRecorded(t *testing.T) {
 	for selection, want := range map[spec.Selection]bool{spec.First: false, spec.Spread: true} {
@@ -789,10 +790,10 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestAddedBytes adds, to the files of a finished run, bytes that readers skip. A resumed run must restore the original
+// TestAddedBytes adds bytes that readers skip to the files of a finished run. A resumed run must restore the original
 // bytes or refuse.
 func TestAddedBytes(t *testing.T) {
-	line := func(old, with string, n int) func(string) string { // replaces the n-th old
+	line := func(old, with string, n int) func(string) string { // replaces the n-th occurrence of old
 		return func(s string) string {
 			parts := strings.Split(s, old)
 			return strings.Join(parts[:n], old) + with + strings.Join(parts[n:], old)

@@ -31,8 +31,8 @@ func (r Run) digest() [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
 }
 
-// ID returns the run's name. It has 16 hex digits, which depend on everything that the run certifies and on its
-// parameters. All shards and copies of a run have the same ID.
+// ID returns the run's name, which has 16 hex digits. They depend on the model, the data, the noise and the parameters
+// of the run (identity). All shards and copies of a run have the same ID.
 func (r Run) ID() string { return fmt.Sprintf("%.8x", r.digest()) }
 
 // identity lists the model, the data, the noise and the parameters of the run. Each entry has the form "name value".
@@ -83,8 +83,8 @@ func fieldsOf(prefix string, of any) (all []field) {
 	return all
 }
 
-// otherIdentity describes how two runs without Differences differ in their identity. The description is empty if the
-// identities are equal.
+// otherIdentity describes how the identities of two runs differ. It is for runs between which Differences finds no
+// difference. The description is empty if the identities are equal.
 func (r Run) otherIdentity(other Run) string {
 	a, b := r.identity(), other.identity()
 	if slices.Equal(a, b) {

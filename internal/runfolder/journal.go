@@ -18,9 +18,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// JournalForm describes a journal: a folder with a document, which is written first, and a file of lines of type T,
-// to which lines are only appended. Both files have checksums, like the files of a run. The checksum of every line
-// identifies the document.
+// JournalForm describes a journal, which is a folder with two files. The document is written first. The second file
+// holds lines of type T, and lines are only ever appended to it. Both files have checksums, like the files of a run.
+// The checksum of every line identifies the document.
 type JournalForm[T any] struct {
 	Document, Lines string // names of the files
 	// Keys lists the keys that each line must have. Valid checks a line.
@@ -36,8 +36,8 @@ type Journal[T any] struct {
 	seed checksum.Seed
 }
 
-// Read decodes the document of a journal into document and returns the lines. It omits a last line that was not
-// completely written. It checks every line.
+// Read decodes the document of a journal into the argument document and returns the lines. It omits a last line that
+// was not completely written. It checks every line.
 func (f JournalForm[T]) Read(dir string, document any) ([]T, error) {
 	text, err := f.readDocument(dir, document)
 	if err != nil {

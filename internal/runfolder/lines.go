@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// A line is one line of a file of lines. It is damaged if it has changed since it was written.
+// line is one line of a file. A line is damaged if it has changed since it was written.
 type line struct {
 	number int    // line number, from 1
 	text   []byte // without the end of line
@@ -73,8 +73,8 @@ type damage struct {
 	line int
 	err  error
 	// tail means that no intact line follows, or that the line has zeros, which a power cut leaves in blocks not yet
-	// written. A kill or a power cut during an append leaves only such damage. An edit or a failing disk may leave
-	// damage without tail.
+	// written. For damage from a kill or a power cut during an append, tail is always true. For damage from an edit or
+	// a failing disk, tail may be false.
 	tail bool
 }
 
@@ -91,7 +91,8 @@ type fileFormat[T any] struct {
 	// own means that the file is in its run folder and lines are appended to it, so its last line can be incomplete.
 	own   bool
 	valid func(T) error
-	// size returns the memory in bytes that a value uses outside itself. If it is nil, the length of the line counts.
+	// size returns the size in bytes of the data that a value points to. If size is nil, the length of the line is used
+	// instead.
 	size func(T) int
 }
 
@@ -105,7 +106,7 @@ func (f fileFormat[T]) decoder() func(line) (v T, held int, err error) {
 	return func(l line) (v T, held int, err error) {
 		f.findSeed(l)
 		v, checked, err := f.decode(l)
-		// If one line of a file has a checksum, all must have one.
+		// If one line of a file has a checksum, all lines of the file must have a checksum.
 		f.sealed = f.sealed || (checked && err == nil)
 		if f.size == nil || err != nil {
 			return v, len(l.text), err
@@ -194,8 +195,8 @@ func (d *damage) repairable(path string) error {
 		"delete this line and all after it to have their examples sampled again")
 }
 
-// checkKeys checks that a JSON object has all of the keys, that no key occurs twice even if upper and lower case count
-// as equal, and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index
+// checkKeys checks that a JSON object has all of the keys, that no two keys are equal if upper and lower case are
+// ignored, and that no value is null. Without this check, encoding/json would use the last of equal keys, accept Index
 // for index, and leave 0 for missing keys.
 func checkKeys(text []byte, keys []string) error {
 	if hasPlainKeys(text, keys) {

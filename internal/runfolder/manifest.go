@@ -25,7 +25,7 @@ const (
 	SignatureFile = "manifest.json.minisig"
 )
 
-// manifestSchema marks a manifest, so that another document signed by the same key cannot pass as one.
+// manifestSchema marks a manifest, so that another document signed by the same key cannot pass as a manifest.
 const manifestSchema = "rscert/manifest/1"
 
 // maxManifest is the maximum size of a manifest in bytes. A manifest with five entries has about 800 bytes.
@@ -44,7 +44,7 @@ type manifestEntry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// manifestFiles are the only names that a manifest may have, in its order.
+// manifestFiles are the only names that a manifest may have. They are in the order of the entries of a manifest.
 var manifestFiles = []string{RunFile, VotesFile, CertificatesFile, BoundsFile, ScoresFile}
 
 // describeFiles returns the manifest of the files in a run folder.

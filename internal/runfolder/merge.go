@@ -19,10 +19,10 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Merge writes the run folder out with the examples of all shards. The folder must be empty or missing. The files equal
-// those of a run without shards. Merge calls progress for every example of every file. It works in a hidden folder
-// beside out until everything is on the disk. If it is killed, the next Merge to the same folder out takes the hidden
-// folder over. If Merge finds damage that OpenShards did not find, it returns a ShardError.
+// Merge writes the examples of all shards to a run folder at the path out. This folder must be empty or missing. The
+// files equal the files of a run without shards. Merge calls the function progress for every example of every file. It
+// works in a hidden folder beside this path until everything is on the disk. If it is killed, the next Merge to the
+// same path takes over the hidden folder. If Merge finds damage that OpenShards did not find, it returns a ShardError.
 func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {
 	if err := checkFree(out); err != nil {
 		return err
@@ -85,9 +85,9 @@ type merging struct {
 	progress func(int64)
 }
 
-// lock makes and locks the work folder, or takes over the work folder that a killed merge left. The path may hold
-// something else, which came with the shards. So lock refuses anything but a real folder that holds only files of a
-// merge.
+// lock makes and locks the work folder, or takes over the work folder that a killed merge left. The path may also hold
+// another folder or file that was copied together with the shards. So lock refuses anything but a real folder that
+// holds only files of a merge.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -300,7 +300,7 @@ func (m merging) copyJSON(line []byte) ([]byte, error) {
 
 // copyRow returns a row of bounds.csv with the number of examples in the merged run.
 func (m merging) copyRow(row []byte) ([]byte, error) {
-	for _, header := range []string{boundsHeader, certifiedHeader} {
+	for _, header := range []string{headerOf(m.run.norm()), certifiedHeader} {
 		text, state := m.seed.VerifyCSV([]byte(header), row)
 		fields := bytes.Split(text, []byte(","))
 		if state != checksum.Good || len(fields) != strings.Count(header, ",") {

@@ -72,8 +72,8 @@ func sample(t *testing.T, f *Folder, place, index int) {
 	}
 }
 
-// sampleShard samples a shard of the run, but leaves out its last examples. The argument without is the number of
-// examples that it leaves out.
+// sampleShard samples a shard of the run, but omits the last examples of the shard. The argument without is the number
+// of omitted examples.
 func sampleShard(t *testing.T, run Run, shard spec.Shard, without int) (dir string) {
 	t.Helper()
 	run.Parameters.Shard = shard
@@ -610,7 +610,8 @@ func TestMergeOut(t *testing.T) {
 	}
 }
 
-// Rows with either header must get the merged run's number of examples in the right column.
+// Earlier versions wrote bounds.csv with other columns. Rows with the earlier header and rows with the current header
+// must get the merged run's number of examples in the right column.
 func TestCopyRow(t *testing.T) {
 	m := merging{Shards: &Shards{run: Run{Data: Data{Selected: 17}}}}
 	for header, tails := range map[string][2]string{boundsHeader: {",4,0,0.001", ",17,0,0.001"}, certifiedHeader: {",4", ",17"}} {

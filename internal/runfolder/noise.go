@@ -5,6 +5,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
 )
@@ -44,13 +45,15 @@ func (r Run) arithmetic() certify.Arithmetic {
 // draws returns the maximum number of random words that the noise of an example takes.
 func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisyInputs() }
 
-// Target returns the target of each example at alpha. The target's level is alpha minus the part that pays for the
-// finite length of random words.
+// Target returns the run's certification target at alpha. Its level is alpha minus a correction, because the random
+// words of the noise have finite length.
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
+	if t.Law.Law().Norm() == law.L1 && !t.Scaled && !r.Noise.Quantised {
+		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if the text is no number; the method Splitting refuses nil
+	}
 	if t.Law.Deterministic() {
-		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if the text is no number; the method refuses nil
 		return t
 	}
 	if t.Arithmetic == certify.Exact {
@@ -59,8 +62,8 @@ func (r Run) Target(alpha float64) certify.Target {
 	return t
 }
 
-// Target returns the target of certificates with these parameters at alpha. The target has idealised arithmetic,
-// because the noise is not known yet.
+// Target returns the certification target for these parameters at alpha. Its arithmetic is idealised, because the noise
+// is not known yet.
 func (p Parameters) Target(alpha float64) certify.Target {
 	return certify.Target{
 		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Scaled: p.Scaled(),
@@ -79,7 +82,7 @@ func (r Run) Inputs() int64 {
 }
 
 // Space returns the space of the run's inputs. Values in images of integers, and values that the classifier clamps,
-// have a Span. Other data have none: a table of zeros and ones, for example, lies on the lattice of bytes only by
+// have a Span. Other data have no Span. For example, a table of zeros and ones lies on the lattice of bytes only by
 // chance.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}

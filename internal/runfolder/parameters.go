@@ -36,7 +36,7 @@ type Certification struct {
 	ConfidenceBound certify.MeanBound        `json:"confidence-bound"` // bound on the mean scores
 	Band            certify.Band             `json:"band"`             // band for the distribution of scores
 	Temperature     float64                  `json:"temperature"`
-	// If TopK is not 0, certificates claim only that the class stays among the first TopK classes.
+	// If TopK is not 0, certificates claim only that the class stays among the TopK most probable classes.
 	TopK int              `json:"top-k,omitempty"`
 	None certify.NoneMode `json:"none,omitempty"` // meaning of samples that vote for no class
 	// RejectBelow is the smallest confidence with which a sample votes; 0 means that no sample is rejected.
@@ -60,7 +60,7 @@ type ParameterDifference struct {
 	First, Second any
 }
 
-// Differences returns the parameters in which p and other differ, in the order of run.json.
+// Differences returns the differences between p and the argument other, in the order of run.json.
 func (p Parameters) Differences(other Parameters) (diff []ParameterDifference) {
 	first, second := reflect.ValueOf(p), reflect.ValueOf(other)
 	for _, field := range reflect.VisibleFields(first.Type()) {

@@ -80,8 +80,8 @@ func (c Certifiers) checkShare(v certify.Votes) error {
 	return nil
 }
 
-// Check returns an error if a certificate claims more than its votes prove, or if its conditions are not the run's.
-// If the certificate comes from scores, Check checks only the conditions.
+// Check returns an error if a certificate claims more than its votes prove, or if its conditions differ from the run's
+// conditions. If the certificate comes from scores, Check checks only the conditions.
 func (c Certifiers) Check(v certify.Votes, claimed certify.Certificate) error {
 	if c.Votes == nil {
 		return c.Scores.AgreesWith(v, claimed)
@@ -119,12 +119,13 @@ func Contradicts(claimed, computed certify.Certificate) (lower bool, err error) 
 	}
 	weaker := computed
 	weaker.Radius, weaker.Margin = claimed.Radius, claimed.Margin
-	weaker.Bounds, weaker.Unbounded = claimed.Bounds, claimed.Unbounded
+	weaker.Bounds, weaker.Unbounded, weaker.Steps = claimed.Bounds, claimed.Unbounded, claimed.Steps
 	if claimed.Prediction == certify.Abstained {
 		weaker.Prediction, weaker.Correct = claimed.Prediction, false
 	}
 	switch {
-	case claimed.Radius > computed.Radius || claimed.Margin > computed.Margin || claimed.Unbounded && !computed.Unbounded:
+	case claimed.Radius > computed.Radius || claimed.Margin > computed.Margin || claimed.Unbounded && !computed.Unbounded,
+		claimed.Steps != nil && (computed.Steps == nil || *claimed.Steps > *computed.Steps):
 		return false, fmt.Errorf("radius %v and margin %v are claimed, the evidence gives %v and %v",
 			claimed.Radius, claimed.Margin, computed.Radius, computed.Margin)
 	case !EqualCertificates(claimed, weaker):
@@ -157,7 +158,7 @@ func (r Record) size() int64 {
 	return int64(unsafe.Sizeof(r)) + int64(votesLine{Votes: r.Votes}.size()) + int64(bound*len(r.Certificate.Bounds))
 }
 
-// EachRecord calls visit, in order, with the votes and the certificate of each example of the run that has both. A
+// EachRecord calls the function visit, in order, for each example of the run that has both votes and a certificate. A
 // running process writes an example's votes before its certificate. So the last votes may lack their certificate, but
 // every certificate must have its votes. The votes must prove the certificates. EachRecord cannot check this for runs
 // in format 1, which do not record the conditions of a certificate. An error names the example.
@@ -226,7 +227,7 @@ type pairs struct {
 // next returns the records of the next few thousand examples. After the last example it returns no records.
 func (p pairs) next() (records []Record, err error) {
 	for len(records) < 1<<12 {
-		// Read the certificate first. Its votes were written before it, so they are in the file even if the run is
+		// The certificate is read first. Its votes were written earlier, so they are in the file even if the run is
 		// still writing.
 		c, certified, err := p.certs.next()
 		if err == nil && !certified {

@@ -53,7 +53,7 @@ type Run struct {
 	Parameters Parameters `json:"parameters"`
 	Noise      Noise      `json:"noise"`
 	Runtime    Runtime    `json:"runtime"`
-	// TangentSamples is what the method Parameters.TangentSamples returns. It is recorded because no single parameter
+	// TangentSamples is the result of the method Parameters.TangentSamples. It is recorded because no single parameter
 	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
@@ -69,7 +69,7 @@ type Model struct {
 	Changes []string `json:"changes,omitempty"`
 	// Denoiser is the model that runs before this one. The classifier consists of both models.
 	Denoiser *Denoiser `json:"denoiser,omitempty"`
-	// Members are the models of an ensemble, in order. SHA256 is then graph.EnsembleDigest of the members.
+	// Members are the models of an ensemble, in order. For an ensemble, SHA256 is graph.EnsembleDigest of the members.
 	Members []Member `json:"members,omitempty"`
 }
 
@@ -215,8 +215,8 @@ type Runtime struct {
 	Call    int               `json:"call,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
 	// Independence gives the reason why no output of the model depends on other inputs in the batch: "proved" or "one
-	// input a call". Older runs of rscert 0.1 lack it, because that version had no proof yet. The outputs of such a run
-	// may depend on the batch.
+	// input a call". Older versions, which did not prove this independence, did not write the field. The outputs of
+	// their runs may depend on the batch.
 	Independence string `json:"independence,omitempty"`
 	// GPUs are the names of the GPUs, in the order of Device's indices.
 	GPUs []string `json:"gpus,omitempty"`
@@ -230,7 +230,8 @@ type Runtime struct {
 	Shards []ShardRuntime `json:"shards,omitempty"`
 }
 
-// Resumption records the hardware used after a run was resumed, and the number of examples finished before.
+// Resumption records the hardware used after a run was resumed, and the number of examples finished before the run was
+// resumed.
 type Resumption struct {
 	Examples int `json:"examples"`
 	Runtime
@@ -395,7 +396,7 @@ func (r Run) validate() error {
 	return nil
 }
 
-// positions returns the positions in the dataset of the finished run's examples, in ascending order.
+// positions returns, in ascending order, the positions of the finished run's examples in the dataset.
 func (r Run) positions() []int {
 	p := r.Parameters
 	if len(r.Data.Shards) == 0 {
@@ -438,8 +439,8 @@ func (e *MismatchError) SpellHint(s param.Spelling) string {
 	return "resume with the settings of the folder, or choose another " + s(param.Out)
 }
 
-// compatible returns a MismatchError unless the run described by now would give the same results as the run r, which
-// started the folder.
+// compatible compares r, the run that started the folder, with the run that should continue it. It returns a
+// MismatchError if the results of the two runs would differ.
 func (r Run) compatible(dir string, now Run) error {
 	var diff []param.Text
 	for _, d := range r.Differences(now) {
@@ -479,8 +480,8 @@ const (
 	OfComputation               // software, hardware and precision used to compute the results
 )
 
-// NoiseOnFlag is the value of Difference.What for two runs that made noise in different places. The output of compare
-// --json has always spelled it this way.
+// NoiseOnFlag is the value of Difference.What for two runs that made noise in different places. compare --json has
+// always printed this value with the hyphens of a flag.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.
@@ -494,8 +495,8 @@ func aspect(name param.Name) Aspect {
 	return OfResults
 }
 
-// Differences returns the conditions in which r and other differ. It considers only conditions that determine the
-// results.
+// Differences returns the conditions in which r and the argument other differ. It considers only conditions that
+// determine the results.
 func (r Run) Differences(other Run) (diff []Difference) {
 	differs := func(of Aspect, what string, first, second any) {
 		if !reflect.DeepEqual(first, second) {
@@ -525,7 +526,8 @@ func (r Run) Differences(other Run) (diff []Difference) {
 	if a, b := r.Runtime.NoiseOn, other.Runtime.NoiseOn; r.Parameters.Scores && other.Parameters.Scores && a != "" && b != "" {
 		differs(OfComputation, NoiseOnFlag, a, b) // votes do not depend on where noise is made
 	}
-	// If a difference found above concerns the results, it explains why the tables differ.
+	// The noise is compared only if no difference of the kind OfResults was found above, because such a difference can
+	// explain why the noise differs.
 	if !slices.ContainsFunc(diff, func(d Difference) bool { return d.Of == OfResults }) {
 		differs(OfResults, "the table of the noise", r.Noise, other.Noise)
 	}

@@ -37,7 +37,8 @@ type shardFolder struct {
 	files     map[string]fs.FileInfo // key: file name; state of each file of lines before its check
 }
 
-// turn is the position of an example of the merged run: its index, and the part that holds it.
+// turn locates an example of the merged run: index is the index of the example, and part is the number of the part that
+// holds it.
 type turn struct{ index, part int }
 
 // ShardError reports a shard that cannot be merged. The user can repair the shard by following Advice and then resuming
@@ -269,7 +270,7 @@ func (p shardFolder) shards() []spec.Shard {
 	return []spec.Shard{p.run.Parameters.Shard}
 }
 
-// describe sets the run.json of the merged run. All of it except the runtime describes the whole run.
+// describe sets the run.json of the merged run. All its entries except the runtime describe the whole run.
 func (s *Shards) describe() {
 	s.run = s.parts[0].run
 	s.run.Parameters.Shard = spec.Whole

@@ -72,8 +72,8 @@ func (r Run) signedComment() string {
 		digest(r.Model.SHA256), denoiser, digest(r.Data.SHA256), len(r.positions()), p.Seed, shard)
 }
 
-// digest returns sum if it is a SHA-256 in hex, otherwise "unknown". The run.json of a shard from elsewhere may hold
-// any text.
+// digest returns sum if sum is a SHA-256 in hex, and "unknown" otherwise. The run.json of a shard from elsewhere may
+// hold any text.
 func digest(sum string) string {
 	if b, err := hex.DecodeString(sum); err != nil || len(b) != 32 {
 		return "unknown"
@@ -88,15 +88,15 @@ type SignatureState struct {
 	KeyID string
 	// Comment is the signed comment. It is set only if Verified is true.
 	Comment string
-	// Verified means that the key made the signature, and that the files are the signed ones.
+	// Verified means that the key made the signature, and that the files have not changed since then.
 	Verified bool
 	// Faults lists why VerifySignature did not verify the run. After ReadSignature it lists only why the signature
 	// cannot be read.
 	Faults []string
 }
 
-// FolderOf returns the run folder of a path. If the path is a file of a run, this is the folder that holds it.
-// Otherwise it is the path itself.
+// FolderOf returns the run folder of a path. If the path is a file of a run, FolderOf returns the folder that holds the
+// file. Otherwise it returns the path itself.
 func FolderOf(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {

@@ -178,7 +178,7 @@ func TestSignedRunChanges(t *testing.T) {
 	}
 }
 
-// everyFile is allFiles with run.json.
+// everyFile returns the files that allFiles returns, and run.json.
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := allFiles(t, dir)

@@ -20,7 +20,7 @@ type sparing struct {
 	at   int64
 }
 
-// errMoved means that the name now leads to another file, or that the file was written to.
+// errMoved means that the file's name now leads to another file, or that another process wrote to the file.
 var errMoved = errors.New("the file was changed after the merge began")
 
 func (s *sparing) Read(b []byte) (int, error) {

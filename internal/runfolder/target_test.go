@@ -22,7 +22,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// drawn returns a run on a lattice whose finite random words visibly reduce alpha.
+// drawn returns a run on a lattice. In this run, the correction for the finite length of random words visibly reduces
+// alpha.
 func drawn() Run {
 	r := testRun
 	r.Data.Shape = []int{3, 4, 5}
@@ -75,7 +76,8 @@ func TestTargetIsDeflated(t *testing.T) {
 	}
 }
 
-// The level that remains after a table's η must agree with the level that package smoothing computes.
+// The level that remains after the correction for a table's η must agree with the level that package smoothing
+// computes.
 func TestTargetOfATable(t *testing.T) {
 	table, err := smoothing.NewLawTable(law.Gaussian, 0.25, big.NewRat(1, 255))
 	if err != nil {
@@ -88,7 +90,8 @@ func TestTargetOfATable(t *testing.T) {
 	}
 }
 
-// boundsContent returns rows as if each had ten bytes and followed a header of ten bytes.
+// boundsContent returns the contents of a bounds.csv with these rows. The offsets assume that the header and each row
+// have ten bytes.
 func boundsContent(header string, rows ...boundRow) ownBounds {
 	c := ownBounds{header: header}
 	for _, row := range rows {
@@ -228,8 +231,8 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// Damage must count as tail if no intact line follows it, or if the damaged line has zeros, which a power cut can leave
-// anywhere in a file. Lines after zeros must not be read.
+// The field tail of the damage must be true if no intact line follows the damage. It must also be true if the damaged
+// line has zeros, which a power cut can leave anywhere in a file. Lines after zeros must not be read.
 func TestDamage(t *testing.T) {
 	line := func(i int) string {
 		l, err := encodeLine(0, map[string]int{"index": i})
@@ -238,7 +241,7 @@ func TestDamage(t *testing.T) {
 		}
 		return string(l)
 	}
-	rows := strings.SplitAfter(string(appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4)), "\n")
+	rows := strings.SplitAfter(string(appendBounds([]byte(boundsHeader+"\n"), 0, record(3).Bounds, 4, law.L2)), "\n")
 	type index struct {
 		Index int `json:"index"`
 	}
@@ -306,9 +309,9 @@ func TestDamage(t *testing.T) {
 // A row without a checksum is damaged. A row whose checksum was computed with another header does not belong to the
 // file.
 func TestRowsNeedTheirChecksum(t *testing.T) {
-	good := string(appendBounds(nil, 0, record(1).Bounds, 4))
+	good := string(appendBounds(nil, 0, record(1).Bounds, 4, law.L2))
 	bare := good[:strings.LastIndex(good, ",")] + "\n"
-	other := string(checksum.Seed(0).AppendCSV([]byte("a,b"), boundsRow(record(1).Bounds[0], 4))) + "\n"
+	other := string(checksum.Seed(0).AppendCSV([]byte("a,b"), boundsRow(record(1).Bounds[0], 4, law.L2))) + "\n"
 	for data, want := range map[string]error{
 		boundsHeader + "\n" + good: nil, boundsHeader + "\n" + bare: errUnsealed, boundsHeader + "\n" + other: errChanged,
 		boundsHeader + "\n" + good[:len(good)-1]: errTorn,
@@ -335,8 +338,28 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 	if c, err := newValueReader(strings.NewReader(`{"index":1}`+"\n"), lines(false).decoder()).collect(); err != nil || len(c.values) != 1 || c.damage != nil {
 		t.Errorf("a line without a checksum: %+v, %v", c, err)
 	}
-	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75, Certified: true, Alpha: 0.01}, 9)); got != "1,-1,2,,0.75,0.5,0.25,1,9,1,0.01" {
+	if got := string(boundsRow(certify.ConfidenceBound{Index: 1, Label: certify.UnknownLabel, Prediction: 2, Radius: 0.5, Lower: 0.25, Upper: 1, Confidence: 0.75, Certified: true, Alpha: 0.01}, 9, law.L2)); got != "1,-1,2,,0.75,0.5,0.25,1,9,1,0.01" {
 		t.Errorf("a row without a label is %q", got)
+	}
+}
+
+// A run whose radii are in L1 reads only rows in L1. A row in another norm is damaged, even if its checksum is right.
+func TestRowsNeedTheNormOfTheRun(t *testing.T) {
+	var run Run
+	run.Parameters.Law = law.Of(law.Laplace)
+	for norm, want := range map[law.Norm]error{law.L1: nil, law.LInf: errChanged} {
+		path := filepath.Join(t.TempDir(), BoundsFile)
+		data := appendBounds([]byte(normedHeader+"\n"), run.Seed(), record(1).Bounds, 4, norm)
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := run.readBounds(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil && (c.damage != nil || len(c.values) != len(record(1).Bounds)) || want != nil && (c.damage == nil || c.damage.err != want) {
+			t.Errorf("%v: %d rows, damage %+v, want %v", norm, len(c.values), c.damage, want)
+		}
 	}
 }
 
@@ -398,8 +421,8 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// A target for certifying again must have the run's conditions, except the given ones. On a lattice, it must have the
-// level for the given alpha.
+// A target for certifying again must have the run's conditions, except the conditions that the user gives. If the run's
+// noise is on a lattice, the target's level must follow from the given alpha.
 func TestGivenConditions(t *testing.T) {
 	r := drawn()
 	own := &Evidence{Path: "run", Run: &r}
@@ -438,8 +461,8 @@ func TestGivenConditions(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v, %q", tt.name, got, err, tt.want, tt.err)
 		}
 	}
-	// If the run bounds the confidence, the class gets half of the run's alpha. If the user gives alpha, the class gets
-	// all of it.
+	// If the run bounds the confidence, only half of the run's alpha is for the certificates of classes. If the user
+	// gives alpha, all of it is for these certificates.
 	bounded := *own.Run
 	bounded.Parameters.ConfidenceRadii = []float64{0.5}
 	for _, tt := range []struct {
@@ -462,8 +485,8 @@ func TestGivenConditions(t *testing.T) {
 	}
 }
 
-// If the bounds.csv of a folder has the earlier columns, a resumed run must start this folder again, because rows with
-// these columns cannot be continued.
+// Earlier versions wrote fewer columns to bounds.csv. If a resumed run finds such a file, it must sample all examples
+// with rows again, because it cannot append rows with more columns.
 func TestResumeEarlierBounds(t *testing.T) {
 	dir := wholeRun(t)
 	want := contents(t, dir)
@@ -577,7 +600,8 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
-// A certificate beside votes with another n or index belongs to another run.
+// If the votes and the certificate of a record have different indices, labels or numbers of samples, they must be
+// refused.
 func TestRecordsFitTogether(t *testing.T) {
 	if err := checkPair(record(1).Votes, record(1).Certificate); err != nil {
 		t.Error(err)
@@ -610,8 +634,8 @@ func TestRecordsFitTogether(t *testing.T) {
 	}
 }
 
-// In a run that may stop early, an example may have fewer than n votes, but never more. The run may have no extra
-// examples.
+// In a run that may stop early, an example may have fewer than n votes, but never more. Votes for an example beyond the
+// last example of the run must be refused.
 func TestCheckVotes(t *testing.T) {
 	stop, err := certify.ParseStop("radius>=1")
 	if err != nil {
@@ -682,7 +706,8 @@ func TestRunsThatAreNone(t *testing.T) {
 	}
 }
 
-// The last bits of scores may depend on the place of the noise and on the number of samples in a call. Votes do not.
+// The last bits of scores may depend on where the noise is made and on the number of samples in a call. The votes do
+// not depend on either.
 func TestConditionsOfScores(t *testing.T) {
 	for _, scores := range []bool{false, true} {
 		r := testRun
@@ -740,8 +765,8 @@ func TestCreateValidates(t *testing.T) {
 	}
 }
 
-// Only values in images of integers and clamped values have a limited range. The values of a table of zeros and ones
-// have none.
+// Only values in images of integers and clamped values have a limited range. The range of a table of zeros and ones is
+// not limited.
 func TestSpace(t *testing.T) {
 	r := drawn()
 	r.Noise.Quantised = false

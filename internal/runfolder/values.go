@@ -20,7 +20,7 @@ type valueReader[T any] struct {
 	path   string
 	file   io.Closer
 	lines  *lineScanner
-	decode func(line) (v T, held int, err error) // held: bytes outside the value that it refers to, or noValue
+	decode func(line) (v T, held int, err error) // held: memory in bytes to which the value refers, or noValue
 	check  func(turn int, v T) error             // if not nil, checks each value; its error ends reading
 
 	last   int64   // offset after the last line

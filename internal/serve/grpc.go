@@ -202,7 +202,7 @@ var errSlow = errors.New("the client took too long")
 // timedContext is a context with a clock. Its method Err returns DeadlineExceeded if the clock has ended the context.
 type timedContext struct{ context.Context }
 
-// Err returns the reason of the end.
+// Err returns the reason why the context ended, or nil.
 func (c timedContext) Err() error {
 	if errors.Is(context.Cause(c.Context), errSlow) {
 		return context.DeadlineExceeded

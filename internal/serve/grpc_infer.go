@@ -32,7 +32,8 @@ func unmarshal(data []byte, m proto.Message) error {
 	return nil
 }
 
-// countParts returns room minus the number of parts of a message. It stops counting once the result is below 0.
+// countParts returns the argument room minus the number of parts of a message. It stops counting once the result is
+// below 0.
 func countParts(data []byte, d protoreflect.MessageDescriptor, room int) (int, error) {
 	for len(data) > 0 && room >= 0 {
 		number, typ, n := protowire.ConsumeTag(data)
@@ -205,7 +206,7 @@ func (s *Server) encodeMessage(q query, raw bool, r run.Answered) (*oip.ModelInf
 	return m, nil
 }
 
-// newParameter returns a parameter with a value of conditions.
+// newParameter returns a parameter that holds a value from the method conditions.
 func newParameter(value any) *oip.InferParameter {
 	switch v := value.(type) {
 	case float64:

@@ -64,7 +64,8 @@ func dial(t *testing.T, address string, how credentials.TransportCredentials) oi
 	return oip.NewGRPCInferenceServiceClient(conn)
 }
 
-// floats returns a call with n inputs whose first values are first/255, with raw contents.
+// floats returns a call with n inputs as raw contents. Each input has two values. Its first value is a number from the
+// argument first, divided by 255, and its second value is 0.
 func floats(n int64, first ...float32) *oip.ModelInferRequest {
 	var raw []byte
 	for _, v := range first {
@@ -238,8 +239,8 @@ func TestGRPCBytes(t *testing.T) {
 	}
 }
 
-// TestGRPCMalformed sends bytes that are no message: messages that are cut short, an unfinished group, and lengths
-// beyond the end.
+// TestGRPCMalformed sends bytes that are not a valid message: messages that are cut short, an unfinished group, and
+// lengths beyond the end of the message.
 func TestGRPCMalformed(t *testing.T) {
 	s, _ := newTest(t, &fake{}, nil)
 	conn, err := grpc.NewClient(listenGRPC(t, s), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(bare{})))

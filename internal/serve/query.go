@@ -95,7 +95,7 @@ func (s *Server) inputLen() int {
 	return n
 }
 
-// count returns the number of inputs in a tensor of a shape.
+// count returns the number of inputs in a tensor of the given shape.
 func (s *Server) count(shape []int64) (int, error) {
 	want := s.answerer().About().Shape
 	if len(shape) != len(want)+1 || shape[0] < 1 || shape[0] > maxInputs {

@@ -258,8 +258,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestBodies checks that a body is refused while the bodies of running requests take all the memory for bodies. JSON of
-// many objects must be refused, too.
+// TestBodies checks that a body is refused while the bodies of running requests take all the memory for bodies. A JSON
+// body with too many objects must be refused, too.
 func TestBodies(t *testing.T) {
 	s, server := newTest(t, &fake{}, nil)
 	ask := func(parameters string) int {
@@ -356,7 +356,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestMetrics checks the figures after some requests.
+// TestMetrics checks the figures of /metrics after some requests.
 func TestMetrics(t *testing.T) {
 	_, server := newTest(t, &fake{}, nil)
 	post(t, server.URL+"/v2/models/m/infer", body("[2,1,1,2]", "FP32", "[0,0,0,0]", ""))
@@ -374,5 +374,30 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(text, "made/up") {
 		t.Error("a path of a client is a label")
+	}
+}
+
+// TestStopBeforeReady tells a server to stop while it opens its classifier. A server that was told to stop has not
+// failed, unless the classifier has another fault.
+func TestStopBeforeReady(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct{ fault, want error }{{nil, nil}, {broken, broken}} {
+		ctx, stop := context.WithCancel(t.Context())
+		config := Config{
+			Listen: "127.0.0.1:0", MaxBody: 1000, Queue: 4, Samples: 1000, Connections: 8, Timeout: time.Minute, ReadTimeout: time.Minute,
+			Drain: time.Minute, Slog: slog.New(slog.DiscardHandler),
+		}
+		err := Serve(ctx, config, func(ctx context.Context) (*run.Answerer, error) {
+			stop()
+			<-ctx.Done()
+			if c.fault != nil {
+				return nil, c.fault
+			}
+			return nil, fmt.Errorf("opening: %w", ctx.Err())
+		}, nil)
+		if !errors.Is(err, c.want) || c.want == nil && err != nil {
+			t.Errorf("error %v, want %v", err, c.want)
+		}
+		stop()
 	}
 }

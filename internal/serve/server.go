@@ -106,7 +106,7 @@ const (
 )
 
 // allBodies limits the total size of the bodies of all running requests, in bytes. If two bodies of the maximum size
-// are larger, their total size is the limit.
+// exceed this constant, their total size is the limit instead.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
@@ -180,7 +180,7 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
 // finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
-// Serve closes the classifier. The function listening, if not nil, receives the addresses. The address of gRPC is nil
+// If ctx ends before, Serve returns nil, as it does after it was ready. Serve closes the classifier. The function listening, if not nil, receives the addresses. The address of gRPC is nil
 // if the server has no gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
@@ -191,7 +191,7 @@ func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, f
 	if err != nil {
 		return err
 	}
-	f := s.fronts()
+	f, told := s.fronts(), ctx
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var serving errgroup.Group
@@ -212,6 +212,9 @@ func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, f
 	}
 	start(func() error { return f.http.Serve(s.secure(limitedListener{forHTTP, s.connections})) })
 	err = s.work(ctx, f, open)
+	if s.ready.Load() == nil && told.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // the server was told to stop while it opened the classifier
+	}
 	f.close()
 	if stopped := serving.Wait(); !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, grpc.ErrServerStopped) {
 		err = errors.Join(err, stopped)

@@ -13,7 +13,7 @@ import (
 // datatype is a type of the protocol's tensors.
 type datatype string
 
-// The types that requests and answers have.
+// These are the types of the tensors in requests and answers.
 const (
 	fp32   datatype = "FP32"
 	uint8s datatype = "UINT8"

@@ -17,21 +17,21 @@ import (
 	"strings"
 )
 
-// maxLibrary limits the unpacked size of a member. The largest library has 284 MB.
+// maxLibrary limits the unpacked size of a file in an archive. The largest library has 284 MB.
 const maxLibrary = 1 << 30
 
 // unpacking extracts the files that have a wanted SHA-256 from an archive. The files may be in any folder.
 type unpacking struct {
 	want    map[string][]string // wanted SHA-256s by file name
-	library string              // one of the names; a version may follow it in the archive
+	library string              // file name of the main library; in the archive, a version may follow this name
 	dir     string
 	found   map[string]string // paths of the extracted files by name
 	refused string            // last file that had a wanted name but a wrong hash
 }
 
-// unpack extracts the wanted files from a wheel, an npm package or a release archive into dir. It
-// recognises archives by their first bytes. Any other file counts as the library itself. The function returns the paths
-// of the files by name, or an error if a file is missing.
+// unpack extracts the wanted files from a wheel, an npm package or a release archive into the folder dir. It recognises
+// archives by their first bytes. Any other file counts as the library itself. The function returns the paths of the
+// files by name, or an error if a file is missing.
 func unpack(archive string, want map[string][]string, library, dir string) (map[string]string, error) {
 	u := &unpacking{want: want, library: library, dir: dir, found: map[string]string{}}
 	file, err := os.Open(archive)
@@ -115,8 +115,8 @@ func (u *unpacking) tar(file io.Reader) error {
 	}
 }
 
-// name returns the wanted name of a member, or "" if the member is not wanted. Packages hold the libraries
-// of several platforms under one name, but with different hashes.
+// name returns the file name under which a member of the archive would be extracted, or "" if no file of this name is
+// wanted. A package may hold the libraries of several platforms under one name, but with different hashes.
 func (u *unpacking) name(member string) string {
 	base := path.Base(member)
 	if _, ok := u.want[base]; ok {
@@ -128,7 +128,7 @@ func (u *unpacking) name(member string) string {
 	return ""
 }
 
-// take keeps a member if the member's hash is wanted.
+// take extracts a member of the archive if the member's hash is wanted.
 func (u *unpacking) take(member string, content io.Reader) error {
 	name := u.name(member)
 	if u.found[name] != "" {

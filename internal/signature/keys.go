@@ -29,8 +29,8 @@ type PublicKey struct{ key minisign.PublicKey }
 // ID returns the key's id in the same form as SecretKey.ID.
 func (k PublicKey) ID() string { return formatID(k.key.ID()) }
 
-// ReadSecretKey reads a key file of 'minisign -G'. It calls password only if the key is encrypted. Decrypting takes 1
-// GiB of memory and some seconds. minisign chose this cost to slow down the guessing of passwords.
+// ReadSecretKey reads a key file of 'minisign -G'. It calls the function password only if the key is encrypted.
+// Decrypting takes 1 GiB of memory and some seconds. minisign chose this cost to slow down the guessing of passwords.
 func ReadSecretKey(path string, password func() (string, error)) (SecretKey, error) {
 	text, err := readKeyFile(path)
 	if err != nil {
@@ -114,7 +114,7 @@ func readKeyFile(path string) ([]byte, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// Exposed reports whether others than the owner may read the key file.
+// Exposed reports whether users other than the owner may read the key file.
 func Exposed(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0

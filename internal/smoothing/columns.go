@@ -157,7 +157,7 @@ type RangeError struct {
 
 func (e *RangeError) Error() string { return fmt.Sprintf("%s: %v", e.Column, e.err) }
 
-// NewColumnNoise prepares the noise. of[d] is the column of coordinate d of the model's input.
+// NewColumnNoise prepares the noise. The argument of gives the column of each coordinate d of the model's input, of[d].
 func NewColumnNoise(l law.Additive, columns []Column, of []int) (*ColumnNoise, error) {
 	n := &ColumnNoise{norm: l.Norm()}
 	for _, c := range of {
@@ -229,9 +229,10 @@ type ColumnInput struct {
 //
 //	(|x_c − q(x)| + g/2 + read)/scale,
 //
-// with x_c, q(x) and the step g of the Quantiser. The term read is 0 unless the argument rounded is set. If it is set,
-// the numbers in the file need not be float32 numbers. Then read is the sum of two bounds on the distance between a
-// number in the file and the float32 read from it: the bound for the example, and the bound for any perturbed example.
+// with x_c, q(x) and the step g of the Quantiser. The term read is 0 unless the argument rounded is set. If rounded is
+// set, the values were read from a file whose numbers need not be float32 numbers. The distance between a number in the
+// file and the float32 read from it has one bound for the example and another bound for any perturbed example. The term
+// read is then the sum of these two bounds.
 //
 // The slice frozen [D] holds the model's inputs for the coordinates of columns without noise. The caller computes them.
 func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput, float64, error) {

@@ -95,7 +95,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 	share := 0.
 	for j := -9. * greatest; j <= 9*greatest; j++ {
 		mass := phi((j+.5)/greatest) - phi((j-.5)/greatest)
-		// If column 0 draws the integer j, the class wins exactly if column 1 draws an integer above least.
+		// If the noise of column 0 is the integer j, the class wins exactly if the noise of column 1 is an integer
+		// above the number least.
 		least := (-b-w[0]*g[0]*(k[0]+j))/(w[1]*g[1]) - k[1]
 		share += mass * phi(-(math.Floor(least)+.5)/greatest)
 	}
@@ -103,9 +104,9 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 }
 
 // For a linear classifier, the certified radius is tight. The test computes the exact probabilities of the class at
-// inputs of two columns in different units. At every input, the radius is Φ⁻¹(p) minus the number that Input returns.
-// Perturbations within this radius must keep the class in all directions. In the worst direction, a radius that is
-// larger by 0.1 % must fail.
+// inputs of two columns in different units. At every input, the certified radius is Φ⁻¹(p) minus the deduction that
+// Input returns, where p is the exact probability. Perturbations within this radius must keep the class in all
+// directions. In the worst direction, a radius that is larger by 0.1 % must fail.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)
@@ -138,8 +139,8 @@ func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 }
 
 // The number that Input subtracts from the radii must cover the largest distance that rounding can add to a
-// perturbation, in units of the scales. The test compares this number with the formula of MATH, and with the largest
-// change of the lattice points over many perturbations.
+// perturbation, in units of the scales. The test compares this number with the formula in the comment of Input, and
+// with the largest change of the lattice points over many perturbations.
 func TestColumnReduction(t *testing.T) {
 	scales := []float64{.5, 0, 12}
 	for _, l := range law.Additives() {
@@ -181,8 +182,8 @@ func TestColumnReduction(t *testing.T) {
 	}
 }
 
-// Noise with a scale for each column must resist the float attack: the low bits of an input must not tell the model
-// which of the two points it received.
+// Noise with a scale for each column must resist the float attack: the low bits of a noisy input must not tell the
+// model which of two close points the input came from.
 func TestFloatAttackOnColumns(t *testing.T) {
 	points := attackPoints()
 	scales := make([]float64, 8)

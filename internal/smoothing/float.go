@@ -31,19 +31,20 @@ import (
 // 8e-9 (see boxMuller). The final rounding contributes half a unit in the last place of float32, 2.4e-7 for values from
 // 4 to 8.
 //
-// Cost of finite words. For the drawn u and θ, let v be uniform on (u − 2⁻⁴⁰, u] and φ uniform on [θ, θ + 2π/2²⁴). Then
-// v is uniform on (0, 1] and φ is uniform on [0, 2π), so v and φ give an exact Gaussian pair. The computed pair is a
-// rounding of this exact pair.
+// Effect of the finite number of bits. For the drawn u and θ, let v be uniform on (u − 2⁻⁴⁰, u] and φ uniform on
+// [θ, θ + 2π/2²⁴). Then v is uniform on (0, 1] and φ is uniform on [0, 2π), so v and φ give an exact Gaussian pair. The
+// computed pair is a rounding of this exact pair.
 //
 //   - The radius is at most r = √(80 ln 2) = 7.447, and an exact pair exceeds this radius with probability 2⁻⁴⁰. So
-//     with probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian without a
-//     cut. The cost in total variation is at most 2⁻⁴¹ per coordinate (1.4e-9 for CIFAR-10, 6.9e-8 for ImageNet), and
-//     no class probability differs by more. This cost is too small to matter for a certificate. For n = 100,000 and
-//     α = 0.001, a certificate shows at best p ≥ 1 − 6.9e-5. (If u had 32 bits, the cost would be 2⁻³³ per
-//     coordinate, 1.8e-5 for ImageNet.)
-//   - The rounding moves a pair around the circle by at most r·2π/2²⁴ ≤ 2.8e-6 (5e-7 for r = 1.25). It moves the pair
-//     inwards by about 2⁻⁴⁰/(u·r), which is below 1e-6 except with probability 2e-7 per pair. A model in float32
-//     rounds x + σε as coarsely, and its own arithmetic rounds more coarsely.
+//     with probability at least 1 − D·2⁻⁴¹ the noise of D coordinates is the rounding of an exact Gaussian that was not
+//     truncated. The truncation changes the distribution by at most 2⁻⁴¹ per coordinate in total variation (1.4e-9 for
+//     CIFAR-10, 6.9e-8 for ImageNet). The probability of a class changes by at most D·2⁻⁴¹, which is too small to
+//     matter for a certificate. For n = 100,000 samples and α = 0.001, a certificate shows at best p ≥ 1 − 6.9e-5. (If
+//     u had 32 bits, the change would be 2⁻³³ per coordinate, 1.8e-5 for ImageNet.)
+//   - The rounding of the angle moves a pair around the circle by at most r·2π/2²⁴ ≤ 2.8e-6 (5e-7 for r = 1.25). The
+//     rounding of the radius moves the pair inwards by about 2⁻⁴⁰/(u·r), which is below 1e-6 except with probability
+//     2e-7 per pair. The rounding of x + σε to float32 has an error of about the same size, and the rounding inside a
+//     float32 model has a larger error.
 
 // block is the number of words that are generated and then turned into Gaussians at a time. It is even, and small
 // enough to stay in the first-level cache.
@@ -65,8 +66,8 @@ type buffer struct {
 	gaussians [block]float32
 }
 
-// gaussians sets the first n of b.gaussians from the words counter, counter+1, …. If n is odd, it sets the first n+1
-// Gaussians.
+// gaussians sets the first n of b.gaussians from the random words with the counters counter, counter+1, …. If n is odd,
+// it sets the first n+1 Gaussians.
 func (s Stream) gaussians(b *buffer, counter uint64, n int) {
 	n += n & 1
 	s.words(b.words[:n], counter)
@@ -155,7 +156,7 @@ func boxMuller(dst []float32, words []uint32) {
 var (
 	octave     = 2 * logarithm(2) // −2 ln ½
 	logarithms [256][2]float64    // 1/c and −2 ln c, where c is the multiple of 1/128 nearest to 1 + (i+½)/256
-	exponents  [64]float64        // 2(40−e) ln 2, indexed by the low bits of e's encoding
+	exponents  [64]float64        // 2(40−e) ln 2, indexed by the low 6 bits of the exponent field of a float64
 	arcs       [256][2]float64    // cos and sin of 2π(i+½)/256
 )
 

@@ -50,10 +50,10 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 }
 
 // With floating-point noise, the votes at two points with distance 0.43σ contradict each other. If class 0 gets all
-// votes at one point, its probability there is at least 0.99. So its probability at the other point is at least
-// Φ(Φ⁻¹(0.99) − 0.44) > 0.97, but it gets almost no votes there. With lattice noise on a lattice that contains both
-// points, the noisy inputs have no low bits that the model could inspect. The model is then the same function of
-// lattice points near both points.
+// votes at one point, its probability there is at least 0.99. A correct certificate would then imply that class 0
+// has at least the probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other point. But class 0 gets almost no votes there.
+// With lattice noise on a lattice that contains both points, the noisy inputs have no low bits that the model could
+// inspect. The model is then the same function of lattice points near both points.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()

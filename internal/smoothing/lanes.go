@@ -17,7 +17,8 @@ import (
 // examples from their first sample.
 type lane struct {
 	classifier Classifier
-	batch      int
+	sizes      []Classifier    // the classifier with batches of each size, in ascending order; the last is classifier
+	batch      int             // size of the largest batches
 	ctx        context.Context // ends with the run, or when the device fails
 	stop       context.CancelFunc
 
@@ -53,6 +54,10 @@ func (s Sampler) newLanes(ctx context.Context) []*lane {
 	var lanes []*lane
 	for _, classifier := range classifiers {
 		l := &lane{classifier: classifier, batch: classifier.Batch(), workers: workers}
+		if r, ok := classifier.(Resizable); ok && s.Eager {
+			l.sizes = r.Smaller()
+		}
+		l.sizes = append(l.sizes, classifier)
 		l.ctx, l.stop = context.WithCancel(ctx)
 		lanes = append(lanes, l)
 	}
@@ -117,7 +122,7 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 }
 
 // blame marks the examples of a batch that failed on the lane. It returns the examples that have already failed on
-// another lane. If there are such examples, one of these examples is at fault, not the devices.
+// another lane. If it returns any, an example is at fault, not the devices.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {

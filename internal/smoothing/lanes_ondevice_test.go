@@ -12,7 +12,7 @@ import (
 )
 
 // A makingDevice is a device that makes noise itself from Rows and Draws. It fails and marks outputs in the same way as
-// a device.
+// the type device.
 type makingDevice struct {
 	*device
 	noise *LatticeNoise

@@ -13,9 +13,10 @@ import (
 // Lattice is the set of noisy inputs. Every coordinate of such an input is Step·k for an integer k.
 //
 // For a clean input x = Step·i, the noisy input is M(x) = Step·(i + J). The table draws J, which is distributed as
-// ⌊(σ/Step)·Z + ½⌋. So f(M(x)) and f(round(x + σZ)) have the same distribution for every function f of lattice points.
-// Rounding is part of the certified classifier, because the smoothed function is u ↦ f(round(u)). Every bound for the
-// ideal law of Z therefore holds exactly for the computed classifier.
+// ⌊(σ/Step)·Z + ½⌋, where σ is the scale of the noise and Z is noise of scale 1. So f(M(x)) and f(round(x + σZ)) have
+// the same distribution for every function f of lattice points, where round rounds to the lattice. Rounding is part of
+// the certified classifier, because the smoothed function is u ↦ f(round(u)). Every bound for the ideal law of Z
+// therefore holds exactly for the computed classifier.
 type Lattice struct {
 	Step      *big.Rat
 	Low, High int // the smallest and the largest i in the data
@@ -23,8 +24,8 @@ type Lattice struct {
 
 // Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by
 // s, the smallest whole number for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise, s
-// is 1 if σ ≥ 0.118. Refine returns false if a table for this scale would be too large. No usable lattice then contains
-// the data.
+// is 1 if σ ≥ 0.118. Refine returns false if a table for this scale would be too large. In that case no lattice that
+// contains the data can be used.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {
@@ -49,12 +50,12 @@ type LatticeNoise struct {
 	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// The function still returns a counter whose word draws the integer 0 (see Rows.Clean).
+	// The field still holds a function that returns a counter whose random word gives the noise 0 (see Rows.Clean).
 	still func() uint64
 }
 
 // NewLatticeNoise prepares the noise of a table on a lattice for a model with inputs (x − mean)/std. mean and std have
-// one value for each channel. A value is the float32 nearest to (Step·k − mean)/std, rounded once.
+// one number for each channel. A model input is the float32 nearest to (Step·k − mean)/std, rounded once.
 func NewLatticeNoise(l Lattice, t *Table, mean, std []float64) (*LatticeNoise, error) {
 	if len(mean) != len(std) || len(mean) == 0 {
 		return nil, fmt.Errorf("%d means and %d standard deviations: want one of each a channel", len(mean), len(std))

@@ -68,8 +68,8 @@ func TestValuesAreNearest(t *testing.T) {
 	}
 }
 
-// Perturb must follow its definition. It must return the value of the integer i + J, where the coordinate's word draws
-// J. Clean must return the value of i.
+// Perturb must follow its definition. It must return the value of the integer i + J, where the coordinate's random
+// word determines the noise J. Clean must return the value of i.
 func TestPerturbIsTheDefinition(t *testing.T) {
 	mean, std := []float64{0.4914, 0.48}, []float64{0.2023, 0.21}
 	for _, sigma := range []float64{0.12, 1} {
@@ -115,7 +115,8 @@ func TestPerturbIsTheDefinition(t *testing.T) {
 	}
 }
 
-// Words that draw the ends of the table must reach the ends of the values, and no further.
+// For the smallest and the largest lattice point of the data, every integer of the table must lead to the right model
+// input. Inputs beyond these two points must be refused.
 func TestPlacesReachTheEnds(t *testing.T) {
 	n := latticeNoise(t, bytesLattice(), 0.12, []float64{0, 0}, []float64{1, 1})
 	for _, k := range []int32{0, 255} {
@@ -297,7 +298,8 @@ func TestQuantiseRounding(t *testing.T) {
 }
 
 // The test checks ‖q(x+δ) − q(x)‖ ≤ ‖δ‖ + deduction for the worst δ. This δ pushes coordinates just over the edge of a
-// cell. Some δ come close to the bound, so a much smaller deduction would be wrong.
+// cell, which consists of the values that round to the same lattice point. Some δ come close to the bound, so a much
+// smaller deduction would be wrong.
 func TestQuantiseAdversary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	worst := 0.

@@ -80,7 +80,7 @@ func (f *fit) distribution(x []float32, name string) {
 	}
 }
 
-// kolmogorov returns P(√n·D > x) for large n.
+// kolmogorov returns P(√n·D > x) for large n, where D is the Kolmogorov–Smirnov statistic of n numbers.
 func kolmogorov(x float64) float64 {
 	if x < 0.3 {
 		return 1 // the value is 1 − 1e-5, but the series converges slowly here
@@ -184,9 +184,9 @@ func fitGaussians(f *fit, samples int) {
 	f.distribution(all, "all")
 }
 
-// fitAcross tests three series of n values. In each series one part of the address varies: the sample, the example or
-// the seed. The coordinate is fixed. The series of examples and seeds use sample 0. Their counter is 0, so Squares has
-// only the key to mix.
+// fitAcross tests three series of n noise values at a fixed coordinate. In each series either the sample, the example
+// or the seed varies. The series of examples and seeds use sample 0. For this sample the counter is 0, so only the key
+// determines the word of the generator Squares.
 func fitAcross(f *fit, n int) {
 	x := make([]float32, n)
 	series := func(name string, value func(i int) float32) {
@@ -214,7 +214,8 @@ func fitAcross(f *fit, n int) {
 	}
 }
 
-// fitWords tests n words from each of three series: the coordinates of a sample, the samples, and the examples.
+// fitWords tests n words from each of three series. The series run over the coordinates of samples, over the samples of
+// an example, and over examples.
 func fitWords(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint32, 4096)

@@ -122,7 +122,8 @@ func TestBoxMullerError(t *testing.T) {
 		for i, exact := range []float64{c, s} {
 			e := math.Abs(float64(g[i]) - exact)
 			worst = max(worst, e)
-			// The error without the final rounding is at least e − half, because the final rounding adds at most half.
+			// The final rounding adds at most the value half to the error. So the error before the final rounding is at
+			// least e − half.
 			half := math.Abs(float64(math.Nextafter32(g[i], 8))-float64(g[i])) / 2
 			worstInner = max(worstInner, e-half)
 		}

@@ -25,9 +25,10 @@ type NoiseMaker interface {
 //
 //	values[Places[Example[i]][d] + label],  label = min(w, e[w mod 2ᵇ]) mod 2ᵇ
 //
-// Here e is the array of the noise's table (see Table), and values holds the model's inputs for the lattice points (see
-// LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y + Key[i]. Places[k] has
-// one entry for each coordinate of example k (see LatticeInput). The content of Places[k] never changes.
+// Here e is the array of the noise's table (see Table), 2ᵇ is the length of e, and values holds the model's inputs for
+// the lattice points (see LatticeNoise). The word w is the word of Stream.Words for y = Start[i] + d·Key[i] and z = y +
+// Key[i]. Places[k] has one entry for each coordinate of example k (see LatticeInput). The content of Places[k] never
+// changes.
 type Rows struct {
 	Places  [][]int32 // lattice points of the batch's examples
 	Example []int32   // [Batch()], for each row an index into Places
@@ -71,8 +72,8 @@ func (r *Rows) Clean(i int, in LatticeInput) {
 	r.Example[i], r.Key[i], r.Start[i] = r.example(in), 0, in.noise.still()
 }
 
-// stillTries limits the search for a counter that draws 0. With a Gaussian table, a word draws 0 with probability at
-// least 10⁻⁴.
+// stillTries limits the search for a counter whose word draws the integer 0. With a Gaussian table, a word draws 0 with
+// probability at least 10⁻⁴.
 const stillTries = 1 << 24
 
 // findStill returns the smallest counter whose word, with key 0, draws the integer 0.
@@ -88,13 +89,15 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 // Draws holds copies of a noise's tables in the form that devices use. For a word w, let column = w mod len(Next). Let
 // place be the entry of the coordinate in Rows.Places. Then
 //
-//	label = column            if w < Next[column], which is 1 or more,
-//	        column + Step[column]  else,
+//	label = column                 if w < Next[column],
+//	        column + Step[column]  otherwise,
 //	value = Values[place + label].
+//
+// Every entry of Next is at least 1, so that a device can divide by it.
 type Draws struct {
 	Next   []uint64  // e[c] + 1 for each column c of the Table
 	Step   []int32   // the alias of each column minus the column
-	Values []float32 // the model's inputs, in all channels
+	Values []float32 // the model's input for each lattice point, channel by channel
 }
 
 // Draws returns the noise's tables for devices. It returns an error if Rows cannot use the table.
@@ -145,7 +148,8 @@ func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) 
 	return nil
 }
 
-// comparedRows is the number of rows that CompareNoise compares. After compareTime it starts no further batch.
+// comparedRows is the number of rows that CompareNoise compares. After compareTime, CompareNoise starts no further
+// batch.
 const (
 	comparedRows = 4096
 	compareTime  = 5 * time.Second
@@ -281,7 +285,7 @@ func (w *worker) runNoisy(ctx context.Context, maker NoiseMaker, batch []segment
 	return nil
 }
 
-// count sets the votes of the first rows of a batch from their outputs.
+// count sets the votes of a batch from its outputs. The argument rows is the number of rows that hold samples.
 func (w *worker) count(rows int) {
 	m := w.Classifier.Classes()
 	for i := range rows {

@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Quantiser rounds data that lie on no lattice to a lattice. Quantiser is part of the certified classifier. The
-// certified classifier clamps its input x to [low, high], rounds it to a multiple of step, and smooths on the resulting
-// lattice. The formulas are
+// Quantiser rounds data to a lattice. It serves data that lie on no lattice, and is part of the certified classifier.
+// The certified classifier clamps its input x to [low, high], rounds it to a multiple of step, and smooths on the
+// resulting lattice. The formulas are
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //
@@ -56,15 +56,15 @@ func (q *Quantiser) round(x float32) float64 {
 	return math.RoundToEven(float64(min(max(x, q.low), q.high)) / q.step)
 }
 
-// Quantise sets dst to the integers of q(x)/step. It also returns the deduction, which is the number to subtract from
+// Quantise sets dst to the integers q(x)/step. It also returns the deduction, which is the number to subtract from
 // every radius at x, rounded up. The deduction follows from
 //
-//	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + that second norm,
+//	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + ‖ |x_c − q(x)| + g/2 ‖,
 //
-// in the norm of the law, where g is the step. The inequality holds because clamping increases no distance between two
-// points, and rounding moves (x+δ)_c by at most g/2 in each coordinate. The inequality holds for all real x + δ and for
-// q as computed. Because of the quotient's error, q may round a value to the second nearest multiple of g. This
-// multiple is farther away by less than 2⁻²⁸·g.
+// in the norm of the law, where g is the step and x_c is x clamped to the quantiser's range. The inequality holds
+// because clamping increases no distance between two points, and rounding moves (x+δ)_c by at most g/2 in each
+// coordinate. The inequality holds for all real x + δ and for q as computed. Because of the quotient's error, q may
+// round a value to the second nearest multiple of g. This multiple is farther away by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	sum := 0.
 	for d, v := range x {
@@ -72,11 +72,12 @@ func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 		dst[d] = k
 		sum = q.norm.Add(sum, moved)
 	}
-	// The n sums, the n products and the root have a total relative error below (n+2)·2⁻⁵².
+	// For n = len(x), the n sums, the n products and the root have a total relative error below (n+2)·2⁻⁵².
 	return q.norm.Length(sum) * (1 + float64(len(x)+4)*0x1p-51)
 }
 
-// point returns the integer of q(v)/step, and |v_c − q(v)| + g/2, rounded up.
+// point returns the integer q(v)/step. It also returns |v_c − q(v)| + g/2, rounded up, where g is the step and v_c is v
+// clamped to the range.
 func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	k := q.round(v)
 	clamped := float64(min(max(v, q.low), q.high))

@@ -78,6 +78,7 @@ func (e *DependenceError) Error() string {
 const (
 	otherInputs = "the other inputs of its batch"
 	ownPlace    = "its place in the batch"
+	otherSize   = "the size of its batch"
 	otherCall   = "the call"
 	noisePlace  = "where its noise is made"
 )
@@ -97,7 +98,7 @@ func (e *DependenceError) SpellHint(s param.Spelling) string {
 		"the results of this run are not certified"
 }
 
-// recheck compares the chosen samples of a batch.
+// recheck reruns the chosen samples of a batch and compares the outputs.
 func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) error {
 	row := 0
 	for i := range batch {
@@ -122,13 +123,13 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 	return nil
 }
 
-// compare reruns one sample of a row of the batch. The first call has the sample in every row. In the second call the
-// sample is in a different row than in the batch, among very different inputs. All outputs for the sample must have the
-// same bits.
+// compare reruns one sample of a row of the batch. The first call has the sample in every row. The second call has the
+// sample in another row than the batch, among very different inputs. Both calls have the smallest size that the
+// classifier offers. All outputs for the sample must have the same bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
-	b, d, m := w.Classifier.Batch(), w.Classifier.InputLen(), w.Classifier.Classes()
+	b, d, m := w.checker.Batch(), w.checker.InputLen(), w.checker.Classes()
 	if w.in == nil {
-		w.in = make([]float32, b*d)
+		w.in = make([]float32, w.Classifier.Batch()*d)
 	}
 	if w.again == nil {
 		w.again = make([]float32, b*m)
@@ -145,7 +146,7 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 	for i := range b {
 		copy(w.in[i*d:], x)
 	}
-	if err := w.Classifier.Run(ctx, w.in, w.again); err != nil {
+	if err := w.checker.Run(ctx, w.in[:b*d], w.again); err != nil {
 		return &deviceError{err}
 	}
 	alone := slices.Clone(w.again[:m])
@@ -167,6 +168,8 @@ func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, 
 	switch {
 	case onDevice:
 		what = noisePlace
+	case b != w.Classifier.Batch():
+		what = otherSize
 	case b == 1:
 		what = otherCall
 	}
@@ -194,7 +197,7 @@ func differentClass(a, b []float32) int {
 // never produces. A model may refuse strange inputs, for example if it uses them as indices into a table. In that case,
 // noisy inputs of the same example replace the strange inputs.
 func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, input Input, stream Stream, sample int64) error {
-	b, d := w.Classifier.Batch(), len(x)
+	b, d := w.checker.Batch(), len(x)
 	fill := func(companion func(dst []float32, k int)) {
 		for k := range b - 1 {
 			i := (place + 1 + k) % b
@@ -203,10 +206,10 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 		copy(w.in[place*d:], x)
 	}
 	fill(func(dst []float32, k int) { strangeInput(dst, x, k) })
-	err := w.Classifier.Run(ctx, w.in, w.again)
+	err := w.checker.Run(ctx, w.in[:b*d], w.again)
 	if err != nil && ctx.Err() == nil {
 		fill(func(dst []float32, k int) { input.Perturb(dst, stream, (sample+1+int64(k))%MaxSamples) })
-		err = w.Classifier.Run(ctx, w.in, w.again)
+		err = w.checker.Run(ctx, w.in[:b*d], w.again)
 	}
 	if err != nil {
 		return &deviceError{err}

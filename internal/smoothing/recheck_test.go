@@ -86,7 +86,8 @@ func TestDependenceIsCaught(t *testing.T) {
 	}
 }
 
-// The same runs must succeed if no sample is compared. So the comparison alone finds the dependence.
+// With a seed for which no sample is compared, runs of the models in the map dependent must succeed. So the comparison
+// alone finds the dependence.
 func TestDependenceIsFoundByComparing(t *testing.T) {
 	const seed = 3
 	var s Sampler
@@ -289,7 +290,7 @@ func TestComparedOnDevice(t *testing.T) {
 }
 
 // If a device's outputs depend on other inputs, the run must end with a DependenceError. The device must not count as a
-// failed device that the others replace.
+// failed device that other devices replace.
 func TestDependenceOnReplica(t *testing.T) {
 	var log []string
 	see := dependent["scaled by the largest value"].see
@@ -305,8 +306,8 @@ func TestDependenceOnReplica(t *testing.T) {
 	}
 }
 
-// BenchmarkCompares measures how long it takes to choose among 64 samples. This is the cost in a call that compares no
-// sample.
+// BenchmarkCompares measures how long it takes to decide which of the 64 samples of a call are rerun for comparison.
+// Calls without such a sample have this cost, too.
 func BenchmarkCompares(b *testing.B) {
 	s := Sampler{Seed: 1, N0: 100}
 	chosen := 0

@@ -21,6 +21,14 @@ type Classifier interface {
 	Run(ctx context.Context, in, out []float32) error
 }
 
+// Resizable is a Classifier that also runs smaller batches. The output for an input has the same bits in batches of every
+// size. An Eager sampler uses smaller batches while few samples wait.
+type Resizable interface {
+	Classifier
+	// Smaller returns classifiers with smaller batches, in ascending order of Batch.
+	Smaller() []Classifier
+}
+
 // Votes holds the counts of one example so far.
 type Votes struct {
 	N0      int64   // number of selection samples
@@ -29,7 +37,7 @@ type Votes struct {
 	N       int64   // number of estimation samples
 	Counts  []int64 // votes of the estimation samples [m]
 	None    int64   // number of estimation samples without an answer
-	Clean   int     // vote for the input without noise; −1 if it has no answer
+	Clean   int     // vote for the input without noise; −1 if it has no answer or was not run
 	// Compared is the number of samples that were rerun for comparison (see recheck.go) and gave the same outputs.
 	Compared int64
 }
@@ -54,8 +62,8 @@ type Experiment interface {
 	Goal(v Votes) (int64, error)
 	// Finish is called once after the last goal.
 	Finish(v Votes) error
-	// Emit is called after Finish, for one experiment at a time. The order is the order of the source, unless the
-	// Sampler is Eager.
+	// Emit is called after Finish, for one experiment at a time. Experiments are emitted in the order of the source,
+	// unless the Sampler is Eager.
 	Emit() error
 }
 
@@ -94,13 +102,16 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, chooses examples whose first sample is compared (see recheck.go). The seed chooses further
-	// examples.
+	// Compare, if not nil, chooses examples whose first sample is run again, to compare the outputs (see recheck.go).
+	// The seed chooses further examples.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
-	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
-	// sampler, because its next example may never come.
+	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs this,
+	// because its next example may never come. If the Classifier is Resizable, the batches grow with the number of
+	// waiting samples.
 	Eager bool
+	// SkipClean means that inputs without noise are not run. Votes.Clean is then −1.
+	SkipClean bool
 	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device counts votes by Vote. So with a
 	// Voter the device returns the outputs, and the host counts.
 	Voter func(outputs []float32) int
@@ -110,8 +121,8 @@ type Sampler struct {
 	Lost func(device Classifier, examples int, err error)
 }
 
-// Run draws samples for the experiments that source returns, until source returns nil. Run returns the first error,
-// which may be the error of ctx. Experiments emitted before an error remain valid.
+// Run draws samples for the experiments that the function source returns, until source returns nil. Run returns the
+// first error, which may be the error of ctx. Experiments emitted before an error remain valid.
 func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) error {
 	if s.Workers <= 0 {
 		s.Workers = cores

@@ -193,8 +193,8 @@ func TestSamplerVotes(t *testing.T) {
 	if tally.N0 != 0 || tally.N != 200000 || tally.Counts[0]+tally.Counts[1]+tally.Counts[2] != tally.N {
 		t.Errorf("tally %v", *tally)
 	}
-	// The test needs P(x+1 > y and x+1 > −x−y) for x ~ N(0, ¼), y ~ N(0.3, ¼). The sum below computes this probability by
-	// the midpoint rule in two dimensions.
+	// The test needs P(x+1 > y and x+1 > −x−y) for x ~ N(0, ¼), y ~ N(0.3, ¼). The sum below computes this probability
+	// by the midpoint rule in two dimensions.
 	p := 0.0
 	const h = 0.01
 	for x := -4.0; x < 4; x += h {
@@ -336,7 +336,7 @@ func TestVote(t *testing.T) {
 		if got := Vote(c.outputs); got != c.want {
 			t.Errorf("%v votes for %d, want %d", c.outputs, got, c.want)
 		}
-		// certify.IsNone must follow the same rule.
+		// certify.IsNone must return true for exactly the outputs that vote for no class.
 		if got := certify.IsNone(c.outputs); got != (c.want == none) {
 			t.Errorf("%v is no answer: %v", c.outputs, got)
 		}
@@ -409,7 +409,7 @@ func TestNoneIsCounted(t *testing.T) {
 // the samples that certify a class would also choose the class.
 func TestNoiseIsNeverShared(t *testing.T) {
 	// The step is σ/3640. The probability that two of 2,000 samples have equal coordinates by chance is 0.01. With this
-	// seed no two samples do.
+	// seed, no two samples have equal coordinates.
 	lattice := latticeNoise(t, Lattice{Step: big.NewRat(1, greatestRatio), Low: 0, High: 1}, 1, []float64{0}, []float64{1})
 	onLattice, err := lattice.Input([]int32{1, 1}, func(int) int { return 0 })
 	if err != nil {
@@ -476,7 +476,7 @@ func (c *padded) Run(ctx context.Context, in, out []float32) error {
 }
 
 // Rows without a sample must be zeros instead of samples of the previous batch. There are 20 samples and the clean
-// input. They fill one batch of 16 and 5 rows of the next.
+// input. These 21 inputs fill one batch of 16 and 5 rows of the next batch.
 func TestPaddingIsZeros(t *testing.T) {
 	var log []string
 	c := &padded{linear: linear{batch: 16}}

@@ -25,8 +25,8 @@ type active struct {
 	n0       int64 // number of selection samples
 	goal     int64
 	drawn    [phases]int64 // number of samples given to workers
-	clean    bool          // the clean input has been given to a worker
-	counted  int64         // number of finished samples of both phases, plus the clean input
+	clean    bool          // the clean input has been given to a worker, or is skipped
+	counted  int64         // number of finished samples of both phases, plus 1 for the clean input
 	tasks    int           // number of running tasks that draw samples of the example or call its Goal
 	dropped  bool          // the experiment was abandoned
 	finished bool
@@ -72,7 +72,7 @@ type scheduler struct {
 	sampler   Sampler
 	lanes     []*lane
 	maxActive int
-	arrivals  chan Experiment
+	arrivals  chan Experiment // loaded examples
 
 	mu        sync.Mutex
 	changed   *sync.Cond // signals that an example arrived, a result was recorded or ctx ended
@@ -81,13 +81,23 @@ type scheduler struct {
 	undecided []*active  // examples whose goal is reached and whose decision is pending
 }
 
+// These are the maximum numbers of loaded examples that wait for the workers. The workers of an eager sampler accept
+// arrivals only between batches, and a large batch needs the examples of all requests that have arrived.
+const (
+	loaded      = 2
+	loadedEager = 256
+)
+
 func newScheduler(ctx context.Context, s Sampler) *scheduler {
 	lanes := s.newLanes(ctx)
 	c := &scheduler{
 		sampler:   s,
 		lanes:     lanes,
 		maxActive: max(4, 2*len(lanes), maxActiveBytes/(4*s.Classifier.InputLen()+1)),
-		arrivals:  make(chan Experiment, 2),
+		arrivals:  make(chan Experiment, loaded),
+	}
+	if s.Eager {
+		c.arrivals = make(chan Experiment, loadedEager)
 	}
 	c.changed = sync.NewCond(&c.mu)
 	return c
@@ -215,6 +225,9 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 	}
 	m := classifier.Classes()
 	a.votes = Votes{Counts0: make([]int64, m), Counts: make([]int64, m)}
+	if c.sampler.SkipClean {
+		a.clean, a.counted, a.votes.Clean = true, 1, none
+	}
 	goal, err := e.Goal(a.votes)
 	a.goal = goal
 	if goal <= 0 && err == nil {
@@ -223,9 +236,9 @@ func (c *scheduler) admit(e Experiment) (*active, error) {
 	return a, err
 }
 
-// compose returns the next task for a lane. The task is a decision if one is due. Otherwise it is a batch of samples
-// from examples that no other lane has claimed. Unless the sampler is eager, the method holds back a partial batch
-// while further examples may join the batch.
+// compose returns the next task for a lane. The task is a decision if an experiment needs one. Otherwise it is a batch
+// of samples from examples that no other lane has claimed. Unless the sampler is eager, the method holds back a partial
+// batch while further examples may join the batch.
 func (c *scheduler) compose(l *lane) *task {
 	if len(c.undecided) > 0 {
 		a := c.undecided[0]
@@ -239,7 +252,7 @@ func (c *scheduler) compose(l *lane) *task {
 		return nil
 	}
 	t := &task{}
-	room := l.batch
+	room := c.room(l, available)
 	for _, a := range c.active {
 		if !l.takes(a) {
 			continue
@@ -270,6 +283,21 @@ func (c *scheduler) compose(l *lane) *task {
 		c.takeTurns(t.batch)
 	}
 	return t
+}
+
+// room returns the size of a lane's next batch if the given number of samples wait. An eager sampler divides the samples
+// among the workers. It chooses the largest batch that a worker's share fills, or else the smallest batch.
+func (c *scheduler) room(l *lane, waiting int) int {
+	if !c.sampler.Eager {
+		return l.batch
+	}
+	share := waiting / max(l.workers, 1)
+	for _, classifier := range slices.Backward(l.sizes) {
+		if size := classifier.Batch(); size <= share {
+			return size
+		}
+	}
+	return l.sizes[0].Batch()
 }
 
 // examples returns the examples of a task.
@@ -303,14 +331,15 @@ func (c *scheduler) takeTurns(batch []segment) {
 	c.active = slices.Concat(waiting, behind)
 }
 
-// available returns the number of samples that the lane can draw now. The number is at most one batch.
+// available returns the number of samples that the lane can draw now. It stops counting at one batch for every worker.
 func (c *scheduler) available(l *lane) (n int) {
+	enough := l.batch * max(l.workers, 1)
 	for _, a := range c.active {
 		if !l.takes(a) {
 			continue
 		}
-		n += int(min(int64(l.batch), a.left()))
-		if n >= l.batch {
+		n += int(min(int64(enough), a.left()))
+		if n >= enough {
 			break
 		}
 	}

@@ -103,7 +103,7 @@ type SplitInput struct {
 }
 
 // Input returns the example Step·integers [D]. The integers are in the order of the model's input. The function channel
-// returns the channel of a coordinate, and from returns the position of this coordinate in the data.
+// returns the channel of a coordinate, and the function from returns its position in the data.
 func (n *SplitNoise) Input(integers []int32, channel, from func(d int) int) (SplitInput, error) {
 	if want := len(n.splits.offsets); len(integers) != want {
 		return SplitInput{}, fmt.Errorf("%d values: want %d", len(integers), want)

@@ -84,7 +84,7 @@ func TestSplitInputIsTheDefinition(t *testing.T) {
 	}
 }
 
-// Over all evaluations, each coordinate must take the W consecutive values of uniform noise.
+// Over all evaluations, each coordinate must take W consecutive lattice values, which are the values of uniform noise.
 func TestSplitInputHasTheLawOfUniformNoise(t *testing.T) {
 	const w = 10
 	noise, err := NewSplitNoise(Lattice{big.NewRat(1, 1), 0, 5}, NewSplits(3, w, 4), []float64{0}, []float64{1})

@@ -17,18 +17,19 @@ import (
 // Table is a distribution on integers. One random 64-bit word draws an integer from the table. The table uses the alias
 // method (Walker 1977; Vose 1991) in integer arithmetic. The method is exact, because all masses are multiples of 2⁻⁶⁴.
 //
-// A label is the index of an integer: label 0 is First, label 1 is First + 1. There are n = 2ᵇ columns, one per
-// label, with 2⁶⁴⁻ᵇ cells each. In column c, count cells belong to the column's own label c, and the other cells
-// belong to the label alias. In all columns together, the number of cells of a label is 2⁶⁴ times its mass. The word
-// w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. With e[c] = 2ᵇ·threshold + alias,
+// A label is the index of an integer: label 0 is First, label 1 is First + 1. There are n = 2ᵇ columns, one per label,
+// with 2⁶⁴⁻ᵇ cells each. In each column c, a number of cells (count) belong to the column's own label c, and the other
+// cells belong to one other label (alias). In all columns together, the number of cells of a label is 2⁶⁴ times its
+// mass. The word w chooses column c = w mod 2ᵇ and, in this column, cell r = w div 2ᵇ. Each column has a threshold,
+// with
 //
-//	label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
+//	e[c] = 2ᵇ·threshold + alias,  label = min(w, e[c]) mod 2ᵇ,  integer = First + label.
 //
-// This is exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c gets the
-// cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count otherwise.
-// The threshold must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0 belongs to a
-// label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that keeps all its
-// cells has alias = c, and any threshold works for it.
+// These formulas are exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c
+// gets the cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count
+// otherwise. The threshold must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0
+// belongs to a label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that
+// keeps all its cells has alias = c, and any threshold works for it.
 type Table struct {
 	First int // the integer of label 0
 	Last  int // the integer of the last label with mass
@@ -36,7 +37,7 @@ type Table struct {
 	// 2⁻⁹².
 	Eta  float64
 	name string
-	bits int // b
+	bits int // b, the base-2 logarithm of the number of columns
 	// entries is the array e.
 	entries []uint64
 }
@@ -136,7 +137,7 @@ func leastEta(masses []Mass) (uint64, error) {
 	if sum, carries := total(0); carries > 1 || carries == 1 && sum > 0 {
 		return 0, errMass
 	}
-	low, high := uint64(0), uint64(1)<<(etaPlaces-40) // η ≤ 2⁻⁴⁰ is a float64
+	low, high := uint64(0), uint64(1)<<(etaPlaces-40) // every multiple of 2⁻⁹² up to 2⁻⁴⁰ is a float64
 	for low < high {
 		middle := (low + high) / 2
 		if _, carries := total(middle); carries > 0 {
@@ -151,8 +152,9 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of 2^columns columns for words with width bits. The argument counts holds each label's
-// number of cells, which is above 0. These numbers sum to 2^width. Columns beyond counts belong to labels without mass.
+// aliases returns the entries e of 2^columns columns for words with 2^width values. The argument counts holds each
+// label's number of cells, which is above 0. These numbers sum to 2^width. The columns after the last label in counts
+// belong to labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
 	full := uint64(1) << (width - columns)
 	left := make([]uint64, 1<<columns)
@@ -170,8 +172,8 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 		}
 	}
 	// Each round completes the column of a label that has too few cells for its column. It fills the column with cells
-	// of a label that has too many. The remaining cells exactly fill the remaining columns. So as long as there are
-	// labels with too few cells, there are also labels with too many.
+	// of a label that has too many cells. The remaining cells exactly fill the remaining columns. So as long as there
+	// are labels with too few cells, there are also labels with too many cells.
 	for len(small) > 0 {
 		c, donor := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
@@ -212,8 +214,8 @@ func (t *Table) Entries() int { return len(t.entries) }
 func (t *Table) Name() string { return t.name }
 
 // Digest returns the SHA-256, in hex, of a byte sequence. The sequence begins with "rscert table 1 ", the name and a
-// newline. Then follow First, Last, the bits of η, b and the entries, as little-endian 64-bit integers. Equal digests
-// mean equal noise.
+// newline. Then follow First, Last, the bits of η as a float64, b and the array e, as little-endian 64-bit integers.
+// Table explains b and e. Equal digests mean equal noise.
 func (t *Table) Digest() string {
 	buf := append([]byte("rscert table 1 "+t.name), '\n')
 	for _, v := range []uint64{uint64(t.First), uint64(t.Last), math.Float64bits(t.Eta), uint64(t.bits)} {

@@ -425,7 +425,7 @@ func TestDeflate(t *testing.T) {
 			t.Fatalf("α = %v, η = %v, %d draws: %v loses %g of %v", alpha, eta, draws, got, loss, want)
 		}
 	}
-	// For ImageNet with n = 100,000, η = 2⁻⁵² loses 3.3e-6 of α.
+	// For ImageNet with n = 100,000 and η = 2⁻⁵², Deflate lowers α by a share of 3.3e-6.
 	if loss := 1 - Deflate(1e-3, 0x1p-52, 100_100*150_528)/1e-3; math.Abs(loss-3.35e-6) > 1e-8 {
 		t.Errorf("ImageNet loses %v of α", loss)
 	}

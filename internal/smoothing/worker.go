@@ -8,14 +8,17 @@ import (
 
 // work runs tasks of a lane until none is left.
 func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
-	s.Classifier = l.classifier
-	w := s.newWorker()
+	workers := make([]*worker, len(l.sizes))
+	for i, classifier := range l.sizes {
+		s.Classifier = classifier
+		workers[i] = s.newWorker(l.sizes[0])
+	}
 	for {
 		t, err := sched.next(ctx, l)
 		if err != nil || t == nil {
 			return err
 		}
-		o, err := w.do(l.ctx, *t)
+		o, err := fitting(workers, *t).do(l.ctx, *t)
 		if err == nil {
 			err = sched.account(ctx, o)
 		} else {
@@ -27,6 +30,17 @@ func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	}
 }
 
+// fitting returns the first of the workers whose batches have room for a task. The workers are in ascending order of
+// their batches.
+func fitting(workers []*worker, t task) *worker {
+	rows := 0
+	for _, g := range t.batch {
+		rows += g.count
+	}
+	i := slices.IndexFunc(workers, func(w *worker) bool { return rows <= w.Classifier.Batch() })
+	return workers[i]
+}
+
 // A worker makes the noise of a batch, runs the model on it and counts the votes.
 type worker struct {
 	Sampler
@@ -35,13 +49,14 @@ type worker struct {
 	out   []float32 // outputs of a batch; needed for an Observer or if the host makes the noise
 	votes []int32   // votes of a batch
 
-	scored bool      // set if out holds the outputs of the last batch
-	again  []float32 // outputs of rerun samples
+	scored  bool       // set if out holds the outputs of the last batch
+	checker Classifier // reruns samples; the classifier with the smallest batches
+	again   []float32  // outputs of rerun samples
 }
 
-func (s Sampler) newWorker() *worker {
+func (s Sampler) newWorker(checker Classifier) *worker {
 	b := s.Classifier.Batch()
-	return &worker{Sampler: s, out: make([]float32, b*s.Classifier.Classes()), votes: make([]int32, b)}
+	return &worker{Sampler: s, out: make([]float32, b*s.Classifier.Classes()), votes: make([]int32, b), checker: checker}
 }
 
 func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {

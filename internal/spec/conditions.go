@@ -13,7 +13,8 @@ type Smoothing struct {
 	Law   law.Name `json:"law,omitempty"` // absent for the Gaussian law
 	Sigma float64  `json:"sigma"`
 
-	// SigmaColumns gives each column its own scale, in the order of the columns. It is empty if all have Sigma.
+	// SigmaColumns gives each column its own scale, in the order of the columns. It is empty if all columns have the
+	// scale Sigma.
 	SigmaColumns []SigmaColumn `json:"sigma-columns,omitempty"`
 }
 
@@ -66,10 +67,11 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// spread returns the candidate that becomes selected example number turn, counted from 0. The candidates are divided
-// into consecutive parts, one for each of the selected examples (turns is their number). Part number turn begins at
-// ⌊turn·candidates/turns⌋. A hash of turn selects one candidate of this part, always the same one. Equal steps could
-// follow a pattern in the order of the files and select, for example, the first image of every class.
+// spread returns the candidate that becomes the selected example with the number turn, counted from 0. The candidates
+// are divided into consecutive parts, one for each of the selected examples (turns is their number). Part number turn
+// begins at ⌊turn·candidates/turns⌋. A hash of turn selects one candidate of this part, always the same one. Selection
+// in equal steps, without a hash, could follow a pattern in the order of the files and select, for example, the first
+// image of every class.
 func spread(turn, turns, candidates int) int {
 	begin, end := part(turn, turns, candidates), part(turn+1, turns, candidates)
 	// These lines compute the splitmix64 hash (Steele, Lea and Flood 2014) of the turn.

@@ -34,8 +34,8 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%+v: %d positions, want %d", c, len(got), turns)
 		}
 		for turn, i := range got {
-			// Each part has one example. If the data are sorted by class and no part is larger than a class, each class
-			// has at least one example.
+			// Each part must contribute one example. Then, if the data are sorted by class and no part is larger than a
+			// class, the selection has an example of each class.
 			if k := i / c.skip; i%c.skip != 0 || k*turns < turn*candidates-turns || k*turns >= (turn+1)*candidates {
 				t.Errorf("%+v: position %d at turn %d", c, i, turn)
 			}
@@ -92,8 +92,8 @@ func TestNoiseKindText(t *testing.T) {
 	}
 }
 
-// By definition, the experiment takes every Skip-th example, and at most Max of them. The shard takes every K-th of
-// these, starting with number I.
+// By definition, the experiment takes every Skip-th example, and at most Max of them. Shard I of K takes every K-th of
+// these examples, starting with the example number I.
 func TestPositionsAreTheDefinition(t *testing.T) {
 	for examples := range 12 {
 		for skip := 1; skip <= 4; skip++ {

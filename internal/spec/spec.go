@@ -30,10 +30,13 @@ type Spec struct {
 
 	// KeepOutputs means that the command uses the model's outputs in addition to the votes.
 	KeepOutputs bool
+	// SmallerBatches means that the command also runs batches smaller than Batch.
+	SmallerBatches bool
 	// KeepSource means that the command builds further graphs from the model, to compute gradients.
 	KeepSource bool
 
-	// FixedSeed is the seed of another run whose noise is repeated. If it is nil, the system draws a random seed.
+	// FixedSeed is the seed of the noise, for example to repeat the noise of another run. If it is nil, the system
+	// draws a random seed.
 	FixedSeed *uint64
 	// FixedSelect says which examples are used if Max limits their number. If it is nil, the order of the data
 	// determines the selection.

@@ -137,6 +137,37 @@ def test_torch_module_is_exported() -> None:
     assert model.training
 
 
+def test_ensemble_is_the_program_to_the_byte(tmp_path: Path) -> None:
+    models = [MODEL, ROOT / "testdata/mnist-torch.onnx"]
+    run = rscert.certify(models, DIGITS, sigma=0.25, n=500, max=8, seed=3, out=tmp_path / "module")
+    flags = [flag for model in models for flag in ("--model", str(model))]
+    done = command(
+        "certify", *flags, "--data", DIGITS, "--sigma=0.25", "--n=500", "--max=8", "--seed=3", "--quiet", "--out", tmp_path / "program"
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("certificates.jsonl", "votes.jsonl"):
+        assert (run.folder / name).read_bytes() == (tmp_path / "program" / name).read_bytes()
+    assert len(run.record["model"]["members"]) == 2
+    with pytest.raises(rscert.InputError, match="average"):
+        rscert.certify(models, DIGITS, sigma=0.25, n=500, max=8, average="median")
+    with pytest.raises(ValueError, match="no models"):
+        rscert.certify([], DIGITS, sigma=0.25)
+
+
+def test_ensemble_of_torch_modules() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnx")
+    x, y = digits(4)
+    models = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        models.append(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10)))
+    run = rscert.certify(models, (x / np.float32(255), y), sigma=0.001, n=200, seed=1)
+    # With almost no noise the predictions follow from the mean of the logits.
+    logits = sum(m(torch.tensor(x / np.float32(255))).detach().numpy() for m in models)
+    assert list(run.certificates.prediction) == list(logits.argmax(1))
+
+
 def test_radius_is_that_of_the_run() -> None:
     run = rscert.certify(MODEL, DIGITS, sigma=0.5, n=500, max=6, seed=1)
     votes = run.votes

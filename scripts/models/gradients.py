@@ -201,7 +201,7 @@ def table(rows):
     lines = [
         "<!-- made: gradient-checks -->",
         f"{len(ran)} of {len(rows)} models have gradients ({datetime.date.today():%-d %B %Y}): {counts['autograd']} were compared with"
-        f" PyTorch's autograd, {counts['differences']} with finite differences, and {counts['surrogate']} are surrogates.", "",
+        f" PyTorch's autograd, {counts['differences']} with finite differences, and {counts['surrogate']} have surrogate gradients.", "",
         "| model | exporter | opset | compared with | error | error of PyTorch |",
         "| --- | --- | --- | --- | ---: | ---: |",
     ]

@@ -37,7 +37,7 @@ func residuals(file string) error {
 		par  admm.Params
 	}{
 		{"both rates 0.001, ρ × 1.004 (appendix G.3)", oneSetting()[0]},
-		{"rates 0.001 and 0.1, ρ × 1.01 (of the grid, I.1)", admm.Params{Start: admm.FromClean, RateZ: 0.001, RateA: 0.1, Growth: 1.01, Steps: admm.Steps}},
+		{"rates 0.001 and 0.1, ρ × 1.01 (from the grid of appendix I.1)", admm.Params{Start: admm.FromClean, RateZ: 0.001, RateA: 0.1, Growth: 1.01, Steps: admm.Steps}},
 	}
 	var panels [][]*plot.Plot
 	deviations, values := []*plot.Plot{}, []*plot.Plot{}

@@ -63,7 +63,7 @@ func activationSlope(t *tape, n *node, d string) string {
 	return activations[n.GetOpType()](t, n, n.in(0), n.out(), d)
 }
 
-// piecewise adds nodes whose result is above where x > 0, and below elsewhere.
+// piecewise adds nodes whose result is the argument above where x > 0, and the argument below elsewhere.
 func (t *tape) piecewise(x, above, below string) string {
 	return t.Op("Where", t.Op("Greater", x, t.like(x, 0)), above, below)
 }
@@ -73,8 +73,8 @@ func (t *tape) inside(x, v string, low, high float64, d string) string {
 	return t.where(x, t.Op("And", t.Op("Greater", v, t.like(x, low)), t.Op("Less", v, t.like(x, high))), d)
 }
 
-// gelu adds nodes that compute d·f′(x). Here f(x) is x·Φ(x) or, if the node says so, the approximation of x·Φ(x) by
-// tanh.
+// gelu adds nodes that compute d·f′(x). Here f(x) is x·Φ(x), where Φ is the standard normal distribution function. If
+// the attribute approximate is "tanh", f(x) is the approximation of x·Φ(x) by tanh.
 func gelu(t *tape, n *node, d string) string {
 	x := n.in(0)
 	half, one := t.like(x, .5), t.like(x, 1)

@@ -53,8 +53,8 @@ func (t *tape) scale(v, d string, factor float64) string {
 	return t.mul(d, t.like(v, factor))
 }
 
-// where adds nodes whose result is d where the value test is true, and 0 elsewhere. The nodes use a product, which is
-// faster than Where on ONNX Runtime's CPU provider.
+// where adds nodes whose result is d at elements where the argument test is true, and 0 elsewhere. The nodes use a
+// product, which is faster than Where on ONNX Runtime's CPU provider.
 func (t *tape) where(v, test, d string) string { return t.mul(d, t.Cast(test, t.floatType(v))) }
 
 // zeros adds a tensor of zeros.
@@ -164,8 +164,8 @@ func (t *tape) pad(v, x string, before, after []int64) string {
 	return t.Op("Pad", x, t.Ints(pads...), t.like(v, 0))
 }
 
-// unbroadcast adds nodes that sum d over the axes along which broadcasting repeated a value. The value had the shape
-// want, and d has the shape have.
+// unbroadcast adds nodes that sum d over the axes along which broadcasting repeated a value. The argument have is the
+// shape of d. The argument want is the value's shape before broadcasting.
 func (t *tape) unbroadcast(d string, have, want []int64) string {
 	lead := len(have) - len(want)
 	axes := upTo(lead)
@@ -184,7 +184,8 @@ func (t *tape) unbroadcast(d string, have, want []int64) string {
 	return d
 }
 
-// gemm adds a node that computes alpha·op(a)·op(b). Here op transposes a matrix if transA or transB is true.
+// gemm adds a node that computes alpha·a·b. If transA is true, it uses the transpose of a in place of a. If transB is
+// true, it uses the transpose of b.
 func (t *tape) gemm(v, a, b string, transA, transB bool, alpha float64) string {
 	in := []string{a, b}
 	if t.opset < 11 { // before operator set 11, the summand is not optional

@@ -118,7 +118,8 @@ type tape struct {
 	pending   map[string][]string            // by value: the gradients to be summed
 }
 
-// follow records which outputs of the node depend on the input. A tensor's sizes do not depend on its contents.
+// follow records which outputs of the node depend on the contents of the model's input. The outputs of Shape and Size
+// never depend on them, because all sizes are constants.
 func (t *tape) follow(n *onnxpb.NodeProto) {
 	switch n.GetOpType() {
 	case "Shape", "Size":
@@ -258,8 +259,8 @@ func (n *node) text(name, otherwise string) string {
 	return otherwise
 }
 
-// list returns the integers of an attribute. If the node lacks the attribute, the returned list has the given size, and
-// every element is the argument otherwise.
+// list returns the integers of an attribute. The argument otherwise is the default: if the node lacks the attribute,
+// list returns a list of the given size whose elements all equal the default.
 func (n *node) list(name string, size int, otherwise int64) []int64 {
 	if a := n.attribute(name); a != nil {
 		return a.Ints

@@ -19,7 +19,8 @@ const (
 	stringsField = 9
 )
 
-// omitted calls yield for each occurrence of a field that rscert's onnx.proto omits. It passes the field's contents.
+// omitted calls the function yield for each occurrence of a field that rscert's onnx.proto omits, with the field's
+// contents.
 func omitted(a *onnxpb.AttributeProto, field protowire.Number, yield func(raw []byte)) {
 	for rest := []byte(a.ProtoReflect().GetUnknown()); len(rest) > 0; {
 		number, wire, length := protowire.ConsumeField(rest)

@@ -55,7 +55,7 @@ func (l Loss) Pairs() bool { return l == TargetedDLR || l == Difference }
 // Losses lists all losses.
 var Losses = choice.Of("loss", CrossEntropy, Margin, DLR).Describe(func(l Loss) string {
 	return map[Loss]string{CrossEntropy: "cross-entropy", Margin: "the largest other logit minus the label's logit",
-		DLR: "difference of logits ratio; needs three classes or more"}[l]
+		DLR: "the loss 'difference of logits ratio' of AutoAttack; needs three classes or more"}[l]
 })
 
 func (l Loss) String() string { return string(l) }
@@ -166,12 +166,14 @@ func (t *tape) loss(scores, labels string, classes int64, o Objective) string {
 	return l
 }
 
-// marks adds nodes that compute truth values [examples, classes]. In each row, only the given class is true.
+// marks adds nodes that compute truth values [examples, classes]. In each row, only the element of the given class is
+// true.
 func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }
 
-// lossOf adds nodes that compute the loss of logits z [E, m]. The truth values own mark the label of each row.
+// lossOf adds nodes that compute the loss of logits z [E, m]. The argument own names the truth values that mark the
+// label of each row.
 func (t *tape) lossOf(kind Loss, z, own string) string {
 	row := []int64{1}
 	if kind == Confidence {
@@ -192,8 +194,8 @@ func (t *tape) lossOf(kind Loss, z, own string) string {
 	return t.ratio(margin, t.Op("Sub", sorted(0), sorted(2)))
 }
 
-// targetedDLR adds nodes that compute the loss TargetedDLR of logits z. The truth values own and target mark the label
-// and the target of each row.
+// targetedDLR adds nodes that compute the loss TargetedDLR of logits z. The arguments own and target name the truth
+// values that mark the label and the target of each row.
 func (t *tape) targetedDLR(z, own, target string) string {
 	margin := t.Op("Sub", t.marked(z, target), t.marked(z, own))
 	sorted := t.largest(z, 4)
@@ -211,8 +213,8 @@ func (t *tape) ratio(margin, span string) string {
 	return t.Op("Div", margin, t.reshape(t.Op("Add", span, t.Floats(nil, 1e-12)), []int64{-1}))
 }
 
-// largest adds a node that finds the k largest elements of each row, in descending order. The function that it returns
-// adds a node that selects column i of these elements, of shape [E, 1].
+// largest adds a node that finds the k largest elements of each row, in descending order. The returned function adds a
+// node that selects column i of these elements, of shape [E, 1].
 func (t *tape) largest(z string, k int64) func(i int64) string {
 	top := graph.Node("TopK", []string{z}, t.name(), graph.IntAttribute("axis", 1))
 	top.Output = append(top.Output, t.name())

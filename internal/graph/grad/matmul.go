@@ -51,7 +51,7 @@ func (t *tape) reshapeIfVector(d, v string) string {
 	return d
 }
 
-// gemm is the rule of Y = α·op(A)·op(B) + β·C, where op transposes a matrix if the node says so.
+// gemm is the rule of Y = α·A·B + β·C. The attributes transA and transB replace A and B by their transposes.
 func gemm(t *tape, n *node) error {
 	a, b, d := n.in(0), n.in(1), n.d[0]
 	alpha, beta := n.float("alpha", 1), n.float("beta", 1)

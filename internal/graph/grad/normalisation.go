@@ -111,14 +111,14 @@ func lpNormalization(t *tape, n *node) error {
 }
 
 // localResponse is the rule of y = x/s^β with s = bias + α/size·Σ x², where the sum runs over a window of channels. The
-// gradient in x is d·s^−β − 2αβ/size·x·Σ d·x·s^(−β−1), where d is the gradient in y. This sum runs over the channels
-// whose windows contain the channel of x.
+// gradient in x is d·s^−β − 2αβ/size·x·Σ d·x·s^(−β−1), where d is the gradient in y. The second sum runs over the
+// channels whose windows contain the channel of x.
 func localResponse(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	size, alpha, beta := n.integer("size", 1), n.float("alpha", 1e-4), n.float("beta", .75)
 	t.give(n, 0, func() string {
 		channels := xs[1]
-		band := make([]float64, channels*channels) // ONNX Runtime accepts only odd sizes, so the band is symmetric
+		band := make([]float64, channels*channels) // ONNX Runtime accepts only windows of odd size, so the band is symmetric
 		for c := range channels {
 			for k := max(0, c-size/2); k <= min(channels-1, c+size/2); k++ {
 				band[c*channels+k] = 1

@@ -23,8 +23,9 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// shares returns, for each window, the reciprocal of the number of elements that the window averages. Elements of the
-// input count. Elements of the padding count if padded is true. Elements beyond the padding never count.
+// shares returns, for each window, the reciprocal of the number of elements that the window averages. It counts the
+// elements of the input and, if padded is true, the elements of the padding. It never counts elements beyond the
+// padding.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
 	for i, n := range w.out {

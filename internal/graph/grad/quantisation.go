@@ -11,7 +11,7 @@ import (
 // This file holds the rules of quantisation. These gradients are surrogates, because the true slope of rounding is 0
 // almost everywhere. The rules pass the gradient straight through the rounding (Bengio et al. 2013), as if the result
 // were the unrounded value. Where a value saturates, the slope is 0. The slope is also 0 exactly at the smallest and
-// the largest value, because quantisation tools fold ReLU into the lower limit.
+// the largest value. One reason is that quantisation tools fold ReLU, whose slope at 0 is 0, into the lower limit.
 
 // limits maps quantised types to their smallest and largest values.
 var limits = map[graph.ElemType][2]float64{

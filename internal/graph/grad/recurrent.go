@@ -169,8 +169,9 @@ func (t *tape) concat(parts []string, axis int64) string {
 	return t.Node("Concat", parts, graph.IntAttribute("axis", axis))
 }
 
-// divided adds nodes that cut v along an axis into count parts of the given size. It does not use Split, because older
-// operator sets pass the sizes to Split in another way.
+// divided adds nodes that cut v along an axis into parts. The argument count is the number of parts, and the argument
+// size is the size of each part along the axis. divided does not use Split, because older operator sets pass the sizes
+// to Split in another way.
 func (t *tape) divided(v string, count, size, axis int64) []string {
 	parts := make([]string, count)
 	for k := range parts {
@@ -193,7 +194,7 @@ func (c *recurrence) bySteps(v string, width int64) []string {
 	return all
 }
 
-// joined adds nodes that undo bySteps.
+// joined adds nodes that join the matrices of all steps, in the order of bySteps, into one tensor [T, B, width].
 func (c *recurrence) joined(rows []string, width int64) string {
 	rows = slices.Clone(rows)
 	if c.backward {

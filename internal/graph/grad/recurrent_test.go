@@ -95,7 +95,7 @@ func recurrentCases() []ruleCase {
 	return all
 }
 
-// lengths adds the lengths of two sequences, which take all steps.
+// lengths adds a constant with the lengths of two sequences. Both sequences have all 4 steps.
 func lengths(f *function) string {
 	t := &onnxpb.TensorProto{Name: proto.String("lengths"), Dims: []int64{2}, DataType: proto.Int32(int32(graph.Int32)), Int32Data: []int32{4, 4}}
 	f.Graph.Initializer = append(f.Graph.Initializer, t)

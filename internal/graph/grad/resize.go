@@ -70,7 +70,7 @@ func (t *tape) wholeScales(n *node) bool {
 	}
 	v := n.in(k)
 	if v == "" || product(t.shape(v)) == 0 {
-		return true // the sizes are given
+		return true // the node gives sizes and no scales
 	}
 	c := t.constants[v]
 	if c == nil || c.GetDataLocation() == onnxpb.TensorProto_EXTERNAL {

@@ -103,8 +103,8 @@ func flatIndex(place, shape []int64) int64 {
 	return at
 }
 
-// single calls scatter with d and with zeros of the shape of x. For float16 it converts d to float32 and the result
-// back to float16, because ONNX Runtime's CPU provider cannot add float16 at indices.
+// single calls the function scatter with d and with zeros of the shape of x. For float16 it converts d to float32 and
+// the result back to float16, because ONNX Runtime's CPU provider cannot add float16 at indices.
 func (t *tape) single(x, d string, scatter func(zeros, d string) string) string {
 	if of := t.floatType(x); of != graph.Float16 {
 		return scatter(t.zeros(of, t.shape(x)), d)
@@ -116,7 +116,7 @@ func (t *tape) single(x, d string, scatter func(zeros, d string) string) string 
 // belongs to a copy of element from[i] of x. If no element has more than k copies, the nodes add k terms.
 func (t *tape) addAt(x, d string, from []int64) string {
 	size := product(t.shape(x))
-	var terms [][]int64 // in each term, by element of x: index into d; an index beyond the end of d means 0
+	var terms [][]int64 // terms[k][j] is the index in d of copy k of element j of x; len(from) if there is no such copy
 	count := make([]int, size)
 	for i, at := range from {
 		if count[at] == len(terms) {

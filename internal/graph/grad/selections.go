@@ -94,7 +94,7 @@ func (t *tape) cutsOf(n *node) (c cuts, err error) {
 }
 
 // indicesOf lists the indices start, start+step, … that Slice takes along an axis of the given size. The list stops
-// before it reaches end.
+// before it reaches the argument end.
 func indicesOf(start, end, step, size int64) (indices []int64) {
 	within := func(i, low, high int64) int64 {
 		if i < 0 {
@@ -181,8 +181,8 @@ func pad(t *tape, n *node) error {
 	return nil
 }
 
-// paddings maps a mode to a function. For an index i beyond the ends, the function returns the index of the element
-// that the padding copies. The function is nil if the mode copies no elements.
+// paddings maps each mode of the operator Pad to a function. For an index i beyond the ends, the function returns the
+// index of the element that the padding copies. The function is nil if the mode copies no elements.
 var paddings = map[string]func(i, size int64) int64{
 	"constant": nil,
 	"edge":     func(i, size int64) int64 { return min(max(i, 0), size-1) },

@@ -54,7 +54,7 @@ func TestTies(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		build func(f *function) string
-		want  []float64 // each input's share of the gradient; the maximum itself is 2
+		want  []float64 // each input's share of the gradient; the maximum of the inputs is 2
 	}{
 		{"MaxPool", oneNode("MaxPool", ints("kernel_shape", 4)), []float64{0, 1, 0, 0}},
 		{"ReduceMax", with("ReduceMax", numbers(2)), []float64{0, .5, .5, 0}},
@@ -66,7 +66,7 @@ func TestTies(t *testing.T) {
 		f := newFunction(graph.Float64, 20, []int64{1, 1, 4})
 		terms, gradient := gradientAt(t, f, c.build(f), []float64{1, 2, 2, 1})
 		for i, share := range c.want {
-			if want := share * terms[0] / 2; gradient[i] != want { // the term is 2 times the weight
+			if want := share * terms[0] / 2; gradient[i] != want { // terms[0] is the weight times the maximum
 				t.Errorf("%s: gradient %d is %g, want %g", c.name, i, gradient[i], want)
 			}
 		}

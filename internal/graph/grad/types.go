@@ -72,7 +72,7 @@ func (n *node) outputType(types map[string]graph.ElemType) graph.ElemType {
 		return graph.Float32
 	}
 	if _, known := rules[operatorOf(n.GetDomain(), op)]; !known {
-		return 0 // the first input may have another type, as the condition of If has; the sweep refuses this node
+		return 0 // the first input may have another type, for example the condition of If; the sweep refuses this node
 	}
 	return types[n.in(typeInputs[op])]
 }

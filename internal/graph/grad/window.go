@@ -122,7 +122,7 @@ func (t *tape) spreadDensely(v, d, weights string, shape []int64, w window, grou
 	return t.convolve(v, d, turned, window{strides: w.strides, dilations: w.dilations, before: before, after: after}, groups)
 }
 
-// convolve adds a convolution over these windows of d. Negative padding crops d.
+// convolve adds a convolution of d over these windows. Negative padding crops d.
 func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 	cropBefore, cropAfter := []int64{0, 0}, []int64{0, 0}
 	var pads []int64

@@ -42,7 +42,8 @@ func (logistic) Density(z float64) float64 {
 
 func (l logistic) Slope(z, shift float64) float64 { return l.Density(z+shift) / l.Density(z) }
 
-// Peak sets the derivative to 0: with u = e^z, u = (e^{L/2} − √r)/(√r·e^L − e^{L/2}). For r ≥ e^L the supremum is 0.
+// Peak finds the maximum of F(z+L) − r·F(z) by calculus, where L is the margin. The derivative is 0 where e^z =
+// (e^{L/2} − √r)/(√r·e^L − e^{L/2}). For r ≥ e^L the supremum is 0.
 func (logistic) Peak(margin, r float64) float64 {
 	half, root := math.Exp(margin/2), math.Sqrt(r)
 	u := (half - root) / (root*half*half - half)
@@ -61,8 +62,9 @@ func (logistic) First() law.Theorem { return law.Linear(2, "p_A−p_B, radius 2s
 
 func (logistic) Ratios() law.Ratios { return law.Ratios{Least: 1, Fine: 30, Greatest: 710} }
 
-// Masses returns F((j+½)t) − F((j−½)t) with t = g/s. It reduces each mass by one part in 2⁴⁴ for rounding. (A law outside
-// tests must compute the masses in integers, the same on every machine.)
+// Masses returns F((j+½)t) − F((j−½)t) for each integer j, where t = 1/ratio is the lattice's step divided by the
+// scale. It reduces each mass by one part in 2⁴⁴ for rounding. (A law outside tests must compute the masses in
+// integers, the same on every machine.)
 func (l logistic) Masses(ratio *big.Rat) (first int, masses []law.Mass) {
 	r, _ := ratio.Float64()
 	last := int(46 * r)

@@ -16,9 +16,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The test makes up single votes. Run b has the samples of run a, with some votes changed, followed by further samples.
-// The number of different votes must be at least the result of votesMoved. If the votes are arranged to agree as much
-// as possible, the two numbers must be equal.
+// The test invents the vote of every sample. Run b has the samples of run a, with some votes changed, followed by
+// further samples. The number of different votes must be at least the result of votesMoved. If the votes are arranged
+// to agree as much as possible, the two numbers must be equal.
 func TestApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	count := func(votes []int) (counts []int64, none int64) {
@@ -180,8 +180,8 @@ func read(t *testing.T, dir string) summary.Source {
 	return s
 }
 
-// of returns scores whose largest values are at the given classes. The class −1 stands for a vote for no class, and 3
-// for a tie of the classes 0 and 1.
+// The function of returns scores whose largest values are at the given classes. The class −1 stands for a vote for no
+// class, and 3 for a tie of the classes 0 and 1.
 func of(classes ...int) (scores [][]float32) {
 	for _, k := range classes {
 		row := []float32{0.2, 0.2, 0.2}

@@ -128,7 +128,7 @@ func grid(s summary.Summary, until float64) []float64 {
 	return radii
 }
 
-// accuracyLine returns a run's certified accuracy with its intervals, as a step function, under a name.
+// accuracyLine returns a run's certified accuracy with its intervals, as a step function with the given name.
 func accuracyLine(s summary.Summary, name string, style int) picture.Line {
 	l := picture.Line{Name: quote.Line(name), Style: style}
 	add := func(r float64, a summary.Share) {

@@ -154,7 +154,7 @@ func TestDrawPA(t *testing.T) {
 	}
 }
 
-// Each further norm must have its own panel and line below the panel of the noise's norm.
+// Each norm in Summary.Norms must have its own panel and line, below the panel for the norm of the noise.
 func TestDrawNorms(t *testing.T) {
 	s := summary.Source{Path: "bytes", Kind: summary.RunKind, Run: &runfolder.Run{
 		Data: runfolder.Data{Shape: []int{4}, Selected: 2}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}}

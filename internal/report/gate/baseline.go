@@ -165,14 +165,15 @@ func (c Comparison) radius(before, after []summary.Row, was, is summary.Average)
 	return r
 }
 
-// unitScale maps the changes from [−down, up] to [0, 1].
+// unitScale returns a function that maps change number i from [−down, up] to [0, 1].
 func unitScale(changes []float64, down, up float64) func(i int) float64 {
 	return func(i int) float64 { return min(1, max(0, (changes[i]+down)/(down+up))) }
 }
 
 // meanChange returns a betting interval at level 1 − alpha for the mean of independent, identically distributed changes
 // in [−down, up]. A change is the difference between the two runs' radii of one example, so variation that is common to
-// both runs cancels. meanChange widens the interval by the rounding error of the mapping.
+// both runs cancels. The betting interval needs values in [0, 1]. meanChange widens it by the rounding error of mapping
+// the changes to [0, 1].
 func meanChange(changes []float64, down, up, alpha float64) (low, high float64) {
 	low, high = calib.MeanInterval(len(changes), unitScale(changes, down, up), alpha, dealSeed)
 	const rounding = 1e-12

@@ -19,7 +19,8 @@ type Outcome struct {
 	// Value is rounded to the nearest float64 for display; the comparison is exact. Value is nil if nothing is
 	// certified.
 	Value *float64 `json:"value"`
-	// Says is a line with the value and the shortfall.
+	// Says is a line of text with the value and, for an unmet requirement, the distance between the value and the
+	// bound.
 	Says string `json:"says"`
 }
 
@@ -162,8 +163,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals to print for the shortfall off. This number is 4, or more if two significant
-// digits need more decimals. So a small shortfall does not print as zero.
+// places returns the number of decimals to print for the shortfall in the argument off. This number is 4, or more if
+// two significant digits need more decimals. So a small shortfall does not print as zero.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {

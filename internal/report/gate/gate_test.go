@@ -20,8 +20,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// source returns a run with n examples. The first examples are certified correctly at the radius. Their number is the
-// argument right. Each certificate has α = 0.001 and 1,000 samples.
+// source returns a run with n examples. The examples 0 to right−1 are certified correctly at the radius, and the other
+// examples are abstentions. Each certificate has α = 0.001 and 1,000 samples.
 func source(name string, n, right int, radius float64) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.RunKind, Run: &runfolder.Run{Data: runfolder.Data{File: "d", SHA256: "d4f0", Selected: n}}}
 	clean := 1
@@ -412,8 +412,8 @@ func TestMayDifferAreParameters(t *testing.T) {
 }
 
 // The paired interval must cover the mean difference with the stated probability, for any dependence between the two
-// runs. If the mean is 0, the p-value must be at most α with probability at most α. The means of the laws are sums
-// computed by hand.
+// runs. If the mean is 0, the p-value must be at most α with probability at most α. The mean in each case is computed
+// by hand.
 func TestPairedIntervalCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for name, law := range map[string]struct {

@@ -2,8 +2,8 @@
 // the forms that CI systems show: lines, JUnit XML, annotations. It takes summaries and returns outcomes. It reads and
 // writes no files.
 //
-// Comparisons are exact. They take a share as a fraction of counts, any other value as the decimal in the JSON of the
-// results, and the bound of a requirement as the decimal that the user wrote. So 59 of 100 meets >=0.59.
+// Comparisons are exact. In a comparison, a share is a fraction of counts, any other value is the decimal in the JSON
+// of the results, and the bound of the requirement is the decimal that the user wrote. So 59 of 100 meets >=0.59.
 package gate
 
 import (
@@ -116,8 +116,8 @@ func (r *Requirement) qualify(text string, given bool) error {
 	return nil
 }
 
-// parseClaim reads the claim safe, ignore or topK. K is a number of classes from 2, as in top3. It returns false if the
-// text is none of these claims.
+// parseClaim reads the claim safe, ignore or topK. K is a number of classes, at least 2, as in top3. It returns false
+// if the text is none of these claims.
 func (r *Requirement) parseClaim(text string) (bool, error) {
 	switch k, ranked := strings.CutPrefix(text, "top"); {
 	case text == certify.NoneSafe.String(), text == certify.NoneIgnore.String():
@@ -183,8 +183,8 @@ func (r *Requirement) parseWhere(where string, given bool) error {
 	return err
 }
 
-// parseExact reads a number to look up among float64s. It rejects a number that is not the shortest decimal of a
-// float64.
+// parseExact reads a radius or a threshold, which is compared with float64 values of the results. It rejects a number
+// that is not the shortest decimal of a float64.
 func parseExact(text string) (*big.Rat, error) {
 	x, err := parseNumber(text)
 	if err != nil {

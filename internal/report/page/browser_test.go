@@ -101,7 +101,7 @@ func manyExamples(t *testing.T, examples int) Page {
 	runs[0].Draw, runs[0].Pictures = squares, 300
 	return Page{Runs: runs, ClassNames: []string{"zero", hostile, "two"},
 		Requirements: []gate.Outcome{{Requirement: "acr>=1", Run: hostile, Says: "0.5, 0.5 too little"}, {Requirement: "acr>=0", Met: true}},
-		Comparisons: []gate.Comparison{{Run: hostile, Baseline: hostile, Examples: examples, Level: 0.95,
+		Comparisons: []gate.Comparison{{Run: hostile, Baseline: hostile, RadiusTitle: "L2 radius", Examples: examples, Level: 0.95,
 			Accuracy: []gate.AccuracyChange{{Radius: 0.5, Baseline: 0.75, This: 0.7, Lost: 3, Gained: 1, Change: -0.05, Low: -0.1, High: 0.02, P: 0.62501}}}}}
 }
 
@@ -188,7 +188,7 @@ func eval[T any](b *tab, expression string) T {
 	return get(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// want compares an expression of JavaScript with its value.
+// want checks that a JavaScript expression has the wanted value.
 func want[T comparable](b *tab, expression string, want T) {
 	b.Helper()
 	if got := eval[T](b, expression); got != want {
@@ -265,10 +265,10 @@ func TestBrowser(t *testing.T) {
 	}
 
 	// The table can be sorted by radius in both directions.
-	b.do(chromedp.Click(chromedp.Search(`//th/button[text()="Radius"]`)))
+	b.do(chromedp.Click(chromedp.Search(`//th/button[text()="L2 radius"]`)))
 	want(b, first(5), "–")
 	want(b, `document.querySelectorAll("#rows th")[5].getAttribute("aria-sort")`, "ascending")
-	b.do(chromedp.Click(chromedp.Search(`//th/button[text()="Radius"]`)))
+	b.do(chromedp.Click(chromedp.Search(`//th/button[text()="L2 radius"]`)))
 	want(b, first(5), "1.998")
 	want(b, `document.querySelectorAll("#rows th")[5].getAttribute("aria-sort")`, "descending")
 

@@ -87,7 +87,7 @@ func (p Page) grid(steps int) []number {
 	return grid
 }
 
-// roundStep returns the least 1, 2 or 5 times a power of ten that is not below x.
+// roundStep returns the smallest number that is at least x and equals 1, 2 or 5 times a power of ten.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -157,7 +157,7 @@ func (p Page) accuracyChart() chart {
 	return c
 }
 
-// auditSeries is the share of a run's audited examples that the attack did not break.
+// auditSeries returns, at each radius, the share of a run's audited examples that the attack did not break.
 func auditSeries(r Run, k int, radii []number) series {
 	line := series{Name: fmt.Sprintf("%s under attack (%d audited)", r.Name, r.Audit.Examples), Color: k, Dash: 1, Shape: "step"}
 	for _, x := range radii {
@@ -170,7 +170,7 @@ func auditSeries(r Run, k int, radii []number) series {
 }
 
 // calibrationChart shows bounds on the calibration. If α is known, it shows the bounds that hold with the stated
-// probability. Otherwise it shows the bounds that hold if every bound on a confidence holds.
+// probability. If α is unknown, it shows the bounds that hold only if every bound on a confidence holds.
 func (p Page) calibrationChart() chart {
 	c := chart{Title: "Calibration under attack by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: "at most",
 		Meaning: "The most that an attack within the radius can make of the calibration error (CCE) and of the " +
@@ -210,7 +210,7 @@ func (p Page) calibrationChart() chart {
 	return c
 }
 
-// bounds calls visit for the bounds of every run at every radius.
+// bounds calls the function visit for the bounds of every run at every radius.
 func (p Page) bounds(visit func(run int, radius number, c summary.Calibration)) {
 	for k, r := range p.Runs {
 		for _, c := range r.Calibration {

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// file names a file and the start of its digest.
+// file returns the name of a file and the start of its digest.
 func file(f *summary.File) string {
 	if f == nil {
 		return ""
@@ -20,7 +20,7 @@ func file(f *summary.File) string {
 	return fmt.Sprintf("%s (SHA-256 %.16s…)", quote.Line(f.File), f.SHA256)
 }
 
-// denoiser names the denoiser of a run and the start of its digest.
+// denoiser returns the name of the denoiser of a run and the start of its digest.
 func denoiser(c summary.Conditions) string {
 	if c.Denoiser == nil {
 		return ""

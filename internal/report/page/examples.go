@@ -19,6 +19,7 @@ type examples struct {
 	Index      []int     `json:"index"`
 	Label      []int     `json:"label"`      // −1: unknown
 	Prediction []int     `json:"prediction"` // −1: abstained
+	Norm       string    `json:"norm"`       // norm of the radii, as a title
 	Radius     []float64 `json:"radius"`
 	Shown      []string  `json:"shown"` // the radius, rounded down
 	Confidence []number  `json:"confidence,omitempty"`
@@ -26,7 +27,7 @@ type examples struct {
 	N          []int64   `json:"n,omitempty"`     // set if the number of samples varies
 
 	// Sheets are images that contain many pictures. For each example they show the input and, to the right, the noisy
-	// input. A line of a sheet holds Columns such pairs.
+	// input. Each line of a sheet holds several of these pairs; their number is Columns.
 	Sheets  [][]byte `json:"sheets,omitempty"`
 	Columns int      `json:"columns,omitempty"`
 	Rows    int      `json:"rows,omitempty"` // lines of a sheet
@@ -38,7 +39,7 @@ type examples struct {
 }
 
 func (r Run) examples(ctx context.Context) (examples, error) {
-	e := examples{Name: r.Name}
+	e := examples{Name: r.Name, Norm: r.Conditions.NormTitle()}
 	differ := false
 	for _, row := range r.Rows {
 		e.Index, e.Label, e.Prediction = append(e.Index, row.Index), append(e.Label, row.Label), append(e.Prediction, row.Prediction)
@@ -132,7 +133,7 @@ func (e *examples) size(of image.Rectangle) {
 	}
 }
 
-// shrink averages squares of pixels until a picture is small enough.
+// shrink replaces square blocks of pixels by their averages until a picture is small enough.
 func shrink(from image.Image) image.Image {
 	b := from.Bounds()
 	k := (max(b.Dx(), b.Dy()) + pictureSize - 1) / pictureSize

@@ -20,7 +20,7 @@ type requirement struct {
 	Run, Text, Value string
 }
 
-// requirements returns nil if there are no requirements.
+// requirements returns the outcomes of the requirements for the template, or nil if there are no requirements.
 func (p Page) requirements() *requirements {
 	if len(p.Requirements) == 0 {
 		return nil

@@ -135,7 +135,7 @@ func (p Page) radii() []float64 {
 	return slices.Sorted(maps.Keys(radii))
 }
 
-// calibrationKey identifies bounds by their radius. The field given is false if the bounds state no radius.
+// calibrationKey identifies bounds by their radius. If the bounds state no radius, the field given is false.
 type calibrationKey struct {
 	radius float64
 	given  bool
@@ -148,7 +148,7 @@ func keyOf(c summary.Calibration) calibrationKey {
 	return calibrationKey{*c.Radius, true}
 }
 
-// name names the radius with its norm.
+// name describes the radius of bounds in words, with its norm.
 func (p Page) name(k calibrationKey) string {
 	if !k.given {
 		return "within the bounds"
@@ -299,9 +299,10 @@ func interval(s *summary.Share) string {
 	return fmt.Sprintf("[%s,\u00a0%s]\u00a0%%", report.Round(s.Low, report.Down, 2, 1), report.Round(s.High, report.Up, 2, 1))
 }
 
-// classTable returns the table of one run by true class.
+// classTable is the table of one run by true class.
 type classTable struct {
 	Run   string
+	Norm  string // norm of the radii, as a title
 	Radii []string
 	Rows  []classRow
 }
@@ -324,7 +325,7 @@ func (p Page) classTables() []classTable {
 		if len(r.Classes) == 0 {
 			continue
 		}
-		t := classTable{Run: r.Name}
+		t := classTable{Run: r.Name, Norm: r.Conditions.NormTitle()}
 		for _, at := range r.Curve {
 			t.Radii = append(t.Radii, fmt.Sprint(at.Radius))
 		}

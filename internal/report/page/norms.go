@@ -2,7 +2,8 @@ package page
 
 import "github.com/rscert/rscert/internal/report/summary"
 
-// norms returns a group for each further norm: the certified accuracy by the radius in this norm, and its average.
+// norms returns a group for each norm that the summary of a run lists in Norms. The group shows the certified accuracy
+// by the radius in this norm, and the average radius.
 func (p Page) norms() (groups []group) {
 	for _, norm := range summary.FurtherNorms(p.summaries()) {
 		runs := summary.AllIn(norm, p.summaries())

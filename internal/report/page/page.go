@@ -29,7 +29,7 @@ type Page struct {
 	// baseline.
 	Requirements []gate.Outcome
 	Comparisons  []gate.Comparison
-	// ClassNames are the names of the classes. It may be empty or lack names of the last classes.
+	// ClassNames are the names of the classes. The slice may be empty or lack the names of the last classes.
 	ClassNames []string
 }
 

@@ -44,7 +44,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestParts checks that the page has every part, and that each part has a number and a sentence.
+// TestParts checks that every part of the page is present with its numbers and its explanations.
 func TestParts(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.ClassNames = nil
@@ -59,7 +59,7 @@ func TestParts(t *testing.T) {
 	}
 	text := strings.ReplaceAll(page.String(), "\u00a0", " ")
 	for _, want := range []string{
-		"<th scope=\"row\">radius 0.5</th>", "stays so under every perturbation", "95 % confidence interval",
+		"<th scope=\"row\">L2 radius 0.5</th>", "stays so under every perturbation", "95 % confidence interval",
 		"<strong>0.0456</strong><small>≤ 0.2345, 7 examples</small>", "<strong>0.0123</strong><small>≤ 0.1234, 7 examples</small>",
 		"<strong>43.3 %</strong>", "<strong>cnn.onnx (SHA-256 abababababababab…)</strong>",
 		"<strong>sound</strong>", "<strong>exact</strong>", "for the noise that was drawn", "<summary>σ = 0.5: 5 classes</summary>",
@@ -75,7 +75,7 @@ func TestParts(t *testing.T) {
 func TestGate(t *testing.T) {
 	p := manyExamples(t, 40)
 	p.Requirements = []gate.Outcome{{Requirement: "acr>=1", Run: "<i>", Says: "0.5, 0.5 too little"}, {Requirement: "acr>=0", Run: "<i>", Met: true, Says: "0.5"}}
-	p.Comparisons = []gate.Comparison{{Run: "<i>", Baseline: "old", Examples: 40, Level: 0.95, Accuracy: []gate.AccuracyChange{
+	p.Comparisons = []gate.Comparison{{Run: "<i>", Baseline: "old", RadiusTitle: "L2 radius", Examples: 40, Level: 0.95, Accuracy: []gate.AccuracyChange{
 		{Radius: 0.5, Baseline: 0.75, This: 0.7, Lost: 3, Gained: 1, Change: -0.05, Low: -0.1, High: 0.02, P: 0.62501}}}}
 	var page bytes.Buffer
 	if err := p.Write(t.Context(), &page); err != nil {
@@ -96,7 +96,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestAccuracyChart compares the curve, the band and the best of the runs with the summaries.
+// TestAccuracyChart compares the curves, the bands and the envelope of the runs with values from the summaries.
 func TestAccuracyChart(t *testing.T) {
 	p := manyExamples(t, 500)
 	c := p.accuracyChart()
@@ -207,7 +207,7 @@ func TestSheets(t *testing.T) {
 // far reports whether two values differ by more than the loss of JPEG compression explains.
 func far(a, b uint8) bool { return a > b && a-b > 12 || b > a && b-a > 12 }
 
-// TestShrink checks that shrink averages squares of pixels.
+// TestShrink checks that shrink averages the pixels in square blocks.
 func TestShrink(t *testing.T) {
 	large := image.NewGray(image.Rect(5, 5, 5+130, 5+100))
 	for y := range 100 {
@@ -250,8 +250,8 @@ func TestCautions(t *testing.T) {
 	}
 }
 
-// A further norm must have a group with its own radii. If the noise of a run has this norm, the group must show the
-// radii of this run, too.
+// Each norm in which a run has further radii (Summary.Norms) must have a group with its own radii. If the noise of
+// another run has this norm, the group must show the radii of that run, too.
 func TestNorms(t *testing.T) {
 	var p Page
 	for k, norm := range []law.Norm{law.L2, law.L1} {

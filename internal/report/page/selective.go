@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// selective returns a group of the errors among the answers, or nil if no run has them.
+// selective returns a group of measures with the errors among the answers, or nil if no run has them.
 func (p Page) selective() []group {
 	m := measure{Name: "Error among the answers", Meaning: "The largest share of wrong answers among the inputs that get an " +
 		"answer, under every attack within the radius. The attack may silence every answer that is not certified."}
@@ -41,7 +41,7 @@ func selectiveCell(x summary.Selective, ok bool) cell {
 	return cell{percent(x.Error, report.Up), fmt.Sprintf("≤\u00a0%s, population ≤\u00a0%s", percent(*x.Certified, report.Up), percent(*x.Population, report.Up))}
 }
 
-// pa returns a group of the distribution of the bounds on p_A, or nil if no run has them.
+// pa returns a group of measures that describe how the bounds on p_A are distributed, or nil if no run has them.
 func (p Page) pa() []group {
 	if p.Runs[0].PA == nil {
 		return nil

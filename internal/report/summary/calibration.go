@@ -32,7 +32,8 @@ func (s Source) calibration(o Options) ([]Calibration, error) {
 	return Calibrate(results)
 }
 
-// Calibrate summarises the results of a study of bounds. It refuses results that are not exact.
+// Calibrate summarises the results that package acce computes from bounds on the confidence. It refuses results that
+// are not exact.
 func Calibrate(results []acce.Result) ([]Calibration, error) {
 	var out []Calibration
 	for _, r := range results {
@@ -70,7 +71,8 @@ func threshold(e acce.ThresholdedError, all *Statement) Thresholded {
 	return t
 }
 
-// Answered returns the number of answers, which is the denominator of the error. If it is 0, there is no error.
+// Answered returns the number of answers, which is the denominator of the error. If there are no answers, the error is
+// undefined.
 func (t Thresholded) Answered() int { return t.Wrong + t.Right }
 
 // Rat returns the largest possible error if the given number of bounds are wrong. It returns 0 if there are no answers

@@ -15,7 +15,7 @@ func OneClaim(runs []Summary) bool {
 // certificates must make the same claim.
 func Comparable(runs []Summary) bool { return OneNorm(runs) && OneClaim(runs) }
 
-// Accuracy returns the name, for captions, of the share that the curves of the runs show.
+// Accuracy returns the name of the certified accuracy that the curves of the runs show, for use in captions.
 func Accuracy(runs []Summary) string {
 	first := runs[0].Conditions.Claim
 	other := func(same func(certify.Claim) bool) bool {

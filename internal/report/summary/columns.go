@@ -39,8 +39,8 @@ type SemiAxis struct {
 	Length float64 `json:"length"` // r·scale, rounded down, in the units of the column
 }
 
-// columns returns the table of the summary's columns at a radius. The radius 0 stands for the median radius of the
-// correct examples. columns returns nil for noise with one scale, and if the run is unknown.
+// columns explains a radius in the units of each column. The radius 0 stands for the median radius of the correct
+// examples. columns returns nil for noise with one scale, and if the run is unknown.
 func (s Summary) columns(radius float64) *Columns {
 	if s.Run == nil || !s.Run.Parameters.Scaled() {
 		return nil
@@ -51,7 +51,7 @@ func (s Summary) columns(radius float64) *Columns {
 	return NewColumns(radius, s.Run.Parameters.SigmaColumns)
 }
 
-// NewColumns returns the table of columns at the radius r.
+// NewColumns explains the radius r in the units of each of the given columns.
 func NewColumns(r float64, columns []spec.SigmaColumn) *Columns {
 	c := &Columns{Radius: r, SemiAxes: []SemiAxis{}}
 	down := func(x float64) float64 { return certify.RoundDown(x * (1 - 0x1p-50)) }

@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The wanted values are from MATH §10.
+// The wanted values follow from the scales: the semi-axis of a column is r·scale, the inscribed ball has the radius
+// r·min(scale), and the proxy radius is r times the geometric mean of the scales.
 func TestColumns(t *testing.T) {
 	c := NewColumns(1.5, []spec.SigmaColumn{{Name: "a", Sigma: .5}, {Name: "f"}, {Name: "b", Sigma: 12}, {Name: "c", Sigma: .02}})
 	var lengths []float64

@@ -13,7 +13,7 @@ import (
 type gathered struct {
 	rows         []Row
 	first        certify.Certificate
-	n, samples   int64 // numbers of estimation samples: largest of any example, and sum
+	n, samples   int64 // largest number of estimation samples of an example, and the number for all examples
 	quantisation float64
 	stop         string
 
@@ -162,7 +162,8 @@ func largest(rows []Row) float64 {
 	return most
 }
 
-// reliability returns the bins of the votes' shares. It returns nil if an example has no label or no answer.
+// reliability returns the bins of a reliability diagram with the vote shares as confidences. It returns nil if an
+// example has no label or no answer.
 func (g *gathered) reliability(o Options) (*Reliability, error) {
 	if !g.answers {
 		return nil, nil

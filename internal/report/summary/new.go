@@ -47,12 +47,13 @@ type Bounds struct {
 type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
 	Radii []float64 // radii of the curve; empty: round numbers that cover the certified radii
-	Round []float64 // common radii of several runs if Radii is empty; empty: round numbers for each run
+	Round []float64 // radii that several runs share, if Radii is empty; empty: round numbers for each run
 	// Norms adds the certified accuracy in these norms. If Radii is empty, round radii are chosen for each norm
 	// separately.
 	Norms []law.Norm
 	PA    bool // adds the distribution of the bounds on p_A
-	// AxesRadius is the radius of Summary.Columns; 0: the median radius of the correct examples.
+	// AxesRadius is the radius of Summary.Columns. If AxesRadius is 0, Columns has the median radius of the correct
+	// examples.
 	AxesRadius float64
 	Level      float64   // confidence level of the intervals
 	Delta      float64   // allowed failure probability of a statement about the dataset

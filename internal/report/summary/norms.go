@@ -9,7 +9,7 @@ import (
 )
 
 // InNorm is the certified accuracy in a norm other than the norm of the run's noise. Each radius is the largest radius
-// in this norm that the certified radius implies (certify.Space.RadiusIn). It needs no further samples.
+// in this norm that the certified radius implies (certify.Space.RadiusIn). The conversion needs no further samples.
 type InNorm struct {
 	Norm          law.Norm     `json:"norm"`
 	Curve         []CurvePoint `json:"certified_accuracy"` // in ascending order of radius

@@ -39,10 +39,10 @@ type Selective struct {
 	Population *float64 `json:"population,omitempty"`
 }
 
-// Selection holds two radii for each example. Within the radius in answered, the classifier is certified to answer the
-// label. Within the radius in safe, it is certified to answer the label or to be silent. A radius of −1 means that
-// nothing is certified. Both certificates of an example hold together with probability at least 1 − α, where α is the
-// run's parameter alpha.
+// Selection holds two radii for each example. Within the radius in the field answered, the classifier is certified to
+// answer the label. Within the radius in the field safe, it is certified to answer the label or to be silent. A radius
+// of −1 means that nothing is certified. Both certificates of an example hold together with probability at least 1 − α,
+// where α is the run's parameter alpha.
 type Selection struct{ answered, safe []float64 }
 
 // ReadSelection certifies the votes of the run at path for each of the two radii of a Selection, at half of the run's
@@ -159,9 +159,10 @@ func (s Selective) Rat(failures int64) *big.Rat {
 
 // inPopulation bounds the error over the population. With probability 1−δ, the share of unsafe examples in the
 // population is at most U, and the share of answered examples is at least L. U and L are Clopper–Pearson bounds at δ/2.
-// An input that can be answered wrongly is unsafe with probability at least 1−α. An input that can be silenced or
-// answered wrongly counts as answered with probability at most α. So at most u = U/(1−α) of the population can be
-// answered wrongly, and at least c = (L−α)/(1−α) is always answered rightly. The error is at most u/(u+c).
+// If an attack can make the answer at an input wrong, the input is unsafe with probability at least 1−α. If an attack
+// can make the answer at an input wrong or silence it, the input counts as answered with probability at most α. So the
+// answer can be made wrong for at most the share u = U/(1−α) of the population, and it is always right for at least the
+// share c = (L−α)/(1−α). The error is at most u/(u+c).
 func (s Selective) inPopulation(alpha, delta float64) float64 {
 	n := int64(s.Of)
 	u := binomial.UpperBound(int64(s.Unsafe), n, delta/2) / (1 - alpha)

@@ -53,8 +53,8 @@ func TestSelectiveInPopulation(t *testing.T) {
 	}
 }
 
-// The bound for these examples must allow for wrong certificates. In the worst case, each of them means that an example
-// counted as answered gets a wrong answer.
+// The bound for these examples must allow for wrong certificates. In the worst case, for each wrong certificate, one
+// example that counts as answered gets a wrong answer.
 func TestSelectiveAllowsForFailures(t *testing.T) {
 	for wrong := int64(0); wrong <= 3; wrong++ {
 		for unsafe := range 5 {

@@ -18,7 +18,7 @@ func newShare(count, of int, level float64) Share {
 	}
 }
 
-// optionalShare returns nil for a share of 0 examples, and otherwise the same as newShare.
+// optionalShare returns the result of newShare, or nil for a share of 0 examples.
 func optionalShare(count, of int, level float64) *Share {
 	if of == 0 {
 		return nil

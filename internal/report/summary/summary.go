@@ -69,7 +69,7 @@ type Summary struct {
 
 	// Rows are the examples, in the order of the file.
 	Rows []Row `json:"-"`
-	// Run is the content of run.json; nil for a file from elsewhere.
+	// Run is the content of run.json. It is nil for a file that does not belong to a run.
 	Run *runfolder.Run `json:"-"`
 
 	selection *Selection
@@ -168,15 +168,16 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Certifies reports whether the numbers are certificates for the classifier that ran: sound, and in exact arithmetic.
+// Certifies reports whether the numbers certify the classifier that ran. They do if the certificates are sound and
+// their arithmetic is exact.
 func (c Conditions) Certifies() bool {
 	return c.Sound != nil && *c.Sound && c.Arithmetic == certify.Exact
 }
 
-// Statement bounds the number of wrong certificates among the certificates of Examples examples. With probability at
-// least 1 − Delta over the noise, at most Failures of these certificates are wrong. Each certificate fails
-// independently with probability at most Alpha (binomial.FailureQuantile). For deterministic certificates, Delta, Alpha
-// and Failures are 0, because no certificate is wrong.
+// Statement bounds the number of wrong certificates among the certificates of some examples. The field Examples is the
+// number of these examples. With probability at least 1 − Delta over the noise, at most Failures of these certificates
+// are wrong. Each certificate fails independently with probability at most Alpha (binomial.FailureQuantile). For
+// deterministic certificates, Delta, Alpha and Failures are 0, because no certificate is wrong.
 type Statement struct {
 	Delta    float64 `json:"delta"`
 	Alpha    float64 `json:"alpha"`
@@ -239,7 +240,7 @@ type Calibration struct {
 	ECE    *float64 `json:"ece,omitempty"` // for these examples, without attack
 	CBS    float64  `json:"cbs"`           // value if every bound holds
 	CCE    float64  `json:"cce"`
-	// Certified holds with probability 1 − δ for these examples; nil if α is unknown.
+	// Certified holds with probability 1 − δ for these examples. It is nil if α is unknown.
 	Certified   *CertifiedCalibration `json:"certified,omitempty"`
 	Thresholded []Thresholded         `json:"thresholded,omitempty"` // ascending in τ
 }
@@ -260,7 +261,7 @@ type Thresholded struct {
 	Wrong int     `json:"wrong"` // number of examples that may get a wrong answer
 	Right int     `json:"right"` // number of examples that get a correct answer under any attack
 	Error float64 `json:"error"` // value if every bound holds
-	// Certified holds with probability 1 − δ for these examples; nil if α is unknown.
+	// Certified holds with probability 1 − δ for these examples. It is nil if α is unknown.
 	Certified *float64 `json:"certified,omitempty"`
 	// Failures is the number of bounds that may be wrong, among the bounds of all sampled examples.
 	Failures int64 `json:"failures"`
@@ -274,7 +275,7 @@ type Reliability struct {
 	Bands [][2]float64 `json:"bands"` // band of the accuracy in each bin
 }
 
-// Unknown is a class that the evidence does not state.
+// Unknown stands for a class that the evidence does not state.
 const Unknown = -2
 
 // Row holds the results of an example. A report may hold millions of rows, so Row must be small.
@@ -293,8 +294,8 @@ type Row struct {
 	Confidence      float64 // share of the votes for Smoothed
 }
 
-// CertifiedRadius returns the radius of a correct example, otherwise 0. The average certified radius is the mean of
-// these values.
+// CertifiedRadius returns the radius of a correct example, and 0 for any other example. The average certified radius is
+// the mean of these values.
 func (r Row) CertifiedRadius() float64 {
 	if !r.Correct {
 		return 0

@@ -81,8 +81,8 @@ func TestNew(t *testing.T) {
 	if a := s.AverageRadius; a.Value != 0.285 || a.Certified == nil || *a.Certified != 0.185 {
 		t.Errorf("average %+v", a)
 	}
-	// In class 1 (examples 0–4) the votes are right except for example 2: 4 of 5. In class 0 (examples 5–9) they are
-	// right for examples 5, 6 and 7: 3 of 5.
+	// In class 1 (examples 0–4), the votes are right for 4 of 5 examples, all but example 2. In class 0 (examples 5–9),
+	// the votes are right for 3 of 5 examples: 5, 6 and 7.
 	if s.Clean.Count != 7 || s.Clean.Of != 10 || s.Smoothed.Count != 7 || s.Abstained.Count != 2 {
 		t.Errorf("clean %+v smoothed %+v", s.Clean, s.Smoothed)
 	}
@@ -374,7 +374,7 @@ func TestReadLog(t *testing.T) {
 }
 
 // If a deterministic run stopped early, its evaluations are not a random sample, so there must be no smoothed accuracy.
-// If it did not stop early, "no class" must lose ties.
+// If the run did not stop early, there must be a smoothed accuracy, and "no class" must lose ties.
 func TestDeterministicVotes(t *testing.T) {
 	stop, err := certify.ParseStop("radius>=0.1")
 	if err != nil {

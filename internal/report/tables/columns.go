@@ -30,7 +30,7 @@ func (r Report) columns(s summary.Summary) section {
 	}
 	norm := s.Conditions.Norm.Title()
 	out.notes = []string{
-		fmt.Sprintf("Certified at a radius r: changes δ with the %s norm of δ/%s below r that are 0 in the frozen columns.", norm, symbol),
+		fmt.Sprintf("Certified at a radius r: changes δ that are 0 in the frozen columns, if the %s norm of δ/%s is at most r.", norm, symbol),
 		fmt.Sprintf("The largest %s ball in it has the radius %s. A ball of the same volume would have the radius %s, which certifies nothing.",
 			norm, report.Round(c.Inscribed, report.Down, 0, 6), report.Round(c.Proxy, report.Nearest, 0, 6)),
 	}

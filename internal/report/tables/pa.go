@@ -21,7 +21,7 @@ func (r Report) pa() []section {
 	s.table.Columns = append(s.table.Columns, report.RoundedColumn("median", report.Down, 4), report.RoundedColumn("largest", report.Down, 4),
 		report.ExactColumn("n"), report.RoundedColumn("average "+summary.Norms(r.Runs)+" radius", report.Down, 4))
 	for _, run := range r.Runs {
-		row := []report.Cell{report.Text(run.Name)}
+		row := []report.Cell{r.rowName(run)}
 		for _, p := range run.PA.Shares {
 			row = append(row, report.Number(p.Share.Value))
 		}
@@ -33,7 +33,8 @@ func (r Report) pa() []section {
 	return []section{s}
 }
 
-// tidyPA returns the shares of a run by the bound on p_A as rows of a CSV table. The column tau holds the bound.
+// tidyPA returns rows of a CSV table, one for each bound in PA.Shares. A row holds the share of the run's examples that
+// reach the bound. The column tau holds the bound.
 func tidyPA(s summary.Summary) (rows []csvRow) {
 	if s.PA == nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/certify"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
@@ -148,6 +149,16 @@ func (r Report) runName(s summary.Summary) string {
 	return " of " + s.Name
 }
 
+// rowName returns the name of a run for its row in a table of all runs. It includes the norm of the run's radii if the
+// runs have different norms.
+func (r Report) rowName(s summary.Summary) report.Cell {
+	name := s.RunName(r.Runs)
+	if !summary.OneNorm(r.Runs) {
+		name += ", " + s.Conditions.NormTitle()
+	}
+	return report.Text(name)
+}
+
 // percent returns a column of shares.
 func percent(name string, to report.Rounding) report.Column {
 	return report.Column{Name: name, Align: report.Right, Round: to, Decimals: 1, Percent: true}
@@ -178,11 +189,7 @@ func (r Report) accuracy() section {
 	s.table.Columns = append(s.table.Columns, report.RoundedColumn("average radius", report.Down, 4),
 		percent("clean", report.Nearest), percent("smoothed", report.Nearest), percent("abstained", report.Nearest))
 	for _, run := range r.Runs {
-		name := run.RunName(r.Runs)
-		if !summary.OneNorm(r.Runs) {
-			name += ", " + run.Conditions.NormTitle()
-		}
-		row := []report.Cell{report.Text(name)}
+		row := []report.Cell{r.rowName(run)}
 		for _, p := range run.Curve {
 			row = append(row, report.Number(p.Accuracy.Value))
 		}
@@ -206,7 +213,7 @@ func (r Report) accuracy() section {
 	return s
 }
 
-// norms returns a table of the certified accuracy for each further norm, with one row per run.
+// norms returns a table of the certified accuracy for each norm in Summary.Norms, with one row per run.
 func (r Report) norms() (sections []section) {
 	for _, norm := range summary.FurtherNorms(r.Runs) {
 		runs := summary.AllIn(norm, r.Runs)
@@ -413,8 +420,12 @@ func (r Report) conditions() section {
 		if c.Scaled {
 			sigma = report.Text("per column")
 		}
+		noise := c.Noise
+		if c.Law.Law() != law.Gaussian && noise != "" {
+			noise = c.Law.String() + ", " + noise
+		}
 		out.table.AddRow(report.Text(s.Name), words(c.Method), sound, arithmetic, sigma, report.OptionalNumber(c.Alpha),
-			n, words(c.Precision), words(c.Noise), seed, report.Count(s.Examples))
+			n, words(c.Precision), words(noise), seed, report.Count(s.Examples))
 		out.notes = append(out.notes, caveats(s)...)
 	}
 	return out

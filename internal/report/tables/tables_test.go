@@ -111,7 +111,7 @@ func TestConditionsInEveryFormat(t *testing.T) {
 	}
 }
 
-// Printed comparisons and calibrations must be rounded in the direction in which they stay true.
+// Printed comparisons and calibrations must be rounded in the direction that keeps them true.
 func TestRounding(t *testing.T) {
 	radius, certified := 0.25, 0.07001
 	s := sum(t, source("run", nil))
@@ -143,8 +143,8 @@ func TestFormatText(t *testing.T) {
 	}
 }
 
-// Radii in further norms must have their own table in text, Markdown and LaTeX, rows with the norm in CSV, and the
-// member "norms" in JSON. For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
+// Text, Markdown and LaTeX must show radii in further norms in a table of their own. CSV must have rows with these
+// norms, and JSON must have the member "norms". For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
 func TestNormsInEveryFormat(t *testing.T) {
 	src := source("run", func(_ int, c *certify.Certificate) { c.Bounds = map[string]float64{"p_a": 0.75} })
 	src.Kind, src.Run = summary.RunKind, &runfolder.Run{Data: runfolder.Data{Shape: []int{4}, Selected: 4}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}

@@ -15,7 +15,7 @@ import (
 )
 
 // Keys writes a new pair of keys into a folder and returns the paths NAME.key and NAME.pub. If there is a password,
-// Keys encrypts the secret key with it. The encryption takes 1 MiB of memory; minisign's takes 1 GiB.
+// Keys encrypts the secret key with it. This encryption takes 1 MiB of memory. The encryption of minisign takes 1 GiB.
 func Keys(dir, name, password string) (secret, public string, err error) {
 	pub, key, err := minisign.GenerateKey(nil)
 	if err != nil {
@@ -35,7 +35,8 @@ func Keys(dir, name, password string) (secret, public string, err error) {
 	return secret, public, os.WriteFile(public, fmt.Appendf(nil, "untrusted comment: minisign public key\n%s\n", pub), 0o644)
 }
 
-// encrypt encrypts a secret key. Its limits 2¹⁵ and 2²¹ correspond to the scrypt parameters N = 2¹⁰, r = 8 and p = 1.
+// encrypt encrypts a secret key. The limits 2¹⁵ and 2²¹ that it writes into the key correspond to the scrypt parameters
+// N = 2¹⁰, r = 8 and p = 1.
 func encrypt(plain, password string) ([]byte, error) {
 	comment, body, _ := strings.Cut(plain, "\n")
 	b, err := base64.StdEncoding.DecodeString(body)

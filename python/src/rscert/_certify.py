@@ -46,6 +46,7 @@ class CertifyOptions(TypedDict, total=False):
     band: str
     outputs: str
     scores_output: str
+    average: str
     mean: Sequence[float]
     std: Sequence[float]
     noise: str
@@ -115,7 +116,7 @@ class Run:
 
 
 def certify(
-    model: Model,
+    model: Model | Sequence[Model],
     data: Data,
     *,
     sigma: float,
@@ -126,7 +127,8 @@ def certify(
     """Certifies a classifier under Gaussian noise N(0, σ²I).
 
     ``model`` is the path of an ONNX file, or a ``torch.nn.Module``. A module is exported for inputs of the data's
-    shape, in evaluation mode, on the CPU. ``data`` is the path of data in any format that ``rscert certify --data``
+    shape, in evaluation mode, on the CPU. A list or tuple of models is certified as one model, the average of their
+    logits, or of their probabilities with ``average="probabilities"``. ``data`` is the path of data in any format that ``rscert certify --data``
     reads, a pair of arrays (x [N, …], y [N]), or a torch Dataset of pairs (x, y). The program divides bytes by 255 and
     keeps floats as they are; ``sigma`` and the radii are in these units. ``out`` is the run folder; the default is a
     new temporary folder.
@@ -138,8 +140,9 @@ def certify(
     with contextlib.ExitStack() as open_folders:
         scratch = Path(open_folders.enter_context(tempfile.TemporaryDirectory(prefix="rscert-")))
         data_path, shape = _data_file(data, scratch)
-        model_path = _model_file(model, shape, scratch)
-        command = ["certify", "--model", model_path, "--data", data_path, "--sigma", str(sigma), "--out", os.fspath(out)]
+        command = ["certify", "--data", data_path, "--sigma", str(sigma), "--out", os.fspath(out)]
+        for path in _model_files(model, shape, scratch):
+            command += ["--model", path]
         run_json(command + flags(dict(options)), progress=progress)
     return Run(Path(out))
 
@@ -190,7 +193,16 @@ def _examples(data: Any) -> Iterator[tuple[Any, Any]]:
     return iter(data)
 
 
-def _model_file(model: Model, shape: tuple[int, ...] | None, scratch: Path) -> str:
+def _model_files(model: Model | Sequence[Model], shape: tuple[int, ...] | None, scratch: Path) -> list[str]:
+    """Returns the paths of the models. It exports torch models to files in the folder scratch."""
+    if not isinstance(model, (list, tuple)):
+        return [_model_file(model, shape, scratch / "model.onnx")]
+    if not model:
+        raise ValueError("the ensemble has no models")
+    return [_model_file(m, shape, scratch / f"model-{i}.onnx") for i, m in enumerate(model, 1)]
+
+
+def _model_file(model: Model, shape: tuple[int, ...] | None, path: Path) -> str:
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
     if shape is None:
@@ -199,7 +211,6 @@ def _model_file(model: Model, shape: tuple[int, ...] | None, scratch: Path) -> s
 
     import torch
 
-    path = scratch / "model.onnx"
     exported = copy.deepcopy(model).cpu().eval()
     torch.onnx.export(
         exported,

@@ -171,7 +171,7 @@ const columns = [
   {name: "Label", of: (run, i) => run.label[i], text: (run, i) => run.label[i] < 0 ? "–" : className(run.label[i]), kind: "name"},
   {name: "Certified", of: (run, i) => run.prediction[i], text: (run, i) => run.prediction[i] < 0 ? "–" : className(run.prediction[i]), kind: "name"},
   {name: "Result", of: result, text: result},
-  {name: "Radius", of: (run, i) => run.prediction[i] < 0 ? -1 : run.shown[i] === "∞" ? Infinity : run.radius[i], text: (run, i) => run.shown[i] || "–"},
+  {name: "Radius", title: run => run.norm + " radius", of: (run, i) => run.prediction[i] < 0 ? -1 : run.shown[i] === "∞" ? Infinity : run.radius[i], text: (run, i) => run.shown[i] || "–"},
   {name: "Votes", kind: "minor", shown: run => run.confidence, of: (run, i) => run.confidence[i], text: (run, i) => (100 * run.confidence[i]).toFixed(1) + " %"},
   {name: "Without noise", kind: "minor", shown: run => run.clean, of: (run, i) => run.clean[i], text: (run, i) => run.clean[i] < 0 ? "–" : className(run.clean[i])},
   {name: "Samples", kind: "minor", shown: run => run.n, of: (run, i) => run.n[i]},
@@ -221,7 +221,7 @@ function choose() {
   shown.forEach((c, k) => {
     const cell = make("th", {scope: "col", class: c.kind === "minor" ? "minor" : ""});
     if (c.of) {
-      const button = make("button", {type: "button"}, c.name);
+      const button = make("button", {type: "button"}, c.title ? c.title(run) : c.name);
       button.addEventListener("click", () => {
         sort = {column: k, up: sort.column === k ? !sort.up : true};
         arrange();

@@ -1,0 +1,116 @@
+package smoothing
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// resizable is a linear model that also offers smaller batches, and counts the calls of each size.
+type resizable struct {
+	bound
+	smaller []int
+	all     map[int]*bound // by size
+}
+
+func newResizable(see func(in []float32, row int, outputs []float32), sizes ...int) *resizable {
+	last := len(sizes) - 1
+	c := &resizable{smaller: sizes[:last], all: map[int]*bound{}}
+	c.bound.batch, c.see = sizes[last], see
+	for _, size := range c.smaller {
+		c.all[size] = &bound{linear{batch: size}, see}
+	}
+	return c
+}
+
+func (c *resizable) Smaller() (all []Classifier) {
+	for _, size := range c.smaller {
+		all = append(all, c.all[size])
+	}
+	return all
+}
+
+// calls returns the number of calls of each size, in ascending order of the sizes.
+func (c *resizable) callsBySize() (calls []int64) {
+	for _, size := range c.smaller {
+		calls = append(calls, c.all[size].calls.Load())
+	}
+	return append(calls, c.bound.calls.Load())
+}
+
+func unchanged([]float32, int, []float32) {}
+
+// runEager runs examples that have all arrived before the first batch. Only one of the workers works, so that the
+// number of calls does not depend on chance. It returns the examples and the error of the worker.
+func runEager(t *testing.T, s Sampler, goal int64, n int) (all []*keyed, err error) {
+	t.Helper()
+	done := make(chan int, n)
+	for i := range n {
+		all = append(all, newKeyed(i, uint64(1000+i), 0, done, goal))
+	}
+	sched := newScheduler(t.Context(), s)
+	for _, e := range all {
+		sched.arrivals <- e
+	}
+	close(sched.arrivals)
+	return all, s.work(t.Context(), sched, sched.lanes[0])
+}
+
+// TestBatchesGrow checks that a worker takes larger batches if more samples wait, and divides the samples among the
+// workers. Outputs and votes must not depend on the sizes.
+func TestBatchesGrow(t *testing.T) {
+	for _, c := range []struct {
+		examples, workers int
+		goal              int64
+		want              []int64 // calls of 4, 8 and 32 rows
+	}{
+		{1, 1, 3, []int64{1, 0, 0}},
+		{1, 1, 4, []int64{1, 0, 0}},
+		{1, 1, 7, []int64{2, 0, 0}}, // a full batch and a partial one
+		{1, 1, 8, []int64{0, 1, 0}},
+		{3, 1, 10, []int64{2, 3, 0}}, // 30 waiting: 8, 8, 8, 4, 2
+		{8, 1, 10, []int64{0, 2, 2}}, // 80 waiting: 32, 32, 8, 8
+		{8, 4, 10, []int64{6, 7, 0}}, // 80 waiting for four workers: 8 until 24 wait, then 4
+	} {
+		model := newResizable(unchanged, 4, 8, 32)
+		s := Sampler{Classifier: model, Workers: c.workers, Eager: true, SkipClean: true}
+		all, err := runEager(t, s, c.goal, c.examples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := model.callsBySize(); !slices.Equal(got, c.want) {
+			t.Errorf("%d examples, %d workers, goal %d: calls %v, want %v", c.examples, c.workers, c.goal, got, c.want)
+		}
+		for i, got := range all {
+			var log []string
+			want := &observed{recorded{index: i, sigma: .5, clean: []float32{.2, .3}, goals: []int64{c.goal}, log: &log}}
+			alone := Sampler{Classifier: &linear{batch: 7}, Seed: uint64(1000 + i), Workers: 1, SkipClean: true}
+			if err := alone.Run(t.Context(), sourceOf([]*observed{want}, true)); err != nil {
+				t.Fatal(err)
+			}
+			same := reflect.DeepEqual(got.outputs, want.outputs) && slices.Equal(got.final.Counts, want.final.Counts)
+			if !same || got.final.Clean != none {
+				t.Errorf("example %d: %v, alone %v", i, got.final, want.final)
+			}
+		}
+	}
+}
+
+// TestSizeDependenceIsCaught samples a model whose outputs have other bits in large batches. A sampler that compares a
+// sample of a large batch must end.
+func TestSizeDependenceIsCaught(t *testing.T) {
+	model := newResizable(func(in []float32, _ int, out []float32) { ulp(&out[1], len(in) > 2*8) }, 4, 8, 32)
+	s := Sampler{Classifier: model, Workers: 1, Eager: true, SkipClean: true, Compare: always}
+	_, err := runEager(t, s, 8, 1)
+	if err != nil {
+		t.Errorf("in small batches: %v", err)
+	}
+	_, err = runEager(t, s, 10, 8)
+	var found *DependenceError
+	want := "changes with the size of its batch: example 0, estimation sample 0, class 1"
+	if !errors.As(err, &found) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v", err)
+	}
+}
