@@ -34,9 +34,6 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseSplits(root, folders); err != nil {
-		return nil, err
-	}
 	order, err := orderClasses(root, folders, names)
 	if err != nil {
 		return nil, err
@@ -189,6 +186,9 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 			}
 		}
 		return o, nil
+	}
+	if err := refuseSplits(root, folders); err != nil {
+		return o, err
 	}
 	numbered := true
 	for k, folder := range folders {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/param"
 )
 
@@ -37,11 +36,6 @@ const (
 	Unsure  Outcome = "unsure"  // there are too few examples, or the user must decide
 	Suspect Outcome = "suspect" // the set-up is probably wrong
 )
-
-// Outcomes lists all outcomes.
-var Outcomes = choice.Of("outcome", Fine, Unsure, Suspect)
-
-func (o Outcome) String() string { return string(o) }
 
 // Worst returns the worst of some outcomes, or Fine if there are none.
 func Worst(outcomes ...Outcome) Outcome {

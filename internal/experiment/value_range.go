@@ -51,6 +51,8 @@ func (e *Experiment) judgeRange(x looked) Finding {
 	switch image, sure := e.imageLike(); {
 	case !image:
 		return Finding{AspectScale, Fine, param.Textf("%s; %s and radii are in these units", said, symbol)}
+	case low >= 0 && high <= 1 && !sure:
+		return Finding{AspectScale, Fine, said}
 	case low >= 0 && high <= 1:
 		return Finding{AspectScale, Fine, param.Textf("%s, as usual for images", said)}
 	case !sure:
