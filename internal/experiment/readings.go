@@ -151,6 +151,7 @@ var usualScales = []struct {
 	{"the model takes values in [−1,1]", []float64{.5}, []float64{.5}, 0},
 	{"the model takes ImageNet's normalisation", []float64{.485, .456, .406}, []float64{.229, .224, .225}, 3},
 	{"the model takes CIFAR-10's normalisation", []float64{.4914, .4822, .4465}, []float64{.2023, .1994, .2010}, 3},
+	{"the model takes CIFAR-10's mean and std", []float64{.4914, .4822, .4465}, []float64{.2471, .2435, .2616}, 3},
 	{"the model takes MNIST's normalisation", []float64{.1307}, []float64{.3081}, 1},
 }
 
