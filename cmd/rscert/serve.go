@@ -119,7 +119,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&c.Drain, "drain", 25*time.Second, "maximum time after SIGTERM in which the server finishes running requests")
 	group(cmd, "Limits")
 	f.TextVar(&p.Spec.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; default: the device of the run")
-	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means automatic. On the CPU, the batches grow with the load, from 16 samples to this number; on other devices, every batch has this number of samples")
+	integerVar(f, &p.Spec.Batch, "batch", 0, "maximum number of samples per call of the model; 0 means automatic. On the CPU, the batches grow with the load, from 16 samples (fewer for large inputs) to this number; on other devices, every batch has this number of samples")
 	integerVar(f, &p.Spec.Threads, "threads", 0, "number of threads; 0 means one thread per core")
 	choices(f, "device", onnx.DeviceNames()...)
 	libraryFlag(cmd, &p.Spec.Library)

@@ -130,3 +130,12 @@ type Certificate struct {
 	Composition string              `json:"composition,omitempty"`
 	Members     []MemberCertificate `json:"members,omitempty"`
 }
+
+// AsStated returns the certificate without steps if the stated certificate has none. A file of an earlier version can
+// lack them, and then says less.
+func (c Certificate) AsStated(stated Certificate) Certificate {
+	if stated.Steps == nil {
+		c.Steps = nil
+	}
+	return c
+}

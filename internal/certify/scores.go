@@ -76,6 +76,7 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	if cert.Prediction != Abstained {
 		want.Prediction, want.Correct, want.Radius, want.Margin = cert.Prediction, cert.Prediction == cert.Label, cert.Radius, cert.Margin
 		want.Steps = t.steps(want)
+		want = want.AsStated(cert)
 	}
 	if keys := differentKeys(cert, want); len(keys) > 0 {
 		return fmt.Errorf("the run has no certificate with its %s", strings.Join(keys, ", "))

@@ -155,7 +155,7 @@ func (t *thresholds) threshold(points []Point) (rank int64, tau Hex) {
 	if t.credits != nil {
 		return t.weighted(points)
 	}
-	rank = t.rank(int64(len(points))) - int64(t.Poisoned)
+	rank = t.rank(int64(len(points))) - t.lost()
 	if rank < 1 {
 		return 0, Hex(math.Inf(-1))
 	}
@@ -213,8 +213,8 @@ func (t *thresholds) trainingRank(n int64) int64 {
 // Each replaced example may have lost w(m) − w(0), the largest difference of two losses, so the sum is increased by
 // this number for each. For a class this also covers examples whose labels were replaced.
 //
-// The rank is the number of examples below τ̂ plus 1. It is stated for m = 1 only, where it does not depend on the
-// data.
+// The rank is the number of examples below τ̂ plus 1. It is stated for m = m′ = 1 only: there it does not depend on
+// the data, and a query misses exactly if its own score is below τ̂.
 func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	w, n := t.credits, int64(len(points))
 	limit := new(big.Rat).Mul(t.miss, new(big.Rat).SetInt64(n+1))
@@ -224,6 +224,9 @@ func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	m := len(w) - 1
 	sum := new(big.Int).Mul(big.NewInt(n+1), big.NewInt(one-w[0]))
 	sum.Add(sum, new(big.Int).Mul(big.NewInt(int64(t.Poisoned)), big.NewInt(w[m]-w[0])))
+	if t.OwnRange { // the level is a − 2/(n+1), and the sum is in units of 1/(n+1)
+		sum.Add(sum, big.NewInt(rangeRanks*one))
+	}
 	need := sum.Sub(sum, budget) // by how much the gains must lower the sum
 
 	type gain struct {
@@ -243,7 +246,7 @@ func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	for i, g := range gains {
 		total.Add(&total, step.SetInt64(g.units))
 		if total.Cmp(need) >= 0 {
-			if m == 1 && !math.IsInf(g.score, -1) {
+			if m == 1 && t.QueryM == 1 && !math.IsInf(g.score, -1) {
 				rank = n - int64(i)
 			}
 			return rank, Hex(g.score)

@@ -429,3 +429,52 @@ func TestAuto(t *testing.T) {
 		t.Errorf("clean sets under attack: sound %v, %s", d.Sound, d.Claim())
 	}
 }
+
+// If the calibration data choose the range of the values, two ranks are lost, for counts and for weights. The guarantee
+// Training, poisoned data, and random scores for several submissions are refused.
+func TestOwnRange(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, p := range []Params{
+		{Rule: Count, Draws: 7}, {Rule: Clean}, {Rule: RCP1, Miss: 0.2},
+		{Rule: Weights, Draws: 3, CalibrationDraws: 6, Degree: 6}, {Rule: BinCP, Draws: 40, Miss: 0.2},
+	} {
+		d := newDesign(t, p)
+		p.OwnRange = true
+		own := newDesign(t, p)
+		points := randomPoints(r, 300, d.M)
+		usual, less := fit(t, d, points).Cells[0], fit(t, own, points).Cells[0]
+		if !(less.Tau <= usual.Tau) { // scores can be tied
+			t.Errorf("%s: τ̂ %v with the range of the data, %v without", p.Rule, less.Tau, usual.Tau)
+		}
+		if len(d.Weights) == 0 && less.K != usual.K-2 {
+			t.Errorf("%s: rank %d with the range of the data, %d without: want two less", p.Rule, less.K, usual.K)
+		}
+		if b, err := own.polynomial(); err == nil && len(own.Weights) > 0 {
+			// the level a − 2/(n+1)
+			w, n := b.elevated(own.M).weights(), 300.
+			if want := bruteThreshold(points, w, own.Miss-2/(n+1), 0); float64(less.Tau) != want {
+				t.Errorf("%s: τ̂ %v, want %v", p.Rule, less.Tau, want)
+			}
+		}
+	}
+	for name, p := range map[string]Params{
+		"training": {Rule: Count, Guarantee: Training, Delta: 0.1, OwnRange: true}, "poisoned": {Rule: Count, Poisoned: 1, OwnRange: true},
+		"moved": {Rule: Count, Attack: Attack{PoisonRadius: 0.1, Scale: 1}, OwnRange: true},
+		"aps":   {Rule: Count, Scorer: NewScorer(APS), Attack: Attack{Queries: 2, Radius: 0.1, Scale: 1}},
+	} {
+		p.Miss = 0.1
+		if p.Scorer.Kind == "" {
+			p.Scorer = NewScorer(THR)
+		}
+		if p.Guarantee == "" {
+			p.Guarantee = Marginal
+		}
+		if _, err := NewDesign(p); err == nil {
+			t.Errorf("%s: a design was made", name)
+		}
+		p.OwnRange, p.Attack.Queries = false, 1
+		if _, err := NewDesign(p); err != nil {
+			t.Errorf("%s without the conflict: %v", name, err)
+		}
+	}
+}

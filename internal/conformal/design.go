@@ -36,6 +36,8 @@ type Params struct {
 	Degree           int     // for Weights: degree of the polynomial, at most MaxDegree and m; 0 means DefaultDegree
 	Probability      float64 // for BinCP: probability at which scores become quantiles; 0 means F(ρ/2)
 	Words            FiniteWords
+	// OwnRange means that the classifier clamps inputs to the range of the calibration data (see Design.OwnRange).
+	OwnRange bool
 }
 
 // Degrees of the polynomial of Weights.
@@ -74,8 +76,28 @@ type Design struct {
 	Probability float64     `json:"probability,omitempty"` // BinCP
 	Spent       float64     `json:"spent,omitempty"`       // part of Miss that BinCP spends on its confidence intervals
 	Words       FiniteWords `json:"words"`
-	Sound       bool        `json:"sound"` // the guarantee holds under the attack
+	// OwnRange means that the classifier clamps the values of inputs to the range of the calibration data. Then the
+	// examples and a query are not exchangeable: only a query can lie outside the range. But with the range of all n+1
+	// inputs they are exchangeable, and this range differs from the calibration data's with probability at most 2/(n+1):
+	// only if the query alone has the largest or the smallest value. So the level is a − 2/(n+1), which costs two ranks.
+	OwnRange bool `json:"own_range,omitempty"`
+	Sound    bool `json:"sound"` // the guarantee holds under the attack
 }
+
+// rangeRanks is the number of ranks that OwnRange costs: one for each end of the range.
+const rangeRanks = 2
+
+// lost returns the number of ranks lost to replaced examples and to the range of the data.
+func (d *Design) lost() int64 {
+	lost := int64(d.Poisoned)
+	if d.OwnRange {
+		lost += rangeRanks
+	}
+	return lost
+}
+
+// maxElevated limits the calibration draws of rules whose tables need time and memory that grow with them.
+const maxElevated = 10_000
 
 // NewDesign chooses the numbers of a rule and proves them. It uses no data.
 func NewDesign(p Params) (*Design, error) {
@@ -84,7 +106,7 @@ func NewDesign(p Params) (*Design, error) {
 	}
 	d := &Design{
 		Rule: p.Rule, Scorer: p.Scorer, Attack: p.Attack, Shift: p.Attack.Shift(), Miss: p.Miss, Guarantee: p.Guarantee,
-		Delta: p.Delta, Poisoned: p.Poisoned, Words: p.Words, Sound: true,
+		Delta: p.Delta, Poisoned: p.Poisoned, Words: p.Words, OwnRange: p.OwnRange, Sound: true,
 	}
 	d.Attack.Norm = d.Attack.law().Norm()
 	choose := map[Rule]func(*Design, Params) error{
@@ -111,6 +133,9 @@ func (p Params) check() error {
 	if err := p.Attack.check(); err != nil {
 		return err
 	}
+	if err := p.checkSymmetry(); err != nil {
+		return err
+	}
 	for _, c := range []struct {
 		name      string
 		value     int64
@@ -129,6 +154,23 @@ func (p Params) check() error {
 		}
 	}
 	return p.checkLevels()
+}
+
+// checkSymmetry refuses combinations for which the theorem does not hold.
+func (p Params) checkSymmetry() error {
+	switch {
+	case p.Scorer.Kind.Random() && p.Attack.Queries > 1:
+		// Every submission has its own u. All Q are covered with probability E_u[H(g(p_u))]^Q, which is at most
+		// E_u[(H∘g)^Q](p_u), the number that the rule bounds.
+		return hint.New(fmt.Sprintf("score %s: each of %d submissions has a random number of its own, so nothing is known about all of them together",
+			p.Scorer.Kind, p.Attack.Queries), "use the score thr")
+	case p.OwnRange && p.Guarantee == Training:
+		return hint.New(fmt.Sprintf("guarantee %s: the range of the values comes from the calibration data", Training),
+			"use data on a lattice, such as bytes, or another guarantee")
+	case p.OwnRange && (p.Poisoned > 0 || p.Attack.PoisonRadius > 0):
+		return errors.New("poisoned calibration data would also choose the range of the values")
+	}
+	return nil
 }
 
 func (p Params) checkLevels() error {
@@ -192,7 +234,7 @@ func (d *Design) Check() error {
 	p := Params{
 		Rule: d.Rule, Scorer: d.Scorer, Attack: d.Attack, Miss: d.Miss, Guarantee: d.Guarantee, Delta: d.Delta,
 		Poisoned: d.Poisoned, Draws: d.QueryM, CalibrationDraws: d.M, Need: d.T, QueryNeed: d.QueryT,
-		Degree: d.Degree, Probability: d.Probability, Words: d.Words,
+		Degree: d.Degree, Probability: d.Probability, Words: d.Words, OwnRange: d.OwnRange,
 	}
 	if err := p.check(); err != nil {
 		return err
@@ -214,6 +256,8 @@ func (d *Design) check() error {
 	switch {
 	case d.M < 1 || d.QueryM < 1:
 		return fmt.Errorf("draws %d and %d: want 1 or more", d.M, d.QueryM)
+	case d.M > maxElevated && (len(d.Weights) > 0 || d.Rule == BinCP):
+		return fmt.Errorf("rule %s: %d draws per calibration example, want at most %d", d.Rule, d.M, maxElevated)
 	case len(d.Weights) > 0 != (d.Rule == Weights || d.Rule == RCP1):
 		return fmt.Errorf("rule %s with %d weights", d.Rule, len(d.Weights))
 	case len(d.Weights) > 0 && (d.Degree < 1 || d.Degree != len(d.Weights)-1 || int64(d.Degree) > d.M):

@@ -19,7 +19,7 @@ func (h Hex) MarshalText() ([]byte, error) {
 // UnmarshalText parses the text of a number.
 func (h *Hex) UnmarshalText(text []byte) error {
 	x, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || math.IsNaN(x) {
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 1) {
 		return fmt.Errorf("threshold %.40q is not a number", text)
 	}
 	*h = Hex(x)
@@ -78,7 +78,7 @@ func (p *Predictor) checkCells() error {
 		if p.Guarantee == Group && i > 0 && c.Group <= p.Cells[i-1].Group {
 			return fmt.Errorf("group %.40q: the groups must be in alphabetical order", c.Group)
 		}
-		if want := max(0, t.rank(c.N)-int64(p.Poisoned)); len(p.Weights) == 0 && (c.K != want || c.K == 0 && !math.IsInf(float64(c.Tau), -1)) {
+		if want := max(0, t.rank(c.N)-t.lost()); len(p.Weights) == 0 && (c.K != want || c.K == 0 && !math.IsInf(float64(c.Tau), -1)) {
 			return fmt.Errorf("threshold %d has the rank %d: want %d of %d examples", i, c.K, want, c.N)
 		}
 		n += c.N

@@ -143,6 +143,7 @@ func (p *ConformalFit) describe(f *conformalfile.File) error {
 	if a.PoisonRadius > 0 { // the clean calibration inputs are unknown too
 		a.Rounding += f.Allowance
 	}
+	p.Params.OwnRange = run.Noise.Quantised
 	if f.Arithmetic = run.Target(.5).Arithmetic; f.Arithmetic == certify.Exact {
 		p.Params.Words = conformal.FiniteWords{Eta: run.Noise.Eta, Coordinates: run.Inputs()}
 	}

@@ -22,7 +22,8 @@ import (
 // the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// normedHeader is the header if the radii are in another norm than L2. The column norm names the norm.
+// normedHeader is the header of a file outside of a run folder, if the radii are in another norm than L2. The column
+// norm names the norm. In a run folder, run.json says which norm the radii have.
 const normedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,norm,check"
 
 // headerOf returns the header of bounds.csv for radii in a norm.
@@ -32,9 +33,6 @@ func headerOf(n law.Norm) string {
 	}
 	return normedHeader
 }
-
-// norm returns the norm of the run's radii.
-func (r Run) norm() law.Norm { return r.Parameters.Law.Law().Norm() }
 
 // These are the indices of columns. Files with certifiedHeader lack the columns from certifiedField on. Only files
 // with normedHeader have the column normField.
@@ -48,7 +46,6 @@ const (
 	examplesField   = 8
 	certifiedField  = 9
 	alphaField      = 10
-	normField       = 11
 )
 
 // certifiedHeader is the header of files from earlier versions. All rows of such a file are about certified classes.
@@ -64,7 +61,7 @@ func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int, n la
 
 // WriteBounds writes the bounds.csv of the run.
 func (r Run) WriteBounds(w io.Writer, rows []certify.ConfidenceBound) error {
-	_, err := w.Write(appendBounds([]byte(headerOf(r.norm())+"\n"), r.Seed(), rows, r.Data.Selected, r.norm()))
+	_, err := w.Write(appendBounds([]byte(boundsHeader+"\n"), r.Seed(), rows, r.Data.Selected, law.L2))
 	return err
 }
 
@@ -112,9 +109,8 @@ type boundRow struct {
 type ownRow struct {
 	boundRow
 	label, prediction int
-	alpha             float64  // 0 in a file with certifiedHeader
-	norm              law.Norm // only in a file with normedHeader
-	absurd            bool     // [lower, upper] is not an interval in [0,1], or correct contradicts prediction and label
+	alpha             float64 // 0 in a file with certifiedHeader
+	absurd            bool    // [lower, upper] is not an interval in [0,1], or correct contradicts prediction and label
 }
 
 // agrees reports whether the row agrees with the certificate and with the parameters.
@@ -148,13 +144,10 @@ type boundsReader struct {
 
 // openBounds opens the bounds.csv in a run folder and reads the header.
 func (r Run) openBounds(path string) (*boundsReader, error) {
-	b, seed := &boundsReader{header: headerOf(r.norm())}, r.Seed()
+	b, seed := &boundsReader{header: boundsHeader}, r.Seed()
 	var err error
 	b.valueReader, err = openValues(path, func(l line) (row ownRow, held int, err error) {
 		row, err = decodeBound(l, b.header, seed)
-		if err == nil && b.header == normedHeader && row.norm != r.norm() {
-			err = errChanged
-		}
 		b.text = append(b.text[:0], l.text...)
 		return row, 0, err
 	})
@@ -226,11 +219,6 @@ func parseRow(fields []string, header string) (row ownRow, err error) {
 	}
 	for at, to := range numbers {
 		if *to, err = strconv.ParseFloat(fields[at], 64); err != nil {
-			return row, err
-		}
-	}
-	if header == normedHeader {
-		if row.norm, err = law.Norms.Parse(fields[normField]); err != nil {
 			return row, err
 		}
 	}

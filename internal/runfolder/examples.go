@@ -57,13 +57,13 @@ func (x *exampleReader) open() (err error) {
 	if x.certs, err = x.run.openCertificates(x.path(CertificatesFile)); err != nil {
 		return err
 	}
-	x.found.header = headerOf(x.run.norm())
+	x.found.header = boundsHeader
 	if len(x.run.Parameters.ConfidenceRadii) == 0 {
 		return nil
 	}
 	x.bounds, err = x.run.openBounds(x.path(BoundsFile))
 	if missing(err) {
-		x.bounds, err = &boundsReader{valueReader: noValues[ownRow](x.path(BoundsFile)), header: headerOf(x.run.norm())}, nil
+		x.bounds, err = &boundsReader{valueReader: noValues[ownRow](x.path(BoundsFile)), header: boundsHeader}, nil
 	}
 	if err == nil {
 		x.found.header = x.bounds.header

@@ -19,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/confined"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
@@ -291,7 +292,7 @@ func (f *Folder) open(s sizes) (err error) {
 			return err
 		}
 		if s.bounds == 0 {
-			if err := f.bounds.append([]byte(headerOf(f.run.norm()) + "\n")); err != nil {
+			if err := f.bounds.append([]byte(boundsHeader + "\n")); err != nil {
 				return err
 			}
 		}
@@ -348,7 +349,7 @@ func (f *Folder) EachDone(visit func(Done) error) (err error) {
 
 // Rows returns an example's rows of bounds.csv.
 func (f *Folder) Rows(bounds []certify.ConfidenceBound) []byte {
-	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected, f.run.norm())
+	return appendBounds(nil, f.seed, bounds, f.run.Data.Selected, law.L2)
 }
 
 // Dropped returns the number of examples that an interrupted run left incomplete. They must be sampled again.

@@ -50,11 +50,12 @@ func (r Run) draws() int64 { return (r.Parameters.N0 + r.Parameters.N) * r.noisy
 func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
-	if t.Law.Law().Norm() == law.L1 && !t.Scaled && !r.Noise.Quantised {
-		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if the text is no number; the method Splitting refuses nil
-	}
 	if t.Law.Deterministic() {
+		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if the text is no number; the method refuses nil
 		return t
+	}
+	if inputs, err := dataset.ParseLattice(r.Noise.Inputs); err == nil && t.Law.Law().Norm() == law.L1 && !t.Scaled && !r.Noise.Quantised {
+		t.Step = inputs.Step // the lattice of the noise can be finer
 	}
 	if t.Arithmetic == certify.Exact {
 		t.Level = smoothing.Deflate(alpha, r.Noise.Eta, r.draws())

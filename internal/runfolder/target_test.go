@@ -16,6 +16,7 @@ import (
 
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -343,23 +344,32 @@ func TestRowsNeedTheirChecksum(t *testing.T) {
 	}
 }
 
-// A run whose radii are in L1 reads only rows in L1. A row in another norm is damaged, even if its checksum is right.
-func TestRowsNeedTheNormOfTheRun(t *testing.T) {
-	var run Run
-	run.Parameters.Law = law.Of(law.Laplace)
-	for norm, want := range map[law.Norm]error{law.L1: nil, law.LInf: errChanged} {
-		path := filepath.Join(t.TempDir(), BoundsFile)
-		data := appendBounds([]byte(normedHeader+"\n"), run.Seed(), record(1).Bounds, 4, norm)
-		if err := os.WriteFile(path, data, 0o644); err != nil {
+// Bounds outside of a run folder name the norm of their radii, unless it is L2.
+func TestBoundsNameTheirNorm(t *testing.T) {
+	for norm, want := range map[law.Norm][2]string{law.L2: {boundsHeader, ""}, law.L1: {normedHeader, ",l1,"}} {
+		var b bytes.Buffer
+		if err := WriteBounds(&b, record(1).Bounds, 4, norm); err != nil {
 			t.Fatal(err)
 		}
-		c, err := run.readBounds(path)
-		if err != nil {
-			t.Fatal(err)
+		lines := strings.Split(b.String(), "\n")
+		if lines[0] != want[0] || !strings.Contains(lines[1], want[1]+"crc32c:") && want[1] != "" || strings.Contains(lines[1], ",l2,") {
+			t.Errorf("%v: %q", norm, lines[:2])
 		}
-		if want == nil && (c.damage != nil || len(c.values) != len(record(1).Bounds)) || want != nil && (c.damage == nil || c.damage.err != want) {
-			t.Errorf("%v: %d rows, damage %+v, want %v", norm, len(c.values), c.damage, want)
-		}
+	}
+}
+
+// Under Laplace noise with a small scale, the lattice of the noise is finer than the lattice of bytes. Certificates
+// count steps of the bytes.
+func TestStepsAreOfTheInputs(t *testing.T) {
+	run := testRun
+	run.Parameters.Law, run.Parameters.Sigma = law.Of(law.Laplace), 0.02
+	run.Noise.Step, run.Noise.Inputs, run.Noise.Eta = "1/1530", dataset.Lattice{Kind: dataset.ByteLattice, Step: big.NewRat(1, 255)}.String(), 1e-30
+	if got := run.Target(0.001).Step; got == nil || got.Cmp(big.NewRat(1, 255)) != 0 {
+		t.Errorf("steps of %v, want 1/255", got)
+	}
+	run.Noise.Quantised = true
+	if got := run.Target(0.001).Step; got != nil {
+		t.Errorf("rounded inputs: steps of %v, want none", got)
 	}
 }
 

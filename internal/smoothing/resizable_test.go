@@ -68,11 +68,12 @@ func TestBatchesGrow(t *testing.T) {
 	}{
 		{1, 1, 3, []int64{1, 0, 0}},
 		{1, 1, 4, []int64{1, 0, 0}},
-		{1, 1, 7, []int64{2, 0, 0}}, // a full batch and a partial one
-		{1, 1, 8, []int64{0, 1, 0}},
-		{3, 1, 10, []int64{2, 3, 0}}, // 30 waiting: 8, 8, 8, 4, 2
-		{8, 1, 10, []int64{0, 2, 2}}, // 80 waiting: 32, 32, 8, 8
-		{8, 4, 10, []int64{6, 7, 0}}, // 80 waiting for four workers: 8 until 24 wait, then 4
+		{1, 1, 7, []int64{2, 0, 0}},   // a full batch and a partial one
+		{1, 1, 8, []int64{2, 0, 0}},   // one example never fills more than the smallest batch
+		{3, 1, 96, []int64{2, 35, 0}}, // three examples fill no batch of 32, however many samples they need
+		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 count: 8, 8, 8, 4, 2
+		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 count: 32, and then 8
+		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 count for four workers: 8, and then 4
 	} {
 		model := newResizable(unchanged, 4, 8, 32)
 		s := Sampler{Classifier: model, Workers: c.workers, Eager: true, SkipClean: true}

@@ -332,13 +332,19 @@ func (c *scheduler) takeTurns(batch []segment) {
 }
 
 // available returns the number of samples that the lane can draw now. It stops counting at one batch for every worker.
+// An eager sampler counts at most one smallest batch of each example. So its batches grow with the number of waiting
+// examples. An example that needs many samples does not make the batches large, for which all other examples must wait.
 func (c *scheduler) available(l *lane) (n int) {
 	enough := l.batch * max(l.workers, 1)
+	each := enough
+	if c.sampler.Eager {
+		each = l.sizes[0].Batch()
+	}
 	for _, a := range c.active {
 		if !l.takes(a) {
 			continue
 		}
-		n += int(min(int64(enough), a.left()))
+		n += int(min(int64(each), a.left()))
 		if n >= enough {
 			break
 		}

@@ -10,7 +10,8 @@ import (
 // selective returns a group of measures with the errors among the answers, or nil if no run has them.
 func (p Page) selective() []group {
 	m := measure{Name: "Error among the answers", Meaning: "The largest share of wrong answers among the inputs that get an " +
-		"answer, under every attack within the radius. The attack may silence every answer that is not certified."}
+		"answer, under every attack within the radius, if every certificate holds (at half of α each). The attack may silence " +
+		"every answer that is not certified."}
 	for _, radius := range p.radii() {
 		found := false
 		line := p.across(p.radius(radius), func(s summary.Summary) cell {
