@@ -78,7 +78,7 @@ type Estimate struct {
 	Interrupted bool      // the search was stopped early
 }
 
-// Brier returns the calibration error of the Brier confidences.
+// Brier returns the calibration error of the Brier confidences, which have the largest Brier score.
 func (p *Problem) Brier() Estimate {
 	z := p.start(FromBrier)
 	return Estimate{ECE: p.ece(z), Confidences: z}

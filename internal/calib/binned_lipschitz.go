@@ -93,7 +93,7 @@ func (b *bin) lineRemainder(b1, b2 float64) float64 {
 		return b.constantRemainder(b1)
 	}
 	mu2, mu3, mu4 := b.m2/b.n, b.m3/b.n, b.m4/b.n
-	// Rounding can lower the difference by about 2⁻⁵³ of its terms.
+	// Rounding can lower the difference of moments by about 2⁻⁵³·mu4, so the code adds 1e-12·mu4.
 	parabola := max(0, mu4-mu2*mu2-mu3*mu3/mu2) + 1e-12*mu4
 	return min(0.5, b1*math.Sqrt(mu2), b2/2*math.Sqrt(parabola))
 }

@@ -69,8 +69,8 @@ func variationRemainder(bins []bin, variation float64) float64 {
 	return sum
 }
 
-// deviation returns n·g_b. This is the largest possible sum of absolute deviations from the mean for values in [0, 1]
-// that are equal for equal scores.
+// deviation returns n·g_b of BinnedVariation, where n is the number of scores in the sample. This is the largest
+// possible sum of absolute deviations from the mean for values in [0, 1] that are equal for equal scores.
 func (b *bin) deviation() float64 {
 	if tie := float64(b.tie); tie > b.n/2 {
 		return 2 * tie * (b.n - tie) / b.n

@@ -68,7 +68,8 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
 
-// reached sums the correct samples (or, mirrored, the wrong samples) by the first and last bin that they reach.
+// reached holds sums over the correct samples (or, mirrored, over the wrong samples), grouped by the first and the last
+// bin that a sample reaches.
 type reached struct {
 	m     int
 	cell  []cell           // [M, M], by first and last bin
@@ -141,7 +142,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	// The loop below visits the bins k. afterPlus[q+1] is the best sum if bin k−1 is '+' and the last '−' bin is q.
 	// afterMinus[p+1] is the best sum if bin k−1 is '−' and the last '+' bin is p.
 	afterPlus, afterMinus := make([]fixedpoint.Sum, m), make([]fixedpoint.Sum, m)
-	// toPlus[k] is the best last '+' bin before k if bin k is '+' and bin k−1 is '−'.
+	// If bin k is '+' and bin k−1 is '−', toPlus[k] is the best choice of the last '+' bin before k.
 	toPlus, toMinus := make([]int, m), make([]int, m)
 	afterPlus[0], afterMinus[0] = plus(-1, 0), minus(-1, 0)
 	toPlus[0], toMinus[0] = -1, -1
@@ -236,9 +237,9 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 
 // CCEWithFailures returns an upper bound on the calibration error under attack of n predictions if some of their
 // intervals do not hold; failures is the maximum number of these intervals. Suppose that each failed prediction is
-// replaced by a confidence from its interval, with the certified correctness. The resulting predictions lie in their
-// intervals, so their error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin and puts a gap
-// ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
+// replaced by a prediction with the certified correctness and a confidence in the interval. The resulting predictions
+// lie in their intervals, so their error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin
+// and puts a gap ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
 	share := math.Nextafter(2*float64(failures)/float64(n), 3)
 	return min(1, math.Nextafter(cce+share, 4))

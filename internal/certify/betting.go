@@ -59,11 +59,11 @@ const (
 	// block's factors stays far inside the range of float64, because each factor lies between 2⁻¹⁰ and 2²⁴ (the largest
 	// bet on the grid).
 	bettingBlock = 16
-	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. This is fine enough: for n = 10⁷ samples that
-	// are all 1, the bound is at the distance 2⁻²⁰ from 1. An octave lies between two successive distances. Each octave
-	// near 1, and each octave between 2^−fineOctaves and ½, is divided into fineSteps intervals. The octaves below
-	// 2^−fineOctaves are divided into coarseSteps intervals, because means this small matter only for an upper bound
-	// near 1.
+	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. The smallest distance 2⁻²⁴ is small enough:
+	// even for n = 10⁷ samples that are all 1, the bound lies at the larger distance 2⁻²⁰ from 1. An octave lies
+	// between two successive distances. Each octave near 1, and each octave between 2^−fineOctaves and ½, is divided
+	// into fineSteps intervals. The octaves below 2^−fineOctaves are divided into coarseSteps intervals, because means
+	// this small matter only for an upper bound near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8
