@@ -10,8 +10,9 @@ import (
 // Sample is a set of (score, label) pairs in ascending order of score. Scores are in [0, 1], labels are 0 or 1. A
 // Sample does not keep the order of the input, so no bound depends on that order.
 type Sample struct {
-	// The two top bits of a score are 0 (1.0 is 0x3FF…), and the bits of scores ascend with the scores. So bits<<1 |
-	// label sorts as one integer.
+	// The field packed holds bits<<1 | label for each pair, where bits is the float64 bit pattern of the score. No bit
+	// is lost, because the two top bits of a score are 0. The bits ascend with the score, so the integers sort by
+	// score.
 	packed []uint64
 }
 

@@ -253,7 +253,7 @@ func (c *capital) factor(w wager, left int64) float64 {
 	return 1
 }
 
-// play multiplies the capitals by a block's factors.
+// play multiplies the capitals at both ends of the interval by the factors of a block of samples.
 func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
 	l, r := w.left.f, w.right.f
 	if math.IsInf(factor, 1) {

@@ -116,7 +116,8 @@ func (a *ScoreAccumulator) selectionScores(class int) []float64 {
 	return x
 }
 
-// attackParams returns the params with radii that include the rounding of the perturbed input to the lattice.
+// attackParams returns the parameters with larger radii. Each radius grows by the distance by which rounding to the
+// lattice can lengthen a perturbation.
 func (a *ScoreAccumulator) attackParams() ScoreParams {
 	p := a.certifier.params
 	if q := a.example.Quantisation; q > 0 {
@@ -157,7 +158,7 @@ func (s *standardConfidence) add(x float64) {
 
 func (s *standardConfidence) bounds(i int) (float64, float64) {
 	l, shift := s.params.additive(), s.params.shift(s.params.Confidence.Radii[i])
-	// By symmetry the upper side is 1 minus the lower side for 1−z.
+	// By symmetry the upper bound is 1 minus the lower bound for 1−z.
 	return shiftDown(l, inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(l, inUnit(s.high.lower(), sampleSlack), shift) + unit
 }
 

@@ -82,10 +82,11 @@ func safeContest(v Votes, a int) contest {
 }
 
 // rankContest returns the contest for "A stays among the first k" that the selection samples favour. Here k is TopK.
-// Each possible contest leaves out a set U of u ≤ k−1 rivals, those with the most selection votes, and has t = k−u. If
-// A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be the set of
-// the t most probable rivals outside U. S is fixed, and its probability is then at least t times A's probability. The
-// votes for S are at most the sum of the t largest counts outside U. Without selection samples, U is empty.
+// Each possible contest leaves out a set U of u ≤ k−1 rivals, those with the most selection votes, and has the factor t
+// = k−u. If A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be
+// the set of the t most probable rivals outside U. S is fixed, and its probability is then at least t times A's
+// probability. The votes for S are at most the sum of the t largest counts outside U. Without selection samples, U is
+// empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // rivals by their selection votes, the most first
 	first := v.selected()

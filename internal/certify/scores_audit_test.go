@@ -24,7 +24,7 @@ func (d threePoint) draw(r *rand.Rand) float64 {
 }
 
 func randomThreePoint(r *rand.Rand) threePoint {
-	// The fourth power makes weights near 0 frequent. The test needs them, because rare values break normal
+	// The fourth power makes weights near 0 frequent. The test needs such weights, because rare values break normal
 	// approximations.
 	p := math.Pow(r.Float64(), 4)
 	q := math.Pow(r.Float64(), 4)

@@ -138,7 +138,7 @@ func distance(x, y []int32) (d int64) {
 	return d
 }
 
-// No pair of inputs within S steps of each other gets two answers. The test tries all pairs on small lattices with
+// Two inputs within S steps of each other never get different answers. The test tries all pairs on small lattices with
 // random tables. Some tables change an answer at S + 1 steps, so S is not too small.
 func TestSplittingByBruteForce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

@@ -17,8 +17,8 @@ import (
 //
 // For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j). For s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each probability is the
 // mean of an indicator, which is a score in [0, 1]. So the bound of standardConfidence on the mean of a score under
-// attack holds for this mean as well. Both sums count a score that equals a threshold as "≥". Emde's upper sum starts
-// at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
+// attack holds for this mean as well. In both sums, S(s_j) includes the scores that are equal to s_j. Emde's upper sum
+// starts at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
 //
 // Only the counts at the thresholds are stored.
 type survivalBand struct {
@@ -64,7 +64,7 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
 // BandBinomial uses every binomialEvery-th threshold, which are K = 127 thresholds. With more thresholds, the level α/K
-// is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbours.
+// is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbouring thresholds.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.

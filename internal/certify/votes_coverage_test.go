@@ -19,7 +19,7 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world says how many further classes get the votes that go neither to the class nor to the runner-up.
+// A world says how many further classes share the votes that are neither for the class nor for the runner-up.
 type world int
 
 const (
