@@ -183,9 +183,9 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 	return share
 }
 
-// checkThresholdedCoverage simulates everything from the noise to the certified error. A failure is a dataset on which,
-// at some τ, an attack causes an error above the certified error. The function returns the largest share of failures
-// divided by δ.
+// checkThresholdedCoverage simulates noise samples, the bounds from these samples, and the certified error. A failure
+// is a dataset on which, at some τ, an attack causes an error above the certified error. The function returns the
+// largest share of failures divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40

@@ -259,9 +259,9 @@ func (s *Study) certify(r Result) (*Certified, error) {
 	}, nil
 }
 
-// WriteAttack writes the rows that Solve used. The confidence under attack and its bin replace the clean confidence.
-// The output can serve as a table of bounds, or as predictions at each radius. WriteAttack needs Options.Attack, and
-// Solve must have returned all results.
+// WriteAttack writes the rows that Solve used. The column confidence holds the confidence under attack instead of the
+// clean confidence. The column bin holds its bin. The output can serve as a table of bounds, or as predictions at each
+// radius. WriteAttack needs Options.Attack, and Solve must have returned all results.
 func (s *Study) WriteAttack(out io.Writer) error {
 	var names []string
 	var kept [][]float64

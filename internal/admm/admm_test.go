@@ -262,8 +262,8 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 	}
 }
 
-// Confidences in the intervals attain every estimate, and no estimate is above the exact value. The projected copy of
-// every step lies in the intervals.
+// Every estimate is the calibration error of some confidences in the intervals, and is at most the exact value. The
+// projected copy of every step lies in the intervals.
 func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	rounds := 40

@@ -108,7 +108,7 @@ func mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// uniformBelow returns a number in [0, n). All numbers are equally likely (Lemire 2019).
+// uniformBelow returns a random integer from 0 to n−1. All these integers are equally likely (Lemire 2019).
 func (r *splitMix) uniformBelow(n int) int {
 	hi, lo := bits.Mul64(r.next(), uint64(n))
 	if lo < uint64(n) {

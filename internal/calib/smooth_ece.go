@@ -11,7 +11,7 @@ import (
 type SmoothCurve struct {
 	ECE float64 // smECE, which equals the bandwidth
 	// Accuracy[j] is the kernel regression of correct on the confidence at j/(len−1), with that bandwidth. Density[j]
-	// is the density of the confidence there.
+	// is the density of the confidence at the same point.
 	Accuracy, Density []float64
 }
 

@@ -14,7 +14,8 @@ type Uncertified struct {
 type Thresholded struct {
 	Tau float64
 	// Wrong is E, the number of examples for which an attack may cause a wrong answer. Either the certified class is
-	// wrong and its confidence may reach Tau, or no class is certified and a class other than the label may reach Tau.
+	// wrong and its confidence may reach Tau, or no class is certified and the score of a class other than the label
+	// may reach Tau.
 	Wrong int
 	// Right is C, the number of examples answered rightly under every attack: the certified class is right and its
 	// confidence stays at or above Tau.

@@ -70,7 +70,7 @@ func TestIntervalsShareAlpha(t *testing.T) {
 	}
 }
 
-// With ClassByVotes, votes choose the class and certify it. Scores do not.
+// With ClassByVotes, the votes choose and certify the class. The scores neither choose nor certify it.
 func TestClassByVotes(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}, ClassByVotes: true}
 	if _, err := NewScoreCertifier(p); err == nil {

@@ -28,7 +28,8 @@ type ballot struct {
 func (v Votes) selected() ballot  { return ballot{v.Counts0, v.None0, v.N0} }
 func (v Votes) estimated() ballot { return ballot{v.Counts, v.None, v.N} }
 
-// rivals returns the votes of all classes other than a. In the mode NoneAnswer, silence is one more rival.
+// rivals returns the votes of all classes other than a. In the mode NoneAnswer, the samples without an answer count as
+// one more rival.
 func (b ballot) rivals(a int, none NoneMode) []int64 {
 	var all []int64
 	for class, c := range b.counts {

@@ -34,7 +34,7 @@ type scale interface {
 	density(p float64) float64
 }
 
-// scale returns the Q of the target's margin.
+// scale returns the function Q in the target's margin: the identity or the law's quantile function.
 func (t Target) scale() scale {
 	if t.Margin == FirstMargin {
 		return probabilities{}

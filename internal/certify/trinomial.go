@@ -56,7 +56,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 			break
 		}
 		if s > 1-0x1p-40 {
-			// S is now within 2⁻⁴⁰ of 1, so add all of P(X2 < x2).
+			// S is now within 2⁻⁴⁰ of 1, so the code adds the whole of P(X2 < x2) and ends the sum.
 			sum += e.lowerTail(x2-1, q2)
 			break
 		}

@@ -110,7 +110,7 @@ func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 var ErrBeyond = errors.New("beyond the schedule")
 
 // Timestep returns the t with Noise(t) nearest to noise. The argument noise is the standard deviation of the input's
-// noise, in the units of the model's inputs. Of two equally near timesteps it returns the smaller.
+// noise, after scaling to the range of the model's inputs. Of two equally near timesteps it returns the smaller.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

@@ -217,8 +217,8 @@ func Choices() choice.List[Name] {
 	})
 }
 
-// Each calls the function say for every law and joins the texts that it returns. If there are several laws, the name of
-// the law precedes each text.
+// Each calls the function say for every law and joins the texts that say returns. If there are several laws, the name
+// of the law precedes each text.
 func Each(say func(Law) string) string { return join(Laws, say) }
 
 // EachAdditive does the same as Each for the additive laws.
