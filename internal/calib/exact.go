@@ -165,7 +165,8 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	if bestMinus.Cmp(best) > 0 {
 		best, sign, other = bestMinus, false, p
 	}
-	// Bins other+1 … end−1 have the sign in the variable sign, and the bin in the variable other has the opposite sign.
+	// The bins from number other+1 to number end−1 have the sign in the variable sign. The bin with number other has
+	// the opposite sign.
 	over = make([]bool, m)
 	for end := m; end > 0; {
 		for k := other + 1; k < end; k++ {

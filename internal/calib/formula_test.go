@@ -46,7 +46,8 @@ func meanVariance(x []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// empiricalBernstein returns BB(n, δ, v) for variables on an interval of length width.
+// empiricalBernstein returns the empirical Bernstein radius (see bernstein) of the variables x on an interval of length
+// width.
 func empiricalBernstein(x []float64, delta, width float64) float64 {
 	n := float64(len(x))
 	_, v := meanVariance(x)

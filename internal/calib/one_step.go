@@ -67,8 +67,8 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// population returns c⁺ for A = a, an upper bound on CE. The argument means says that the projection gives bin means,
-// so that |h_i| ≤ 1.
+// For A = a, population returns an upper bound on CE: c⁺, the largest value of CE that the data do not refute. The
+// argument means says that the projection gives bin means, so that |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)
@@ -130,7 +130,8 @@ func mixedExponent(a, c float64) float64 {
 		return 0
 	}
 	value := func(l float64) float64 { return -l*a - l*l/8 - math.Log1p(c*math.Expm1(-l)) }
-	// At λ = 4(c−a) the slope −a − λ/4 + c·e^{−λ}/(1−c+c·e^{−λ}) is 0 or less.
+	// At λ = 4(c−a) the slope −a − λ/4 + c·e^{−λ}/(1−c+c·e^{−λ}) is 0 or less, so the maximum lies at a smaller or
+	// equal λ.
 	lo, hi := 0.0, 4*(c-a)
 	for range 40 {
 		l := (lo + hi) / 2

@@ -256,8 +256,8 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 	return u, width
 }
 
-// climb finds a local maximum x of the probability on f, within width of u, by golden section. It also returns the
-// value v at x, and next, the search width to use after f has moved slightly.
+// climb finds a local maximum x of the probability on f, within width of u, by golden section. It also returns v, the
+// logarithm of this probability. The result next is the search width to use after a small change of f.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
 	const golden = 0.6180339887498949

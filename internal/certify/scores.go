@@ -197,7 +197,7 @@ func (e *ScoreError) Error() string {
 	return fmt.Sprintf("%s sample %d: %s", e.Phase, e.Sample, e.Reason)
 }
 
-// sumTolerance is the largest accepted deviation of a row's sum from 1. In float16, the sums of models differ from 1 by
+// sumTolerance is the largest accepted deviation of a row's sum from 1. The sums of a model in float16 differ from 1 by
 // about 10⁻³.
 const sumTolerance = 1e-2
 

@@ -73,7 +73,8 @@ type bandPoint struct{ s, low, miss float64 }
 // boundSurvival returns the points of the band, from the smallest threshold up.
 type boundSurvival func(*survivalBand) []bandPoint
 
-// binomialPoints returns the exact bounds at level 1−α/K for S and for 1−S, where α is the level of one side.
+// binomialPoints returns exact bounds on the survival function S and on 1−S. With K thresholds, each bound has the
+// level 1−α/K, where α is the failure probability of one side of the band.
 func (b *survivalBand) binomialPoints() []bandPoint {
 	alpha := b.alpha / float64(len(thresholds)/binomialEvery)
 	var points []bandPoint
@@ -117,7 +118,7 @@ func (b *survivalBand) bounds(i int) (lower, upper float64) {
 		above += (next - p.s) * shiftDown(l, max(p.miss, 0), shift)
 		before = p.s
 	}
-	// The slack covers sums of fewer than 2⁹ numbers whose total is ≤ 1.
+	// The slack covers the rounding errors in sums of fewer than 2⁹ numbers whose total is ≤ 1.
 	const slack = 0x1p10 * unit
 	return max(lower-slack, 0), min(1-above+slack, 1)
 }
