@@ -34,9 +34,10 @@ type Worst struct {
 //
 // So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p: if the first bin that
 // a sample reaches lies in (p', p], the first '+' bin from there on is p. The contribution of the wrong samples is a
-// sum over pairs of consecutive '−' bins. This sum is the first sum mirrored at ½ (z → 1 − z, bins in reverse order). A
-// dynamic program over the bins finds the best signs; its state is the last '+' bin and the last '−' bin. One of these
-// two is always the previous bin. One pass over the samples makes the tables of counts and sums that the program needs.
+// sum over pairs of consecutive '−' bins. The sum over '−' bins is the mirror image of the sum over '+' bins (z → 1 −
+// z, bins in reverse order). A dynamic program over the bins finds the best signs; its state is the last '+' bin and
+// the last '−' bin. One of these two is always the previous bin. One pass over the samples makes the tables of counts
+// and sums that the program needs.
 //
 // CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. If the bins
 // have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not

@@ -68,8 +68,8 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 	return newBound(terms, chosen, cf.Delta, 1e-12+meanRoundoff(s.N()), true)
 }
 
-// dyadicAbove rounds x up to a multiple of 2⁻²⁰. For up to 2³² labels, sums of labels ± such a number are exact in
-// float64.
+// dyadicAbove rounds x up to a multiple of 2⁻²⁰. For up to 2³² labels, a sum of labels plus or minus a multiple of 2⁻²⁰
+// is exact in float64.
 func dyadicAbove(x float64) float64 { return math.Ceil(x*(1<<20)) / (1 << 20) }
 
 // denoised is η̂ on training points. The j-th training point, counted from 1, has the value of the first piece with end

@@ -8,8 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// This file composes certificates of several smoothed classifiers into certificates of one classifier that consists of
-// them.
+// This file turns the certificates of several smoothed classifiers into certificates of one composite classifier.
 
 // Composition says how several smoothed classifiers, the members, form one classifier.
 type Composition string

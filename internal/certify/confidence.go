@@ -10,8 +10,8 @@ import (
 // ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) is in [Lower, Upper].
 //
 // If Certified is true, c is the class A in Prediction, and within the radius A keeps the most votes (or, in
-// certificates by scores, the largest mean score). Otherwise c is Label, and the prediction is not certified. The row
-// then says that within the radius no other class has a mean score above 1 − Lower.
+// certificates by scores, the largest mean score). If Certified is false, c is Label, and the prediction is not
+// certified. The row then says that within the radius no other class has a mean score above 1 − Lower.
 //
 // Each row fails with probability ≤ Alpha. Half of Alpha belongs to the certificate, the other half to the interval of
 // A. If A is not the label, the interval of A and the interval of the label get a quarter of Alpha each, because the

@@ -99,7 +99,7 @@ func newSearch(e *event, scale scale, alpha float64) search {
 }
 
 // logP returns an upper bound on ln P_q(event). It returns the bound of the method crude if this bound is far below ln
-// α. The reason is that the exact sums for such q take the most time and matter least.
+// α. For such q the exact sums would take the most time, and a crude bound is accurate enough.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude

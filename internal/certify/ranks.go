@@ -10,8 +10,8 @@ import "math"
 //
 // The margin is 2ρ for the largest such ρ. So the theorem that turns the second margin into a radius also holds for
 // this margin. For t = 1 this margin is the second margin. The frontier of a margin is q1 = F(ρ + Q(F(Q(q2)+ρ)/t)). On
-// the frontier, q1 is a concave function of q2. This is so because the function q ↦ F(Q(q)+ρ) is concave and
-// nondecreasing. The frontier applies it to q2, divides the result by t, and applies it again.
+// the frontier, q1 is a concave function of q2. The reason for the concavity is that the function q ↦ F(Q(q)+ρ) is
+// concave and nondecreasing. The frontier applies it to q2, divides the result by t, and applies it again.
 //
 // With all votes for the class, t > 1 gives a larger margin than t = 1, and t < 1 gives a smaller margin.
 type ranks struct {

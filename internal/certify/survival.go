@@ -31,7 +31,7 @@ type survivalBand struct {
 }
 
 // thresholds holds s_1 … s_k. They are 1/(1+e^{−t}) for k equidistant t in [−13, 13]. They are denser toward 0 and 1,
-// because the quantile function Q is steep there and confident models have their scores there.
+// because near 0 and 1 the quantile function Q is steep and confident models have most of their scores.
 var thresholds = func() []float64 {
 	const k = 255
 	s := make([]float64, k)

@@ -56,9 +56,9 @@ type Additive interface {
 	// First returns the theorem that turns the margin p_A − p_B into a radius.
 	First() Theorem
 	// Masses returns lower bounds on the probabilities of the integers first, first+1, …. These integers are ⌊ratio·ε +
-	// ½⌋, where ε follows the law. A law may add a constant to ε. This moves the inputs of the smoothed function and
-	// changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same masses. The argument
-	// ratio must be a result of Ratios.Round that Ratios.Allow allows.
+	// ½⌋, where ε follows the law. A law may add a constant to ε. This constant moves the inputs of the smoothed
+	// function, but it changes no certificate. The masses sum to at least 1 − 2⁻⁴⁰. All machines compute the same
+	// masses. The argument ratio must be a result of Ratios.Round that Ratios.Allow allows.
 	Masses(ratio *big.Rat) (first int, masses []Mass)
 }
 
