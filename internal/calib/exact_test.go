@@ -27,7 +27,7 @@ func reaches(b Bins, v Bounded, m int) bool {
 }
 
 // byAssignment is the oracle for few samples. It tries every assignment of samples to reachable bins. Within a bin,
-// |Σ(c−z)| is largest if all z are as low as possible or all are as high as possible. It does not use signs.
+// |Σ(c−z)| is largest if all z are as low as possible or all are as high as possible. This oracle does not use signs.
 func byAssignment(b Bins, intervals []Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)

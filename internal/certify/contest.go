@@ -43,8 +43,8 @@ func (b ballot) rivals(a int, none NoneMode) []int64 {
 	return all
 }
 
-// contest returns the contest that certifies class a. If several contests can certify it, only the selection samples
-// choose among them, so the choice is fixed before the estimation samples.
+// contest returns the contest that certifies class a. If several contests can certify class a, the selection samples
+// alone decide which contest is used. So the contest is fixed before the estimation samples.
 func (c Claim) contest(v Votes, a int) (contest, error) {
 	switch {
 	case c.Ranked():

@@ -21,8 +21,8 @@ type ranks struct {
 	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil: no cache
 }
 
-// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). Because of rounding errors, only one of
-// the results can be certain: true if the factor safety is above 1, and false if it is below 1.
+// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). In spite of rounding errors, the result
+// true is certain if the factor safety is above 1, and the result false is certain if safety is below 1.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)

@@ -442,7 +442,8 @@ func TestClaimsRefused(t *testing.T) {
 	}
 }
 
-// Sampling for a rank stops early, and the certificate uses only the share of α that its checkpoint has.
+// If the claim is a rank, sampling can stop early. The certificate then uses only the share of α of the checkpoint
+// where sampling stopped.
 func TestStoppingForRanks(t *testing.T) {
 	p := VoteParams{Target: Target{Alpha: 0.001, Sigma: 1, Class: Label, Claim: Claim{TopK: 3}}}
 	s := mustStop(t, p, "radius>=1", 100000)

@@ -156,7 +156,8 @@ func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	case start == n:
 		return 0
 	}
-	// This bounds P(X2 > start)·S(start): the masses of X2 fall by ratios < 1 and sum to at most 1.
+	// The result mass·s bounds P(X2 > start)·S(start): above start, the masses of X2 fall by ratios < 1 and sum to at
+	// most 1.
 	mass := 1.0
 	if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
 		mass = math.Min(1, w*ratio/(1-ratio))

@@ -37,8 +37,8 @@ func (w world) bound(c *VoteCertifier, n int64, o outcome) marginBound {
 	return c.bound(observation{n: n, a: o.x1, b: max(o.x2, other), alpha: c.params.Alpha})
 }
 
-// failure returns the probability, summed over all outcomes of n samples, that the certificate claims a margin above
-// the true one. The summation's own error is far below the allowed 1e-9.
+// failure returns the probability that the certificate claims a margin above the true margin. It sums this probability
+// over all outcomes of n samples. The summation's own error is far below the allowed 1e-9.
 func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (fail float64) {
 	truth := trueMargin(c.params.Margin, p)
 	if w == endless {
