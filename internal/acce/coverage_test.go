@@ -16,10 +16,10 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// A row is an example with two classes. Its score for class 0 is high where a linear function of the noise exceeds a
-// threshold, and low elsewhere. So its mean score for class 0 is low + (high − low)p, where p is the share of votes for
-// class 0. Under Gaussian noise of standard deviation σ, an attack of radius R can move p to Φ(Φ⁻¹(p) ± R/σ), but no
-// further. The tests call R/σ the shift.
+// A row is an example with two classes. The score of class 0 has two values: the field high where a linear function of
+// the noise exceeds a threshold, and the field low elsewhere. So its mean score for class 0 is low + (high − low)p,
+// where p is the share of votes for class 0. Under Gaussian noise of standard deviation σ, an attack of radius R can
+// move p to Φ(Φ⁻¹(p) ± R/σ), but no further. The tests call R/σ the shift.
 type row struct {
 	label, p  float64
 	low, high float64
@@ -60,8 +60,8 @@ func truth(rows []row, shift, tau float64) float64 {
 	return wrong / (wrong + right)
 }
 
-// dataset makes n rows. One third of the rows are right by a wide margin. For most of the other rows an attack only
-// just succeeds: it can tie the votes within the radius, or move the confidence across τ.
+// dataset makes n rows. One third of the rows are right by a wide margin. Most of the other rows are borderline cases:
+// within the radius, an attack can just tie the votes, or can just move the confidence across τ.
 func dataset(kind int, n int, shift, tau float64) []row {
 	var rows []row
 	edge := func(q float64) float64 { return normal(inverseNormal(q) + shift) } // the share that an attack lowers to q
@@ -183,9 +183,9 @@ func judge(t *testing.T, what string, failures int64, trials int, delta float64)
 	return share
 }
 
-// checkThresholdedCoverage simulates everything from the noise to the certified error. A failure is a dataset on which,
-// at some τ, an attack causes an error above the certified error. The function returns the largest share of failures
-// divided by δ.
+// checkThresholdedCoverage simulates noise samples, the bounds from these samples, and the certified error. A failure
+// is a dataset on which, at some τ, an attack causes an error above the certified error. The function returns the
+// largest share of failures divided by δ.
 func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const examples, alpha, shift, n0, n = 40, 0.3, 0.3, 5, 40
@@ -201,7 +201,7 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 				for i, tau := range taus {
 					rows[i] = dataset(kind, examples, shift, tau)
 				}
-				// At one random τ an attack on the dataset only just succeeds (see dataset).
+				// The attacks are borderline cases at one random τ (see the function dataset).
 				hard := r.IntN(len(taus))
 				for i, e := range certifiedErrors(t, sampleBounds(t, rows[hard], shift, alpha, n0, n, r), taus, delta) {
 					failed = failed || e < truth(rows[hard], shift, taus[i])
@@ -222,9 +222,9 @@ func checkThresholdedCoverage(t *testing.T, trials int, deltas []float64) (worst
 	return worst
 }
 
-// checkWorstRows makes tables whose bounds fail with probability exactly α. A failed bound is as wrong as possible: it
-// says that an example is right under every attack, although an attack makes its answer wrong. The function returns the
-// largest share of failures divided by δ.
+// checkWorstRows makes tables whose bounds fail with probability exactly α. A failed bound has the largest possible
+// effect: it says that the answer is right under every attack, although some attack makes the answer wrong. The
+// function returns the largest share of failures divided by δ.
 func checkWorstRows(t *testing.T, trials int, deltas []float64) (worst float64) {
 	t.Helper()
 	const hard, clear = 60, 2

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/predictions"
 )
 
-// Dataset asks for a statement that holds for all bounds simultaneously.
+// Dataset requests bounds for the dataset as a whole (Result.Certified).
 type Dataset struct {
 	Delta    float64 // failure probability of the statement
 	Alpha    float64 // failure probability of each bound; 0: take it from the table

@@ -47,8 +47,8 @@ type group struct {
 	radius *float64 // nil if the table has no radii
 }
 
-// splitByRadius checks the rows and groups them by radius, ascending, for the wanted radii. If same is set, it keeps
-// only examples that have a row at every one of these radii.
+// splitByRadius checks the rows and returns a group for each requested radius, in ascending order. If same is set, it
+// keeps only examples that have a row at every one of these radii.
 func splitByRadius(t *table.Table, b calib.BoundRows, wanted []float64, same bool) ([]group, error) {
 	found, err := b.ByRadius(wanted)
 	if err != nil {

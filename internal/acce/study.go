@@ -115,8 +115,8 @@ type Result struct {
 	DECE         *float64          `json:"dece,omitempty"`
 	BrierECE     *float64          `json:"brier_ece,omitempty"`
 	Adaptive     *AdaptiveInterval `json:"adaptive_ece,omitempty"`
-	// Estimates lists the JSON keys of values that are no bounds: some confidences within the bounds of the table
-	// attain such a value, and other confidences may have a larger error.
+	// Estimates lists the JSON keys of the values that are not upper bounds. Each of these values is the error of some
+	// confidences within the bounds of the table. Other confidences may have a larger error.
 	Estimates   []string           `json:"estimates,omitempty"`
 	Certified   *Certified         `json:"certified,omitempty"`
 	Quantity    string             `json:"quantity,omitempty"` // the quantity that the confidences estimate, if known
@@ -242,7 +242,7 @@ func (s *Study) encloseAdaptive(g group) (*AdaptiveInterval, error) {
 }
 
 // certify returns bounds that hold with probability 1 − δ. The values in r hold only if no row of the table is wrong.
-// certify adds the effect of k wrong rows, where more than k rows are wrong with probability at most δ.
+// With probability at least 1 − δ at most k rows are wrong, so certify adds the largest effect of k wrong rows.
 func (s *Study) certify(r Result) (*Certified, error) {
 	d := s.options.Dataset
 	bounds := calib.AttackBounds{CBS: r.CBS, CCE: r.CCE}
@@ -259,9 +259,9 @@ func (s *Study) certify(r Result) (*Certified, error) {
 	}, nil
 }
 
-// WriteAttack writes the rows that Solve used. The confidence under attack and its bin replace the clean confidence.
-// The output can serve as a table of bounds, or as predictions at each radius. WriteAttack needs Options.Attack, and
-// Solve must have returned all results.
+// WriteAttack writes the rows that Solve used. The column confidence holds the confidence under attack instead of the
+// clean confidence. The column bin holds its bin. The output can serve as a table of bounds, or as predictions at each
+// radius. WriteAttack needs Options.Attack, and Solve must have returned all results.
 func (s *Study) WriteAttack(out io.Writer) error {
 	var names []string
 	var kept [][]float64

@@ -8,7 +8,7 @@
 //     of PaperGrid().Runs.
 //   - Problem.DECE does gradient ascent on the differentiable calibration error.
 //   - Problem.Brier takes the confidences with the largest Brier score.
-//   - Problem.Adaptive attacks bins of equal count.
+//   - Problem.Adaptive searches for a large calibration error in bins of equal count.
 //
 // A Watch receives the progress and the Residuals of a search.
 package admm
@@ -78,7 +78,7 @@ type Estimate struct {
 	Interrupted bool      // the search was stopped early
 }
 
-// Brier returns the calibration error of the Brier confidences.
+// Brier returns the calibration error of the Brier confidences, which have the largest Brier score.
 func (p *Problem) Brier() Estimate {
 	z := p.start(FromBrier)
 	return Estimate{ECE: p.ece(z), Confidences: z}

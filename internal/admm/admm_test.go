@@ -91,7 +91,7 @@ func reaches(b calib.Bins, v calib.Bounded, m int) bool {
 const rounding = 1e-12
 
 // reference runs Algorithm 1 as printed. It keeps every variable, and it writes the paper's matrices C, K and B as
-// loops. It shares no code with state.
+// loops. It shares no code with the type state.
 type reference struct {
 	n, m               int
 	c                  []float64
@@ -262,8 +262,8 @@ func TestADMMFollowsAlgorithm1(t *testing.T) {
 	}
 }
 
-// Confidences in the intervals attain every estimate, and no estimate is above the exact value. The projected copy of
-// every step lies in the intervals.
+// Every estimate is the calibration error of some confidences in the intervals, and is at most the exact value. The
+// projected copy of every step lies in the intervals.
 func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 11))
 	rounds := 40
@@ -318,9 +318,9 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 
 // With a small learning rate for the assignment, ADMM converges on predictions that resemble those of a certified
 // classifier. The constraints are met in the limit, and the relaxed error approaches the projected error. (With the
-// rates of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have curvature
-// ρ(2 + M + bins out of reach), so the gradient step overshoots. No theorem says that the estimate is near the exact
-// value. The test checks this only for these predictions.)
+// rates of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the
+// curvature ρ(2 + M + number of bins out of reach), so the gradient step overshoots. No theorem says that the estimate
+// is near the exact value. The test checks this only for these predictions.)
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

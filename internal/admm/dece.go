@@ -94,8 +94,8 @@ type softBins struct {
 	gap        []float64 // [M] Σ_n s_nm (c_n − z_n)
 }
 
-// assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. The logit of another bin
-// is smaller by the sum of (distance from x to the edge)/τ over all edges between x and that bin.
+// assign sets the weights of sample n at confidence x. The logit is largest in the bin of x. For each edge between x
+// and another bin, the logit of that bin is smaller by (distance from x to the edge)/τ.
 func (s *softBins) assign(n int, x, tau float64) []float64 {
 	m := s.p.bins.Len()
 	edge := s.p.bins.Edges()

@@ -167,7 +167,7 @@ func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 }
 
 // The error of LogTerm is within the bound that LogTerm returns, and this bound equals the documented bound. A smaller
-// bound would have no proof, and a larger bound would widen the tail of every certificate.
+// bound would have no proof, and a larger bound would widen the enclosure of every tail.
 func TestLogTermBound(t *testing.T) {
 	for _, n := range []int64{1, 2, 7, 30, 300, 20000} {
 		for _, p := range []float64{1e-300, 1e-17, 1e-9, 0.01, 0.37, 0.5, 0.93, 1 - 1e-9, 1 - unit} {
@@ -189,7 +189,8 @@ func TestLogTermBound(t *testing.T) {
 }
 
 // If the continued fraction ends after b = n−k+1 steps, the relative width of the enclosure is 4(e + (32b+16)·unit),
-// where e is the error bound of LogTerm. The ends are rounded by a few units. These errors cancel in the mean over n.
+// where e is the error bound of LogTerm. Each end also has a rounding error of a few units. These rounding errors
+// cancel in the mean over n.
 func TestTailWidth(t *testing.T) {
 	for _, b := range []int64{1, 2, 5, 8} {
 		first, last := 20*b, 220*b

@@ -46,8 +46,8 @@ func lowerBound(x, n int64, alpha float64) (best, width float64) {
 		}
 		logTerm, _ := LogTerm(n, x, p, 1-p)
 		logTail := math.Log(tail.Upper)
-		// The target is below α by four times the width of the enclosure, so that the last step ends where the tail is
-		// proved to be ≤ α.
+		// Newton's method aims at a tail slightly below α. The difference is four times the relative width of the
+		// enclosure, so that the tail is proved to be ≤ α after the last step.
 		slack := 4*(tail.Upper-tail.Lower)/tail.Upper + 0x1p-46
 		gap := logAlpha - slack - logTail
 		scale := math.Exp(logTail-logTerm) / float64(x)

@@ -80,7 +80,7 @@ func dealRounds(n int, x func(i int) float64, seed uint64) bettingRounds {
 
 // stakes returns the bet λ of MeanInterval for each round, before the limit mostStake is applied.
 func (b bettingRounds) stakes(n int, logTarget float64) []float64 {
-	// Start with one example at ½ with variance ¼, so that the variance is never 0.
+	// The sums start with one artificial example of mean ½ and variance ¼, so that the estimated variance is never 0.
 	count, sum, squares := 1.0, 0.5, 0.5
 	out := make([]float64, len(b))
 	for j := range b {

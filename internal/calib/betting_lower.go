@@ -12,9 +12,9 @@ type LowerBound struct {
 // BettingLower returns a lower bound on the calibration error and needs no assumption: CE ≥ Value with probability ≥
 // 1−δ.
 //
-// The pairs come in an order that does not depend on the data. The function σ of the score has |σ| ≤ 1 and depends only
-// on the earlier pairs. σ(s) guesses the sign of s − η(s) for the next pair. Given the earlier pairs, X = σ(s)(s−y) ≥
-// −1 has the mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
+// The method takes the pairs (s, y) in an order that does not depend on the data. The function σ of the score has |σ| ≤
+// 1 and depends only on the earlier pairs. σ(s) guesses the sign of s − η(s) for the next pair. Given the earlier
+// pairs, X = σ(s)(s−y) ≥ −1 has the mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
 //
 //	M(m) = Π (1 + λ(X_i − m)),  0 ≤ λ ≤ ½,
 //

@@ -155,7 +155,7 @@ func (s *Sample) eachPartition(visit func(partition int, bins []bin)) {
 	}
 }
 
-// meanGap returns (1/n)Σ|s_i − ȳ_b|, where b is the bin of point i.
+// meanGap returns (1/n)Σ|s_i − ȳ_b|, where b is the bin of point i, and ȳ_b is the mean label of the bin.
 func (s *Sample) meanGap(bins []bin) float64 {
 	total := 0.0
 	for i := range bins {

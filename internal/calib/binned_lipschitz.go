@@ -93,12 +93,12 @@ func (b *bin) lineRemainder(b1, b2 float64) float64 {
 		return b.constantRemainder(b1)
 	}
 	mu2, mu3, mu4 := b.m2/b.n, b.m3/b.n, b.m4/b.n
-	// Rounding can lower the difference by about 2⁻⁵³ of its terms.
+	// Rounding can lower the difference of moments by about 2⁻⁵³·mu4, so the code adds 1e-12·mu4.
 	parabola := max(0, mu4-mu2*mu2-mu3*mu3/mu2) + 1e-12*mu4
 	return min(0.5, b1*math.Sqrt(mu2), b2/2*math.Sqrt(parabola))
 }
 
-// meanLineGap returns (1/n)Σ|s_i − ŷ_i| for a line fitted in each bin.
+// meanLineGap returns (1/n)Σ|s_i − ŷ_i|, where ŷ_i is the value at s_i of the line fitted to the labels of the bin.
 func (s *Sample) meanLineGap(bins []bin) float64 {
 	total := 0.0
 	for i := range bins {

@@ -173,7 +173,7 @@ func meanAbs(x []float64) float64 {
 }
 
 // slowLargest finds by bisection the largest calibration error c that the data do not refute, where a is A in oneStep.
-// It computes each exponent as the maximum over a grid of λ of the bounds on E e^{−λW} (see oneStep).
+// For each exponent it tries a grid of λ and keeps the λ with the best bound on E e^{−λW} (see oneStep).
 func slowLargest(t *testing.T, a, brier, budget float64, means, sampleOnly bool) float64 {
 	t.Helper()
 	exponent := func(c float64) float64 {

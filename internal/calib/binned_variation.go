@@ -69,8 +69,8 @@ func variationRemainder(bins []bin, variation float64) float64 {
 	return sum
 }
 
-// deviation returns n·g_b. This is the largest possible sum of absolute deviations from the mean for values in [0, 1]
-// that are equal for equal scores.
+// deviation returns n·g_b of BinnedVariation, where n is the number of scores in the sample. This is the largest
+// possible sum of absolute deviations from the mean for values in [0, 1] that are equal for equal scores.
 func (b *bin) deviation() float64 {
 	if tie := float64(b.tie); tie > b.n/2 {
 		return 2 * tie * (b.n - tie) / b.n
@@ -109,7 +109,7 @@ func (o oneStep) bound(best candidate, remainder string, delta float64, means bo
 	return b, err
 }
 
-// binnedRoundoff returns a bound on the rounding error of A. Sums of n numbers in [0, 1] and the means of bins have a
-// relative error of n·2⁻⁵³. A line fitted in a bin of standard deviation ≥ 2⁻²⁰ has a relative error of a few times
-// 2²⁰·2⁻⁵³.
+// binnedRoundoff returns a bound on the rounding error of A_k in BinnedVariation and BinnedLipschitz. Sums of n numbers
+// in [0, 1] and the means of bins have a relative error of n·2⁻⁵³. A line fitted in a bin of standard deviation ≥ 2⁻²⁰
+// has a relative error of a few times 2²⁰·2⁻⁵³.
 func binnedRoundoff(n float64) float64 { return 1e-9 + 8*n*0x1p-53 }

@@ -10,7 +10,7 @@ type BoundPlan struct {
 	Methods []BoundMethod // methods of the upper bounds
 	Curve   bool          // also enclose the calibration curve
 	// If Joint is set, all bounds share Params.Delta evenly. By the union bound they then hold together with
-	// probability ≥ 1 − Delta. Otherwise each bound holds by itself with this probability.
+	// probability ≥ 1 − Delta. Otherwise each bound by itself holds with probability ≥ 1 − Delta.
 	Joint  bool
 	Params BoundParams
 	Done   func(bound string) // called after each bound except the curve; may be nil

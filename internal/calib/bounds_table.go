@@ -12,7 +12,7 @@ const (
 	PerturbedScores                    // the scores were perturbed with the sech kernel of BoundParams.Bandwidth
 )
 
-// BoundParams holds the parameters of the bounds, except the sample. Each bound uses some of them.
+// BoundParams holds the parameters of the bounds, except the sample. Each bound uses some of these fields.
 type BoundParams struct {
 	CrossFit
 	Variation float64 // assumed total variation of P(y=1|s)

@@ -120,8 +120,8 @@ func TestCoverage(t *testing.T) {
 }
 
 // The simulations detect bounds that are too small. The surrogate is the smooth estimate of the calibration function.
-// Without the terms for its error, the bounds are below the truth in nearly every sample. The calibration function
-// alternates so fast around the scores that smoothing hides the calibration error.
+// Without the terms for the surrogate's error, the bounds are below the true calibration error in nearly every sample.
+// The calibration function alternates so fast around the scores that smoothing hides the calibration error.
 func TestCoverageNeedsTheSurrogatesError(t *testing.T) {
 	const n, trials = 400, 40
 	const variation, lipschitz = 20, 100 * math.Pi

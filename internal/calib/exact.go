@@ -34,9 +34,10 @@ type Worst struct {
 //
 // So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p: if the first bin that
 // a sample reaches lies in (p', p], the first '+' bin from there on is p. The contribution of the wrong samples is a
-// sum over pairs of consecutive '−' bins. This sum is the first sum mirrored at ½ (z → 1 − z, bins in reverse order). A
-// dynamic program over the bins finds the best signs; its state is the last '+' bin and the last '−' bin. One of these
-// two is always the previous bin. One pass over the samples makes the tables of counts and sums that the program needs.
+// sum over pairs of consecutive '−' bins. The sum over '−' bins is the mirror image of the sum over '+' bins (z → 1 −
+// z, bins in reverse order). A dynamic program over the bins finds the best signs; its state is the last '+' bin and
+// the last '−' bin. One of these two is always the previous bin. One pass over the samples makes the tables of counts
+// and sums that the program needs.
 //
 // CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. If the bins
 // have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
@@ -68,7 +69,8 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
 
-// reached sums the correct samples (or, mirrored, the wrong samples) by the first and last bin that they reach.
+// reached holds sums over the correct samples (or, mirrored, over the wrong samples), grouped by the first and the last
+// bin that a sample reaches.
 type reached struct {
 	m     int
 	cell  []cell           // [M, M], by first and last bin
@@ -141,7 +143,7 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	// The loop below visits the bins k. afterPlus[q+1] is the best sum if bin k−1 is '+' and the last '−' bin is q.
 	// afterMinus[p+1] is the best sum if bin k−1 is '−' and the last '+' bin is p.
 	afterPlus, afterMinus := make([]fixedpoint.Sum, m), make([]fixedpoint.Sum, m)
-	// toPlus[k] is the best last '+' bin before k if bin k is '+' and bin k−1 is '−'.
+	// If bin k is '+' and bin k−1 is '−', toPlus[k] is the best choice of the last '+' bin before k.
 	toPlus, toMinus := make([]int, m), make([]int, m)
 	afterPlus[0], afterMinus[0] = plus(-1, 0), minus(-1, 0)
 	toPlus[0], toMinus[0] = -1, -1
@@ -164,7 +166,8 @@ func bestSigns(m int, plus, minus func(from, to int) fixedpoint.Sum) (best fixed
 	if bestMinus.Cmp(best) > 0 {
 		best, sign, other = bestMinus, false, p
 	}
-	// Bins other+1 … end−1 have the sign in the variable sign, and the bin in the variable other has the opposite sign.
+	// The bins from number other+1 to number end−1 have the sign in the variable sign. The bin with number other has
+	// the opposite sign.
 	over = make([]bool, m)
 	for end := m; end > 0; {
 		for k := other + 1; k < end; k++ {
@@ -236,9 +239,9 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 
 // CCEWithFailures returns an upper bound on the calibration error under attack of n predictions if some of their
 // intervals do not hold; failures is the maximum number of these intervals. Suppose that each failed prediction is
-// replaced by a confidence from its interval, with the certified correctness. The resulting predictions lie in their
-// intervals, so their error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin and puts a gap
-// ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
+// replaced by a prediction with the certified correctness and a confidence in the interval. The resulting predictions
+// lie in their intervals, so their error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin
+// and puts a gap ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
 	share := math.Nextafter(2*float64(failures)/float64(n), 3)
 	return min(1, math.Nextafter(cce+share, 4))

@@ -27,7 +27,7 @@ func reaches(b Bins, v Bounded, m int) bool {
 }
 
 // byAssignment is the oracle for few samples. It tries every assignment of samples to reachable bins. Within a bin,
-// |Σ(c−z)| is largest if all z are as low as possible or all are as high as possible. It does not use signs.
+// |Σ(c−z)| is largest if all z are as low as possible or all are as high as possible. This oracle does not use signs.
 func byAssignment(b Bins, intervals []Bounded) float64 {
 	n, m := len(intervals), b.Len()
 	bin := make([]int, n)
@@ -334,7 +334,7 @@ func TestCCEProperties(t *testing.T) {
 			}
 		}
 
-		// Neither the order of the samples nor repeating every sample changes the value, not even in the last bit.
+		// The value keeps every bit if the samples are reordered, or if every sample is repeated.
 		shuffled := slices.Clone(intervals)
 		r.Shuffle(n, func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if again := value(b, shuffled); again != w.Value {
@@ -413,7 +413,7 @@ func TestCCEWithFailures(t *testing.T) {
 			}
 		}
 	}
-	// There are two certain predictions in one bin, and their gaps 1 and −1 cancel. If the second turns out to be
+	// Two predictions in one bin have known confidences, and their gaps 1 and −1 cancel. If the second turns out to be
 	// correct at confidence 0, the gaps add up: 0 + 2·(1/2) = 1.
 	b := mustBins(t, 1)
 	w, err := CCE([]Bounded{{Correct: true}, {Lower: 1, Upper: 1}}, b)

@@ -19,8 +19,8 @@ func ExampleTopLabel() {
 	// Output: [0.7 0.6] [true false] 0.5
 }
 
-// The input holds probabilities of class 1. Correct says whether the label is 1; Answers converts this into right and
-// wrong answers.
+// The input holds probabilities of class 1. The field Correct says whether the label is 1. The method Answers turns the
+// predictions into answers, which are right or wrong.
 func ExampleClassOne() {
 	p, err := calib.ClassOne([]float64{0.75, 0.25}, []int{1, 1})
 	if err != nil {

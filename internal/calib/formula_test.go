@@ -46,7 +46,8 @@ func meanVariance(x []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// empiricalBernstein returns BB(n, δ, v) for variables on an interval of length width.
+// empiricalBernstein returns the empirical Bernstein radius (see bernstein) of the variables x on an interval of length
+// width.
 func empiricalBernstein(x []float64, delta, width float64) float64 {
 	n := float64(len(x))
 	_, v := meanVariance(x)
@@ -146,8 +147,8 @@ func TestTotalVariationFromTheFormula(t *testing.T) {
 				t1 := math.Sqrt(0.5 * math.Log(4/delta))
 				t2 := math.Ceil(math.Sqrt(n/8*math.Log(4*(n-1)/delta))*1048576) / 1048576
 				fit := denoise(s.split(fold, uint8(k)).train, t2)
-				// η̂ is computed first at every training point. A validation point then has the value at the nearest
-				// training point below.
+				// The test first computes η̂ at every training point. At a validation point, η̂ is then equal to η̂ at
+				// the nearest training point below.
 				var at []float64
 				for _, p := range fit.path {
 					for float64(len(at)) < p.end {
@@ -382,7 +383,7 @@ func repairedTerms(train, valid []scored, delta, h, b1, b2 float64, kind Nadaray
 			unused++
 		}
 	}
-	// Disjoint random pairs come from repeated draws of two remaining points.
+	// The test forms disjoint random pairs: it repeatedly draws two of the remaining points.
 	left := make([]int, n)
 	for i := range left {
 		left[i] = i

@@ -265,7 +265,7 @@ func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed u
 		sumX += xi
 		sumW += wi
 	}
-	// A jackknife over groups gives the acceleration.
+	// A jackknife over the groups estimates the acceleration of the BCa interval.
 	var m2, m3, mean float64
 	jack := make([]float64, groups)
 	for g := range jack {

@@ -106,7 +106,7 @@ func TestTemperatureAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The minimum is flat, so the error of SciPy's T is about the square root of its tolerance.
+	// The minimum is flat, so the error of SciPy's T is about the square root of SciPy's tolerance.
 	near(t, "T", fit.Temperature, 3.4622132591404764, 1e-6)
 	near(t, "NLL at T", fit.NLL, 1.2343609998140863, 1e-12)
 	if fit.AtLimit {
@@ -165,7 +165,8 @@ func TestTemperatureLimits(t *testing.T) {
 	}
 }
 
-// FitTemperature finds a minimum outside [10⁻³, 10³]. Scaling the logits scales T.
+// FitTemperature finds a minimum outside [10⁻³, 10³]. If all logits are multiplied by a number, T is multiplied by the
+// same number.
 func TestTemperatureFarOut(t *testing.T) {
 	logits, m, label := goldenLogits()
 	fit, err := FitTemperature(logits, m, label)
@@ -378,7 +379,7 @@ func TestClasswiseECE(t *testing.T) {
 
 // Every interval covers its target at its level, for calibrated and miscalibrated predictions, with and without
 // weights. The target is the metric in which each outcome is replaced by its probability. A percentile bootstrap around
-// the ECE would fail: at θ = 0 its lower end is above 0.
+// the ECE would fail: if the target is 0, the lower end of the bootstrap interval is above 0.
 func TestMetricIntervalsCover(t *testing.T) {
 	const n, level = 300, 0.9
 	trials := 400
@@ -470,8 +471,8 @@ func TestBootstrapLength(t *testing.T) {
 	}
 }
 
-// The bound that the function deviation returns must hold at its stated level. The residuals have one sign and lie at
-// the limits of their range.
+// The bound that the function deviation returns must hold at its stated level. The residuals are −1 or 1, the limits of
+// their range.
 func TestDeviationCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	const trials = 4000

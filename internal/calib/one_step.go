@@ -67,8 +67,8 @@ func newOneStep(s *Sample, delta float64, candidates int) oneStep {
 	}
 }
 
-// population returns c⁺ for A = a, an upper bound on CE. The argument means says that the projection gives bin means,
-// so that |h_i| ≤ 1.
+// For A = a, population returns an upper bound on CE: c⁺, the largest value of CE that the data do not refute. The
+// argument means says that the projection gives bin means, so that |h_i| ≤ 1.
 func (o oneStep) population(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := mixedExponent(a, c)
@@ -79,10 +79,10 @@ func (o oneStep) population(a float64, means bool) float64 {
 	})
 }
 
-// sample returns an upper bound for A = a on c, here the mean of |s_i − η(s_i)| over the scores of the sample. Given
-// the scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β − c²,
-// where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3 and the bound on β do not require identically distributed
-// variables. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.
+// For A = a, sample returns an upper bound on c. Here c is the mean of |s_i − η(s_i)| over the scores of the sample.
+// Given the scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β
+// − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3 and the bound on β do not require identically
+// distributed variables. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {
 		e := 2 * (c - a) * (c - a)
@@ -93,7 +93,8 @@ func (o oneStep) sample(a float64, means bool) float64 {
 	})
 }
 
-// largest returns the largest c in [a, 1] whose exponent is within the budget. The exponent increases in c.
+// largest returns the largest c in [a, 1] at which the function exponent is at most the budget. The exponent increases
+// in c.
 func (o oneStep) largest(a float64, exponent func(c float64) float64) float64 {
 	hi := min(1, math.Sqrt(o.brier))
 	if a >= hi || exponent(hi) < o.budget {
@@ -129,7 +130,8 @@ func mixedExponent(a, c float64) float64 {
 		return 0
 	}
 	value := func(l float64) float64 { return -l*a - l*l/8 - math.Log1p(c*math.Expm1(-l)) }
-	// At λ = 4(c−a) the slope −a − λ/4 + c·e^{−λ}/(1−c+c·e^{−λ}) is 0 or less.
+	// At λ = 4(c−a) the slope −a − λ/4 + c·e^{−λ}/(1−c+c·e^{−λ}) is 0 or less, so the maximum lies at a smaller or
+	// equal λ.
 	lo, hi := 0.0, 4*(c-a)
 	for range 40 {
 		l := (lo + hi) / 2

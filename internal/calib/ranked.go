@@ -39,7 +39,7 @@ func Rank(p *Predictions) *Ranked {
 // Quantity returns the quantity of the predictions.
 func (r *Ranked) Quantity() Quantity { return r.p.Quantity }
 
-// example returns the example of rank k.
+// example returns the confidence, the correctness and the weight of the example at rank k.
 func (r *Ranked) example(k int) (confidence float64, correct bool, w float64) {
 	if r.order == nil {
 		c, y := unpack(r.packed[k])
@@ -98,8 +98,8 @@ func (r *Ranked) steps(f func(step)) {
 
 var errOneKind = errors.New("needs right and wrong answers (labels of both kinds)")
 
-// AUROC returns the probability that a right example (label 1) has a larger confidence than a wrong one. Ties count
-// half (Mann–Whitney).
+// AUROC returns the probability that a random right example (label 1) has a larger confidence than a random wrong
+// example (label 0). Ties count half (Mann–Whitney).
 func (r *Ranked) AUROC() (float64, error) {
 	var right, wrong, wins float64
 	r.steps(func(s step) {

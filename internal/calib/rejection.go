@@ -37,9 +37,10 @@ type Attacked struct {
 }
 
 // RobustTestError returns the confidence-thresholded robust test error (listing 2 of Stutz's article). It is the share
-// of wrong answers among the examples that the classifier answers with confidence ≥ τ, clean or attacked. An example
-// that is wrong without an attack counts by its clean confidence alone. The attacks must maximise confidence. The
-// result estimates the error from below, because better attacks may exist. It is NaN if no example is answered.
+// of wrong answers among the examples that the classifier answers with confidence ≥ τ, clean or attacked. If the answer
+// without an attack is wrong, the example counts only if its clean confidence is at least τ. The attacks must maximise
+// confidence. The result estimates the error from below, because better attacks may exist. It is NaN if no example is
+// answered.
 func RobustTestError(examples []Attacked, tau float64) float64 {
 	var wrong, answered float64
 	for _, e := range examples {

@@ -10,8 +10,9 @@ import (
 // Sample is a set of (score, label) pairs in ascending order of score. Scores are in [0, 1], labels are 0 or 1. A
 // Sample does not keep the order of the input, so no bound depends on that order.
 type Sample struct {
-	// The two top bits of a score are 0 (1.0 is 0x3FF…), and the bits of scores ascend with the scores. So bits<<1 |
-	// label sorts as one integer.
+	// The field packed holds bits<<1 | label for each pair, where bits is the float64 bit pattern of the score. No bit
+	// is lost, because the two top bits of a score are 0. The bits ascend with the score, so the integers sort by
+	// score.
 	packed []uint64
 }
 
@@ -107,7 +108,7 @@ func mix64(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// uniformBelow returns a number in [0, n). All numbers are equally likely (Lemire 2019).
+// uniformBelow returns a random integer from 0 to n−1. All these integers are equally likely (Lemire 2019).
 func (r *splitMix) uniformBelow(n int) int {
 	hi, lo := bits.Mul64(r.next(), uint64(n))
 	if lo < uint64(n) {

@@ -91,7 +91,7 @@ func TestDebiasedL2IsUnbiased(t *testing.T) {
 		b, _ := EqualWidth(p, 1, UpperClosed)
 		gap := b[0].Accuracy - b[0].Confidence
 		plain += gap * gap / trials
-		// This is the term of the single bin, without the max.
+		// The summand is the square of DebiasedL2 for the single bin, without the max.
 		debiased += (gap*gap - b[0].Accuracy*(1-b[0].Accuracy)/(n-1)) / trials
 		if d := DebiasedL2(p, b); math.Abs(d*d-max(0, gap*gap-b[0].Accuracy*(1-b[0].Accuracy)/(n-1))) > 1e-12 {
 			t.Fatal(d)
@@ -240,7 +240,8 @@ func TestBettingCapital(t *testing.T) {
 	}
 }
 
-// If the stated probabilities are true, p ≤ α with a frequency of at most α. If they are not true, p falls.
+// If the stated probabilities are true, p ≤ α with a frequency of at most α. If the probabilities are false, p is
+// small.
 func TestCalibrationTestIsValid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 1))
 	trials := 1000

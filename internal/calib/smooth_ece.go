@@ -11,7 +11,7 @@ import (
 type SmoothCurve struct {
 	ECE float64 // smECE, which equals the bandwidth
 	// Accuracy[j] is the kernel regression of correct on the confidence at j/(len−1), with that bandwidth. Density[j]
-	// is the density of the confidence there.
+	// is the density of the confidence at the same point.
 	Accuracy, Density []float64
 }
 
@@ -114,7 +114,7 @@ func (s *gridSmoother) curve(sigma float64) SmoothCurve {
 }
 
 // Points returns about count points of the regression. It omits points where the density is below a thousandth of its
-// maximum, because there are too few data.
+// maximum, because too few examples determine the regression at these points.
 func (c SmoothCurve) Points(count int) (confidence, accuracy []float64) {
 	most := slices.Max(c.Density)
 	for j := 0; j < len(c.Accuracy); j += max(1, (len(c.Accuracy)-1)/count) {

@@ -14,7 +14,8 @@ type Uncertified struct {
 type Thresholded struct {
 	Tau float64
 	// Wrong is E, the number of examples for which an attack may cause a wrong answer. Either the certified class is
-	// wrong and its confidence may reach Tau, or no class is certified and a class other than the label may reach Tau.
+	// wrong and its confidence may reach Tau, or no class is certified and the score of a class other than the label
+	// may reach Tau.
 	Wrong int
 	// Right is C, the number of examples answered rightly under every attack: the certified class is right and its
 	// confidence stays at or above Tau.
@@ -53,7 +54,8 @@ func (r RadiusRows) Threshold(tau float64, unknown int) Thresholded {
 // An attack makes at most E answers wrong and leaves at least C right answers. The worst attack pushes the confidence
 // of all other right answers below Tau, because these answers would lower the share of wrong answers. A failed bound
 // turns an example into a wrong answer. In the worst case the example is one of the C right answers, and then there are
-// E + 1 wrong and C − 1 right answers. Otherwise there are E + 1 wrong and C right answers. The result is rounded up.
+// E + 1 wrong and C − 1 right answers. If the example is not one of them, there are E + 1 wrong and C right answers.
+// The result is rounded up.
 func (t Thresholded) Error(failures int64) float64 {
 	wrong, answers := float64(t.Wrong)+float64(failures), float64(t.Wrong)+float64(t.Right)
 	switch {

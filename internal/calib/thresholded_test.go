@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The possible outcomes of an example under attack are a set of these constants.
+// Each constant is a bit that stands for one outcome under attack. The sum of several constants is a set of outcomes.
 const (
 	wrongly = 1 << iota
 	rightly

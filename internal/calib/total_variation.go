@@ -23,9 +23,10 @@ import (
 // functions of the score. The noise bound of the lemma concerns the unmerged labels, so t1, t2 and n count labels, not
 // distinct scores. The code rounds t2 up, because the lemma holds only if the factor of ‖Dv‖₁ is at least t2/n.
 //
-// Between training scores, η̂ has the value at the nearest training score below. Before the first training score, it
-// has the first value. Corollary 2 of the paper only needs an extension with variation V̂ = Σ|v_{j+1} − v_j| that does
-// not depend on the validation set. Any step function with one jump between neighbours is such an extension.
+// Between training scores, η̂ has the value at the nearest training score below. Below the first training score, η̂ has
+// its value at the first training score. Corollary 2 of the paper only needs an extension with variation V̂ = Σ|v_{j+1}
+// − v_j| that does not depend on the validation set. Any step function with one jump between neighbours is such an
+// extension.
 //
 // V = 1 if η is monotone. V is an assumption that no data can confirm.
 func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
@@ -67,8 +68,8 @@ func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {
 	return newBound(terms, chosen, cf.Delta, 1e-12+meanRoundoff(s.N()), true)
 }
 
-// dyadicAbove rounds x up to a multiple of 2⁻²⁰. For up to 2³² labels, sums of labels ± such a number are exact in
-// float64.
+// dyadicAbove rounds x up to a multiple of 2⁻²⁰. For up to 2³² labels, a sum of labels plus or minus a multiple of 2⁻²⁰
+// is exact in float64.
 func dyadicAbove(x float64) float64 { return math.Ceil(x*(1<<20)) / (1 << 20) }
 
 // denoised is η̂ on training points. The j-th training point, counted from 1, has the value of the first piece with end

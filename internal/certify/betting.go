@@ -49,7 +49,7 @@ type bettingGrid struct {
 }
 
 const (
-	// bettingCap is the least value of c, the largest share of the capital that a bet may stake. If a bet stakes three
+	// A bet may stake at most the share c of the capital. bettingCap is the least value of c. If a bet stakes three
 	// quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
 	// chernoffCap keeps K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1 can
@@ -59,11 +59,11 @@ const (
 	// block's factors stays far inside the range of float64, because each factor lies between 2⁻¹⁰ and 2²⁴ (the largest
 	// bet on the grid).
 	bettingBlock = 16
-	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. This is fine enough: for n = 10⁷ samples that
-	// are all 1, the bound is at the distance 2⁻²⁰ from 1. An octave lies between two successive distances. Each octave
-	// near 1, and each octave between 2^−fineOctaves and ½, is divided into fineSteps intervals. The octaves below
-	// 2^−fineOctaves are divided into coarseSteps intervals, because means this small matter only for an upper bound
-	// near 1.
+	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. The smallest distance 2⁻²⁴ is small enough:
+	// even for n = 10⁷ samples that are all 1, the bound lies at the larger distance 2⁻²⁰ from 1. An octave lies
+	// between two successive distances. Each octave near 1, and each octave between 2^−fineOctaves and ½, is divided
+	// into fineSteps intervals. The octaves below 2^−fineOctaves are divided into coarseSteps intervals, because means
+	// this small matter only for an upper bound near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8
@@ -139,8 +139,8 @@ func (b *bettingGrid) largestBet() float64 {
 	return math.Inf(1)
 }
 
-// chernoffFraction returns c = (x−m)/(1−m) for the x above m with KL(x‖m) = d. Any c in [0, 1) is valid, so plain
-// bisection is enough.
+// chernoffFraction returns c = (x−m)/(1−m) for the x above m with KL(x‖m) = d. Any c in [0, 1) gives a valid bound, so
+// plain bisection is accurate enough.
 func chernoffFraction(m, d float64) float64 {
 	if m == 0 || d >= math.Log(1/m) {
 		return chernoffCap
@@ -244,7 +244,8 @@ func (c *capital) settle() {
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// Aim at the part of the target that is missing at the middle of the interval, but at 1 nat or more.
+		// The bet aims at the part of the target ln(1/α) that ln K still lacks at the middle of the interval, but at
+		// least at 1.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
 	case stakeFixed:
@@ -253,7 +254,7 @@ func (c *capital) factor(w wager, left int64) float64 {
 	return 1
 }
 
-// play multiplies the capitals by a block's factors.
+// play multiplies the capitals at both ends of the interval by the factors of a block of samples.
 func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
 	l, r := w.left.f, w.right.f
 	if math.IsInf(factor, 1) {
@@ -275,7 +276,7 @@ func (w *wager) play(x, bet []float64, g, h, limit, factor float64) {
 	w.left.f, w.right.f = l, r
 }
 
-// share returns the fraction of the interval that is rejected because the chord of ln K reaches the target there.
+// share returns the rejected fraction of the interval: the part on which the chord of ln K reaches the target.
 func (c *capital) share(w wager) float64 {
 	if float64(w.left.e)*math.Ln2 < c.logTarget {
 		return 0
@@ -293,7 +294,8 @@ func (c *capital) share(w wager) float64 {
 func (c *capital) lower() float64 {
 	for i, share := range c.rejected {
 		if share < 1 {
-			// logTarget covers the rounding of the logarithms. This line adds four more roundings of numbers ≤ 1.
+			// logTarget covers the rounding of the logarithms. This line has four more roundings of numbers ≤ 1, which
+			// the slack of 8 units covers.
 			return inUnit(c.edge[i]+share*(c.edge[i+1]-c.edge[i]), 8*unit)
 		}
 	}

@@ -150,7 +150,7 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The radius is rounded down twice, to nine digits.
+			// The radius is rounded down twice, each time to nine digits.
 			if want := max(0, whole.Radius-q); cert.Radius < 0 || cert.Radius > want*(1+2e-8) || cert.Radius < want-2.1e-8*whole.Radius {
 				t.Errorf("%v margin: radius %v less %v is %v", kind, whole.Radius, q, cert.Radius)
 			}

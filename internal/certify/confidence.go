@@ -10,8 +10,8 @@ import (
 // ‖δ‖ ≤ Radius, z(x+δ) = E f_c(x+δ+ε) is in [Lower, Upper].
 //
 // If Certified is true, c is the class A in Prediction, and within the radius A keeps the most votes (or, in
-// certificates by scores, the largest mean score). Otherwise c is Label, and the prediction is not certified. The row
-// then says that within the radius no other class has a mean score above 1 − Lower.
+// certificates by scores, the largest mean score). If Certified is false, c is Label, and the prediction is not
+// certified. The row then says that within the radius no other class has a mean score above 1 − Lower.
 //
 // Each row fails with probability ≤ Alpha. Half of Alpha belongs to the certificate, the other half to the interval of
 // A. If A is not the label, the interval of A and the interval of the label get a quarter of Alpha each, because the
@@ -116,7 +116,8 @@ func (a *ScoreAccumulator) selectionScores(class int) []float64 {
 	return x
 }
 
-// attackParams returns the params with radii that include the rounding of the perturbed input to the lattice.
+// attackParams returns the parameters with larger radii. Each radius grows by the distance by which rounding to the
+// lattice can lengthen a perturbation.
 func (a *ScoreAccumulator) attackParams() ScoreParams {
 	p := a.certifier.params
 	if q := a.example.Quantisation; q > 0 {
@@ -157,7 +158,7 @@ func (s *standardConfidence) add(x float64) {
 
 func (s *standardConfidence) bounds(i int) (float64, float64) {
 	l, shift := s.params.additive(), s.params.shift(s.params.Confidence.Radii[i])
-	// By symmetry the upper side is 1 minus the lower side for 1−z.
+	// By symmetry the upper bound is 1 minus the lower bound for 1−z.
 	return shiftDown(l, inUnit(s.low.lower(), sampleSlack), shift), 1 - shiftDown(l, inUnit(s.high.lower(), sampleSlack), shift) + unit
 }
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// If the class is not the label, the interval of the class and the interval of the label each have half of α. These two
-// intervals equal the intervals of two other examples that use half of α. In one example the class is the label, and
-// the other example has no label.
+// If the class is not the label, the interval of the class and the interval of the label each have half of α. The test
+// compares the two intervals with the intervals of two other examples at half of α. In the first example the class is
+// the label. The second example has no label.
 func TestIntervalsShareAlpha(t *testing.T) {
 	const alpha = 0.02
 	selection, _ := scoreSamples(50)
@@ -70,7 +70,7 @@ func TestIntervalsShareAlpha(t *testing.T) {
 	}
 }
 
-// With ClassByVotes, votes choose the class and certify it. Scores do not.
+// With ClassByVotes, the votes choose and certify the class. The scores neither choose nor certify it.
 func TestClassByVotes(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}, ClassByVotes: true}
 	if _, err := NewScoreCertifier(p); err == nil {

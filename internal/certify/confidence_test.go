@@ -158,8 +158,8 @@ func TestConfidenceCoverage(t *testing.T) {
 	}
 }
 
-// With 50,000 samples, every method that should be tight for a step function gives bounds near the true values. DKW and
-// the standard bound have the gap that theory predicts.
+// With 50,000 samples, every method that should be tight for a step function gives bounds near the true values. The
+// bounds with the band dkw and with the method standard differ from the true values as much as theory predicts.
 func TestConfidenceTightness(t *testing.T) {
 	const n, sigma = 50000, 0.5
 	widest := map[string]float64{}
@@ -283,7 +283,7 @@ func TestConfidenceKumar(t *testing.T) {
 			continue
 		}
 		rows++
-		// 0.704 stands for any number from 0.7035 to 0.7045.
+		// A published figure is rounded: 0.704 stands for any number from 0.7035 to 0.7045.
 		span := func(x float64) (low, high float64) {
 			half := 0.5001 * math.Pow(10, math.Floor(math.Log10(x))-2)
 			return x - half, min(x+half, 1-1e-9)
@@ -311,8 +311,8 @@ func TestConfidenceKumar(t *testing.T) {
 	}
 }
 
-// TestTangentFarAway checks that the bounds still hold at radii of tens of σ, where slopes underflow. There the bounds
-// are trivial.
+// TestTangentFarAway checks that the bounds still hold at radii of tens of σ, where slopes underflow. At such radii the
+// bounds are trivial.
 func TestTangentFarAway(t *testing.T) {
 	p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 0.5}}
 	p.Confidence = ConfidenceParams{Radii: []float64{10, 21, 40, 1e3, 1e6}, Method: ConfidenceTangent}

@@ -28,7 +28,8 @@ type ballot struct {
 func (v Votes) selected() ballot  { return ballot{v.Counts0, v.None0, v.N0} }
 func (v Votes) estimated() ballot { return ballot{v.Counts, v.None, v.N} }
 
-// rivals returns the votes of all classes other than a. In the mode NoneAnswer, silence is one more rival.
+// rivals returns the votes of all classes other than a. In the mode NoneAnswer, the samples without an answer count as
+// one more rival.
 func (b ballot) rivals(a int, none NoneMode) []int64 {
 	var all []int64
 	for class, c := range b.counts {
@@ -42,8 +43,8 @@ func (b ballot) rivals(a int, none NoneMode) []int64 {
 	return all
 }
 
-// contest returns the contest that certifies class a. If several contests can certify it, only the selection samples
-// choose among them, so the choice is fixed before the estimation samples.
+// contest returns the contest that certifies class a. If several contests can certify class a, the selection samples
+// alone decide which contest is used. So the contest is fixed before the estimation samples.
 func (c Claim) contest(v Votes, a int) (contest, error) {
 	switch {
 	case c.Ranked():
@@ -82,10 +83,11 @@ func safeContest(v Votes, a int) contest {
 }
 
 // rankContest returns the contest for "A stays among the first k" that the selection samples favour. Here k is TopK.
-// Each possible contest leaves out a set U of u ≤ k−1 rivals, those with the most selection votes, and has t = k−u. If
-// A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be the set of
-// the t most probable rivals outside U. S is fixed, and its probability is then at least t times A's probability. The
-// votes for S are at most the sum of the t largest counts outside U. Without selection samples, U is empty.
+// Each possible contest leaves out a set U of u ≤ k−1 rivals, those with the most selection votes, and has the factor t
+// = k−u. If A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be
+// the set of the t most probable rivals outside U. S is fixed, and its probability is then at least t times A's
+// probability. The votes for S are at most the sum of the t largest counts outside U. Without selection samples, U is
+// empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // rivals by their selection votes, the most first
 	first := v.selected()

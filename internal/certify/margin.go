@@ -50,8 +50,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 // linearly with these votes and reaches 10 s or more at mostOthers.
 const mostOthers = 1 << 19
 
-// order returns the order for the ranking r. The function make makes the order once, and all examples with the same
-// ranking share this order.
+// order returns the order for the ranking r. The first call computes the order by the function make. All later examples
+// with the same ranking share the order.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ type frontier struct {
 	margin float64
 }
 
-// lift is a factor that raises q1 by more than its rounding errors. These arise in F and its argument, and in Φ at |z|
-// < 40. A larger q1 only raises P_q.
+// lift is a factor that raises q1 by more than its rounding errors. These rounding errors arise in F and its argument,
+// and in Φ at |z| < 40. A larger q1 only raises P_q.
 const lift = 1 + 0x1p-40
 
 func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
@@ -99,7 +99,7 @@ func newSearch(e *event, scale scale, alpha float64) search {
 }
 
 // logP returns an upper bound on ln P_q(event). It returns the bound of the method crude if this bound is far below ln
-// α. The reason is that the exact sums for such q take the most time and matter least.
+// α. For such q the exact sums would take the most time, and a crude bound is accurate enough.
 func (s *search) logP(q1, q2 float64) float64 {
 	if crude := s.event.crude(q1, q2); crude < s.logAlpha-6 {
 		return crude
@@ -144,8 +144,8 @@ func (e *event) crude(q1, q2 float64) float64 {
 // margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds none above 0. The search starts at
 // floor, the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
-	// leave is the relative gap that the search leaves between the worst probability and α. Without a gap the proof
-	// would take too long. The gap lowers the margin by about 1e-5/3 of a standard deviation.
+	// The constant leave is the relative gap that the search keeps between the worst probability and α. Without a gap
+	// the proof would take too long. The gap lowers the margin by about 1e-5/3 of a standard deviation.
 	const leave = 1e-5
 	L := math.Max(floor, leastMargin)
 	at := 0.0
@@ -163,7 +163,7 @@ func (s *search) margin(floor float64) float64 {
 			}
 			at = bad
 		}
-		// The proof failed at another point, so restart there.
+		// The proof failed at another point, so the search restarts at that point.
 	}
 	return 0
 }
@@ -172,8 +172,8 @@ func (s *search) margin(floor float64) float64 {
 const leastMargin = 1e-6
 
 // locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
-// P/dL there. The search starts at the argument L. If the argument at is not 0, locate tries the point where y equals
-// this argument in addition to the grid.
+// P/dL there. The search starts at the argument L. If the argument at is not 0, locate also tries the point whose y is
+// this argument.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // worst point, as a fraction of the frontier's range of y
 	width := 0.0
@@ -216,7 +216,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 	return L, slope
 }
 
-// value returns ln P at the fraction u of the range of y on f.
+// value returns ln P at the point of f whose y is the fraction u of the largest y.
 func (s *search) value(f frontier, u float64) float64 {
 	q1, q2, _ := f.point(u * f.last())
 	return s.logP(q1, q2)
@@ -228,8 +228,8 @@ func (f frontier) last() float64 {
 	return math.Sqrt(q2) * (1 - 0x1p-30)
 }
 
-// grid holds the values of u that a scan tries. They are evenly spaced in y, because measured in y the sampling
-// distribution of x2 has the same width everywhere. Some extra values lie near 0.
+// grid holds the values of u that a scan tries. They are evenly spaced in y, because the distribution of √(x2/n), an
+// estimate of y, has nearly the same width everywhere. Some extra values lie near 0.
 var grid = func() (u []float64) {
 	for v := 1e-8; v < 0.02; v *= 10 {
 		u = append(u, v)
@@ -256,8 +256,8 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 	return u, width
 }
 
-// climb finds a local maximum x of the probability on f, within width of u, by golden section. It also returns the
-// value v at x, and next, the search width to use after f has moved slightly.
+// climb finds a local maximum x of the probability on f, within width of u, by golden section. It also returns v, the
+// logarithm of this probability. The result next is the search width to use after a small change of f.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
 	const golden = 0.6180339887498949

@@ -340,7 +340,7 @@ func TestMarginProperties(t *testing.T) {
 	}
 }
 
-// With two classes the method margin gives the Clopper–Pearson margin, not the bonferroni margin.
+// With two classes the method "margin" gives the Clopper–Pearson margin, not the bonferroni margin.
 func TestTwoClasses(t *testing.T) {
 	votes := Votes{N0: 1, Counts0: []int64{1, 0}, N: 100, Counts: []int64{90, 10}}
 	var margins []float64
@@ -434,8 +434,8 @@ func realVotes(t testing.TB) (votes []Votes) {
 	return votes
 }
 
-// For every tenth example of the real votes, the bound of the method margin is strictly above the bonferroni margin if
-// the example is certified. So the proof succeeds, and bonferroni does not replace its result.
+// For every tenth example of the real votes, the bound of the method "margin" is strictly above the bonferroni margin
+// if the example is certified. So the proof succeeds, and bonferroni does not replace its result.
 func TestMarginOnRealVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")

@@ -13,10 +13,11 @@ const (
 	Bernstein MeanBound = "bernstein"
 	// PrPlEB is the predictable plug-in empirical Bernstein bound (prpl_eb.go).
 	PrPlEB MeanBound = "prpl-eb"
-	// Chernoff bets a fraction fixed beforehand. Apart from a small loss from the grid, it is never below the bound of
-	// Hoeffding 1963, Theorem 1 (betting.go).
+	// Chernoff bets a fraction of its capital that is fixed before sampling. Apart from a small loss from the grid, it
+	// is never below the bound of Hoeffding 1963, Theorem 1 (betting.go).
 	Chernoff MeanBound = "chernoff"
-	// STaR aims each bet at the part of the target that is still missing (Voráček & Orabona 2025; betting.go).
+	// STaR sizes each bet by the factor that the capital still lacks to the target 1/α (Voráček & Orabona 2025;
+	// betting.go).
 	STaR MeanBound = "star"
 )
 

@@ -297,8 +297,8 @@ func FuzzMeanBounds(f *testing.F) {
 			if !(got >= 0 && got <= 1) {
 				t.Fatalf("%s: %v", b, got)
 			}
-			// The other bounds hold at every count and may come from samples before the last. So the test compares only
-			// Hoeffding and Bernstein with the mean.
+			// The other bounds use every prefix of the samples, and a prefix can have a larger mean. So the test
+			// compares only Hoeffding and Bernstein with the mean of all samples.
 			if (b == Hoeffding || b == Bernstein) && got > mean+1e-12 {
 				t.Fatalf("%s: %v is above the samples' mean %v", b, got, mean)
 			}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The sums n and n0 include samples that vote for no class. The JSON has keys for these samples only if there are such
-// samples.
+// The sums n and n0 include samples that vote for no class. The JSON has keys for the numbers of these samples only if
+// the numbers are above 0.
 func TestNoneIsInTheSums(t *testing.T) {
 	v := Votes{Label: 1, N0: 4, Counts0: []int64{1, 2}, None0: 1, N: 10, Counts: []int64{4, 3}, None: 3}
 	if err := v.Validate(); err != nil {
@@ -186,7 +186,7 @@ func TestConfidenceOfScoresThatAreOftenNone(t *testing.T) {
 }
 
 // If the noise is random, "no class" wins ties. If the noise is not random, "no class" loses ties. In the mode
-// NoneIgnore, "no class" does not count. The votes of a splitting run that stopped early decide nothing.
+// NoneIgnore, "no class" does not count. The votes of a splitting run that stopped early do not determine the answer.
 func TestVoteRule(t *testing.T) {
 	stop, err := ParseStop("radius>=0.1")
 	if err != nil {

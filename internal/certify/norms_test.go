@@ -32,8 +32,8 @@ func TestRadiusIn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Scale both perturbations so that RadiusIn's result is their length in the second norm. Then the
-				// longer of the two must have the length radius in the first norm.
+				// Scale both perturbations so that RadiusIn's result is their length in the second norm. Then, in the
+				// first norm, the longer of the two must have a length of 3.1 (the constant radius).
 				all, one := length(from, got/length(to, 1, d), d), length(from, got, 1)
 				if far := max(all, one); far > radius*(1+1e-13) || far < radius*(1-1e-8) {
 					t.Errorf("d = %d: %v in %s is %v in %s, and reaches %v", d, radius, from, got, to, far)

@@ -110,7 +110,8 @@ func (e *event) threshold(x2, near int64) int64 {
 		return *cell - 1
 	}
 	top := e.order.n - x2 + 1
-	// Either lo is −1, or (lo, x2) is not in the event. Either hi is top, or (hi, x2) is in the event.
+	// The loop keeps two conditions: lo is −1 or (lo, x2) is not in the event, and hi is top or (hi, x2) is in the
+	// event.
 	lo, hi := int64(-1), top
 	x := min(max(near, 0), top-1)
 	for step := int64(1); lo+1 < hi; step *= 2 {

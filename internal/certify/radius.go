@@ -49,8 +49,8 @@ func (t Target) shift(radius float64) float64 {
 // distributions, so it cannot be larger. For the claim that A is among the first k classes, the same argument applies
 // to the contest with the factor t = k, if all votes are for A. The radius is rounded up.
 //
-// For the law Splitting, whose noise takes W values one step apart, the radius is at most W/2 steps. This is the half
-// width of the noise, which is the field Sigma.
+// For the law Splitting, whose noise takes W values one step apart, the radius is at most W/2 steps. These W/2 steps
+// are the half width of the noise, which is the value of the field Sigma.
 func (t Target) LargestRadius(n int64) float64 {
 	if t.Law.Deterministic() {
 		return t.Sigma * (1 + 1e-9)

@@ -10,8 +10,8 @@ import "math"
 //
 // The margin is 2ρ for the largest such ρ. So the theorem that turns the second margin into a radius also holds for
 // this margin. For t = 1 this margin is the second margin. The frontier of a margin is q1 = F(ρ + Q(F(Q(q2)+ρ)/t)). On
-// the frontier, q1 is a concave function of q2. This is so because the function q ↦ F(Q(q)+ρ) is concave and
-// nondecreasing. The frontier applies it to q2, divides the result by t, and applies it again.
+// the frontier, q1 is a concave function of q2. The reason for the concavity is that the function q ↦ F(Q(q)+ρ) is
+// concave and nondecreasing. The frontier applies it to q2, divides the result by t, and applies it again.
 //
 // With all votes for the class, t > 1 gives a larger margin than t = 1, and t < 1 gives a smaller margin.
 type ranks struct {
@@ -21,8 +21,8 @@ type ranks struct {
 	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil: no cache
 }
 
-// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). Because of rounding errors, only one of
-// the results can be certain: true if the factor safety is above 1, and false if it is below 1.
+// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). In spite of rounding errors, the result
+// true is certain if the factor safety is above 1, and the result false is certain if safety is below 1.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)

@@ -71,7 +71,7 @@ func TestRanksOfOneAreTheMargin(t *testing.T) {
 }
 
 // The proof of a bound needs four properties: the frontier is concave, its slope is the derivative, it ends where q1 +
-// q2 = 1, and at the point that reach returns q1 is at most the argument of reach.
+// q2 = 1, and the method reach returns a point whose q1 is at most the argument of reach.
 func TestRanksFrontier(t *testing.T) {
 	for _, l := range law.Additives() {
 		for _, factor := range []float64{0.5, 1, 2, 5} {
@@ -442,7 +442,8 @@ func TestClaimsRefused(t *testing.T) {
 	}
 }
 
-// Sampling for a rank stops early, and the certificate uses only the share of α that its checkpoint has.
+// If the claim is a rank, sampling can stop early. The certificate then uses only the share of α of the checkpoint
+// where sampling stopped.
 func TestStoppingForRanks(t *testing.T) {
 	p := VoteParams{Target: Target{Alpha: 0.001, Sigma: 1, Class: Label, Claim: Claim{TopK: 3}}}
 	s := mustStop(t, p, "radius>=1", 100000)

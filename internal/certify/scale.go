@@ -34,7 +34,7 @@ type scale interface {
 	density(p float64) float64
 }
 
-// scale returns the Q of the target's margin.
+// scale returns the function Q in the target's margin: the identity or the law's quantile function.
 func (t Target) scale() scale {
 	if t.Margin == FirstMargin {
 		return probabilities{}
@@ -98,7 +98,7 @@ func (q quantiles) point(margin, y float64) (q1, q2, slope float64) {
 func (q quantiles) reach(margin, q1 float64) float64 {
 	z := q.low(q1) - margin
 	z -= 8 * unit * (math.Abs(z) + margin + 1)
-	// The method point computes Q(y²) again, with rounding, so stay well below z.
+	// The method point computes Q(y²) again, with rounding, so this code stays well below z.
 	q2, _ := q.CDF(z - 1e-9)
 	return math.Sqrt(q2)
 }

@@ -53,12 +53,12 @@ func (p *ScoreParams) complete() error {
 	return p.Confidence.complete()
 }
 
-// method describes for a certificate how its margin was bounded.
+// method returns the name and the soundness that certificates state for the bound on their margin.
 func (p ScoreParams) method() method {
 	return method{p.Bound.String() + "+" + p.Combine.String(), p.Bound.Sound() && p.Combine.Sound()}
 }
 
-// ClassTarget returns the Target of the certificates, with their part of α.
+// ClassTarget returns the Target of the certificates. Its Alpha is the part of α that the certificates may use.
 func (p ScoreParams) ClassTarget() Target {
 	if len(p.Confidence.Radii) > 0 {
 		return p.Target.ClassOnly()

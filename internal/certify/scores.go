@@ -198,12 +198,14 @@ func (e *ScoreError) Error() string {
 	return fmt.Sprintf("%s sample %d: %s", e.Phase, e.Sample, e.Reason)
 }
 
-// sumTolerance is the largest accepted deviation of a row's sum from 1. The sums of float16 models are off by 10⁻³.
+// sumTolerance is the largest accepted deviation of a row's sum from 1. The sums of a model in float16 differ from 1 by
+// about 10⁻³.
 const sumTolerance = 1e-2
 
 // rowScale checks a row of probabilities and returns the factor that normalises it: 1, or 1/sum if the sum is above 1.
-// Then X^A + X^B ≤ 1, up to a unit, as Directed and Projected require. A row of zeros is a sample without an answer
-// (IsNone), so mean scores may sum to any number below 1. All methods here need only a sum ≤ 1.
+// After normalisation the scores of two classes satisfy X^A + X^B ≤ 1, up to rounding, as Directed and Projected
+// require. A row of zeros is a sample without an answer (IsNone), so mean scores may sum to any number below 1. All
+// methods here need only a sum ≤ 1.
 func rowScale(row []float32) (float64, string) {
 	var sum float64
 	for class, p := range row {
@@ -224,7 +226,7 @@ func rowScale(row []float32) (float64, string) {
 	return 1, ""
 }
 
-// Selection takes the probabilities [k·m] of the next k selection samples.
+// Selection takes the probabilities [k·m] of the m classes in the next k selection samples.
 func (a *ScoreAccumulator) Selection(probs []float32) error {
 	m := a.example.Classes
 	for ; len(probs) >= m; probs = probs[m:] {

@@ -24,7 +24,7 @@ func (d threePoint) draw(r *rand.Rand) float64 {
 }
 
 func randomThreePoint(r *rand.Rand) threePoint {
-	// The fourth power makes weights near 0 frequent. The test needs them, because rare values break normal
+	// The fourth power makes weights near 0 frequent. The test needs such weights, because rare values break normal
 	// approximations.
 	p := math.Pow(r.Float64(), 4)
 	q := math.Pow(r.Float64(), 4)
@@ -52,9 +52,9 @@ func meanFailures(l prepared, d threePoint, trials int, seed uint64) int64 {
 	return failures
 }
 
-// For every bound, n and α the test searches random three-point distributions for the least favourable one and improves
-// it in steps. It then draws fresh samples from the worst distribution. An exact test checks that the bound fails with
-// probability at most α.
+// For every bound, n and α the test searches random three-point distributions for the least favourable distribution,
+// and improves this distribution in steps. It then draws fresh samples from the worst distribution. An exact test
+// checks that the bound fails with probability at most α.
 func TestAuditMeanBoundSearch(t *testing.T) {
 	for i, bound := range names(MeanBounds()) {
 		for _, n := range []int64{3, 20, 200} {

@@ -96,7 +96,7 @@ func startScores(t testing.TB, p ScoreParams, n0, n int64, classes int) *ScoreAc
 	return a
 }
 
-// feed gives an example all of its samples.
+// feed passes all samples of an example to the accumulator a.
 func feed(t testing.TB, a *ScoreAccumulator, selection, estimation []float32) {
 	t.Helper()
 	err := a.Selection(selection)
@@ -127,7 +127,7 @@ func certifyScoreModel(t testing.TB, c *ScoreCertifier, s scoreModel, r *rand.Ra
 	return a, cert
 }
 
-// For every sound combination, every bound and both margins, the certified margin is above the true one with
+// For every sound combination, every bound and both margins, the certified margin is above the true margin with
 // probability ≤ α.
 func TestScoreCoverage(t *testing.T) {
 	trials, bounds := int64(300), names(MeanBounds())
@@ -189,8 +189,8 @@ func TestTaylorIsNotSound(t *testing.T) {
 	}
 }
 
-// The test compares directedMargin with a search over the curve. directedMargin is slightly below the least margin of
-// all pairs (μ1, μ2) that agree with the bound.
+// The test compares directedMargin with a search over the pairs (μ1, μ2) that attain the bound y. directedMargin is
+// slightly below the least margin of all pairs (μ1, μ2) that agree with the bound.
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
 		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {

@@ -1,15 +1,15 @@
 package certify
 
-// splitTangent is the method tangent without selection samples: the first k = TangentSamples of the n estimation
-// samples fix the function S_0 of the type tangent, and only the other n − k samples enter the mean of its function ψ.
-// The constant S_0 = ½ would be sound too, but its intervals are three times as wide as the intervals of the method
-// standard (docs/confidence.md).
+// splitTangent is the method tangent without selection samples. The first k = TangentSamples of the n estimation
+// samples fix the function S_0 of the type tangent. Only the other n − k samples enter the mean of the function ψ of
+// this type. The constant S_0 = ½ would be sound too, but its intervals are three times as wide as the intervals of the
+// method standard (docs/confidence.md).
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k, ψ is a fixed
-// function, and the values ψ(f_A) of the other samples are n − k independent samples whose mean is the mean that
-// tangent needs. So, given the first k, each side fails with probability at most its part of α. This holds for all
-// values of the first k, so it also holds unconditionally. The class is certified from all n samples. The union bound
-// needs no independence, so the parts of α add up as they do for n0 > 0 (ConfidenceBound).
+// function, and the values ψ(f_A) of the other n − k samples are independent. Their expectation is the mean that the
+// method tangent bounds. So, given the first k, each side fails with probability at most its part of α. This holds for
+// all values of the first k, so it also holds unconditionally. The class is certified from all n samples. The union
+// bound needs no independence, so the parts of α add up as they do for n0 > 0 (ConfidenceBound).
 type splitTangent struct {
 	first    []float64 // the first samples; its capacity is k
 	start    func(first []float64) *tangent

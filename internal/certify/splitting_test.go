@@ -138,7 +138,7 @@ func distance(x, y []int32) (d int64) {
 	return d
 }
 
-// No pair of inputs within S steps of each other gets two answers. The test tries all pairs on small lattices with
+// Two inputs within S steps of each other never get different answers. The test tries all pairs on small lattices with
 // random tables. Some tables change an answer at S + 1 steps, so S is not too small.
 func TestSplittingByBruteForce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -197,9 +197,9 @@ func TestSplittingByBruteForce(t *testing.T) {
 }
 
 // For every lead there is a model for which the smoothed answer changes at S + 1 steps and not before. This model
-// answers j instead of A at exactly those inputs of the perturbed example that differ from the inputs of the example.
-// Only the first coordinate moves. The second coordinate has another value in each evaluation, so no two evaluations
-// share an input.
+// answers j instead of A at exactly those inputs of the perturbed example that differ from the inputs of the
+// unperturbed example. Only the first coordinate moves. The second coordinate has another value in each evaluation, so
+// no two evaluations share an input.
 func TestSplittingIsTight(t *testing.T) {
 	const w, high = 12, 20
 	noise, certifier := splitNoise(t, 5, w, 2, high), splitCertifier(t, w)
@@ -400,8 +400,8 @@ func TestSplittingRefuses(t *testing.T) {
 	}
 }
 
-// If the prediction is right, the certificate for the label equals the certificate for the prediction. Otherwise the
-// certificate for the label abstains.
+// If the prediction is right, the certificate for the label equals the certificate for the prediction. If the
+// prediction is wrong, the certificate for the label abstains.
 func TestSplittingOfTheLabel(t *testing.T) {
 	p := splitParams(10)
 	p.Class = certify.Label

@@ -100,9 +100,9 @@ type Stopping struct {
 }
 
 const (
-	// endShare is the share of α for each of two checkpoints. One checkpoint is the budget, so that certificates there
-	// come close to the certificates of a fixed n. The other checkpoint is the first that can certify the rule's
-	// radius. At this checkpoint the sampling of the clearest inputs ends.
+	// endShare is the share of α for each of two checkpoints. One checkpoint is the budget. With this share, a
+	// certificate from the whole budget is nearly as good as a certificate with a fixed n. The other checkpoint is the
+	// first that can certify the rule's radius. At this checkpoint the sampling of the clearest inputs ends.
 	endShare = 0.25
 	// scoutShare is the share of α for all checkpoints before the first that can certify. At these early checkpoints,
 	// sampling of hopeless inputs ends.

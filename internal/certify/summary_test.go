@@ -103,7 +103,7 @@ func TestSummaryRadii(t *testing.T) {
 }
 
 // The summaries of the classes agree with the summary of all certificates. The counts add up, and the mean of the
-// shares, weighted by the numbers of examples, is the share of the whole.
+// shares, weighted by the numbers of examples, is the share over all examples.
 func TestSummarizeClasses(t *testing.T) {
 	certs := []Certificate{
 		{Label: 3, Prediction: 3, Correct: true, Radius: 0.5},

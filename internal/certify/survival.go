@@ -17,8 +17,8 @@ import (
 //
 // For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j). For s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each probability is the
 // mean of an indicator, which is a score in [0, 1]. So the bound of standardConfidence on the mean of a score under
-// attack holds for this mean as well. Both sums count a score that equals a threshold as "≥". Emde's upper sum starts
-// at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
+// attack holds for this mean as well. In both sums, S(s_j) includes the scores that are equal to s_j. Emde's upper sum
+// starts at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
 //
 // Only the counts at the thresholds are stored.
 type survivalBand struct {
@@ -31,7 +31,7 @@ type survivalBand struct {
 }
 
 // thresholds holds s_1 … s_k. They are 1/(1+e^{−t}) for k equidistant t in [−13, 13]. They are denser toward 0 and 1,
-// because the quantile function Q is steep there and confident models have their scores there.
+// because near 0 and 1 the quantile function Q is steep and confident models have most of their scores.
 var thresholds = func() []float64 {
 	const k = 255
 	s := make([]float64, k)
@@ -64,7 +64,7 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
 // BandBinomial uses every binomialEvery-th threshold, which are K = 127 thresholds. With more thresholds, the level α/K
-// is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbours.
+// is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbouring thresholds.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.
@@ -73,7 +73,8 @@ type bandPoint struct{ s, low, miss float64 }
 // boundSurvival returns the points of the band, from the smallest threshold up.
 type boundSurvival func(*survivalBand) []bandPoint
 
-// binomialPoints returns the exact bounds at level 1−α/K for S and for 1−S, where α is the level of one side.
+// binomialPoints returns exact bounds on the survival function S and on 1−S. With K thresholds, each bound has the
+// level 1−α/K, where α is the failure probability of one side of the band.
 func (b *survivalBand) binomialPoints() []bandPoint {
 	alpha := b.alpha / float64(len(thresholds)/binomialEvery)
 	var points []bandPoint
@@ -117,7 +118,7 @@ func (b *survivalBand) bounds(i int) (lower, upper float64) {
 		above += (next - p.s) * shiftDown(l, max(p.miss, 0), shift)
 		before = p.s
 	}
-	// The slack covers sums of fewer than 2⁹ numbers whose total is ≤ 1.
+	// The slack covers the rounding errors in sums of fewer than 2⁹ numbers whose total is ≤ 1.
 	const slack = 0x1p10 * unit
 	return max(lower-slack, 0), min(1-above+slack, 1)
 }

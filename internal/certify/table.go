@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// A Row tells users what they need to choose a method.
+// A Row describes a method to users: its name, whether it is sound, what it does and which papers it comes from.
 type Row[M ~string] struct {
 	Name M
 	// Sound means that the failure probability of the method's statements is at most α for every classifier. Unsound
@@ -55,7 +55,7 @@ func (t *table[M, F]) find(name M) (entry[M, F], error) {
 	return entry[M, F]{}, t.list().Unmarshal([]byte(name), new(M))
 }
 
-// do returns the function for a checked name.
+// do returns the function that implements the method with a checked name.
 func (t *table[M, F]) do(name M) F {
 	e, err := t.find(name)
 	if err != nil {

@@ -10,8 +10,8 @@ import "math"
 // It is not sound. Φ⁻¹ and its polynomials of odd order are convex above ½, so by Jensen's inequality the mean of
 // Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X. So the method overestimates the margin that the radius needs. For
 // example, let X^A be ½ or 1 with probability ½ each, and X^B = 1−X^A. The second margin is 2Φ⁻¹(¾) = 1.35, but the
-// mean of Φ_M⁻¹(X^A) − Φ_M⁻¹(X^B) is Φ_M⁻¹(1), which is 1.88 for M = 7. (The linear term by itself is sound, and weaker
-// than Projected.)
+// mean of Φ_M⁻¹(X^A) − Φ_M⁻¹(X^B) is Φ_M⁻¹(1), which is 1.88 for M = 7. (A method with only the linear term would be
+// sound, but weaker than Projected.)
 //
 // The paper leaves M open; here M = 7. The samples are rescaled from the range of the polynomial's differences,
 // [−2Φ_M⁻¹(1), 2Φ_M⁻¹(1)], to [0,1].

@@ -308,7 +308,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 							t.Errorf("%v margin %v: the polygon is at %v over q2 = %v, the frontier at %v", kind, margin, over, at, curve)
 						}
 					}
-					// The numbers above1 and above2 are the values at v2 of the two tangents without this lift.
+					// The numbers above1 and above2 are the values of the two tangents at v2, without the factor lift.
 					if above1, above2 := q1+slope*(v2-q2), q1n-slopeN*(q2n-v2); v1 < above1 || v1 < above2 {
 						t.Errorf("%v margin %v: the vertex %v is below a tangent: %v, %v", kind, margin, v1, above1, above2)
 					}

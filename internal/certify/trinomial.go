@@ -56,7 +56,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 			break
 		}
 		if s > 1-0x1p-40 {
-			// S is now within 2⁻⁴⁰ of 1, so add all of P(X2 < x2).
+			// S is now within 2⁻⁴⁰ of 1, so the code adds the whole of P(X2 < x2) and ends the sum.
 			sum += e.lowerTail(x2-1, q2)
 			break
 		}
@@ -146,8 +146,8 @@ func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float6
 	return lo, t, logp, err
 }
 
-// upperTail returns an upper bound on the sum over all x2 above start. The value start has the probability w, and
-// S(start) = s.
+// upperTail returns an upper bound on the sum over all x2 above start. The arguments are w = P(X2 = start) and s =
+// S(start).
 func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	n := e.order.n
 	switch {
@@ -156,7 +156,8 @@ func (e *event) upperTail(start, top int64, w, odds, s float64) float64 {
 	case start == n:
 		return 0
 	}
-	// This bounds P(X2 > start)·S(start): the masses of X2 fall by ratios < 1 and sum to at most 1.
+	// The result mass·s bounds P(X2 > start)·S(start): above start, the masses of X2 fall by ratios < 1 and sum to at
+	// most 1.
 	mass := 1.0
 	if ratio := float64(n-start) / (float64(start+1) * odds); ratio < 1 {
 		mass = math.Min(1, w*ratio/(1-ratio))

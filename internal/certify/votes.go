@@ -103,7 +103,7 @@ func (v Votes) Certifiable(c Class) error {
 	return err
 }
 
-// Elected returns the class A to certify.
+// Elected returns the class A to certify: the label, or the class with the most selection votes.
 func (v Votes) Elected(c Class) (int, error) {
 	if c == Label {
 		if v.Label == UnknownLabel {

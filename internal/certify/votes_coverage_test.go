@@ -19,7 +19,7 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world says how many further classes get the votes that go neither to the class nor to the runner-up.
+// A world says how many further classes share the votes that are neither for the class nor for the runner-up.
 type world int
 
 const (
@@ -37,8 +37,8 @@ func (w world) bound(c *VoteCertifier, n int64, o outcome) marginBound {
 	return c.bound(observation{n: n, a: o.x1, b: max(o.x2, other), alpha: c.params.Alpha})
 }
 
-// failure returns the probability, summed over all outcomes of n samples, that the certificate claims a margin above
-// the true one. The summation's own error is far below the allowed 1e-9.
+// failure returns the probability that the certificate claims a margin above the true margin. It sums this probability
+// over all outcomes of n samples. The summation's own error is far below the allowed 1e-9.
 func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (fail float64) {
 	truth := trueMargin(c.params.Margin, p)
 	if w == endless {

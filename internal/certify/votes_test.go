@@ -103,7 +103,7 @@ func TestRadii(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
 		{second(3, 0.5), 0.75},
 		{first(0.5, 2, 0), 2 * math.Sqrt(math.Pi/2) * 0.5},
-		// The larger of the two radii counts. The cases lie on both sides of L = 1/(σ√π).
+		// For the first margin, Radius returns the larger of two radii. The cases lie on both sides of L = 1/(σ√π).
 		{first(0.5, 2, 0.28), 0.5 / (math.Sqrt2 * 0.28)},
 		{first(0.5, 2, 0.29), 2 * math.Sqrt(math.Pi/2) * 0.5},
 		{first(0.5, 2, 4), 2 * math.Sqrt(math.Pi/2) * 0.5},
@@ -113,7 +113,7 @@ func TestRadii(t *testing.T) {
 			t.Errorf("radius %v, want %v rounded down", c.got, c.want)
 		}
 	}
-	// The first margin never certifies more than the second: 2Φ⁻¹((1+m)/2) ≥ √(2π)·m.
+	// The first margin never certifies a larger radius than the second margin: 2Φ⁻¹((1+m)/2) ≥ √(2π)·m.
 	for m := 0.01; m < 1; m += 0.01 {
 		if first(m, 1, 0) > second(2*quantileNear((1+m)/2), 1)*(1+1e-8) {
 			t.Errorf("R1 of the first margin %v is above R2", m)

@@ -105,12 +105,12 @@ func read(path string) (s Schedule, err error) {
 // Noise returns √((1−ᾱ_t)/ᾱ_t), the standard deviation of the noise at timestep t relative to a signal of 1.
 func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 
-// ErrBeyond means that every timestep has less noise than the input, or that every timestep has more noise than the
-// input. An error of Timestep wraps ErrBeyond.
+// ErrBeyond means that the input has more noise than all timesteps of the schedule, or less noise than all of them. An
+// error of Timestep wraps ErrBeyond.
 var ErrBeyond = errors.New("beyond the schedule")
 
 // Timestep returns the t with Noise(t) nearest to noise. The argument noise is the standard deviation of the input's
-// noise in the model's own range. Of two equally near timesteps it returns the smaller.
+// noise, after scaling to the range of the model's inputs. Of two equally near timesteps it returns the smaller.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

@@ -108,7 +108,7 @@ func TestTheorems(t *testing.T) {
 // Along a unit direction of the norm, the probability p of an event must not change faster than f(Q(p)). Along a
 // coordinate axis, the probability of a half line changes exactly at this rate. Along the diagonal (1, 1), the critical
 // event is {ε₁ + ε₂ ≥ c}. If the property also holds when the diagonal's length is taken as √2, its L2 length, the
-// law's norm is L2. Otherwise the norm is L1, in which the length is 2.
+// law's norm is L2. If the property does not hold for √2, the law's norm is L1, in which the diagonal has the length 2.
 func TestNormIsTheLargestBall(t *testing.T) {
 	for _, l := range all() {
 		fastest := 0.0

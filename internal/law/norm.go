@@ -42,7 +42,7 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
 // Add adds the contribution of a coordinate x to a sum, from which Length computes the norm. Add serves only L1 and L2.
-// It does not fuse products with sums.
+// Add rounds the product before the sum, so that all platforms get the same result.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)

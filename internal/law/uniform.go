@@ -32,7 +32,7 @@ func (uniform) Density(z float64) float64 {
 	return 0.5
 }
 
-// Slope returns 1 up to the end of the interval and 0 beyond it.
+// Slope returns 1 if z+shift lies within the interval [−1, 1], and 0 otherwise.
 func (u uniform) Slope(z, shift float64) float64 { return 2 * u.Density(z+shift) }
 
 // Peak is F(L−1) = L/2 for a margin L < 2. The maximum is at z = −1, because F(z+L) − r·F(z) does not grow with z above

@@ -179,8 +179,8 @@ func hollow(brier bool) draw.GlyphDrawer {
 	return draw.SquareGlyph{}
 }
 
-// gaps is a plotter that draws each bin as a glyph at its confidence and accuracy. The glyph is larger for more
-// examples. A line shows the gap between the bin and the diagonal.
+// gaps is a plotter that draws each bin as a glyph at its confidence and accuracy. A bin with more examples has a
+// larger glyph. A line shows the gap between the bin and the diagonal.
 type gaps struct {
 	bins  []calib.Bin
 	color color.Color

@@ -61,7 +61,7 @@ func (d Diagram) paint(dc draw.Canvas) {
 	split := dc.Min.Y + 0.3*(dc.Max.Y-dc.Min.Y)
 	upper, lower := dc, dc
 	upper.Min.Y, lower.Max.Y = split, split
-	// This aligns the left edges of the data.
+	// The next lines align the left edges of the two data areas.
 	left := max(top.DataCanvas(upper).Min.X, bottom.DataCanvas(lower).Min.X)
 	upper.Min.X += left - top.DataCanvas(upper).Min.X
 	lower.Min.X += left - bottom.DataCanvas(lower).Min.X

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Use adds a law to law.Laws until the test ends. Tests that run in parallel must not call it.
+// Use adds a law to law.Laws until the test ends. Tests that run in parallel must not call Use.
 func Use(t testing.TB, l law.Law) {
 	t.Helper()
 	before := law.Laws
