@@ -294,8 +294,8 @@ func TestSeedMatters(t *testing.T) {
 	}
 }
 
-// TestHonest: an example that the classifier gets wrong without an attack is neither robust nor attacked. A success
-// counts only if the classifier confirms it. Steps with a gradient of zero are counted.
+// TestHonest: an example that the classifier gets wrong without an attack is not robust, and the attack skips it. A
+// success counts only if the classifier confirms it. Steps with a gradient of zero are counted.
 func TestHonest(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 10, Linf)

@@ -144,8 +144,8 @@ func (c *raising) point() []float32 { return c.x }
 
 func (c *raising) watch(scores []float32) { c.here = c.other(scores, c.Label) }
 
-// observe continues from x or, if the value is smaller at x, from c.at. It ignores its second argument, the loss,
-// because c.here is more accurate.
+// observe continues from x or, if the value is smaller at x, from c.at. It ignores the loss, its second argument,
+// because the value c.here is more accurate.
 func (c *raising) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.at == nil || c.here >= c.value {
 		c.at, c.value, c.unit = append(c.at[:0], c.x...), c.here, make([]float32, len(gradient))

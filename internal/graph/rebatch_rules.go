@@ -66,7 +66,7 @@ func to(at position) []option { return []option{{places: []position{at}}} }
 // moved returns the same position in another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// own reports whether the batch fills its dimension alone, without outer or inner indices.
+// The method own reports whether the batch is the only index in its dimension, without outer or inner indices.
 func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
 
 // axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. Negative values of the attribute count
@@ -92,7 +92,8 @@ func (r *rebatching) same(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// The rule broadcast is for operators that are elementwise in all inputs, aligned at the last dimension.
+// The rule broadcast is for operators that are elementwise in all inputs and broadcast them. The inputs' shapes are
+// aligned at the last dimension.
 func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	rank := len(r.result(n))
 	var found *position
@@ -414,8 +415,8 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{*found}, &e}}
 }
 
-// The rule split is for operators along one axis. This axis is 0 unless the node or the operator's default says
-// otherwise.
+// The rule split is for operators along one axis. The axis is an attribute of the node. If the attribute is missing,
+// the operator's default axis applies, which is usually 0.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	absent := int64(0)
@@ -559,7 +560,7 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	return p.without(axes)
 }
 
-// The rule expand is for Expand. In Expand, a target size of 1 keeps the value's size.
+// The rule expand is for the operator Expand. Where the target size is 1, Expand keeps the size of its input.
 func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	if !ok {

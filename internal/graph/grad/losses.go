@@ -69,8 +69,8 @@ func (l *Loss) UnmarshalText(text []byte) error { return Losses.Unmarshal(text, 
 // Objective describes a loss for a batch of examples.
 type Objective struct {
 	Loss Loss
-	// Targeted negates the loss, so that a large value means that the model predicts the given class. TargetedDLR and
-	// Difference need no negation.
+	// If Targeted is true, the loss is negated. A large value then means that the model predicts the given class.
+	// TargetedDLR and Difference need no negation.
 	Targeted bool
 	Examples int
 	// Copies is the number of noisy copies of each example. If it is above 1, the loss uses the logarithm of the mean
