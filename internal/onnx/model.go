@@ -92,7 +92,8 @@ func (m *Model) Input() string { return m.adapted.Input }
 // Output returns the output with the scores, as the file declares it.
 func (m *Model) Output() string { return m.adapted.Output }
 
-// Intake says how the input's values are rounded before they reach the model. Floats means that they are not rounded.
+// Intake says how the input's values are rounded before they reach the model. The value Floats means that the input's
+// values are not rounded.
 func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
 // Changes returns the edits of the model's graph that are part of the classifier, one per line. They depend only on the
@@ -121,8 +122,8 @@ type Settings struct {
 	Batch     int               `json:"batch"`   // number of samples per Run
 	Call      int               `json:"call"`    // number of samples per call of ONNX Runtime
 	Options   map[string]string `json:"options,omitempty"`
-	// Independence says why inputs of one batch do not affect each other. It is "" in old runs, from before rscert had
-	// the proof.
+	// Independence says why inputs of one batch do not affect each other. It is "" in runs of old versions of rscert,
+	// which did not prove independence.
 	Independence Independence `json:"independence,omitempty"`
 }
 

@@ -66,7 +66,7 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 
 // offerSmaller finds the smaller batches that the model offers if the options ask for them: the reference size and
 // twice, four times, … this size. The argument scores holds the scores of the pool's samples at the reference size. A
-// size of a call that changes any bit of them is left out. A model that runs one sample per call needs no scores.
+// call size that changes any bit of these scores is left out. A model that runs one sample per call needs no scores.
 func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	l.smaller = nil
 	if !opt.Smaller || l.device.provider.fixSizes {

@@ -238,7 +238,7 @@ func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(
 	return ctx.Err()
 }
 
-// keep saves the options of a run for reuse by another run. The first run must not have been cancelled.
+// keep saves the options of a run for reuse by another run. The run that used the options must not have been cancelled.
 func (s *session) keep(options *ort.RunOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

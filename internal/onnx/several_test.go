@@ -192,8 +192,8 @@ func TestWarningsOfDevices(t *testing.T) {
 }
 
 // If a device's memory is too small for the reference size, the device must run the model in smaller calls, with the
-// same scores. If the memory is too small only for a larger batch, the device must run the batch in calls of the
-// reference size.
+// same scores. If the memory suffices for the reference size but not for the whole batch, the device must run the batch
+// in calls of the reference size.
 func TestShortage(t *testing.T) {
 	xs := images(40)
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)

@@ -167,8 +167,8 @@ func (f Build) providedBy(library string) bool {
 }
 
 // cachePath returns the path at which 'rscert setup' installs the library:
-// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if the system names no cache folder, or only a
-// relative path.
+// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if the system gives no cache folder, or gives a
+// relative path to it.
 func (f Build) cachePath() (string, error) {
 	root, err := cacheRoot()
 	if err != nil {

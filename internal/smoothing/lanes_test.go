@@ -57,7 +57,7 @@ func newDevices(k, batch int, failFrom int64) []*device {
 	return devices
 }
 
-// over returns s with the devices as its classifiers.
+// The method over returns a copy of s whose classifiers are the given devices.
 func (s Sampler) over(devices []*device) Sampler {
 	s.Classifier = devices[0]
 	for _, d := range devices[1:] {
@@ -386,7 +386,7 @@ func TestRedo(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("no worker is left", 0)
-	// The decision asks for more samples, which the failed device cannot draw.
+	// In its decision, the experiment asks for more samples, which the failed device cannot draw.
 	if err := c.account(t.Context(), outcome{task: task{decide: before[1]}, goal: 20}); err != nil {
 		t.Fatal(err)
 	}

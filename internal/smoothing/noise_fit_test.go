@@ -112,7 +112,7 @@ func (f *fit) uncorrelated(x, y []float32, name string) {
 	f.normal(qy/(math.Sqrt2*n), "%s: correlation of the squares with the values", name)
 }
 
-// uniform tests the hypothesis that all cells are equally likely.
+// uniform tests the hypothesis that all cells, whose counts are given, are equally likely.
 func (f *fit) uniform(counts []int, name string) {
 	n := 0
 	for _, c := range counts {
@@ -285,7 +285,7 @@ func TestNoiseFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests must have power. They must detect noise that is slightly wrong.
+// The tests must detect noise that is slightly wrong.
 func TestNoiseFitFindsFaults(t *testing.T) {
 	const n = 1_000_000
 	for name, spoil := range map[string]func(x []float32){

@@ -31,7 +31,7 @@ func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	}
 }
 
-// choice returns the starting value of the pseudo-random choice of samples for an example and phase.
+// choice returns the seed of the pseudo-random numbers that choose the compared samples of an example in a phase.
 func (s Sampler) choice(index int, phase Phase) uint64 {
 	return mix(mix(s.Seed+weyl) ^ (uint64(index)<<1 | uint64(phase)))
 }

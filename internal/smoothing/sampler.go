@@ -25,7 +25,7 @@ type Classifier interface {
 // size. An Eager sampler uses smaller batches while few samples wait.
 type Resizable interface {
 	Classifier
-	// Smaller returns classifiers with smaller batches, in ascending order of Batch.
+	// Smaller returns classifiers with smaller batches, in ascending order of their batch sizes.
 	Smaller() []Classifier
 }
 
@@ -58,7 +58,7 @@ type Experiment interface {
 	// Input returns the example's index, which selects the noise of the example. It also returns the example's input.
 	Input() (index int, input Input)
 	// Goal is called at the start, when there are no votes, and each time the previous goal is reached. It returns the
-	// total number of estimation samples to reach next, or v.N to stop.
+	// next goal, which is a total number of estimation samples, or v.N to stop.
 	Goal(v Votes) (int64, error)
 	// Finish is called once after the last goal.
 	Finish(v Votes) error
@@ -83,8 +83,8 @@ type Abandonable interface {
 	Abandoned() bool
 }
 
-// Observer is an Experiment that also receives the model's outputs, in the order of the samples. The whole selection
-// phase comes first.
+// Observer is an Experiment that also receives the model's outputs, in the order of the samples. The outputs of all
+// selection samples come before the outputs of the estimation samples.
 type Observer interface {
 	Experiment
 	// Observe receives the raw outputs [k·m] of the next k samples of a phase, including samples without an answer. It
@@ -102,8 +102,8 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, chooses examples whose first sample is run again, to compare the outputs (see recheck.go).
-	// The seed chooses further examples.
+	// Compare, if not nil, reports whether the first sample of the example with this index is run again, to compare the
+	// outputs (see recheck.go). The seed chooses further examples for this comparison.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
 	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs this,
@@ -112,8 +112,8 @@ type Sampler struct {
 	Eager bool
 	// SkipClean means that inputs without noise are not run. Votes.Clean is then −1.
 	SkipClean bool
-	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device counts votes by Vote. So with a
-	// Voter the device returns the outputs, and the host counts.
+	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device that counts votes always uses the
+	// function Vote. So with a Voter, the device returns the outputs, and the host counts the votes.
 	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
@@ -162,9 +162,9 @@ var cores = runtime.GOMAXPROCS(0)
 func DefaultWorkers() int { return cores }
 
 // keepProcessors raises GOMAXPROCS to two more than the number of workers, so that Go's scheduler has idle processors.
-// A worker spends most of its time in C code. If no processor is idle, the runtime takes away the worker's processor
-// after 20 µs in C. When the model returns, the worker then has to wait for another processor. With idle processors,
-// the sampling of a small model takes a seventh less time.
+// A worker spends most of its time in C code. If no processor of the scheduler is idle, Go's runtime takes the worker's
+// processor away after 20 µs in C code. When the model returns, the worker then has to wait for a free processor. With
+// idle processors, the sampling of a small model takes a seventh less time.
 func keepProcessors(workers int) {
 	if n := workers + 2; runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)

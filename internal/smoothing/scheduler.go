@@ -81,8 +81,8 @@ type scheduler struct {
 	undecided []*active  // examples whose goal is reached and whose decision is pending
 }
 
-// These are the maximum numbers of loaded examples that wait for the workers. The workers of an eager sampler accept
-// arrivals only between batches, and a large batch needs the examples of all requests that have arrived.
+// These are the maximum numbers of loaded examples that wait for the workers. An eager sampler accepts new examples
+// only between batches. For a large batch, the examples of all requests that have arrived by then must be loaded.
 const (
 	loaded      = 2
 	loadedEager = 256
@@ -167,8 +167,8 @@ func (c *scheduler) arriveEarly() error {
 	return nil
 }
 
-// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits an abandoned example once
-// no worker runs a task with its samples.
+// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits an abandoned example as
+// soon as no worker runs a task with samples of this example.
 func (c *scheduler) dropAbandoned() error {
 	if !c.sampler.Eager {
 		return nil
@@ -331,7 +331,8 @@ func (c *scheduler) takeTurns(batch []segment) {
 	c.active = slices.Concat(waiting, behind)
 }
 
-// available returns the number of samples that the lane can draw now. It stops counting at one batch for every worker.
+// available returns the number of samples that the lane can draw now. It stops counting as soon as there are enough
+// samples for one batch for every worker.
 func (c *scheduler) available(l *lane) (n int) {
 	enough := l.batch * max(l.workers, 1)
 	for _, a := range c.active {

@@ -32,8 +32,8 @@ func TestWordsGolden(t *testing.T) {
 }
 
 // No two words of neighbouring addresses may be equal. The test compares the words of all combinations of 2 seeds, 8
-// examples, 2 phases and 8 samples. Random words would fail with probability 2⁻³⁶. A word must also not depend on how
-// many words are requested.
+// examples, 2 phases and 8 samples. With independent random words, the test would fail with probability 2⁻³⁶. A word
+// must also not depend on how many words are requested.
 func TestWordsDiffer(t *testing.T) {
 	seen := map[uint64]string{}
 	var words [64]uint64
