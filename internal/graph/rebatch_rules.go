@@ -508,8 +508,8 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in order. PyTorch's as_strided exports such a Gather for
-// adjacent values. Gather then acts as a Reshape.
+// takesAll reports whether Gather takes all values of a vector in order. PyTorch exports as_strided for adjacent values
+// as such a Gather, which then acts as a Reshape.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
 	sizes := r.shape(n, 0)
@@ -609,7 +609,7 @@ func plainResize(n *onnxpb.NodeProto) bool {
 }
 
 // The rule einsum requires that the batch has its own letter in the equation. This letter must be the same in all
-// inputs that hold the batch. It must be absent from the other inputs and present in the result.
+// inputs that hold the batch. The letter must not occur in the other inputs, and must occur in the result.
 func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")

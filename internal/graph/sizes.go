@@ -27,7 +27,7 @@ import (
 // could not store a larger constant.
 const maxConstants = maxModel
 
-// maxFollowed is the largest number of elements of a value whose elements the check follows.
+// The check computes the elements of a value only if the value has at most maxFollowed elements.
 const maxFollowed = 1 << 10
 
 // knownValue describes a value whose shape is known, or at least bounded from below.

@@ -146,7 +146,7 @@ func (b *modelBuilder) clipped() *modelBuilder {
 	return b.floats("zero", 0).floats("unit", 1).node("Squeeze", "zero", "low").node("Squeeze", "unit", "high").node("Clip", "x low high", "clipped")
 }
 
-// on adds a constant that is true.
+// The method on adds a constant of type bool with the value true.
 func (b *modelBuilder) on(name string) *modelBuilder {
 	b.Graph.Initializer = append(b.Graph.Initializer, truth(name, 1))
 	return b

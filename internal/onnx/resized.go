@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// servingBatch is the default batch size of a server on a provider that opens a session for each size. Such a model has
-// no smaller batches, and large batches would delay requests.
+// servingBatch is the default batch size of a server on a provider that opens a session for each size. On such a
+// provider, a model has batches of only one size, and large batches would delay requests.
 const servingBatch = 16
 
 // resized is a Model with batches of a certain size. It implements smoothing.Classifier.
@@ -55,8 +55,8 @@ func (r resized) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// Smaller implements smoothing.Resizable. It returns nothing unless LoadOptions.Smaller was set. The host makes the
-// noise of the smaller batches.
+// Smaller implements smoothing.Resizable. It returns nothing unless LoadOptions.Smaller was set. For the smaller
+// batches, the host makes the noise, even if the device makes the noise of full batches.
 func (m *Model) Smaller() (all []smoothing.Classifier) {
 	for i := range m.smaller {
 		all = append(all, resized{&m.smaller[i], m})

@@ -159,7 +159,7 @@ func TestCheckAgreement(t *testing.T) {
 	}
 }
 
-// Warnings about one device must name the device. Warnings about all devices must appear once.
+// Warnings about one device must name the device. A warning that applies to all devices must appear only once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
 	var opened atomic.Int64 // number of sessions opened on the second device; the fourth fails

@@ -93,8 +93,9 @@ const (
 
 // FindFor returns the path of the ONNX Runtime library of build f. It looks in this order: the argument explicit (the
 // flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the user's cache, the system folders. It takes the
-// first library that is given or present. If the user names a file by the flag or the variable, the file must exist.
-// FindFor does not fall back to another file. If there is no library, the error is a *NotFoundError.
+// first file that the user names, or else the first library that exists in the other places. If the user names a file
+// by the flag or the variable, the file must exist. FindFor does not fall back to another file. If there is no library,
+// the error is a *NotFoundError.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
 	places := f.places(explicit)

@@ -116,8 +116,8 @@ func cudaLibrariesName() string {
 	return "cuda-" + cudaVersion + "/" + runtime.GOOS + "-" + runtime.GOARCH
 }
 
-// CUDALibraries describes the NVIDIA libraries that a CUDA build needs. There is one entry per Python package. All
-// entries have the same folder.
+// CUDALibraries describes the NVIDIA libraries that a CUDA build needs. There is one entry per Python package. The
+// libraries of all packages are in the same folder.
 func CUDALibraries() ([]Published, error) {
 	folder, err := cudaLibrariesFolder()
 	if err != nil {

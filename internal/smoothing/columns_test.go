@@ -204,7 +204,7 @@ func TestFloatAttackOnColumns(t *testing.T) {
 			votes[i] += readsLowBits(noisy)
 		}
 	}
-	// The points are at a distance of less than 0.02 in units of the scales.
+	// The two points are less than 0.02 apart, in units of the scales. So their numbers of votes must be nearly equal.
 	if d := votes[0] - votes[1]; d > 150 || d < -150 {
 		t.Errorf("%v of 2000 votes at the two points", votes)
 	}

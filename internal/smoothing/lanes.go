@@ -86,12 +86,13 @@ func (c *scheduler) workers() (n int) {
 // takes reports whether the lane may draw samples of the example a.
 func (l *lane) takes(a *active) bool { return !a.dropped && (a.lane == nil || a.lane == l) }
 
-// complete reports whether all samples up to the goal are done. The experiment can then decide how to go on.
+// complete reports whether all samples up to the goal are done. If it returns true, the experiment can decide how many
+// further samples it needs.
 func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
 
 // fail records that a worker of the lane failed at a task. If other devices can continue, fail marks this device as
-// failed and returns nil. If an example fails on a second device, the example itself is at fault, and fail returns an
-// error.
+// failed and returns nil. If an example also fails on a second device, the cause is the example itself, and fail
+// returns an error.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
 	var device *deviceError
 	if !errors.As(err, &device) || ctx.Err() != nil {

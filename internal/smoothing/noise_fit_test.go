@@ -154,8 +154,8 @@ func fitGaussians(f *fit, samples int) {
 			f.uncorrelated(x, streams[j], names[i]+" and "+names[j])
 		}
 	}
-	// Test pairs x[i] and x[i+lag]. The lags cover neighbouring coordinates, the next channel and the next samples. If
-	// the pairs are independent, their products are uncorrelated.
+	// The following loop tests pairs x[i] and x[i+lag]. The lags cover neighbouring coordinates, neighbouring channels
+	// and neighbouring samples. If the pairs are independent, their products are uncorrelated.
 	for _, lag := range []int{1, 2, 3, 4, 5, 8, 32, d / 3, d, 2 * d, d + 1} {
 		f.uncorrelated(all[:len(all)-lag], all[lag:], fmt.Sprint("lag ", lag))
 	}
@@ -185,8 +185,8 @@ func fitGaussians(f *fit, samples int) {
 }
 
 // fitAcross tests three series of n noise values at a fixed coordinate. In each series either the sample, the example
-// or the seed varies. The series of examples and seeds use sample 0. For this sample the counter is 0, so only the key
-// determines the word of the generator Squares.
+// or the seed varies. The series over examples and over seeds use sample 0. The counter of this sample's first word is
+// 0, so only the key determines this word of the generator Squares.
 func fitAcross(f *fit, n int) {
 	x := make([]float32, n)
 	series := func(name string, value func(i int) float32) {

@@ -189,8 +189,8 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial sets row i to trial number k of an example. It sets the argument row to the same trial's input, made on the
-// host.
+// trial sets row i to the noisy input number k of those that CheckNoise tests for an example. It also makes this input
+// on the host, and writes it to the argument row.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)

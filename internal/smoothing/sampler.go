@@ -78,8 +78,8 @@ type Keyed interface {
 // a request has gone. An Eager sampler then draws no more samples for the experiment, and calls Emit without Finish.
 type Abandonable interface {
 	Experiment
-	// Abandoned reports whether the samples are no longer needed. Once it has returned true, it always returns true. It
-	// may be called at any time and by several goroutines.
+	// Abandoned reports whether the samples are no longer needed. After it has returned true once, it must always
+	// return true. The sampler may call it at any time and from several goroutines.
 	Abandoned() bool
 }
 

@@ -92,8 +92,8 @@ func fitWords64(f *fit, n int) {
 		for k := range bytes {
 			bytes[k] = make([]int, 256)
 		}
-		// Test pairs of high bytes and pairs of low bytes of neighbouring words. Within a word, test the bits that
-		// choose the column together with the bits that are compared with the threshold.
+		// Test pairs of high bytes and pairs of low bytes of neighbouring words. Within each word, the test pairs bits
+		// that choose the column with bits that are compared with the threshold.
 		var serial [3][]int
 		for k := range serial {
 			serial[k] = make([]int, 1<<16)

@@ -5,7 +5,7 @@
 // All sizes are constants, taken from one run of the model. Weights are constants too, so only values that depend on
 // the input get gradients. The model runs in inference mode: batch normalisation keeps its statistics, and dropout does
 // nothing. Where a function has a kink, gradients follow PyTorch. For example, ReLU's slope at 0 is 0, and MaxPool
-// passes a gradient to the first of several equal elements.
+// passes a gradient to the first of several equal maxima.
 package grad
 
 import (
@@ -119,7 +119,7 @@ type tape struct {
 }
 
 // follow records which outputs of the node depend on the contents of the model's input. The outputs of Shape and Size
-// never depend on them, because all sizes are constants.
+// never depend on these contents, because all sizes are constants.
 func (t *tape) follow(n *onnxpb.NodeProto) {
 	switch n.GetOpType() {
 	case "Shape", "Size":
@@ -198,8 +198,8 @@ func (t *tape) give(n *node, k int, gradient func() string) {
 	}
 }
 
-// checkGiven refuses a node if its rule left out an input that depends on the model's input. Otherwise a gradient would
-// lack a summand and be wrong.
+// checkGiven refuses a node if its rule left out an input that depends on the model's input. If it did not refuse such
+// a node, the gradient in this input would lack a summand and be wrong.
 func (t *tape) checkGiven(n *node) error {
 	for k, v := range n.Input {
 		if t.depends[v] && t.types[v].IsFloat() && !slices.Contains(n.given, k) {

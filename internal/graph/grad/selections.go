@@ -26,7 +26,8 @@ func (t *tape) divide(n *node, along int) {
 	}
 }
 
-// split joins the gradients in the pieces. A piece that nothing uses has a gradient of zeros.
+// split is the rule of Split: it joins the gradients in the pieces. If no node uses a piece, the gradient in this piece
+// consists of zeros.
 func split(t *tape, n *node) error {
 	t.give(n, 0, func() string {
 		parts := slices.Clone(n.d)
