@@ -138,7 +138,8 @@ func (s *Search) shorten(t *target, candidate []float32, share float64) []float3
 }
 
 // When more than plateauPatience steps in a row have not improved the loss by the factor 1 + plateauThreshold, the rate
-// is multiplied by plateauFactor. The values are the defaults of PyTorch's ReduceLROnPlateau, which the authors used.
+// is multiplied by plateauFactor. These constants have the default values of PyTorch's ReduceLROnPlateau, which the
+// authors of ACE used.
 const (
 	plateauFactor    = .1
 	plateauPatience  = 10

@@ -189,7 +189,7 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 
 // shrunk moves the input a towards x until the norm of the perturbation is the given share of the old norm. For L2 it
 // scales the perturbation. For Linf it limits the change of each value, so that changes below the limit stay as they
-// are. Such small changes are common near the ends of the box.
+// are. Many changes are below the limit for values near the ends of the box.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
 		return t.between(x, a, share)

@@ -69,8 +69,8 @@ func (p position) moved(dim int) position { return position{dim, p.outer, p.inne
 // The method own reports whether the batch is the only index in its dimension, without outer or inner indices.
 func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
 
-// axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. Negative values of the attribute count
-// from the end.
+// axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. A negative value of the attribute
+// counts from the last axis.
 func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	axis := absent
 	if a := attribute(n, "axis"); a != nil {

@@ -127,7 +127,7 @@ type Settings struct {
 	Independence Independence `json:"independence,omitempty"`
 }
 
-// Settings returns the settings of the run. They never change.
+// Settings returns the settings of the run. The settings of a model never change.
 func (m *Model) Settings() Settings {
 	return Settings{
 		Precision: m.settings.precision, Workers: m.settings.workers, Batch: m.batch, Call: m.tile,

@@ -10,7 +10,7 @@ import (
 )
 
 // servingBatch is the default batch size of a server on a provider that opens a session for each size. On such a
-// provider, a model has batches of only one size, and large batches would delay requests.
+// provider, a model runs batches of only one size. If this size were large, requests would wait long.
 const servingBatch = 16
 
 // resized is a Model with batches of a certain size. It implements smoothing.Classifier.
@@ -65,8 +65,9 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 }
 
 // offerSmaller finds the smaller batches that the model offers if the options ask for them: the reference size and
-// twice, four times, … this size. The argument scores holds the scores of the pool's samples at the reference size. A
-// call size that changes any bit of these scores is left out. A model that runs one sample per call needs no scores.
+// twice, four times, … this size. The argument scores holds the scores of the pool's samples at the reference size.
+// offerSmaller leaves out a call size that changes any bit of these scores. A model that runs one sample per call needs
+// no scores.
 func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	l.smaller = nil
 	if !opt.Smaller || l.device.provider.fixSizes {

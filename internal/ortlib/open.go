@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// Opened is the open file of a library that was hashed. It lets a caller load exactly the bytes that were hashed.
+// Opened is the open file of a library that was hashed. With an Opened, a caller can load exactly the bytes that were
+// hashed.
 type Opened struct {
 	file   *os.File
 	path   string // absolute path

@@ -93,7 +93,7 @@ func PublishedFor(f Build) (Published, error) {
 }
 
 // cudaVersion is the version of NVIDIA's libraries that 'rscert setup --with-cuda' installs. Builds for CUDA 13 run
-// with all versions of CUDA 13. The constant is the first of these versions, because that version accepts the oldest
+// with all versions of CUDA 13. The constant is the first version of CUDA 13, because this version accepts the oldest
 // drivers.
 const cudaVersion = "13.0"
 

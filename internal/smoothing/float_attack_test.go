@@ -97,7 +97,7 @@ func TestFloatAttack(t *testing.T) {
 			inputs[point] = placed(t, noise, integers)
 		}
 		lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
-		// All points of these lattices are multiples of 2⁻³², so the model returns the same class at all of them.
+		// All points of these lattices are multiples of 2⁻³², so the model returns the same class at all these points.
 		if lattice != [2]int{n, n} {
 			t.Errorf("%s noise on steps of 1/%d: class 0 has %d votes of %d", c.law.Name(), den, lattice, n)
 		}

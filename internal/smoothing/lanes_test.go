@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A device runs the model linear. It writes its own mark into the last bits of every output. Tests can make it fail
-// from some call on, or on some inputs.
+// A device runs the model linear. It writes its own mark into the last bits of every output. Tests can make the device
+// fail from a given call on, or on given inputs.
 type device struct {
 	linear
 	mark uint32
@@ -40,7 +40,7 @@ func (d *device) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// newDevices returns k devices. The last device fails from call number failFrom on, if failFrom is not 0.
+// newDevices returns k devices. If failFrom is not 0, all calls of the last device from number failFrom on fail.
 func newDevices(k, batch int, failFrom int64) []*device {
 	devices := make([]*device, k)
 	for i := range devices {

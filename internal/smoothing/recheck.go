@@ -219,7 +219,7 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 
 // strangeInput sets dst [D] to strange input number k for x [D]. There are eight kinds. They are, in this order, large
 // values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a single large
-// value. The first kinds change the maximum, the minimum and the spread of a batch most.
+// value. The kinds that come first change the maximum, the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

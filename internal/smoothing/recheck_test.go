@@ -248,7 +248,7 @@ func (c pickyClassifier) Run(ctx context.Context, in, out []float32) error {
 }
 
 // If the device made a sample's noise, the comparison of this sample uses inputs made on the host. It compares the
-// votes, and also the outputs if they are available.
+// votes. If the device also returned the outputs, it compares these outputs, too.
 func TestComparedOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	in, err := noise.Input([]int32{100, 30}, twoChannels)

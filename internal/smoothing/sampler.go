@@ -70,7 +70,7 @@ type Experiment interface {
 // Keyed is an Experiment with its own seed and its own number of selection samples.
 type Keyed interface {
 	Experiment
-	// Key returns the values that replace the fields Seed and N0 of the Sampler. They never change.
+	// Key returns the values that replace the fields Seed and N0 of the Sampler. It must always return the same values.
 	Key() (seed uint64, n0 int64)
 }
 
@@ -106,9 +106,9 @@ type Sampler struct {
 	// outputs (see recheck.go). The seed chooses further examples for this comparison.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
-	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs this,
-	// because its next example may never come. If the Classifier is Resizable, the batches grow with the number of
-	// waiting samples.
+	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
+	// sampler, because its next example may never come. If the Classifier is Resizable, the batches grow with the
+	// number of waiting samples.
 	Eager bool
 	// SkipClean means that inputs without noise are not run. Votes.Clean is then −1.
 	SkipClean bool
@@ -117,7 +117,8 @@ type Sampler struct {
 	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
-	// Lost, if not nil, reports a failed device and the number of examples that the other devices redraw.
+	// Lost, if not nil, is called when a device has failed. Its arguments are the device, the number of examples that
+	// the other devices redraw, and the error.
 	Lost func(device Classifier, examples int, err error)
 }
 

@@ -66,8 +66,8 @@ type outcome struct {
 	counted map[*active]int // number of newly finished samples
 }
 
-// A scheduler decides which samples are drawn next. Workers call it directly. A separate scheduling goroutine would
-// need a wake-up for every batch, which costs as much time as several samples of a small model.
+// A scheduler decides which samples are drawn next. Workers call it directly. If a goroutine of its own did the
+// scheduling, it would have to be woken for every batch. That takes as long as several samples of a small model.
 type scheduler struct {
 	sampler   Sampler
 	lanes     []*lane
@@ -128,7 +128,8 @@ func (c *scheduler) read(ctx context.Context, source func() (Experiment, error))
 	return nil
 }
 
-// next returns the next task for a lane, or nil after the last task. It waits while further tasks may come.
+// next returns the next task for a lane, or nil after the last task. If there is no task now but further tasks may
+// come, next waits.
 func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -261,9 +261,9 @@ func rnnSlopes(c *recurrence) (sums, first, _ string) {
 }
 
 // lstmSlopes differentiates c = f·c₋ + i·g and h = o·tanh(c), where c₋ is the cell before the step. The gates are i, o
-// and f = σ(…), and g = tanh(…). Let d be the gradient in h. The gradient e in c is the gradient from later steps plus
-// d·o·(1 − tanh²c). The gradients in the sums inside i, o, f and g are then e·g·i(1−i), d·tanh(c)·o(1−o), e·c₋·f(1−f)
-// and e·i·(1−g²).
+// and f = σ(…), and g = tanh(…). Let d be the gradient in h. The gradient e in the cell c is the gradient that comes
+// from later steps plus d·o·(1 − tanh²c). The gradients in the sums inside i, o, f and g are then e·g·i(1−i),
+// d·tanh(c)·o(1−o), e·c₋·f(1−f) and e·i·(1−g²).
 func lstmSlopes(c *recurrence) (sums, first, cell string) {
 	parts := c.gateParts(c.Op("Add", c.fromInputs(), c.fromStates()))
 	i, o, f, g := c.Op("Sigmoid", parts[0]), c.Op("Sigmoid", parts[1]), c.Op("Sigmoid", parts[2]), c.Op("Tanh", parts[3])
@@ -294,7 +294,8 @@ func lstmSlopes(c *recurrence) (sums, first, cell string) {
 }
 
 // gruSlopes differentiates h = (1 − z)·n + z·h₋, where h₋ is the state before the step and the gates are z = σ(…) and r
-// = σ(…). Usually n = tanh(W·x + r·(R·h₋ + b)). If linear_before_reset = 0, then n = tanh(W·x + R·(r·h₋) + b).
+// = σ(…). Usually n = tanh(W·x + r·(R·h₋ + b)). If the attribute linear_before_reset is 0, then n = tanh(W·x + R·(r·h₋)
+// + b).
 func gruSlopes(c *recurrence) (sums, first, _ string) {
 	in := c.gateParts(c.fromInputs())
 	out := c.gateParts(c.fromStates())

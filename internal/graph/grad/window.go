@@ -145,7 +145,7 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 // For each of the s² phases r this is a convolution of stride 1. All phases together are one convolution with s² times
 // the channels. interleave then moves the channels to the pixels to which they belong. The method insertZeros, which
 // puts zeros between the elements of d, would need s² times as many multiplications. The gradient in the padding is not
-// needed. Rows a that lie in the padding for all phases are therefore not computed.
+// needed. So the nodes do not compute the elements for those a for which s·a + r is in the padding for every phase r.
 func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	m, c := shape[0]/groups, shape[1]
