@@ -39,7 +39,7 @@ type autoClimbing struct {
 	s      *Search
 	target *target
 	checks []int // checkpoints not yet reached
-	// keepsOn means that the ascent continues after the classifier gets a point wrong.
+	// If keepsOn is true, the ascent continues even after it has found a point that the classifier gets wrong.
 	keepsOn bool
 
 	x, previous        []float32

@@ -110,7 +110,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	return o, nil
 }
 
-// scoresHint tells users how to export scores from a model with these outputs.
+// scoresHint returns advice on how to export scores from a model with these outputs.
 func scoresHint(outputs []TensorInfo) string {
 	for _, o := range outputs {
 		switch {

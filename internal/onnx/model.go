@@ -76,10 +76,10 @@ func (m *Model) runSingly(rows, batch int) {
 	}
 }
 
-// Independence is the reason why an input's scores cannot depend on the other inputs of its batch.
+// Independence says why an input's scores cannot depend on the other inputs of its batch.
 type Independence string
 
-// There are two possible reasons.
+// These are the two possible reasons for the independence.
 const (
 	Proved   Independence = "proved"           // the graph treats the inputs of a batch one by one
 	OneByOne Independence = "one input a call" // the proof failed, so every input runs alone

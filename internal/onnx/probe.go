@@ -162,8 +162,8 @@ type Speed struct {
 	Err       error     `json:"-"` // why the device does not support the precision
 }
 
-// MeasureSpeeds measures the speed of a small convolutional net with the given number of workers. It measures each
-// device that d names, in every precision that the device may support.
+// MeasureSpeeds measures the speed of a small convolutional net with the given number of workers. MeasureSpeeds
+// measures each device that d names, in every precision that the device may support.
 func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]Speed, error) {
 	if err := r.works(d); err != nil {
 		return nil, d.broken(err)

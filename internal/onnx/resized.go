@@ -55,7 +55,7 @@ func (r resized) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// Smaller implements smoothing.Resizable. It returns nothing unless LoadOptions.Smaller was set. For the smaller
+// Smaller implements smoothing.Resizable. It returns no classifiers unless LoadOptions.Smaller was set. For the smaller
 // batches, the host makes the noise, even if the device makes the noise of full batches.
 func (m *Model) Smaller() (all []smoothing.Classifier) {
 	for i := range m.smaller {

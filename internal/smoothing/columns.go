@@ -27,8 +27,8 @@ type Column struct {
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
 // rounded up. The noise is drawn with the scale Greatest·step. The scale Greatest·step is at least the stated scale, so
-// every certificate for the stated scale holds. The ratio of scale to step is the same for all quantised columns, so
-// these columns share one table.
+// every certificate for the stated scale holds. For all quantised columns, the quotient of scale and step is the same,
+// so these columns share one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }

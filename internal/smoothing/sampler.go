@@ -107,8 +107,8 @@ type Sampler struct {
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
 	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
-	// sampler, because its next example may never come. If the Classifier is Resizable, the batches grow with the
-	// number of waiting samples.
+	// sampler, because its next example may never come. If the Classifier is Resizable, the batches are larger if more
+	// samples wait.
 	Eager bool
 	// SkipClean means that inputs without noise are not run. Votes.Clean is then −1.
 	SkipClean bool

@@ -61,9 +61,9 @@ func TestWordsDiffer(t *testing.T) {
 	}
 }
 
-// fitWords64 tests n words from each of three series. The series run over the coordinates of samples, over the samples
-// of an example, and over examples. fitWords64 tests all bytes, pairs of bytes of neighbouring words, and how often
-// each bit changes.
+// fitWords64 tests n words from each of three series. The three series run over the coordinates of samples, over the
+// samples of an example, and over examples. fitWords64 tests all bytes, pairs of bytes of neighbouring words, and how
+// often each bit changes.
 func fitWords64(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint64, 4096)
