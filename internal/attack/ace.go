@@ -31,7 +31,8 @@ func (o Omega) MarshalText() ([]byte, error) { return []byte(o), nil }
 func (o *Omega) UnmarshalText(text []byte) error { return Omegas.Unmarshal(text, o) }
 
 // Setting describes one ACE attack. The attack maximises η·CE(f(x′), ω), where CE is the cross-entropy of the scores
-// f(x′) for the class ω. The field Eta is η: the value 1 lowers the probability of Omega's class, and −1 raises it.
+// f(x′) for the class ω. The field Eta is η. If η is 1, the attack lowers the probability of the class ω; if η is −1,
+// it raises the probability.
 type Setting struct {
 	Eta   int   `json:"eta"`
 	Omega Omega `json:"omega"`
@@ -82,7 +83,7 @@ func (s *Search) ace(ctx context.Context, targets []*target) error {
 	return nil
 }
 
-// aimed returns the target with the class ω in place of its label, so that the gradient is the gradient of CE(f(x), ω).
+// aimed returns a copy of the target whose label is replaced by the class ω. The loss is then CE(f(x), ω).
 func (t *target) aimed(omega Omega) *target {
 	if omega == TrueLabel {
 		return t
@@ -97,8 +98,8 @@ func (t *target) aimed(omega Omega) *target {
 var shares = []float64{.99, .9, .5, 0}
 
 // keepClass takes the candidates, with their scores, as the altered inputs of setting k. According to the graph that
-// computes gradients, each candidate keeps its example's class. Rounding near a boundary can make the classifier itself
-// disagree. keepClass then shortens the perturbation, in the end to 0.
+// computes gradients, each candidate keeps its example's class. Near a boundary, rounding can make the classifier
+// itself answer another class. keepClass then shortens the perturbation, if necessary to 0.
 func (s *Search) keepClass(ctx context.Context, targets []*target, candidates, scores [][]float32, k int) (err error) {
 	for turn := 0; ; turn++ {
 		var rest []*target
@@ -137,7 +138,8 @@ func (s *Search) shorten(t *target, candidate []float32, share float64) []float3
 }
 
 // When more than plateauPatience steps in a row have not improved the loss by the factor 1 + plateauThreshold, the rate
-// is multiplied by plateauFactor. The values are the defaults of PyTorch's ReduceLROnPlateau, which the authors used.
+// is multiplied by plateauFactor. These constants have the default values of PyTorch's ReduceLROnPlateau, which the
+// authors of ACE used.
 const (
 	plateauFactor    = .1
 	plateauPatience  = 10
@@ -145,7 +147,7 @@ const (
 )
 
 // crossingFactor multiplies the rate when a step would change the class. The attack does not take such a step. The
-// authors' attack ends at such a step instead, and so returns x unchanged if the first step is too long.
+// authors' attack instead ends at such a step. If their first step changes the class, their attack returns x unchanged.
 const crossingFactor = .5
 
 // gradual is an ACE attack on one example. Its result is the best of the points that kept the class.
@@ -178,8 +180,8 @@ func (c *gradual) watch(scores []float32) {
 	c.keeps, c.here = smoothing.Vote(scores) == c.found.Clean, c.eta*c.crossEntropy(scores, c.Label)
 }
 
-// observe continues from x if x keeps the class. Otherwise it goes back to the last point that kept the class. It
-// ignores its second argument, the loss, because c.here is more accurate.
+// observe takes the next step from x if the classifier gives x the same class as the example. Otherwise it goes back to
+// the last point with this class. It ignores the loss, its second argument, because the value c.here is more accurate.
 func (c *gradual) observe(_ bool, _ float64, gradient []float32) (done bool) {
 	if c.keeps {
 		c.at, c.gradient = append(c.at[:0], c.x...), append(c.gradient[:0], gradient...)

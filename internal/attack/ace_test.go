@@ -65,7 +65,7 @@ func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 // one class and negative for the other. Raising the probability of the predicted class moves z away from 0 to the edge
 // of the ball. Lowering the probability moves z to the opposite edge, but at most to the boundary between the classes,
 // where the confidence is ½. If the attack uses the true label, a misclassified example moves in the opposite
-// direction. No class changes.
+// direction. The attack changes no class.
 func TestACELinear(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		l := newLinear()

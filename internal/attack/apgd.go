@@ -39,7 +39,7 @@ type autoClimbing struct {
 	s      *Search
 	target *target
 	checks []int // checkpoints not yet reached
-	// keepsOn means that the ascent continues after the classifier gets a point wrong.
+	// If keepsOn is true, the ascent continues even after it has found a point that the classifier gets wrong.
 	keepsOn bool
 
 	x, previous        []float32
@@ -98,7 +98,7 @@ func (c *autoClimbing) observe(wrong bool, loss float64, gradient []float32) (do
 }
 
 // check halves the step length if fewer than the share ρ of the steps since the last checkpoint improved the loss. It
-// also halves the step length if neither this length nor the largest loss has changed since the last checkpoint. It
+// also halves the step length if the last checkpoint did not halve it and the largest loss has not grown since then. It
 // reports whether it halved the step length.
 func (c *autoClimbing) check() bool {
 	rare := float64(c.improved) < apgdRho*float64(c.steps-c.since)

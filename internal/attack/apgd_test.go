@@ -78,7 +78,8 @@ func TestAutoFlat(t *testing.T) {
 	}
 }
 
-// autoRun feeds losses to an ascent on an input of one value. The gradient is always 1, and the first step has length
+// autoRun runs an ascent on an input of one value, and passes it the given losses. The gradient is always 1, and the
+// first step has length
 // 100. autoRun returns the lengths of the steps and the points.
 func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, points []float32, a *autoClimbing) {
 	t.Helper()
@@ -95,7 +96,7 @@ func autoRun(t *testing.T, steps int, losses []float64) (lengths []float64, poin
 }
 
 // lossesOf returns 101 losses. The first is 0. If the function better returns true for a step, the loss of this step is
-// 1 larger than the previous loss. Otherwise it is 1 smaller.
+// 1 larger than the previous loss. Otherwise the loss of this step is 1 smaller than the previous loss.
 func lossesOf(better func(step int) bool) []float64 {
 	all := []float64{0}
 	for step := 1; step <= 100; step++ {
@@ -126,8 +127,8 @@ func halvings(t *testing.T, lengths []float64) (at []int) {
 }
 
 // TestAutoHalves: a checkpoint halves the step length if fewer than three quarters of the steps since the last
-// checkpoint improved the loss. It also halves the step length if neither this length nor the largest loss has changed
-// since the last checkpoint.
+// checkpoint improved the loss. It also halves the step length if the last checkpoint did not halve it and the largest
+// loss has not grown since then.
 func TestAutoHalves(t *testing.T) {
 	all := checkpoints(100)
 	for _, c := range []struct {
@@ -309,8 +310,7 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. On the examples that reach an attack, the attack finds the same perturbations as
-// it does without the other attacks.
+// the attack that broke an example. On these examples, the attack finds the same perturbations as it would find alone.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)

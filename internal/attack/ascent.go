@@ -9,11 +9,12 @@ import (
 
 // ascent is a gradient ascent of the loss of one example.
 type ascent interface {
-	// point returns the input at which the ascent needs the loss and its gradient next. After the ascent it returns the
-	// candidate.
+	// point returns the input at which the ascent needs the loss and its gradient next. After the end of the ascent,
+	// point returns the candidate: the input that the ascent has found.
 	point() []float32
-	// observe takes the loss and the gradient at the point, and whether the classifier gets the point wrong. It then
-	// takes a step, and reports whether the ascent has ended. It must not keep the gradient.
+	// observe gets the loss and the gradient at the point. The argument wrong says whether the classifier gets the
+	// point wrong. observe then takes a step, and reports whether the ascent has ended. It must not keep the slice
+	// gradient.
 	observe(wrong bool, loss float64, gradient []float32) (done bool)
 }
 

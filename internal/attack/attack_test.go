@@ -29,8 +29,9 @@ func exactNorm(t *testing.T, n Norm, a, x []float32, epsilon float64) int {
 	return total.Cmp(bound)
 }
 
-// TestProject checks projections in exact arithmetic. A projected input is allowed, and Distance is an upper bound on
-// the norm of its perturbation. The projection keeps nearly all of the perturbation that is allowed.
+// TestProject checks projections in exact arithmetic. The threat must allow the projected input, and Distance must be
+// an upper bound on the norm of its perturbation. The projection must not shorten a perturbation much more than the
+// threat requires.
 func TestProject(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, norm := range Norms.Values() {
@@ -294,8 +295,8 @@ func TestSeedMatters(t *testing.T) {
 	}
 }
 
-// TestHonest: an example that the classifier gets wrong without an attack is neither robust nor attacked. A success
-// counts only if the classifier confirms it. Steps with a gradient of zero are counted.
+// TestHonest: an example that the classifier gets wrong without an attack does not count as robust, and the attack
+// skips it. A success counts only if the classifier confirms it. Steps with a gradient of zero are counted.
 func TestHonest(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 10, Linf)

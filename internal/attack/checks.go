@@ -96,7 +96,7 @@ func (s *Search) Random(ctx context.Context, examples []Example) (changed int, e
 	return changed, nil
 }
 
-// unit returns scores divided by their Euclidean norm.
+// unit returns the scores, divided by their Euclidean norm.
 func unit(scores []float32) []float64 {
 	u, square := make([]float64, len(scores)), 0.
 	for k, v := range scores {

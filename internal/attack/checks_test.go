@@ -64,7 +64,8 @@ func (s shaky) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// TestRandom: scores that change by more than 10⁻⁴ of their norm count as random. Smaller changes count as rounding.
+// TestRandom: scores that change by more than 10⁻⁴ of their norm count as random. Smaller changes count as rounding
+// errors.
 func TestRandom(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 70, Linf)

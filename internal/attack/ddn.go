@@ -145,10 +145,11 @@ func (s *SmoothedSearch) newBlurred(x Example) (*blurred, error) {
 	return b, nil
 }
 
-// run computes the gradient at x + delta with the noise of a step. It reports whether the label loses among the noisy
-// copies. In run r the label has the mean probability P_r = exp(−loss_r). The loss of all runs together is −ln of the
-// mean of all P_r. So its gradient is the mean of the runs' gradients with the weights P_r. The factor in front of this
-// mean does not matter, because only the gradient's direction is used.
+// run computes the gradient at x + delta with the noise of a step. It reports whether the label has fewer votes than
+// another class among the noisy copies. In run r the label has the mean probability P_r = exp(−loss_r). The loss of all
+// runs together is −ln of the mean of all P_r. So the gradient of this loss is proportional to the mean of the runs'
+// gradients with the weights P_r. The factor in front of this mean does not matter, because only the gradient's
+// direction is used.
 func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool, err error) {
 	at := make([]float32, len(delta))
 	for i, v := range b.example.Values {

@@ -43,9 +43,9 @@ type chase struct {
 	*target
 	rivals []int     // the classes whose boundary with the label a step may cross
 	x      []float32 // the current point
-	// These fields describe the boundary nearest to x, as if the logits were linear. The boundary contains all x + d
-	// with difference + slope·d = 0, and the field away is its distance from x. If all gradients are zero or not
-	// finite, slope is nil.
+	// These fields describe the boundary nearest to x, under the approximation that the logits are linear. The boundary
+	// contains all x + d with difference + slope·d = 0, and the field away is its distance from x. If the gradients of
+	// all differences are zero or not finite, slope is nil.
 	slope            []float64
 	difference, away float64
 	// best is the closest adversarial input so far; it is nil if there is none. The field distance is the distance of
@@ -54,7 +54,7 @@ type chase struct {
 	distance float64
 }
 
-// newChase starts FAB on a target: at the example or, in a restart, at a random input.
+// newChase starts FAB on a target. The first run starts at the example, and a restart starts at a random input.
 func (s *Search) newChase(t *target, round int) *chase {
 	c := &chase{target: t, rivals: t.others, x: slices.Clone(t.Values), distance: math.Inf(1)}
 	if s.Targets > 0 {
@@ -189,7 +189,7 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 
 // shrunk moves the input a towards x until the norm of the perturbation is the given share of the old norm. For L2 it
 // scales the perturbation. For Linf it limits the change of each value, so that changes below the limit stay as they
-// are. Such small changes are common near the ends of the box.
+// are. Many changes are below the limit for values near the ends of the box.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
 		return t.between(x, a, share)
@@ -204,7 +204,7 @@ func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 // closeIn is the final search. It looks for adversarial inputs between each example and the example's closest
 // adversarial input so far, and passes the inputs within ε to the method settle. Each step estimates the boundary as
 // the point where the margin would be zero if the margin were linear. It tries a point slightly beyond this estimate.
-// This point is close to the boundary and usually adversarial.
+// This point is close to the boundary, and the classifier usually gets it wrong.
 func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 	var sections []*section
 	var inputs [][]float32
@@ -269,8 +269,8 @@ func (c *section) share() float64 {
 	return c.inner + (zero+sectionBeyond*(1-zero))*(c.outer-c.inner)
 }
 
-// narrow moves one end of the section to the value of the method share. The arguments are the input at this share and
-// the scores of this input.
+// narrow moves one end of the section to the norm that the method share returns. The arguments are the input at this
+// norm and the scores of this input.
 func (c *section) narrow(input, scores []float32) {
 	share, m := c.share(), margin(scores, c.Label)
 	if smoothing.Vote(scores) == c.Label {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// affine is a classifier with the scores W·x + b for several classes. So the distance to the boundary with every other
-// class is known.
+// affine is a classifier with the scores W·x + b for several classes. So the tests know the distance to the boundary
+// between any two classes.
 type affine struct {
 	w      [][]float64
 	b      []float64
@@ -160,8 +160,8 @@ func TestFABExact(t *testing.T) {
 }
 
 // TestFABBox: in a box, FAB finds the smallest perturbation for a linear classifier with a relative error of at most
-// 3e-3. There is an error because steps overshoot and the box clips only some values. The reference comes from linear
-// programming for Linf and from Dykstra's algorithm for L2.
+// 3e-3. The error arises because each step goes past the boundary and the box clips only some values. The reference
+// comes from linear programming for Linf and from Dykstra's algorithm for L2.
 func TestFABBox(t *testing.T) {
 	for _, norm := range Norms.Values() {
 		a := newAffine(2, 8)

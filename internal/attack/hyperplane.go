@@ -53,7 +53,8 @@ func reach(corners []corner, gap float64) float64 {
 	return math.Inf(1)
 }
 
-// speed is the s_i of the method towards: the distance by which λ = 1 moves a value of weight w.
+// speed returns the factor s_i in the comment on the method towards: a value of weight w moves by λ·s_i, unless it
+// reaches the end of the box.
 func (t Threat) speed(w float64) float64 {
 	if t.Norm == L2 || w == 0 {
 		return math.Abs(w)

@@ -48,9 +48,9 @@ func (l Lattice) Within(t Threat) Lattice {
 //
 // At first k is λ·direction, rounded and clipped to the ends of the lattice, for the largest λ that keeps Step·‖k‖₂ ≤
 // radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the gain
-// |direction| to the cost 2|k|+1 comes first. The first units in this order also make up the rounded λ·direction.
-// So the result is the same as if Move had added single units from k = 0 on. For every allowed k, Σ k·direction is at
-// most the result's sum plus the gain of the first unit that would break the bound.
+// |direction| to the cost 2|k|+1 comes first. Adding units in this order from k = 0 on passes through the rounded
+// λ·direction. So Move returns the same result as if it had added single units from k = 0 on. Call the first unit that
+// would break the bound u. For every allowed k, Σ k·direction is at most the sum of the result plus the gain of u.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
 	var all []mover
 	for i, u := range direction {
@@ -125,7 +125,7 @@ type mover struct {
 	units, room int64
 }
 
-// scaled returns the number of units for a λ: λ·gain, rounded and limited to room.
+// scaled returns the number of units for a factor λ: the product λ·gain, rounded, but at most the field room.
 func (m mover) scaled(lambda float64) int64 {
 	return int64(math.Floor(min(lambda*m.gain, float64(m.room)) + .5))
 }

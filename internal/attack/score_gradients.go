@@ -15,7 +15,8 @@ type ScoreGradients struct {
 	// Slope converts a gradient. The argument in holds the gradient with respect to the model's input. Slope replaces
 	// it by the gradient with respect to the example's values.
 	Slope func(values, in []float32)
-	// Size is the number of noisy copies per Run. The estimate ignores copies for which the classifier gives no class.
+	// Size is the number of noisy copies per Run. The estimate ignores copies for whose scores the classifier votes for
+	// no class.
 	Size int
 }
 

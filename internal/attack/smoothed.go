@@ -186,8 +186,8 @@ func (s *SmoothedSearch) point(x Example, r ray) (values []float32, distance flo
 	return values, t.Distance(values, x.Values)
 }
 
-// stretch returns x + λ·direction, clipped to the box. It takes the largest λ for which the distance from x is at most
-// the ray's radius, up to a small error.
+// stretch returns x + λ·direction, clipped to the box. It chooses the largest λ for which the distance of the result
+// from x is at most the ray's radius, up to a small error.
 func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	at := func(lambda float64) (values []float32, distance float64) {
 		values = make([]float32, len(x))

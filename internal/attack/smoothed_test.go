@@ -253,8 +253,8 @@ func TestSmoothedRefusals(t *testing.T) {
 	}
 }
 
-// TestScoreGradients: with scores alone, the search finds a candidate within 5 % of the boundary's distance. This also
-// holds if the model's inputs are scaled.
+// TestScoreGradients: with scores alone, the search finds a candidate within 5 % of the boundary's distance. The search
+// also finds such a candidate if the model's inputs are scaled.
 func TestScoreGradients(t *testing.T) {
 	l, all, distances := wideLinear(2)
 	for i, x := range all {

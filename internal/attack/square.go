@@ -90,7 +90,8 @@ func (w *walk) at(channel, row, column int) int {
 }
 
 // propose returns the next input to try. For Linf (algorithm 2) the first input is the example plus stripes of ±ε. Each
-// later input sets a random square of the best input to the example's values ±ε, with one sign for each channel.
+// later input is the best input so far with a change in one random square. In this square, each value is the example's
+// value plus or minus ε, with one sign for each channel.
 func (w *walk) propose(s *Search, query int) []float32 {
 	if s.Norm == L2 {
 		return w.proposeL2(s, query)

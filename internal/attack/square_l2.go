@@ -13,10 +13,10 @@ const (
 )
 
 // proposeL2 returns the next input to try for L2 (Andriushchenko et al. 2020, algorithm 3). A query draws two windows.
-// It moves the norm of the perturbation in the second window, and the norm that is still unused, into the first window.
-// The new perturbation in the first window has the direction of the sum of two parts: the old perturbation there, and
-// twoBumps with a random sign for each channel. As in the authors' implementation, the sides of windows are odd, and at
-// least 3 if the image has room.
+// It sets the perturbation in the second window to 0. The perturbation in the first window grows, so that the whole
+// perturbation has norm ε. The new perturbation in the first window has the direction of the sum of two parts: the old
+// perturbation there, and twoBumps with a random sign for each channel. As in the authors' implementation, the sides of
+// windows are odd, and at least 3 if the image has room.
 func (w *walk) proposeL2(s *Search, query int) []float32 {
 	if query == 0 {
 		return w.tile(s)

@@ -15,8 +15,9 @@ type Outcome struct {
 	// The error probability of the tests of one example is Levels.Gamma. Broken is 0 if the answer is wrong at the
 	// example itself, and +∞ if no such input was found.
 	Broken float64
-	// Listed is the distance of the nearest listed break. That is an input whose answer differs from the label
-	// according to tests at one level for all examples together (see Chains). Listed is at most Broken.
+	// Listed is the distance from the example to the nearest input at which either a test of this example or Chains has
+	// verified that the answer differs from the label. Chains tests the inputs of all examples together, at one
+	// familywise level. Listed is at most Broken.
 	Listed float64
 }
 
@@ -25,15 +26,15 @@ type Point struct {
 	Radius    float64 `json:"radius"`
 	Certified float64 `json:"certified"` // share whose certificate says that the answer is the label within this radius
 	Unbroken  float64 `json:"unbroken"`  // share without a verified break within this radius
-	// Images is an upper bound on the robust accuracy on these images. The bound holds if all breaks in Listed are
-	// right, so its error probability is the familywise level of Chains.
+	// Images is an upper bound on the robust accuracy on the images of the audit. The bound is wrong only if one of the
+	// verified answers behind the fields Listed is wrong. The error probability is the familywise level of Chains.
 	Images float64 `json:"images"`
-	// Lower and Upper bound the robust accuracy of the population. Each holds with confidence 1−δ for this radius
-	// alone.
+	// Lower and Upper bound the robust accuracy of the population. Each of these bounds holds with confidence 1−δ for
+	// this radius alone.
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
-	// LowerAll and UpperAll bound the robust accuracy of the population, too. Each holds with confidence 1−δ for all
-	// radii at once.
+	// LowerAll and UpperAll bound the robust accuracy of the population, too. Each of these bounds holds with
+	// confidence 1−δ for all radii at once.
 	LowerAll float64 `json:"lower_all"`
 	UpperAll float64 `json:"upper_all"`
 }
@@ -54,8 +55,8 @@ type Levels struct {
 // one-sided, δ ≤ ½). The terms γ and α account for breaks and certificates that are wrong. An example is robust at
 // radius ρ if the answer is the label for every perturbation of norm at most ρ.
 //
-// For the robust accuracy on these images themselves, #{Listed > ρ}/n is an upper bound at the familywise level. It
-// holds unless a listed break is wrong.
+// The share #{Listed > ρ}/n is an upper bound on the robust accuracy on the n audited images themselves. It holds at
+// the familywise level of Chains, unless one of the verified answers behind the fields Listed is wrong.
 func Curve(outcomes []Outcome, radii []float64, levels Levels) []Point {
 	n := int64(len(outcomes))
 	share := func(k int64) float64 { return float64(k) / float64(n) }

@@ -2,8 +2,8 @@
 // statements. It reads no files and has no state. Every rounding favours the certificate.
 //
 //   - Flip, FlipPValue: the rival class is more probable than the certified class at a perturbed input.
-//   - Slack: the margin at a perturbed input is below the margin that the certificate implies there. This can hold even
-//     if the answer does not change.
+//   - Slack: the margin at a perturbed input is below the margin that the certificate implies there. The margin can be
+//     below the implied margin even if the answer does not change.
 //   - Bet: a mean score is above or below a claimed bound.
 //   - Chains: several candidates of several images, at one familywise level.
 //   - Contradictions: whether the number of contradicted certificates exceeds chance.

@@ -1,7 +1,7 @@
 // Package auditlog keeps the log of a server's answers: a file of JSON lines, each with a line number and a checksum.
 //
-// A server only appends to the file. It writes the lines of each request at once, before it sends the answer. So the
-// file holds every line whose answer was sent, even after a kill of the server. The next start removes an incomplete
+// A server only appends to the file. It writes all lines of a request together, before it sends the answers. So the
+// file holds the line of every answer that was sent, even if the server is killed. The next start removes an incomplete
 // last line. A server writes a session line when it starts; this line says how the server makes its answers. An answer
 // line holds the answer, the key of the answer's noise, and a hash of the input. The answer line, the session line and
 // the input itself suffice to repeat the answer.

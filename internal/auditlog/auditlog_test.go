@@ -67,7 +67,7 @@ func TestLog(t *testing.T) {
 }
 
 // TestTorn cuts a log at every byte of its last lines, as if the server had been killed while it wrote. Read must
-// return the whole lines that are left, and the next session continues after the last whole line.
+// return all complete lines before the cut. The next session must continue after the last complete line.
 func TestTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, 1, 3)

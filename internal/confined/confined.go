@@ -41,8 +41,9 @@ func OpenIn(root *os.Root, name string, flag int) (*os.File, error) {
 	if err := check(path, info, flag&(os.O_WRONLY|os.O_RDWR) != 0); err != nil {
 		return nil, err
 	}
-	// The name may lead to another file by now, so the opened file is compared with the checked file below. Until then,
-	// opening must not wait for a pipe or truncate a file.
+	// After the check above, somebody may have put another file in place of the checked file. So the code below
+	// compares the opened file with the checked file. Before this comparison, opening must neither wait for a pipe nor
+	// truncate a file.
 	file, err := root.OpenFile(name, flag&^os.O_CREATE|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, rename(err, path)

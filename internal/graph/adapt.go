@@ -13,7 +13,7 @@ import (
 // input of rows of floats and one tensor of scores. Every edit adds a deterministic function before or after the model.
 // This function is then part of the certified classifier. Model.Changes records every edit.
 
-// Intake says how a model's input converts the values that it receives.
+// Intake says how rscert converts the values that it passes to a model's input.
 type Intake int
 
 // Floats leaves values unchanged. Integers and Bytes round them.

@@ -110,7 +110,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	return o, nil
 }
 
-// scoresHint tells users how to export scores from a model with these outputs.
+// scoresHint returns advice on how to export scores from a model with these outputs.
 func scoresHint(outputs []TensorInfo) string {
 	for _, o := range outputs {
 		switch {
@@ -126,7 +126,8 @@ func scoresHint(outputs []TensorInfo) string {
 // maxListed is the largest number of inputs or outputs that an error lists.
 const maxListed = 8
 
-// List joins the texts of the things by commas. After maxListed things it writes "…" in place of the others.
+// List joins the texts of the things by commas. If there are more than maxListed things, it writes "…" in place of the
+// rest.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {
@@ -147,7 +148,7 @@ func scoresLike(o TensorInfo) bool {
 	return o.Unknown || len(o.Shape) >= 1 && len(WithoutOnes(rowOf(o))) <= 1
 }
 
-// lone reports whether the output is known to hold one number per sample.
+// lone reports whether the model's file declares one number per sample for the output.
 func lone(o TensorInfo) bool {
 	return !o.Unknown && (len(o.Shape) == 1 && o.Shape[0].Size < 0 || len(WithoutOnes(rowOf(o))) == 0)
 }

@@ -167,7 +167,8 @@ func (j *joint) add(m *onnxpb.ModelProto, sum string) error {
 // match checks that a member takes the same input as the earlier members and has the same number of classes.
 func (j *joint) match(c Contract) error {
 	first := j.contracts[0]
-	// Compare with all members, because two members may disagree in a size that the first member leaves free.
+	// The input is compared with the inputs of all earlier members, because the first member may leave free a size that
+	// two later members fix differently.
 	for _, other := range j.contracts {
 		if !agree(c.Input.Shape, other.Input.Shape, 1) {
 			return fmt.Errorf("it takes inputs %s, another model of the ensemble %s: their sizes must be the same", c.Input.shape(), other.Input.shape())
@@ -274,8 +275,8 @@ func (j *joint) scores(out *Builder, value string, kind OutputKind) string {
 	return out.Op("Reshape", value, out.Ints(-1, 1, int64(m)))
 }
 
-// mean adds nodes that compute the mean of values of shape [N, 1, m]. They use Concat, which fails if the sizes of the
-// values differ. A sum might broadcast the values instead.
+// mean adds nodes that compute the mean of values of shape [N, 1, m]. The nodes join the values by Concat, which fails
+// if the values have different sizes. A sum of the values might broadcast them instead of failing.
 func (j *joint) mean(out *Builder, values []string, to string) {
 	const axesAreInput = 18 // in this operator set the axes of ReduceMean became an input
 	all := out.Node("Concat", values, IntAttribute("axis", 1))

@@ -31,8 +31,8 @@ import (
 const externalHint = "save it as one file (up to 2 GB): with the onnx package, onnx.save(onnx.load(PATH), OUT, save_as_external_data=False)"
 
 // smallWeight is a size in bytes. Sessions use weights of this size or more in place, without a copy. Smaller weights
-// are copied into the graph, because some of them hold shapes. Graph edits and ONNX Runtime's shape inference read
-// these shapes.
+// are copied into the graph, because some of them hold shapes. Graph edits and ONNX Runtime's shape inference read the
+// weights that hold shapes.
 const smallWeight = 1 << 10
 
 // externalFile is a file in a model's folder that holds external data.

@@ -71,7 +71,7 @@ func (a Arrangement) Channel(j int) int {
 	return j / (a.size / a.Channels)
 }
 
-// Fit maps an example of the given shape onto a model's input, and returns the sizes of a sample of that input. The
+// Fit maps an example of the given shape onto a model's input, and returns the shape of one sample of the input. The
 // argument dims holds the dimensions of a sample, fixed or free. Images are [C,H,W], [H,W,C] or [H,W]. If either the
 // example or the input is flat and the other is an image, the argument layout gives the order of the flat values.
 func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement, ok bool) {
@@ -110,15 +110,16 @@ func Fit(dims []Dim, example []int, layout Layout) (sample []int, a Arrangement,
 			return sample, a, true
 		}
 	}
-	// The sizes are equal except for dimensions of 1, as for [1,28,28] and [28,28].
+	// The shapes of the sample and of the example are equal after dimensions of size 1 are removed, as for [1,28,28]
+	// and [28,28].
 	if sizes != nil && slices.Equal(WithoutOnes(sizes), WithoutOnes(example)) {
 		return sizes, a, true
 	}
 	return nil, a, false
 }
 
-// fitImage maps an image onto an input for images. If the input allows the image's own layout, fitImage keeps this
-// layout.
+// fitImage maps an image onto a model's input for images. If the input's dimensions fit the image's own layout,
+// fitImage keeps this layout.
 func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) {
 	from := layoutOf(image)
 	c := channels(image, from)
@@ -183,7 +184,8 @@ func reorder(from, to Layout, c, n int) []int {
 	return perm
 }
 
-// fill gives the dimensions the sizes in the argument sizes. It fails if a dimension is fixed at a different size.
+// fill checks the argument sizes against the dimensions, and returns the sizes. It returns false if a dimension is
+// fixed at a different size.
 func fill(dims []Dim, sizes []int) ([]int, bool) {
 	if len(dims) != len(sizes) {
 		return nil, false

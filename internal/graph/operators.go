@@ -12,11 +12,11 @@ import (
 
 // This file refuses models whose scores depend on more than their input.
 //
-// A certificate holds for a random classifier if the classifier draws independently for each sample. ONNX Runtime's
-// random numbers are not independent in this sense. ONNX Runtime seeds its generators once per session and continues
-// them from run to run. A result would therefore depend on the order of the runs, on the batch, and on the point at
-// which an interrupted run resumed. A comparison of two runs could miss the random numbers, because a model may draw
-// them for only one in a thousand inputs.
+// A certificate for a classifier that draws random numbers is valid only if these numbers are independent from sample
+// to sample. ONNX Runtime's random numbers are not independent in this sense. ONNX Runtime seeds its generators once
+// per session and continues them from run to run. A result would therefore depend on the order of the runs, on the
+// batch, and on the point at which an interrupted run resumed. A comparison of two runs could miss the random numbers,
+// because a model may draw them for only one in a thousand inputs.
 
 // opKey names an operator.
 type opKey struct{ domain, op string }
@@ -24,14 +24,14 @@ type opKey struct{ domain, op string }
 // microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
 const microsoft = "com.microsoft"
 
-// The list draws holds the operators that always draw random numbers.
+// The variable draws lists the operators that always draw random numbers.
 var draws = []opKey{
 	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
 	{"", "Multinomial"}, {"", "Bernoulli"}, {microsoft, "Sampling"},
 }
 
 // The map drops contains operators that draw random numbers only in training. It maps each operator to the position of
-// its training input. Without that input the operator runs in inference mode.
+// its training input. If the training input is absent, the operator runs in inference mode.
 var drops = map[opKey]int{
 	{"", "Dropout"}: 2, {microsoft, "BitmaskDropout"}: 2, {microsoft, "BiasDropout"}: 4, {microsoft, "BitmaskBiasDropout"}: 4,
 }

@@ -74,8 +74,8 @@ func TellOutputs(g *onnxpb.GraphProto, output string, scores []float32, m int) (
 const rowSumSlack = 4e-3
 
 // RowsLookLike reports whether any score is negative and whether every row of m scores sums to 1. It also returns the
-// number of rows that it examined. It skips rows with NaN, because they say nothing about the other rows. A score of
-// −∞, the logit of a masked class, counts as negative.
+// number of rows that it examined. It skips rows with NaN, because they say nothing about the other rows. A score of −∞
+// counts as negative. Some models give this logit to masked classes.
 func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) {
 	sumsToOne = true
 	for row := range slices.Chunk(scores, m) {
@@ -95,8 +95,8 @@ func RowsLookLike(scores []float32, m int) (negative, sumsToOne bool, rows int) 
 	return negative, sumsToOne, rows
 }
 
-// Producer returns the operator that computes the value. It skips operators that only reshape or convert the value, and
-// the additional operators that the caller lists.
+// Producer returns the operator that computes the value. It goes back past operators that only reshape or convert the
+// value, and past the operators in the argument more.
 func Producer(g *onnxpb.GraphProto, value string, more ...string) string {
 	byOutput := make(map[string]*onnxpb.NodeProto)
 	for _, n := range g.Node {

@@ -44,8 +44,8 @@ type position struct {
 	outer, inner int64
 }
 
-// maxVisits limits the search. It is the largest average number of visits per node. In all graphs seen so far, a rule
-// refused a wrong choice within a few nodes.
+// maxVisits limits the search. The search stops after maxVisits visits per node on average. In all graphs seen so far,
+// a rule refused a wrong choice within a few nodes.
 const maxVisits = 20
 
 // A rebatching holds the state of the search.
@@ -264,7 +264,7 @@ func (r *rebatching) follow(i int) bool {
 	return ok && at == position{0, 1, 1} && r.fits(r.output, at)
 }
 
-// forget records that the node's results are the same for every input.
+// forget records that the node's results do not depend on the model's input.
 func (r *rebatching) forget(n *onnxpb.NodeProto) {
 	for _, v := range n.Output {
 		delete(r.places, v)

@@ -66,11 +66,11 @@ func to(at position) []option { return []option{{places: []position{at}}} }
 // moved returns the same position in another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// own reports whether the batch fills its dimension alone, without outer or inner indices.
+// The method own reports whether the batch is the only index in its dimension, without outer or inner indices.
 func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
 
-// axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. Negative values of the attribute count
-// from the end.
+// axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. A negative value of the attribute
+// counts from the last axis.
 func axisOf(n *onnxpb.NodeProto, absent int64, rank int) int {
 	axis := absent
 	if a := attribute(n, "axis"); a != nil {
@@ -92,7 +92,8 @@ func (r *rebatching) same(n *onnxpb.NodeProto) []option {
 	return to(at)
 }
 
-// The rule broadcast is for operators that are elementwise in all inputs, aligned at the last dimension.
+// The rule broadcast is for operators that are elementwise in all inputs and broadcast them. The inputs' shapes are
+// aligned at the last dimension.
 func (r *rebatching) broadcast(n *onnxpb.NodeProto) []option {
 	rank := len(r.result(n))
 	var found *position
@@ -414,8 +415,8 @@ func (r *rebatching) concat(n *onnxpb.NodeProto) []option {
 	return []option{{[]position{*found}, &e}}
 }
 
-// The rule split is for operators along one axis. This axis is 0 unless the node or the operator's default says
-// otherwise.
+// The rule split is for operators along one axis. The axis is an attribute of the node. If the attribute is missing,
+// the operator's default axis applies, which is usually 0.
 func (r *rebatching) split(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	absent := int64(0)
@@ -507,8 +508,8 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in order. PyTorch's as_strided exports such a Gather for
-// adjacent values. Gather then acts as a Reshape.
+// takesAll reports whether Gather takes all values of a vector in order. PyTorch exports as_strided for adjacent values
+// as such a Gather, which then acts as a Reshape.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
 	sizes := r.shape(n, 0)
@@ -559,7 +560,7 @@ func (p position) reduced(n *onnxpb.NodeProto, axes []int) position {
 	return p.without(axes)
 }
 
-// The rule expand is for Expand. In Expand, a target size of 1 keeps the value's size.
+// The rule expand is for the operator Expand. Where the target size is 1, Expand keeps the size of its input.
 func (r *rebatching) expand(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	if !ok {
@@ -608,7 +609,7 @@ func plainResize(n *onnxpb.NodeProto) bool {
 }
 
 // The rule einsum requires that the batch has its own letter in the equation. This letter must be the same in all
-// inputs that hold the batch. It must be absent from the other inputs and present in the result.
+// inputs that hold the batch. The letter must not occur in the other inputs, and must occur in the result.
 func (r *rebatching) einsum(n *onnxpb.NodeProto) []option {
 	equation := strings.ReplaceAll(string(attribute(n, "equation").GetS()), " ", "")
 	left, result, explicit := strings.Cut(equation, "->")

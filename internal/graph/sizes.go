@@ -23,11 +23,11 @@ import (
 // integers from which shapes are made. The check does not bound shapes that are computed by other operators.
 
 // maxConstants limits the total memory, in bytes, of the constants that the nodes of a model compute. It also limits
-// the size of each result of a node with constant sizes. It equals the size limit of a model's file, because a file
-// could not store a larger constant.
+// the size of each single result whose sizes are constants. It equals the largest size of a model's file, because a
+// file could not store a larger constant.
 const maxConstants = maxModel
 
-// maxFollowed is the largest number of elements of a value whose elements the check follows.
+// The check computes the elements of a value only if the value has at most maxFollowed elements.
 const maxFollowed = 1 << 10
 
 // knownValue describes a value whose shape is known, or at least bounded from below.

@@ -73,7 +73,7 @@ func constantSize(n *onnxpb.NodeProto) (knownValue, bool) {
 	return knownValue{}, false
 }
 
-// sizesOf converts numbers into sizes. A number that is too large becomes the largest size.
+// sizesOf converts numbers into sizes. A number above the largest size becomes the largest size.
 func sizesOf(numbers []float64) []int64 {
 	sizes := make([]int64, len(numbers))
 	for i, x := range numbers {

@@ -13,8 +13,8 @@ import (
 // trees would overflow the stack.
 
 // maxTreeDepth is the maximum number of nodes on a path. A path of 50,000 nodes overflows the stack of ONNX Runtime
-// 1.29. In most trees in practical use, paths have some tens of nodes. LightGBM's trees test one category per node, and
-// their paths can have thousands of nodes.
+// 1.29. In most trees in practical use, paths have some tens of nodes. LightGBM tests a single category in each node,
+// so its trees can have paths of thousands of nodes.
 const maxTreeDepth = 10_000
 
 // treeOperators are the operators of decision trees. TreeEnsemble stores branches and leaves in separate arrays.
@@ -137,7 +137,7 @@ func numberedBranches(n *onnxpb.NodeProto) (branching, error) {
 	return all, nil
 }
 
-// A mark is the state of a node during check.
+// A mark is the state of a node while the method check runs.
 const (
 	unseen = iota
 	open   // on the path to the current node

@@ -46,8 +46,8 @@ func named(nodes ...tree) *onnxpb.NodeProto {
 	return n
 }
 
-// numbered returns a TreeEnsemble of opset 5 whose branches have these children. The tree has two leaves. A child 100
-// stands for leaf 0, and a child 101 for leaf 1.
+// numbered returns a TreeEnsemble (ai.onnx.ml, version 5) whose branches have the given children. The tree has two
+// leaves. The number 100 as a child stands for leaf 0, and the number 101 for leaf 1.
 func numbered(root int64, children ...[2]int64) *onnxpb.NodeProto {
 	n := Node("TreeEnsemble", []string{"x"}, "y")
 	n.Domain = proto.String(machineLearning)

@@ -73,13 +73,14 @@ typedef struct {
 } Weight;
 
 // api_add_weight supplies the data of the initializer with w's name to sessions that are opened with the options. ONNX
-// Runtime keeps the pointer to the data and copies the rest. The function returns NULL or an error message that the
-// caller frees.
+// Runtime keeps the pointer to the data and copies the other fields of w. The function returns NULL or an error message
+// that the caller frees.
 static char *api_add_weight(ApiBase *base, void *options, Weight w) {
 	void *const *api = base->GetApi(initializersVersion);
 	if (!api) return strdup("ONNX Runtime has no API of version 12");
 	void *info = NULL, *value = NULL;
-	// The tensor is in the processor's memory. The two zeros mean the device allocator and default memory.
+	// The tensor is in the processor's memory. The two zeros stand for the device allocator and for the default memory
+	// type.
 	void *status = ((void *(*)(int, int, void **))api[createCpuMemoryInfo])(0, 0, &info);
 	if (!status)
 		status = ((void *(*)(void *, void *, size_t, const int64_t *, size_t, int, void **))api[createTensorWithData])(

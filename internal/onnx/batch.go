@@ -9,9 +9,9 @@ import (
 func chooseBatch(sampleLen, workers int, p *provider) int {
 	batch := powerOfTwo(min(max(p.batchValues/sampleLen, 8), p.batchSamples))
 	// All workers together may use half of the memory. The estimate is that the layers of an image classifier hold up
-	// to 64 values for each input value. A layer of 64 channels at half the width and height of an image with 3 colours
-	// holds about 5 values for each input value. So the estimate covers a layer's input and output, with a large
-	// reserve.
+	// to 64 values for each input value. For example, take an image with 3 colours and a layer of 64 channels at half
+	// the image's width and height. This layer holds about 5 values for each input value. So the estimate covers a
+	// layer's input and output, with a large reserve.
 	if room, ok := memory.Available(); ok && !p.ownMemory {
 		sample := 64 * 4 * uint64(sampleLen)
 		batch = min(batch, powerOfTwo(int(max(room/2/uint64(workers)/sample, 1))))

@@ -19,7 +19,7 @@ import (
 // The map company holds models in which the inputs of a batch affect each other, as in some real exports. Each model
 // computes a function of the whole tensor or along the batch, before or after a small convolutional net. The field node
 // names the node at which the proof of independence fails. If the field is "", the proof succeeds with an edit of the
-// graph. After this edit, the graph treats every input of a batch as in a batch of one.
+// graph. After this edit, the graph computes for every input of a batch what it computes for this input alone.
 var company = map[string]struct {
 	node  string
 	build func() *modelBuilder
@@ -146,7 +146,7 @@ func (b *modelBuilder) clipped() *modelBuilder {
 	return b.floats("zero", 0).floats("unit", 1).node("Squeeze", "zero", "low").node("Squeeze", "unit", "high").node("Clip", "x low high", "clipped")
 }
 
-// on adds a constant that is true.
+// The method on adds a constant of type bool with the value true.
 func (b *modelBuilder) on(name string) *modelBuilder {
 	b.Graph.Initializer = append(b.Graph.Initializer, truth(name, 1))
 	return b
@@ -319,9 +319,10 @@ func TestCompanyDevices(t *testing.T) {
 }
 
 // TestCompanyTrial disables the proof, so that only the trial runs remain. The trial runs compare batches of very
-// different inputs. Without the proof, the trial runs detect all models of the map company except three. In lookup,
-// other samples rarely change the choice of an offset. In own_relu, ONNX Runtime does not use the model's function. In
-// sizes_of_values, the sizes never change.
+// different inputs. Without the proof, the trial runs detect all models of the map company except three. In the model
+// lookup, other samples rarely change which offset is chosen. For the model own_relu, ONNX Runtime uses its own
+// operator Relu instead of the function Relu that the model defines. In the model sizes_of_values, the sizes never
+// change.
 func TestCompanyTrial(t *testing.T) {
 	for name, c := range company {
 		l := prover(t, c.build().bytes(t))

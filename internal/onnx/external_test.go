@@ -29,7 +29,7 @@ import (
 )
 
 // wide returns a model with a batch fixed at 1 and weights of various sizes. One weight is the target of a Reshape. No
-// kernel rearranges the weight w_add.
+// kernel of ONNX Runtime copies the weight w_add into another order.
 func wide() *modelBuilder {
 	return newModel("x", graph.Float32, 1, 3, 4, 4).weights("w_in", graph.Float32, 16, 3, 3, 3).node("Conv", "x w_in", "c", ints("pads", 1, 1, 1, 1)).
 		node("Relu", "c", "r").reshape("r", "f", 1, 256).weights("w_mid", graph.Float32, 256, 33).weights("w_add", graph.Float32, 256).
@@ -336,7 +336,7 @@ func TestExternalFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In the last round only the session still refers to the memory of the weights.
+	// In the last round of the loop, only the session still refers to the memory of the weights.
 	for i, spoil := range []func() error{
 		func() error { return nil },
 		func() error { return os.WriteFile(weights, make([]byte, len(data)), 0o600) },

@@ -122,7 +122,7 @@ func TestRandomOperators(t *testing.T) {
 }
 
 // TestRareDraws uses a model whose random number changes the scores only once in a thousand runs. Usually the outputs
-// of two runs agree, so only the graph shows the random operator.
+// of two runs agree, so rscert must find the random operator in the graph.
 func TestRareDraws(t *testing.T) {
 	rare := net().node("RandomUniformLike", "s", "u").floats("seldom", 1e-3).node("Less", "u seldom", "hit").
 		node("Cast", "hit", "h", integer("to", int64(graph.Float32))).node("Add", "s h", "y")

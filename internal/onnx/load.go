@@ -96,7 +96,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 	return nil, l.explainRun(err)
 }
 
-// place returns the device's name in a form that fits into a sentence.
+// place returns a phrase that names the device, for use in messages.
 func (d Device) place() string {
 	if d == CPU {
 		return "the CPU"
@@ -144,7 +144,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	return devices, nil
 }
 
-// broken adds the device and advice to the error of a device that does not work.
+// broken returns the error err of a device that does not work, with the device's name and advice added.
 func (d Device) broken(err error) error {
 	err = fmt.Errorf("device %s: %w", d, err)
 	if _, advised := hint.Of(err); advised {
@@ -314,14 +314,14 @@ func (m *Model) shapes(tile int) (in, out ort.Shape) {
 }
 
 // poolSize is the number of random samples on which a model is tried. aloneCount is the number of these samples that
-// also run alone.
+// are also run one at a time.
 const (
 	poolSize   = 24
 	aloneCount = 8
 )
 
-// randomSamples returns the random inputs on which a model is tried. They are a random image with noise of several
-// strengths, similar to the inputs that the model will receive.
+// randomSamples returns the random inputs on which a model is tried. Each sample is a random image plus Gaussian noise
+// of one of four strengths. So the samples are similar to the inputs that the model will receive.
 func randomSamples(size int) [][]float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pool := make([][]float32, poolSize)
@@ -339,8 +339,8 @@ func randomSamples(size int) [][]float32 {
 const dark = 4
 
 // companions returns samples that are very different from the random samples. They are dark, bright, flat, extreme or
-// sparse. The trial runs put them into the same batch as random samples. In some models these samples then change the
-// scores of the random samples, for example because the model scales inputs by the brightest input of a batch.
+// sparse. The trial runs put these samples into the same batch as random samples. In some models, they then change the
+// scores of the random samples, for example because the model divides all inputs by the brightest value of the batch.
 func (m *Model) companions() [][]float32 {
 	makers := []func(j int) float32{
 		func(int) float32 { return 0 },
@@ -425,7 +425,8 @@ func (l *loader) measures(opt LoadOptions) bool {
 	return opt.Batch == 0 && !opt.Smaller && l.device.provider.measured
 }
 
-// wantedBatch returns the number of samples per Run that the options ask for, or else a default.
+// wantedBatch returns the number of samples per Run from the options. If the options give no number, it returns a
+// default.
 func (l *loader) wantedBatch(opt LoadOptions) int {
 	switch {
 	case opt.Batch != 0:
@@ -498,8 +499,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls whose number of samples is the argument want. If the scores then have other
-// bits than in calls of the reference size, the model runs in calls of the reference size instead.
+// runBatched makes the model run in calls whose number of samples is the argument want. If the bits of the scores then
+// differ from the scores in calls of the reference size, the model runs in calls of the reference size instead.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -532,9 +533,9 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	return nil
 }
 
-// batchable returns a session that runs the model in batches of the reference size. Up to rounding, each sample gets
-// the same scores as if it ran alone. The method also returns the session's scores for the samples in pool. If there is
-// no such session, the error says why.
+// batchable returns a session that runs the model in batches of the reference size. In this session, each sample's
+// scores equal, up to rounding, the scores of the sample when it is run alone. The method also returns the session's
+// scores for the samples in pool. If there is no such session, the error says why.
 func (l *loader) batchable(pool, alone [][]float32) (*session, [][]float32, error) {
 	if l.contract.Batch == graph.NoBatch {
 		return nil, nil, errors.New("the model has no batch dimension")
@@ -671,8 +672,8 @@ func placements(tile, n int) (calls [][]int) {
 	for first := 0; first < poolSize; first += tile {
 		add(func(i int) int { return (first + i) % poolSize })
 	}
-	// These calls start in the middle of the pool and go backwards, so that rows and neighbours differ from the calls
-	// above.
+	// These calls take the samples backwards, from the middle of the pool on. So each sample has another row and other
+	// neighbours than in the calls above.
 	add(func(i int) int { return (poolSize/2 + (poolSize-1)*i) % poolSize })
 	if tile == 1 {
 		return calls
@@ -699,8 +700,8 @@ func placements(tile, n int) (calls [][]int) {
 
 // compare checks the scores of samples in a batch against the scores of the same samples alone. Two kinds of
 // differences are possible. First, a matrix product uses another order of summation for a single row, so the scores
-// differ by some tens of units in the last place of the largest scores. Second, if the batch is assembled wrongly, a
-// sample gets the scores of other samples, and the error is as large as the differences between samples. The tolerance
+// differ by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a
+// sample gets the scores of other samples. The error is then as large as the differences between samples. The tolerance
 // lies between these two kinds. It is a hundredth of the differences between samples, but at least the rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64

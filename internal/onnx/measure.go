@@ -42,15 +42,15 @@ func (l *loader) measureBatch(s *session, pool [][]float32, most int) int {
 	return best
 }
 
-// measure lets all workers run calls concurrently. The argument tile is the number of samples per call. It returns the
-// number of samples per second and the duration of a call.
+// measure lets all workers run calls concurrently. The argument tile is the number of samples per call. The method
+// measure returns the number of samples per second and the duration of a call.
 func (l *loader) measure(s *session, tile int, pool [][]float32) (rate float64, call time.Duration, err error) {
 	in, out := l.shapes(tile)
 	return s.measure(l.ctx, l.settings.workers, in, out, pool)
 }
 
-// measure lets the workers run calls of the given shapes concurrently, as loader.measure does. The first dimension of
-// the shapes is the batch.
+// measure does the work of loader.measure: the workers run calls of the given shapes concurrently. The first dimension
+// of the shapes is the number of samples per call.
 func (s *session) measure(ctx context.Context, workers int, in, out ort.Shape, pool [][]float32) (float64, time.Duration, error) {
 	var (
 		mu     sync.Mutex

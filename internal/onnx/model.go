@@ -80,10 +80,10 @@ func (m *Model) runSingly(rows, batch int) {
 	}
 }
 
-// Independence is the reason why an input's scores cannot depend on the other inputs of its batch.
+// Independence says why an input's scores cannot depend on the other inputs of its batch.
 type Independence string
 
-// There are two possible reasons.
+// These are the two possible reasons for the independence.
 const (
 	Proved   Independence = "proved"           // the graph treats the inputs of a batch one by one
 	OneByOne Independence = "one input a call" // the proof failed, so every input runs alone
@@ -96,7 +96,8 @@ func (m *Model) Input() string { return m.adapted.Input }
 // Output returns the output with the scores, as the file declares it.
 func (m *Model) Output() string { return m.adapted.Output }
 
-// Intake says how the input's values are rounded before they reach the model. Floats means that they are not rounded.
+// Intake says how the input's values are rounded before they reach the model. The value Floats means that the input's
+// values are not rounded.
 func (m *Model) Intake() graph.Intake { return m.adapted.Intake }
 
 // Changes returns the edits of the model's graph that are part of the classifier, one per line. They depend only on the
@@ -125,12 +126,12 @@ type Settings struct {
 	Batch     int               `json:"batch"`   // number of samples per Run
 	Call      int               `json:"call"`    // number of samples per call of ONNX Runtime
 	Options   map[string]string `json:"options,omitempty"`
-	// Independence says why inputs of one batch do not affect each other. It is "" in old runs, from before rscert had
-	// the proof.
+	// Independence says why inputs of one batch do not affect each other. It is "" in runs of old versions of rscert,
+	// which did not prove independence.
 	Independence Independence `json:"independence,omitempty"`
 }
 
-// Settings returns the settings of the run. They never change.
+// Settings returns the settings of the run. The settings of a model never change.
 func (m *Model) Settings() Settings {
 	return Settings{
 		Precision: m.settings.precision, Workers: m.settings.workers, Batch: m.batch, Call: m.tile,

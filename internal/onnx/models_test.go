@@ -17,9 +17,9 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 )
 
-// This file builds the test models from the same few weights, with one function per model. Most models compute the same
-// scores for the same image, but in different ways. The models are stored in the folder testdata. The testscripts of
-// cmd/rscert also use them. TestModelFiles -update writes them.
+// This file builds the test models from the same few weights, with one function per model. For a given image, most of
+// the models compute the same scores, but in different ways. The models are stored in the folder testdata. The
+// testscripts of cmd/rscert also use them. TestModelFiles -update writes them.
 
 var update = flag.Bool("update", false, "write testdata")
 

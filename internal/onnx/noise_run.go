@@ -66,8 +66,8 @@ func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseN
 	return g, names, err
 }
 
-// A noisyCall holds the values that one of several concurrent calls binds to the session. They are allocated once and
-// reused.
+// A noisyCall holds the values that one of several concurrent calls binds to the session. The values are allocated once
+// and reused.
 type noisyCall struct {
 	bound   binding
 	bind    func(boundValue) error // the method bind of the binding
@@ -161,8 +161,8 @@ func (m *Model) Noise() *smoothing.LatticeNoise {
 	return m.noisy.noise
 }
 
-// MakesNoiseWell reports whether the device should make the noise. A device with its own memory should make the noise,
-// because the host would otherwise have to send all noisy inputs to the device.
+// MakesNoiseWell reports whether the device should make the noise. The result is true for a device with its own memory.
+// If such a device did not make the noise, the host would have to send all noisy inputs to it.
 func (m *Model) MakesNoiseWell() bool { return m.device.provider.ownMemory }
 
 // RunNoisy implements smoothing.NoiseMaker.

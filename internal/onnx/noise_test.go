@@ -73,7 +73,7 @@ func echo(version int64, t graph.ElemType, sizes ...any) *modelBuilder {
 	return b
 }
 
-// A drawing is a batch of noisy inputs that both the model's graph and Go code make.
+// A drawing is a batch whose noisy inputs are made twice, once by the model's graph and once by Go code.
 type drawing struct {
 	*Model
 	rows *smoothing.Rows
@@ -162,7 +162,8 @@ func TestNoisyInputs(t *testing.T) {
 			inputs := testInputs(t, noise, 5, m.InputLen(), c.channel)
 			draw := newDrawing(m)
 			for round := range c.rounds {
-				// A batch has 1 to 5 examples, both phases of sampling, and the smallest and largest sample numbers.
+				// The rows of a batch belong to 1 to 5 examples. They cover both phases of sampling, and the smallest
+				// and the largest sample numbers.
 				for i := range c.batch {
 					in := inputs[(i*(round+1)/c.batch)%len(inputs)]
 					phase := smoothing.Phase((i / 3) % 2)
@@ -251,7 +252,7 @@ func noiseGraphOf(t *testing.T, m *Model, noise *smoothing.LatticeNoise) (*onnxp
 }
 
 // checkRowsSize checks the number of rows in the graph with noise. If fixed is true, this number must equal the model's
-// batch, and otherwise it must be free. Shapes that were known must stay known.
+// batch, and otherwise it must be free. The number of examples must always be free.
 func checkRowsSize(t *testing.T, m *Model, noise *smoothing.LatticeNoise, fixed bool) {
 	t.Helper()
 	parsed, names := noiseGraphOf(t, m, noise)

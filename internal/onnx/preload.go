@@ -49,7 +49,8 @@ func (p *preloader) open(name string) error {
 			return err
 		}
 		if stem, _, _ := strings.Cut(name, ".so"); stem == "libnvrtc" {
-			// nvrtc finds its builtins library by itself only on the loader's path.
+			// The library nvrtc loads its builtins library by name, so it finds this library only on the loader's
+			// search path.
 			if builtins := ortlib.Glob(folder, "libnvrtc-builtins.so.*"); len(builtins) > 0 {
 				_ = dlopen(builtins[0])
 			}
@@ -114,7 +115,8 @@ var libraryPath string
 // The map preloads holds the results of preloading, by provider file.
 var preloads sync.Map
 
-// preloadCUDA loads the libraries that the CUDA provider of the opened ONNX Runtime needs. It does so only once.
+// preloadCUDA loads the libraries that the CUDA provider of the opened ONNX Runtime needs. It loads the libraries only
+// once.
 func preloadCUDA() error {
 	dir := filepath.Dir(libraryPath)
 	if real, err := filepath.EvalSymlinks(libraryPath); err == nil {

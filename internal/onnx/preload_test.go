@@ -42,7 +42,7 @@ func link(t *testing.T, folder, name, source string, needs ...string) {
 	}
 }
 
-// noting returns C source of a library that appends its name to a file when it is loaded.
+// noting returns the C source of a library. When this library is loaded, it appends the argument name to a file.
 func noting(file, name string) string {
 	return fmt.Sprintf(`#include <stdio.h>
 __attribute__((constructor)) static void loaded(void) { FILE *f = fopen("%s", "a"); fputs("%s\n", f); fclose(f); }`, file, name)
@@ -231,7 +231,8 @@ func TestCUDAOptions(t *testing.T) {
 	}
 }
 
-// Devices must refuse settings that they do not support. CUDA must accept these settings.
+// Devices must refuse settings that they do not support. The device CUDA must accept the settings that other devices
+// refuse.
 func TestDeviceCheck(t *testing.T) {
 	for _, c := range []struct {
 		device string

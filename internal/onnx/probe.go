@@ -103,9 +103,9 @@ func runProbeOf(ctx context.Context, g program, d Device, precision Precision) (
 // checkArithmetic checks that a device with several precisions computes in the requested precision. The check is
 // necessary because a device may silently ignore the requested precision. checkArithmetic compares the probe's scores
 // with float32 scores of ONNX Runtime's CPU provider. The error is the largest difference, divided by the largest
-// score. On OpenVINO this error was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16. With TF32 imitated on the
-// CPU, the error was 4e-4. The bounds in precisionOf lie between these values. In float32, cuDNN's fast convolutions
-// may be less exact than OpenVINO's.
+// score. On OpenVINO this error was 5e-7 in float32, 1e-3 in float16 and 6e-3 in bfloat16. On the CPU, with additional
+// nodes that imitate TF32, the error was 4e-4. The bounds in precisionOf lie between these values. In float32, cuDNN's
+// fast convolutions may be less exact than OpenVINO's.
 //
 // If the user allows TF32, a GPU may still compute in float32, because it lacks TF32 or does not use it. So
 // checkArithmetic accepts float32 results for the precision TF32.
@@ -162,8 +162,8 @@ type Speed struct {
 	Err       error     `json:"-"` // why the device does not support the precision
 }
 
-// MeasureSpeeds measures the speed of a small convolutional net with the given number of workers. It measures each
-// device that d names, in every precision that the device may support.
+// MeasureSpeeds measures the speed of a small convolutional net with the given number of workers. MeasureSpeeds
+// measures each device that d names, in every precision that the device may support.
 func (r *Runtime) MeasureSpeeds(ctx context.Context, d Device, workers int) ([]Speed, error) {
 	if err := r.works(d); err != nil {
 		return nil, d.broken(err)
@@ -205,7 +205,7 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 
 // If a strict session failed to open, nameNodes adds to the error the nodes that the provider does not support. To find
 // these nodes, it makes one run with a session that may pass nodes on to the CPU provider, and reads the run's profile.
-// If this run fails, it adds no nodes.
+// If this run fails, nameNodes returns the error without nodes.
 func (l *loader) nameNodes(g program, tile int, err error) error {
 	if !strings.Contains(err.Error(), "fallback to CPU EP has been explicitly disabled") {
 		return err

@@ -48,7 +48,7 @@ type provider struct {
 	// If oneThread is set, sessions are opened and closed on one system thread; see runOnThread.
 	oneThread bool
 	// calls limits the number of concurrent calls of ONNX Runtime on a device, because each call holds the values of
-	// all layers in memory. If it is 0, the number of workers is the limit.
+	// all layers in memory. If calls is 0, the number of workers is the limit.
 	calls int
 	// If tunable is set, the provider has the settings of Tuning.
 	tunable bool

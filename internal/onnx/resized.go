@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// servingBatch is the default batch size of a server on a provider that opens a session for each size. Such a model has
-// no smaller batches, and large batches would delay requests.
+// servingBatch is the default batch size of a server on a provider that opens a session for each size. On such a
+// provider, a model runs batches of only one size. If this size were large, requests would wait long.
 const servingBatch = 16
 
 // resized is a Model with batches of a certain size. It implements smoothing.Classifier.
@@ -55,8 +55,8 @@ func (r resized) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// Smaller implements smoothing.Resizable. It returns nothing unless LoadOptions.Smaller was set. The host makes the
-// noise of the smaller batches.
+// Smaller implements smoothing.Resizable. It returns no classifiers unless LoadOptions.Smaller was set. For the smaller
+// batches, the host makes the noise, even if the device makes the noise of full batches.
 func (m *Model) Smaller() (all []smoothing.Classifier) {
 	for i := range m.smaller {
 		all = append(all, resized{&m.smaller[i], m})
@@ -65,8 +65,9 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 }
 
 // offerSmaller finds the smaller batches that the model offers if the options ask for them: the reference size and
-// twice, four times, … this size. The argument scores holds the scores of the pool's samples at the reference size. A
-// size of a call that changes any bit of them is left out. A model that runs one sample per call needs no scores.
+// twice, four times, … this size. The argument scores holds the scores of the pool's samples at the reference size.
+// offerSmaller leaves out a call size that changes any bit of these scores. A model that runs one sample per call needs
+// no scores.
 func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {
 	l.smaller = nil
 	if !opt.Smaller || l.device.provider.fixSizes {

@@ -8,8 +8,8 @@ import (
 )
 
 // TestSmaller checks which smaller batches models offer. Batches of every size must give every sample the bits that
-// batches of the reference size give. The model columns is that of TestLoadBatchBits, whose bits may change with the
-// size of a call.
+// batches of the reference size give. The test also uses the model "columns" of TestLoadBatchBits. The bits of its
+// scores may change with the size of a call.
 func TestSmaller(t *testing.T) {
 	columns := newModel("x", graph.Float32, "N", 48).weights("w", graph.Float32, 10, 48).
 		node("Transpose", "x", "t", ints("perm", 1, 0)).node("MatMul", "w t", "z").
@@ -51,7 +51,8 @@ func TestSmaller(t *testing.T) {
 	}
 }
 
-// TestSmallerFixed checks that a provider with a session for each size has no smaller batches. Its default is 16.
+// TestSmallerFixed checks that a provider with a session for each size has no smaller batches. On such a provider, the
+// default batch size of a server is 16.
 func TestSmallerFixed(t *testing.T) {
 	openRuntime(t)
 	fixed := cpuProvider

@@ -26,7 +26,7 @@ func TestOpen(t *testing.T) {
 	if _, err := Open("elsewhere.so"); err == nil || !strings.Contains(err.Error(), "already open") {
 		t.Errorf("another library: %v", err)
 	}
-	// Close the library and open it again, as in successive tests.
+	// The library is closed and opened again, as happens when one test follows another.
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func TestCheckAgreement(t *testing.T) {
 	}
 }
 
-// Warnings about one device must name the device. Warnings about all devices must appear once.
+// Warnings about one device must name the device. A warning that applies to all devices must appear only once.
 func TestWarningsOfDevices(t *testing.T) {
 	memory := errors.New("BFCArena: Failed to allocate memory for requested buffer of size 4294967296")
 	var opened atomic.Int64 // number of sessions opened on the second device; the fourth fails
@@ -192,8 +192,8 @@ func TestWarningsOfDevices(t *testing.T) {
 }
 
 // If a device's memory is too small for the reference size, the device must run the model in smaller calls, with the
-// same scores. If the memory is too small only for a larger batch, the device must run the batch in calls of the
-// reference size.
+// same scores. If the memory suffices for the reference size but not for the whole batch, the device must run the batch
+// in calls of the reference size.
 func TestShortage(t *testing.T) {
 	xs := images(40)
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Device: CPU, Batch: 16}), xs)

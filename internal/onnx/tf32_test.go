@@ -83,8 +83,7 @@ func TestTF32IsTold(t *testing.T) {
 	}
 }
 
-// If TF32 is requested and the device computes in float32, the device must be accepted. If float16 is requested and the
-// device computes in float32, the device must be refused.
+// A device that computes in float32 must be accepted if TF32 is requested, and refused if float16 is requested.
 func TestTF32IsAllowed(t *testing.T) {
 	r := openRuntime(t)
 	p := units([]string{"A"}, failOn(nil))

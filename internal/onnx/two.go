@@ -13,8 +13,9 @@ import (
 
 // This file turns the single number of a binary classifier into two scores.
 
-// loneKind infers whether a model's single number is a logit z or the probability p of class 1. A wrong guess would put
-// the border between the classes at z = ½ or at p = 0. So if the kind is unclear, the user must state it.
+// loneKind infers whether a model's single number is a logit z or the probability p of class 1. If a logit were taken
+// for a probability, the border between the classes would be at z = ½. If a probability were taken for a logit, the
+// border would be at p = 0. So if the kind is unclear, the user must state it.
 func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind, error) {
 	low, high, finite := rangeOf(numbers)
 	within := finite && low >= 0 && high <= 1

@@ -93,8 +93,9 @@ const (
 
 // FindFor returns the path of the ONNX Runtime library of build f. It looks in this order: the argument explicit (the
 // flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the user's cache, the system folders. It takes the
-// first library that is given or present. If the user names a file by the flag or the variable, the file must exist.
-// FindFor does not fall back to another file. If there is no library, the error is a *NotFoundError.
+// first file that the user names, or else the first library that exists in the other places. If the user names a file
+// by the flag or the variable, the file must exist. FindFor does not fall back to another file. If there is no library,
+// the error is a *NotFoundError.
 func FindFor(f Build, explicit string) (string, error) {
 	f = f.chosen()
 	places := f.places(explicit)
@@ -167,8 +168,8 @@ func (f Build) providedBy(library string) bool {
 }
 
 // cachePath returns the path at which 'rscert setup' installs the library:
-// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if the system names no cache folder, or only a
-// relative path.
+// CACHE/rscert/onnxruntime/FOLDER/GOOS-GOARCH/FILE. It returns an error if the system gives no cache folder, or gives a
+// relative path to it.
 func (f Build) cachePath() (string, error) {
 	root, err := cacheRoot()
 	if err != nil {

@@ -71,7 +71,7 @@ func TestFindLibraryOrder(t *testing.T) {
 	}
 }
 
-// FindFor must take the library of a Python package for a device if the library has the device's provider.
+// If the library of a Python package has a device's provider, FindFor must take this library for the device.
 func TestLibraryOfPython(t *testing.T) {
 	home := emptyHome(t)
 	python := touch(t, filepath.Join(home, "python", "libonnxruntime.so.1.31.1"))

@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// Opened is the open file of a library that was hashed. It lets a caller load exactly the bytes that were hashed.
+// Opened is the open file of a library that was hashed. With an Opened, a caller can load exactly the bytes that were
+// hashed.
 type Opened struct {
 	file   *os.File
 	path   string // absolute path
@@ -64,8 +65,9 @@ func (l *Opened) SHA256() string { return l.sum }
 // Path returns the absolute path from which to load the library. On Linux it is the path of the open file itself,
 // unless the library may need files in its own folder. A library needs such files if it has execution providers there,
 // or if it is an unknown build that sets its own search path. The loader finds the files relative to the library's
-// path. If Path returns the library's own path, the file could be exchanged after it was hashed, so call Unchanged
-// after loading it. The loader distinguishes libraries by their paths, so never close l after loading the library.
+// path. If Path returns the library's own path, somebody could exchange the file after it was hashed. So the caller
+// must call Unchanged after it has loaded the library. The loader distinguishes libraries by their paths, so the caller
+// must not close l after it has loaded the library.
 func (l *Opened) Path() string {
 	own := fmt.Sprintf("/proc/self/fd/%d", l.file.Fd())
 	if _, err := os.Stat(own); runtime.GOOS != "linux" || err != nil || l.needsFolder() {
@@ -94,10 +96,10 @@ func (l *Opened) needsFolder() bool {
 	return false
 }
 
-// Unchanged returns an error if the library's file was changed or replaced after it was hashed. It is called after
-// loading, so if the file was replaced, the initial code of the other library has already run. Unchanged does not
-// notice that a folder above the file was renamed. It also misses a change for which the file system records no new
-// change time.
+// Unchanged returns an error if the library's file was changed or replaced after it was hashed. The caller calls
+// Unchanged after it has loaded the library. So if the file was replaced, the start-up code of the replacement has
+// already run. Unchanged does not notice that a folder above the file was renamed. It also misses a change for which
+// the file system records no new change time.
 func (l *Opened) Unchanged() error {
 	after, err := l.file.Stat()
 	if err != nil {

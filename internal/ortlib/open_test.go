@@ -19,8 +19,8 @@ func putLibrary(t *testing.T, path, text string) {
 	}
 }
 
-// TestOpenLibrary exchanges a library between hashing and loading. Unchanged must notice every exchange. If Path names
-// the open file itself, the loaded bytes must still be the hashed bytes.
+// TestOpenLibrary exchanges a library between hashing and loading. Unchanged must notice every exchange. If Path is the
+// path of the open file itself, the loader must still load the hashed bytes.
 func TestOpenLibrary(t *testing.T) {
 	const text = "a library"
 	sum := sha256.Sum256([]byte(text))

@@ -93,7 +93,7 @@ func PublishedFor(f Build) (Published, error) {
 }
 
 // cudaVersion is the version of NVIDIA's libraries that 'rscert setup --with-cuda' installs. Builds for CUDA 13 run
-// with all versions of CUDA 13. The constant is the first of these versions, because that version accepts the oldest
+// with all versions of CUDA 13. The constant is the first version of CUDA 13, because this version accepts the oldest
 // drivers.
 const cudaVersion = "13.0"
 
@@ -116,8 +116,8 @@ func cudaLibrariesName() string {
 	return "cuda-" + cudaVersion + "/" + runtime.GOOS + "-" + runtime.GOARCH
 }
 
-// CUDALibraries describes the NVIDIA libraries that a CUDA build needs. There is one entry per Python package. All
-// entries have the same folder.
+// CUDALibraries describes the NVIDIA libraries that a CUDA build needs. There is one entry per Python package. The
+// libraries of all packages are in the same folder.
 func CUDALibraries() ([]Published, error) {
 	folder, err := cudaLibrariesFolder()
 	if err != nil {

@@ -83,7 +83,8 @@ func tgz(t *testing.T, members ...member) []byte {
 	return b.Bytes()
 }
 
-// whole returns both libraries, and other files with the same names.
+// whole returns the files of an archive: both wanted libraries and other files, some with the names of wanted
+// libraries.
 func whole() []member {
 	return []member{
 		{"../../etc/libonnxruntime.so", "of another platform"},
@@ -105,7 +106,7 @@ func write(t *testing.T, path string, data []byte, mode fs.FileMode) string {
 	return path
 }
 
-// fetch calls Fetch with only the test's servers as network. It also returns the notes.
+// fetch calls Fetch in an environment in which only the test's servers can be reached. It also returns the notes.
 func fetch(t *testing.T, p ortlib.Published, o Options) (fetched bool, notes string, err error) {
 	t.Helper()
 	var b strings.Builder

@@ -30,7 +30,7 @@ var sourceNames = map[Source]string{anySource: "", FromPip: "pip", FromDownload:
 
 func (s Source) String() string { return sourceNames[s] }
 
-// Sources lists the sources that a user can choose. The text "" stands for all of them in turn.
+// Sources lists the sources that a user can choose. The text "" means that Fetch tries all sources in turn.
 var Sources = choice.Of("source", FromPip, FromDownload, FromNPM).Optional()
 
 // get fetches a file that contains the build.
@@ -68,7 +68,8 @@ func (f fetcher) packages() packages {
 		"linux-amd64": "onnxruntime-linux-x64-", "linux-arm64": "onnxruntime-linux-aarch64-", "darwin-arm64": "onnxruntime-osx-arm64-"}}
 }
 
-// wheelTags maps platforms to their names in wheels. The wheels for all Python versions hold the same libraries.
+// wheelTags maps platforms to their names in wheels. A package has one wheel for each Python version, but all these
+// wheels hold the same libraries.
 var wheelTags = map[string]string{
 	"linux-amd64": "manylinux_2_28_x86_64", "linux-arm64": "manylinux_2_28_aarch64", "darwin-arm64": "macosx_14_0_arm64"}
 

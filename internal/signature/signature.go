@@ -19,7 +19,8 @@ const MaxSize = 1024 + 8192 + 1024
 // comment always give the same bytes.
 func (k SecretKey) Sign(message []byte, comment string) []byte { return k.sign(message, comment) }
 
-// Verify returns the signed comment of a message's signature, or an error unless the key made the signature.
+// Verify checks that the key made the signature of the message. It returns the signature's signed comment, or an error
+// if the key did not make the signature.
 func (k PublicKey) Verify(message, signature []byte) (comment string, err error) {
 	s, err := parse(signature)
 	if err != nil {

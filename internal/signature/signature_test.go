@@ -123,7 +123,8 @@ func TestWrongKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The key file gets the public half of another key. Signatures by such a key would reveal the secret half.
+	// The test puts the public half of another key into the key file. Signatures by such a mixed key would reveal the
+	// secret half.
 	comment, body, _ := strings.Cut(string(text), "\n")
 	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(body))
 	if err != nil {

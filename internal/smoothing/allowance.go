@@ -12,15 +12,16 @@ type reading interface {
 }
 
 // Allowance returns an upper bound on ‖q(x′) − q(x)‖ − ‖x′ − x‖ for any two inputs x and x′ of real numbers, where q
-// clamps and rounds to a lattice as a Quantiser with this step g does. Each of the values of an input moves by at most
-// g/2, so the bound is g√D in L2 and g·D in L1 for D values, plus the rounding of the numbers in a file to float32.
+// clamps and rounds to a lattice as a Quantiser with this step g does. The quantiser moves each value of each of the
+// two inputs by at most g/2. So for D values the bound is g√D in L2 and g·D in L1. The bound also covers the rounding
+// of the numbers in a file to float32.
 func Allowance(norm law.Norm, step float64, dimensions int, read reading) float64 {
 	sum := 0.
 	for range dimensions {
 		sum = norm.Add(sum, step)
 	}
-	// A Quantiser moves a value by at most (½ + 2⁻²⁸)·g. The last factor covers this excess and the rounding of the
-	// sums.
+	// A Quantiser can move a value by a little more than g/2, namely by (½ + 2⁻²⁸)·g. The last factor of the product
+	// covers the additional 2⁻²⁸·g and the rounding of the sums.
 	moved := norm.Length(sum) * (1 + 0x1p-26 + float64(dimensions+4)*0x1p-51)
 	return math.Nextafter(moved+2*read.ReadingRounding(norm, dimensions), math.Inf(1))
 }

@@ -26,9 +26,9 @@ type Column struct {
 }
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
-// rounded up. The noise is drawn with the scale Greatest·step. This is at least the stated scale, so every certificate
-// for the stated scale holds. The ratio of scale to step is the same for all quantised columns, so these columns share
-// one table.
+// rounded up. The noise is drawn with the scale Greatest·step. The scale Greatest·step is at least the stated scale, so
+// every certificate for the stated scale holds. For all quantised columns, the quotient of scale and step is the same,
+// so these columns share one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
@@ -234,7 +234,8 @@ type ColumnInput struct {
 // file and the float32 read from it has one bound for the example and another bound for any perturbed example. The term
 // read is then the sum of these two bounds.
 //
-// The slice frozen [D] holds the model's inputs for the coordinates of columns without noise. The caller computes them.
+// The slice frozen [D] holds the model's inputs for the coordinates of columns without noise. The caller computes these
+// inputs.
 func (n *ColumnNoise) Input(values, frozen []float32, rounded bool) (ColumnInput, float64, error) {
 	in := ColumnInput{n, make([]int32, len(values)), slices.Clone(frozen)}
 	sum := 0.
@@ -271,8 +272,8 @@ func (in ColumnInput) Len() int { return len(in.points) }
 // Clean sets dst [D] to the input without noise.
 func (in ColumnInput) Clean(dst []float32) { copy(dst, in.clean) }
 
-// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹). The word of a coordinate does not depend on
-// which columns have noise.
+// Perturb sets dst [D] to the noisy input of a sample (0 ≤ sample < 2³¹). The random word of a coordinate does not
+// depend on which columns have noise.
 func (in ColumnInput) Perturb(dst []float32, s Stream, sample int64) {
 	y := uint64(sample) * weyl * s.key
 	for d := range dst {

@@ -95,8 +95,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 	share := 0.
 	for j := -9. * greatest; j <= 9*greatest; j++ {
 		mass := phi((j+.5)/greatest) - phi((j-.5)/greatest)
-		// If the noise of column 0 is the integer j, the class wins exactly if the noise of column 1 is an integer
-		// above the number least.
+		// If the noise of column 0 is the integer j, the score w·x + b is positive exactly if the noise of column 1 is
+		// an integer above the variable least.
 		least := (-b-w[0]*g[0]*(k[0]+j))/(w[1]*g[1]) - k[1]
 		share += mass * phi(-(math.Floor(least)+.5)/greatest)
 	}
@@ -106,7 +106,7 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 // For a linear classifier, the certified radius is tight. The test computes the exact probabilities of the class at
 // inputs of two columns in different units. At every input, the certified radius is Φ⁻¹(p) minus the deduction that
 // Input returns, where p is the exact probability. Perturbations within this radius must keep the class in all
-// directions. In the worst direction, a radius that is larger by 0.1 % must fail.
+// directions. In the worst direction, a perturbation that is longer than the radius by 0.1 % must change the class.
 func TestColumnsCertifyLinearClassifiers(t *testing.T) {
 	scales := [2]float64{.5, 12}
 	n := twoScales(t, law.Gaussian, scales[:]...)
@@ -204,7 +204,7 @@ func TestFloatAttackOnColumns(t *testing.T) {
 			votes[i] += readsLowBits(noisy)
 		}
 	}
-	// The points are at a distance of less than 0.02 in units of the scales.
+	// The two points are less than 0.02 apart, in units of the scales. So their numbers of votes must be nearly equal.
 	if d := votes[0] - votes[1]; d > 150 || d < -150 {
 		t.Errorf("%v of 2000 votes at the two points", votes)
 	}

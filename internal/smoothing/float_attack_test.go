@@ -52,8 +52,8 @@ func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 // With floating-point noise, the votes at two points with distance 0.43σ contradict each other. If class 0 gets all
 // votes at one point, its probability there is at least 0.99. A correct certificate would then imply that class 0
 // has at least the probability Φ(Φ⁻¹(0.99) − 0.44) > 0.97 at the other point. But class 0 gets almost no votes there.
-// With lattice noise on a lattice that contains both points, the noisy inputs have no low bits that the model could
-// inspect. The model is then the same function of lattice points near both points.
+// With lattice noise on a lattice that contains both points, every noisy input is a lattice point. Its low bits
+// therefore do not show from which of the two points it came.
 func TestFloatAttack(t *testing.T) {
 	const sigma, n = 0.5, 1000
 	points := attackPoints()
@@ -97,7 +97,7 @@ func TestFloatAttack(t *testing.T) {
 			inputs[point] = placed(t, noise, integers)
 		}
 		lattice := votes(func(point int, s Stream, sample int64) { inputs[point].Perturb(noisy, s, sample) })
-		// All points of these lattices are multiples of 2⁻³². The model always returns the same class on them.
+		// All points of these lattices are multiples of 2⁻³², so the model returns the same class at all these points.
 		if lattice != [2]int{n, n} {
 			t.Errorf("%s noise on steps of 1/%d: class 0 has %d votes of %d", c.law.Name(), den, lattice, n)
 		}

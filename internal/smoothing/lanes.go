@@ -83,15 +83,16 @@ func (c *scheduler) workers() (n int) {
 	return n
 }
 
-// takes reports whether the lane may draw samples of the example.
+// takes reports whether the lane may draw samples of the example a.
 func (l *lane) takes(a *active) bool { return !a.dropped && (a.lane == nil || a.lane == l) }
 
-// complete reports whether all samples up to the goal are done. The experiment can then decide how to go on.
+// complete reports whether all samples up to the goal are done. If it returns true, the experiment can decide how many
+// further samples it needs.
 func (a *active) complete() bool { return a.counted == a.n0+a.goal+1 }
 
 // fail records that a worker of the lane failed at a task. If other devices can continue, fail marks this device as
-// failed and returns nil. If an example fails on a second device, the example itself is at fault, and fail returns an
-// error.
+// failed and returns nil. If an example also fails on a second device, the cause is the example itself, and fail
+// returns an error.
 func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error {
 	var device *deviceError
 	if !errors.As(err, &device) || ctx.Err() != nil {
@@ -121,8 +122,8 @@ func (c *scheduler) fail(ctx context.Context, l *lane, t task, err error) error 
 	return nil
 }
 
-// blame marks the examples of a batch that failed on the lane. It returns the examples that have already failed on
-// another lane. If it returns any, an example is at fault, not the devices.
+// blame marks the examples of a batch that failed on the lane. It returns those examples of the batch that have already
+// failed on another lane. If there are such examples, the cause of the failure is an example, and not the device.
 func (t task) blame(l *lane) (twice []string) {
 	for _, g := range t.batch {
 		if g.failed == nil {
@@ -151,8 +152,8 @@ func (c *scheduler) leave(l *lane) error {
 	return c.redo(l)
 }
 
-// redo restarts the examples of a failed device, once all workers of the device have stopped. It leaves out examples
-// that have all samples up to their goal. Such an example is finished, or it waits for a decision that may finish it.
+// redo restarts the examples of a failed device, once all workers of the device have stopped. It does not restart an
+// example that already has all samples up to its goal. Such an example is finished, or the next decision may finish it.
 func (c *scheduler) redo(l *lane) error {
 	if l.err == nil || l.workers > 0 {
 		return nil

@@ -31,7 +31,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 		}
 	}
 	if err := d.Run(ctx, in, out); err != nil {
-		// A failed call leaves arbitrary votes.
+		// After a failed call, the votes may have any values.
 		for i := range votes {
 			votes[i] = 2
 		}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A device runs the model linear. It writes its own mark into the last bits of every output. Tests can make it fail
-// from some call on, or on some inputs.
+// A device runs the model linear. It writes its own mark into the last bits of every output. Tests can make the device
+// fail from a given call on, or on given inputs.
 type device struct {
 	linear
 	mark uint32
@@ -40,7 +40,7 @@ func (d *device) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// newDevices returns k devices. The last device fails from call number failFrom on, if failFrom is not 0.
+// newDevices returns k devices. If failFrom is not 0, all calls of the last device from number failFrom on fail.
 func newDevices(k, batch int, failFrom int64) []*device {
 	devices := make([]*device, k)
 	for i := range devices {
@@ -57,7 +57,7 @@ func newDevices(k, batch int, failFrom int64) []*device {
 	return devices
 }
 
-// over returns s with the devices as its classifiers.
+// The method over returns a copy of s whose classifiers are the given devices.
 func (s Sampler) over(devices []*device) Sampler {
 	s.Classifier = devices[0]
 	for _, d := range devices[1:] {
@@ -386,7 +386,7 @@ func TestRedo(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("no worker is left", 0)
-	// The decision asks for more samples, which the failed device cannot draw.
+	// In its decision, the experiment asks for more samples, which the failed device cannot draw.
 	if err := c.account(t.Context(), outcome{task: task{decide: before[1]}, goal: 20}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ type Lattice struct {
 
 // Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by
 // s, the smallest whole number for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise, s
-// is 1 if σ ≥ 0.118. Refine returns false if a table for this scale would be too large. In that case no lattice that
-// contains the data can be used.
+// is 1 if σ ≥ 0.118. Refine returns false if a table for this scale would be too large. Every lattice that contains the
+// data is at least as fine as l, so no such lattice can then be used.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// fitTable tests whether the counts of draws fit a table's exact masses. It applies a χ² test to the labels, in which
-// the rare labels of each tail are combined. It also tests the mean and the variance.
+// fitTable tests whether the counts of draws fit a table's exact masses. It applies a χ² test to the counts of the
+// labels. In this test, the rare labels of each tail of the distribution form one cell. It also tests the mean and the
+// variance.
 func (f *fit) fitTable(table *Table, counts []int64, name string) {
 	n := int64(0)
 	for _, c := range counts {
@@ -133,8 +134,8 @@ func TestLatticeFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests of fitTable must have power. They must detect a table for another σ, a different table with the same
-// moments, an ignored alias and an offset by one.
+// The tests in fitTable must detect faults: a table for another σ, the choice of the alias in place of a column's own
+// label and vice versa, integers that are too large by one, and draws that use only 30 bits of the word.
 func TestLatticeFitFindsFaults(t *testing.T) {
 	const n = 3_000_000
 	table := gaussianTable(t, 30, 1)

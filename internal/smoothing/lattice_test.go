@@ -274,9 +274,9 @@ func TestQuantiseInL1(t *testing.T) {
 	}
 }
 
-// The test recomputes the deduction's allowances for rounding. Each coordinate has an allowance of (|x_c|+g)·2⁻⁵¹, and
-// rounding uses up at most (|x_c|+g)·2⁻⁵² of it. The sum of n coordinates has a relative allowance of (n+4)·2⁻⁵¹, and
-// rounding uses up at most (n+2)·2⁻⁵² of it.
+// The deduction includes allowances for rounding errors. The test recomputes these allowances. For each coordinate, the
+// allowance is (|x_c|+g)·2⁻⁵¹, and the rounding error is at most (|x_c|+g)·2⁻⁵². For the sum of n coordinates, the
+// relative allowance is (n+4)·2⁻⁵¹, and the relative rounding error is at most (n+2)·2⁻⁵².
 func TestQuantiseRounding(t *testing.T) {
 	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {
@@ -365,7 +365,7 @@ func TestQuantiseCost(t *testing.T) {
 	}
 }
 
-// A value outside the range must become the nearest end of the range.
+// Quantise must replace a value outside the range by the nearest end of the range.
 func TestQuantiseClamps(t *testing.T) {
 	q, err := NewQuantiser(law.Gaussian, 0.5, -3, 5)
 	if err != nil {

@@ -112,7 +112,7 @@ func (f *fit) uncorrelated(x, y []float32, name string) {
 	f.normal(qy/(math.Sqrt2*n), "%s: correlation of the squares with the values", name)
 }
 
-// uniform tests the hypothesis that all cells are equally likely.
+// uniform tests the hypothesis that all cells, whose counts are given, are equally likely.
 func (f *fit) uniform(counts []int, name string) {
 	n := 0
 	for _, c := range counts {
@@ -154,8 +154,8 @@ func fitGaussians(f *fit, samples int) {
 			f.uncorrelated(x, streams[j], names[i]+" and "+names[j])
 		}
 	}
-	// Test pairs x[i] and x[i+lag]. The lags cover neighbouring coordinates, the next channel and the next samples. If
-	// the pairs are independent, their products are uncorrelated.
+	// The following loop tests pairs x[i] and x[i+lag]. The lags cover neighbouring coordinates, neighbouring channels
+	// and neighbouring samples. If the pairs are independent, their products are uncorrelated.
 	for _, lag := range []int{1, 2, 3, 4, 5, 8, 32, d / 3, d, 2 * d, d + 1} {
 		f.uncorrelated(all[:len(all)-lag], all[lag:], fmt.Sprint("lag ", lag))
 	}
@@ -185,8 +185,8 @@ func fitGaussians(f *fit, samples int) {
 }
 
 // fitAcross tests three series of n noise values at a fixed coordinate. In each series either the sample, the example
-// or the seed varies. The series of examples and seeds use sample 0. For this sample the counter is 0, so only the key
-// determines the word of the generator Squares.
+// or the seed varies. The series over examples and over seeds use sample 0. The counter of this sample's first word is
+// 0, so only the key determines this word of the generator Squares.
 func fitAcross(f *fit, n int) {
 	x := make([]float32, n)
 	series := func(name string, value func(i int) float32) {
@@ -285,7 +285,7 @@ func TestNoiseFit(t *testing.T) {
 	f.judge(t)
 }
 
-// The tests must have power. They must detect noise that is slightly wrong.
+// The tests must detect noise that is slightly wrong.
 func TestNoiseFitFindsFaults(t *testing.T) {
 	const n = 1_000_000
 	for name, spoil := range map[string]func(x []float32){

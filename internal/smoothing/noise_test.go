@@ -111,8 +111,8 @@ func exactPair(a, b uint32) (float64, float64) {
 	return r * cos, r * sin
 }
 
-// The test tries all angles at the largest radius. It then tries radii of every magnitude at angles where one
-// coordinate is nearly as large as the radius.
+// The test checks all angles at the largest radius. It then checks radii of every magnitude, each at angles at which
+// the absolute value of one coordinate is close to the radius.
 func TestBoxMullerError(t *testing.T) {
 	var worst, worstInner float64
 	var g [2]float32

@@ -41,8 +41,8 @@ func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset removes the examples. A row that is not set again then belongs to the first example of the new batch, and the
-// results of this row are not used.
+// Reset removes the examples. If the caller does not set a row again, the row belongs to the first example of the new
+// batch, and its results are not used.
 func (r *Rows) Reset() {
 	clear(r.Places) // allows the memory to be freed
 	r.Places = r.Places[:0]
@@ -121,7 +121,7 @@ func (n *LatticeNoise) Draws() (d Draws, err error) {
 // CheckNoise runs at least checkedRows inputs twice, once with noise made on the device and once with noise made on the
 // host. It returns an error unless votes and outputs have the same bits. All NaNs count as equal. CheckNoise covers
 // several examples from all parts of the lattice, both phases, and inputs without noise. It covers first, last and
-// intermediate samples. The argument channel is the same as in LatticeNoise.Input.
+// intermediate samples. The argument channel has the same meaning as for LatticeNoise.Input.
 func CheckNoise(ctx context.Context, maker NoiseMaker, channel func(d int) int) error {
 	b, d, m := maker.Batch(), maker.InputLen(), maker.Classes()
 	inputs, err := maker.Noise().trials(d, channel)
@@ -189,8 +189,8 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial sets row i to trial number k of an example. It sets the argument row to the same trial's input, made on the
-// host.
+// trial sets row i to the noisy input number k of those that CheckNoise tests for an example. It also makes this input
+// on the host, and writes it to the argument row.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)
@@ -236,7 +236,8 @@ func (n *LatticeNoise) trials(d int, channel func(d int) int) (inputs [3]Lattice
 	return inputs, nil
 }
 
-// maker returns the classifier if it can make the noise of all examples of a batch. Otherwise it returns nil.
+// maker returns the worker's classifier as a NoiseMaker if the classifier can make the noise of all examples of a
+// batch. Otherwise maker returns nil.
 func (w *worker) maker(batch []segment) NoiseMaker {
 	maker, ok := w.Classifier.(NoiseMaker)
 	if !ok || maker.Noise() == nil {

@@ -179,8 +179,8 @@ func TestDrawsAtThresholds(t *testing.T) {
 	}
 }
 
-// TestDrawsDivide checks that no division by 0 occurs. In this test, columns keep all their cells, and such a column
-// may have the entry 0.
+// TestDrawsDivide checks that no division by 0 occurs. In this test, the table's columns keep all their cells. The
+// entry of such a column may be 0.
 func TestDrawsDivide(t *testing.T) {
 	table, err := NewTable("even", 0, []Mass{{Hi: 1 << 63}, {Hi: 1 << 63}})
 	if err != nil {

@@ -63,8 +63,9 @@ func (q *Quantiser) round(x float32) float64 {
 //
 // in the norm of the law, where g is the step and x_c is x clamped to the quantiser's range. The inequality holds
 // because clamping increases no distance between two points, and rounding moves (x+δ)_c by at most g/2 in each
-// coordinate. The inequality holds for all real x + δ and for q as computed. Because of the quotient's error, q may
-// round a value to the second nearest multiple of g. This multiple is farther away by less than 2⁻²⁸·g.
+// coordinate. The inequality holds for all real x + δ, and for q as the program computes it with rounding errors.
+// Because of the error of the computed quotient, q may round a value to the second nearest multiple of g instead of the
+// nearest. The second nearest multiple is farther from the value by less than 2⁻²⁸·g.
 func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 	sum := 0.
 	for d, v := range x {
@@ -87,7 +88,7 @@ func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 }
 
 // reading bounds the errors of reading numbers from files as float32. It returns the sum of two bounds. One bound is
-// for a number that is read as v. The other bound is for any number in the quantiser's range.
+// for a number in the file that is read as the float32 v. The other bound is for any number in the quantiser's range.
 func (q *Quantiser) reading(v float32) float64 {
 	const half = 0x1p-24 // half a unit in the last place of v is at most half·max(|v|, 2⁻¹²⁶)
 	magnitude := max(math.Abs(float64(v)), 0x1p-126) + max(math.Abs(float64(q.low)), math.Abs(float64(q.high)), 0x1p-126)

@@ -31,7 +31,7 @@ func (s Sampler) compares(index int, phase Phase) func(sample int64) bool {
 	}
 }
 
-// choice returns the starting value of the pseudo-random choice of samples for an example and phase.
+// choice returns the seed of the pseudo-random numbers that choose the compared samples of an example in a phase.
 func (s Sampler) choice(index int, phase Phase) uint64 {
 	return mix(mix(s.Seed+weyl) ^ (uint64(index)<<1 | uint64(phase)))
 }
@@ -219,7 +219,7 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 
 // strangeInput sets dst [D] to strange input number k for x [D]. There are eight kinds. They are, in this order, large
 // values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a single large
-// value. The first kinds change the maximum, the minimum and the spread of a batch most.
+// value. The kinds that come first change the maximum, the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

@@ -50,7 +50,7 @@ var dependent = map[string]struct {
 	says string
 }{
 	"scaled by the largest value": {func(in []float32, _ int, out []float32) { out[0] /= largest(in) }, "the other inputs of its batch"},
-	// Inputs with noise of σ = 0.5 stay below 6. Only strange inputs show this dependence.
+	// The noise of σ = 0.5 produces no inputs above 6, so only strange inputs show the dependence of this model.
 	"one bit where another is large": {func(in []float32, _ int, out []float32) { ulp(&out[1], largest(in) > 6) }, "the other inputs of its batch"},
 	"sum of the rows before": {func(in []float32, row int, out []float32) {
 		for i := range row {
@@ -127,7 +127,7 @@ func TestBatchOfOneIsCompared(t *testing.T) {
 	}
 }
 
-// Two NaNs must count as equal, whatever their bits.
+// Two NaNs must count as equal even if their bits differ.
 func TestDifferentClass(t *testing.T) {
 	nan := float32(math.NaN())
 	other := math.Float32frombits(math.Float32bits(nan) ^ 1)
@@ -248,7 +248,7 @@ func (c pickyClassifier) Run(ctx context.Context, in, out []float32) error {
 }
 
 // If the device made a sample's noise, the comparison of this sample uses inputs made on the host. It compares the
-// votes, and also the outputs if they are available.
+// votes. If the device also returned the outputs, it compares these outputs, too.
 func TestComparedOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	in, err := noise.Input([]int32{100, 30}, twoChannels)

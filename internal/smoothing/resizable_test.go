@@ -99,8 +99,8 @@ func TestBatchesGrow(t *testing.T) {
 	}
 }
 
-// TestSizeDependenceIsCaught samples a model whose outputs have other bits in large batches. A sampler that compares a
-// sample of a large batch must end.
+// TestSizeDependenceIsCaught samples a model whose outputs have other bits in large batches. If a sampler compares a
+// sample of a large batch, it must end with an error.
 func TestSizeDependenceIsCaught(t *testing.T) {
 	model := newResizable(func(in []float32, _ int, out []float32) { ulp(&out[1], len(in) > 2*8) }, 4, 8, 32)
 	s := Sampler{Classifier: model, Workers: 1, Eager: true, SkipClean: true, Compare: always}

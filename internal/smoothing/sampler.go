@@ -25,7 +25,7 @@ type Classifier interface {
 // size. An Eager sampler uses smaller batches while few samples wait.
 type Resizable interface {
 	Classifier
-	// Smaller returns classifiers with smaller batches, in ascending order of Batch.
+	// Smaller returns classifiers with smaller batches, in ascending order of their batch sizes.
 	Smaller() []Classifier
 }
 
@@ -58,7 +58,7 @@ type Experiment interface {
 	// Input returns the example's index, which selects the noise of the example. It also returns the example's input.
 	Input() (index int, input Input)
 	// Goal is called at the start, when there are no votes, and each time the previous goal is reached. It returns the
-	// total number of estimation samples to reach next, or v.N to stop.
+	// next goal, which is a total number of estimation samples, or v.N to stop.
 	Goal(v Votes) (int64, error)
 	// Finish is called once after the last goal.
 	Finish(v Votes) error
@@ -70,7 +70,7 @@ type Experiment interface {
 // Keyed is an Experiment with its own seed and its own number of selection samples.
 type Keyed interface {
 	Experiment
-	// Key returns the values that replace the fields Seed and N0 of the Sampler. They never change.
+	// Key returns the values that replace the fields Seed and N0 of the Sampler. It must always return the same values.
 	Key() (seed uint64, n0 int64)
 }
 
@@ -78,13 +78,13 @@ type Keyed interface {
 // a request has gone. An Eager sampler then draws no more samples for the experiment, and calls Emit without Finish.
 type Abandonable interface {
 	Experiment
-	// Abandoned reports whether the samples are no longer needed. Once it has returned true, it always returns true. It
-	// may be called at any time and by several goroutines.
+	// Abandoned reports whether the samples are no longer needed. After it has returned true once, it must always
+	// return true. The sampler may call it at any time and from several goroutines.
 	Abandoned() bool
 }
 
-// Observer is an Experiment that also receives the model's outputs, in the order of the samples. The whole selection
-// phase comes first.
+// Observer is an Experiment that also receives the model's outputs, in the order of the samples. The outputs of all
+// selection samples come before the outputs of the estimation samples.
 type Observer interface {
 	Experiment
 	// Observe receives the raw outputs [k·m] of the next k samples of a phase, including samples without an answer. It
@@ -102,22 +102,23 @@ type Sampler struct {
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
-	// Compare, if not nil, chooses examples whose first sample is run again, to compare the outputs (see recheck.go).
-	// The seed chooses further examples.
+	// Compare, if not nil, reports whether the first sample of the example with this index is run again, to compare the
+	// outputs (see recheck.go). The seed chooses further examples for this comparison.
 	Compare func(index int) bool
 	// Eager means that no example waits for another. A partial batch runs as soon as a worker is free. Examples take
-	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs this,
-	// because its next example may never come. If the Classifier is Resizable, the batches grow with the number of
-	// waiting samples.
+	// turns, batch by batch. Emit follows Finish immediately, in any order of the examples. A server needs an Eager
+	// sampler, because its next example may never come. If the Classifier is Resizable, the batches are larger if more
+	// samples wait.
 	Eager bool
 	// SkipClean means that inputs without noise are not run. Votes.Clean is then −1.
 	SkipClean bool
-	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device counts votes by Vote. So with a
-	// Voter the device returns the outputs, and the host counts.
+	// Voter, if not nil, replaces Vote. It gets the outputs [m] of a sample. A device that counts votes always uses the
+	// function Vote. So with a Voter, the device returns the outputs, and the host counts the votes.
 	Voter func(outputs []float32) int
 	// Progress, if not nil, receives the number of newly drawn samples. When n samples are discarded, it receives −n.
 	Progress func(n int64)
-	// Lost, if not nil, reports a failed device and the number of examples that the other devices redraw.
+	// Lost, if not nil, is called when a device has failed. Its arguments are the device, the number of examples that
+	// the other devices redraw, and the error.
 	Lost func(device Classifier, examples int, err error)
 }
 
@@ -162,9 +163,9 @@ var cores = runtime.GOMAXPROCS(0)
 func DefaultWorkers() int { return cores }
 
 // keepProcessors raises GOMAXPROCS to two more than the number of workers, so that Go's scheduler has idle processors.
-// A worker spends most of its time in C code. If no processor is idle, the runtime takes away the worker's processor
-// after 20 µs in C. When the model returns, the worker then has to wait for another processor. With idle processors,
-// the sampling of a small model takes a seventh less time.
+// A worker spends most of its time in C code. If no processor of the scheduler is idle, Go's runtime takes the worker's
+// processor away after 20 µs in C code. When the model returns, the worker then has to wait for a free processor. With
+// idle processors, the sampling of a small model takes a seventh less time.
 func keepProcessors(workers int) {
 	if n := workers + 2; runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)

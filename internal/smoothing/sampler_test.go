@@ -405,8 +405,8 @@ func TestNoneIsCounted(t *testing.T) {
 
 // The noise must differ between examples, phases, samples and coordinates. The test checks floating-point noise and
 // lattice noise. With the same clean input, no two samples may be equal, not even a selection sample and an estimation
-// sample. No coordinate may have the noise of another coordinate. Otherwise certificates would not be independent, and
-// the samples that certify a class would also choose the class.
+// sample. No coordinate may have the noise of another coordinate. If noise were shared, certificates would not be
+// independent, and the same noise would choose a class and certify it.
 func TestNoiseIsNeverShared(t *testing.T) {
 	// The step is σ/3640. The probability that two of 2,000 samples have equal coordinates by chance is 0.01. With this
 	// seed, no two samples have equal coordinates.
@@ -499,7 +499,7 @@ func TestSamplerCancelled(t *testing.T) {
 		}
 		return nil
 	}}
-	// The test uses one worker, because one of several workers may sleep on the first example's batch.
+	// The test uses one worker, because one of several workers may wait with a batch of the first example.
 	s := Sampler{Classifier: c, Workers: 1}
 	if err := s.Run(ctx, sourceOf(examples(20, []int64{100}, &log), false)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)

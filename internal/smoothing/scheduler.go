@@ -66,8 +66,8 @@ type outcome struct {
 	counted map[*active]int // number of newly finished samples
 }
 
-// A scheduler decides which samples are drawn next. Workers call it directly. A separate scheduling goroutine would
-// need a wake-up for every batch, which costs as much time as several samples of a small model.
+// A scheduler decides which samples are drawn next. Workers call it directly. If a goroutine of its own did the
+// scheduling, it would have to be woken for every batch. That takes as long as several samples of a small model.
 type scheduler struct {
 	sampler   Sampler
 	lanes     []*lane
@@ -81,8 +81,8 @@ type scheduler struct {
 	undecided []*active  // examples whose goal is reached and whose decision is pending
 }
 
-// These are the maximum numbers of loaded examples that wait for the workers. The workers of an eager sampler accept
-// arrivals only between batches, and a large batch needs the examples of all requests that have arrived.
+// These are the maximum numbers of loaded examples that wait for the workers. An eager sampler accepts new examples
+// only between batches. For a large batch, the examples of all requests that have arrived by then must be loaded.
 const (
 	loaded      = 2
 	loadedEager = 256
@@ -128,7 +128,8 @@ func (c *scheduler) read(ctx context.Context, source func() (Experiment, error))
 	return nil
 }
 
-// next returns the next task for a lane, or nil after the last task. It waits while further tasks may come.
+// next returns the next task for a lane, or nil after the last task. If there is no task now but further tasks may
+// come, next waits.
 func (c *scheduler) next(ctx context.Context, l *lane) (*task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,8 +168,8 @@ func (c *scheduler) arriveEarly() error {
 	return nil
 }
 
-// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits an abandoned example once
-// no worker runs a task with its samples.
+// dropAbandoned makes an eager sampler draw no more samples for abandoned examples. It emits an abandoned example as
+// soon as no worker runs a task with samples of this example.
 func (c *scheduler) dropAbandoned() error {
 	if !c.sampler.Eager {
 		return nil
@@ -331,9 +332,8 @@ func (c *scheduler) takeTurns(batch []segment) {
 	c.active = slices.Concat(waiting, behind)
 }
 
-// available returns the number of samples that the lane can draw now. It stops counting at one batch for every worker.
-// An eager sampler counts at most one smallest batch of each example. So its batches grow with the number of waiting
-// examples. An example that needs many samples does not make the batches large, for which all other examples must wait.
+// available returns the number of samples that the lane can draw now. It stops counting as soon as there are enough
+// samples for one batch for every worker.
 func (c *scheduler) available(l *lane) (n int) {
 	enough := l.batch * max(l.workers, 1)
 	each := enough

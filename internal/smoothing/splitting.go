@@ -20,7 +20,7 @@ import (
 //	k_d = i_d − ((i_d − t − v_d) mod W) + ⌊W/2⌋.
 //
 // Here k_d − ⌊W/2⌋ is the largest integer up to i_d that is congruent to t + v_d modulo W. If i_d moves by s steps, k_d
-// changes in min(s, W) of the W evaluations, namely in the evaluations for which i_d passes such an integer.
+// changes in min(s, W) of the W evaluations. These are the evaluations for which i_d reaches or leaves such an integer.
 //
 // The certificates hold for all offsets. The seed determines the offsets, so that a run can be repeated.
 type Splits struct {

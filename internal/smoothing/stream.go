@@ -22,10 +22,10 @@ func (p Phase) String() string {
 // words.go. It uses the counter sample·G + coordinate, with G = 0x9E3779B97F4A7C15.
 //
 // If the counter had sample and coordinate in two separate fields, the low half of counter·key would be equal in all
-// samples. The first round would then not mix the sample's number into the word. G is 2⁶⁴ over the golden ratio, so for
-// 0 < |s| < 2³¹, s·G stays more than 2³² away from every multiple of 2⁶⁴. (This follows from the theory of best
-// approximations, and the tests check it.) So all counters are distinct for up to 2³¹ samples with up to 2³²
-// coordinates.
+// samples. The first round of the generator would then not mix the sample's number into the word. G is 2⁶⁴ over the
+// golden ratio, so for 0 < |s| < 2³¹, s·G stays more than 2³² away from every multiple of 2⁶⁴. (This bound follows from
+// the theory of best approximations, and the tests check it.) So all counters are distinct for up to 2³¹ samples with
+// up to 2³² coordinates.
 type Stream struct{ key uint64 }
 
 // MaxSamples is the largest number of samples of an example and phase whose counters are all distinct.

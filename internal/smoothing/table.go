@@ -27,14 +27,14 @@ import (
 //
 // These formulas are exact. We have w ≤ e[c] if and only if r < threshold, or r = threshold and c ≤ alias. So label c
 // gets the cells r < threshold and, if c ≤ alias, one more cell. Hence threshold is count − 1 if c < alias, and count
-// otherwise. The threshold must not be −1. It would be −1 only if count = 0 and c < alias. But a column with count 0
-// belongs to a label without mass, labels without mass come last, and an alias has mass, so c > alias. A column that
-// keeps all its cells has alias = c, and any threshold works for it.
+// otherwise. The threshold must not be −1. It would be −1 only if count = 0 and c < alias. This case cannot occur. A
+// column with count 0 belongs to a label without mass. Labels without mass come last, and an alias has mass, so c >
+// alias. A column that keeps all its cells has alias = c, and any threshold works for it.
 type Table struct {
 	First int // the integer of label 0
 	Last  int // the integer of the last label with mass
-	// Eta bounds the excess mass. Every integer has at most (1+Eta) times its ideal mass. Eta is an exact multiple of
-	// 2⁻⁹².
+	// Eta bounds the excess of the table's masses over the ideal masses. Every integer has at most (1+Eta) times its
+	// ideal mass. Eta is an exact multiple of 2⁻⁹².
 	Eta  float64
 	name string
 	bits int // b, the base-2 logarithm of the number of columns
@@ -55,7 +55,7 @@ const etaPlaces = 92
 //
 // where η is the smallest multiple of 2⁻⁹² for which these masses sum to 1 or more. The sum exceeds 1 by at most one
 // unit of 2⁻⁶⁴ per integer. NewTable subtracts this excess from the largest mass. Integers without mass must be at the
-// ends. Digest uses the name to distinguish distributions.
+// ends of the range. Digest uses the name to distinguish distributions.
 func NewTable(name string, first int, masses []Mass) (*Table, error) {
 	eta, err := leastEta(masses)
 	if err != nil {
@@ -108,8 +108,8 @@ func NewLawTable(l law.Additive, scale float64, step *big.Rat) (*Table, error) {
 
 // cells returns ⌊p(1+η)2⁶⁴⌋ for η = eta·2⁻⁹².
 func cells(p Mass, eta uint64) uint64 {
-	// The product p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high. It is shifted right by 92 places and then added to
-	// p·2¹²⁸.
+	// The product p·2¹²⁸·eta is low + 2⁶⁴·middle + 2¹²⁸·high. The code shifts this product right by 92 places and adds
+	// it to p·2¹²⁸.
 	carry, _ := bits.Mul64(p.Lo, eta)
 	high, middle := bits.Mul64(p.Hi, eta)
 	middle, c := bits.Add64(middle, carry, 0)
@@ -172,8 +172,8 @@ func aliases(counts []uint64, columns, width int) []uint64 {
 		}
 	}
 	// Each round completes the column of a label that has too few cells for its column. It fills the column with cells
-	// of a label that has too many cells. The remaining cells exactly fill the remaining columns. So as long as there
-	// are labels with too few cells, there are also labels with too many cells.
+	// of a label that has too many cells. The remaining cells exactly fill the remaining columns. So while labels with
+	// too few cells remain, labels with too many cells remain, too.
 	for len(small) > 0 {
 		c, donor := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]

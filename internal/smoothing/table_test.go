@@ -242,8 +242,8 @@ func idealMass(ratio *big.Rat, j int64) *big.Float {
 	return upper.Sub(upper, cdf(2*j-1))
 }
 
-// The masses must be lower bounds that are too low by less than 2⁻¹²⁷. No integer of the table may have more than (1+η)
-// times its ideal mass, in exact arithmetic.
+// The masses must be lower bounds that are too low by less than 2⁻¹²⁷. The test checks in exact arithmetic that no
+// integer of the table has more than (1+η) times its ideal mass.
 func TestNoMassAboveItsIdeal(t *testing.T) {
 	unit := new(big.Float).SetMantExp(big.NewFloat(1), -290)
 	for _, c := range []struct{ num, den, stride int64 }{

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A Voter decides all votes, whether the noise is made on the host or on a device that counts votes by itself.
+// A Voter must decide all votes. This must hold if the host makes the noise, and if the noise is made on a device that
+// could count votes by itself.
 func TestVoter(t *testing.T) {
 	noise := plainNoise(t)
 	reject := func(outputs []float32) int {

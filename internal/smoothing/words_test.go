@@ -32,8 +32,8 @@ func TestWordsGolden(t *testing.T) {
 }
 
 // No two words of neighbouring addresses may be equal. The test compares the words of all combinations of 2 seeds, 8
-// examples, 2 phases and 8 samples. Random words would fail with probability 2⁻³⁶. A word must also not depend on how
-// many words are requested.
+// examples, 2 phases and 8 samples. With independent random words, the test would fail with probability 2⁻³⁶. A word
+// must also not depend on how many words are requested.
 func TestWordsDiffer(t *testing.T) {
 	seen := map[uint64]string{}
 	var words [64]uint64
@@ -61,9 +61,9 @@ func TestWordsDiffer(t *testing.T) {
 	}
 }
 
-// fitWords64 tests n words from each of three series. The series run over the coordinates of samples, over the samples
-// of an example, and over examples. fitWords64 tests all bytes, pairs of bytes of neighbouring words, and how often
-// each bit changes.
+// fitWords64 tests n words from each of three series. The three series run over the coordinates of samples, over the
+// samples of an example, and over examples. fitWords64 tests all bytes, pairs of bytes of neighbouring words, and how
+// often each bit changes.
 func fitWords64(f *fit, n int) {
 	s := NewStream(4, 7, Selection)
 	words := make([]uint64, 4096)
@@ -92,8 +92,8 @@ func fitWords64(f *fit, n int) {
 		for k := range bytes {
 			bytes[k] = make([]int, 256)
 		}
-		// Test pairs of high bytes and pairs of low bytes of neighbouring words. Within a word, test the bits that
-		// choose the column together with the bits that are compared with the threshold.
+		// Test pairs of high bytes and pairs of low bytes of neighbouring words. Within each word, the test pairs bits
+		// that choose the column with bits that are compared with the threshold.
 		var serial [3][]int
 		for k := range serial {
 			serial[k] = make([]int, 1<<16)

@@ -97,9 +97,9 @@ func (w *worker) do(ctx context.Context, t task) (o outcome, err error) {
 	return o, nil
 }
 
-// deliver counts a segment's votes [count]. If there is an Observer, deliver passes the outputs [count·m] to the
-// Observer in order. deliver returns the number of finished samples. A sample is finished when it has been counted and,
-// if there is an Observer, observed.
+// deliver adds the segment's votes [count] to the example's counts. If there is an Observer, deliver passes the outputs
+// [count·m] to the Observer in order. deliver returns the number of finished samples. A sample is finished when it has
+// been counted and, if there is an Observer, observed.
 func (g segment) deliver(votes []int32, outputs []float32) (int, error) {
 	a := g.active
 	a.mu.Lock()
@@ -146,7 +146,7 @@ func (g segment) deliver(votes []int32, outputs []float32) (int, error) {
 	}
 }
 
-// due reports whether a segment's outputs are the next outputs that an Observer must receive.
+// due reports whether the segment g holds the next outputs that the Observer of the example must receive.
 func (a *active) due(g segment) bool {
 	return g.first == a.observed[g.phase] && (g.phase == Selection || a.observed[Selection] == a.n0)
 }
@@ -166,8 +166,8 @@ const none = -1
 const clean Phase = 2
 
 // Vote returns the class with the largest output. In a tie the first class wins. The output −∞ masks a class. If an
-// output is NaN or +∞, or if all outputs are −∞, the vote is for no class. The sampler does not guess what such outputs
-// mean.
+// output is NaN or +∞, or if all outputs are −∞, the vote is for no class. The reason is that the meaning of such
+// outputs is unknown.
 func Vote(outputs []float32) int {
 	best, most := 0, outputs[0]
 	for k, v := range outputs {

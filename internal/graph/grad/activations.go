@@ -12,8 +12,8 @@ import (
 type activation func(t *tape, n *node, x, y, d string) string
 
 var activations = map[string]activation{
-	// The slope is 0 at 0. y is never negative, so a conversion to bool is true exactly where y is positive. The
-	// operator Sign takes five times as long.
+	// The slope is 0 at 0. The result y of Relu is never negative, so its conversion to bool is true exactly where y is
+	// positive. Computing this mask with the operator Sign takes five times as long.
 	"Relu":    func(t *tape, _ *node, _, y, d string) string { return t.where(y, t.Cast(y, graph.Bool), d) },
 	"Sigmoid": func(t *tape, _ *node, x, y, d string) string { return t.mul(d, t.mul(y, t.Op("Sub", t.like(x, 1), y))) },
 	"Tanh":    func(t *tape, _ *node, x, y, d string) string { return t.mul(d, t.Op("Sub", t.like(x, 1), t.mul(y, y))) },

@@ -257,9 +257,9 @@ func (d *differentiable) slope(t testing.TB, x []float64, i int, h float64) floa
 	return (4*over(h/2) - over(h)) / 3
 }
 
-// spaced returns n different numbers in [low, high] in random order. In order of size, they are (high−low)/n apart.
-// Equal numbers would be a problem, because finite differences are wrong at kinks, such as the maximum of two equal
-// numbers.
+// spaced returns n different numbers in [low, high] in random order. After sorting, neighbouring numbers are
+// (high−low)/n apart. Equal numbers are avoided because a maximum of two equal numbers has a kink, at which finite
+// differences are wrong.
 func spaced(n int, low, high float64, seed uint64) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	x := make([]float64, n)

@@ -24,7 +24,7 @@ func (t *tape) floatType(v string) graph.ElemType {
 // like adds a constant number whose type is the type of gradients in v.
 func (t *tape) like(v string, x float64) string { return t.numbers(v, []int64{}, x) }
 
-// numbers adds a constant tensor whose type is the type of gradients in v.
+// numbers adds a constant tensor that holds the argument values. Its type is the type of gradients in v.
 func (t *tape) numbers(v string, shape []int64, values ...float64) string {
 	of := t.floatType(v)
 	if of == graph.Float64 {

@@ -5,7 +5,7 @@
 // All sizes are constants, taken from one run of the model. Weights are constants too, so only values that depend on
 // the input get gradients. The model runs in inference mode: batch normalisation keeps its statistics, and dropout does
 // nothing. Where a function has a kink, gradients follow PyTorch. For example, ReLU's slope at 0 is 0, and MaxPool
-// passes a gradient to the first of several equal elements.
+// passes a gradient to the first of several equal maxima.
 package grad
 
 import (
@@ -33,8 +33,8 @@ var errUnused = hint.New("the loss has no gradient in the model's input", Advice
 // Append appends nodes that compute the gradient of the sum of all losses with respect to the input. It returns the
 // gradient's name. Every node of the graph must follow the nodes that compute its inputs. The argument facts describes
 // a run of this graph. The facts must include the values of the inputs in Parameters. The run's batch must have the
-// size that the gradient's batch will have. Append goes through the nodes from the loss to the input. The error names
-// the first node on this way that has no gradient.
+// size that the gradient's batch will have. Append goes through the nodes from the loss to the input. If a node has no
+// gradient, Append returns an error that names the first such node.
 func Append(m *onnxpb.ModelProto, input, loss string, facts graph.Facts) (gradient string, err error) {
 	t := &tape{
 		graph: m.Graph, opset: graph.Opset(m), facts: facts, types: typesOf(m.Graph),
@@ -119,7 +119,7 @@ type tape struct {
 }
 
 // follow records which outputs of the node depend on the contents of the model's input. The outputs of Shape and Size
-// never depend on them, because all sizes are constants.
+// never depend on these contents, because all sizes are constants.
 func (t *tape) follow(n *onnxpb.NodeProto) {
 	switch n.GetOpType() {
 	case "Shape", "Size":
@@ -188,8 +188,9 @@ func (t *tape) total(v string) string {
 	return t.pending[v][0]
 }
 
-// give adds the gradient in the node's input k, if this input depends on the model's input. A truth value has no
-// gradient. As in PyTorch, a mask made by a comparison counts as constant.
+// give calls the function gradient and adds the result to the gradient in the node's input k. It does nothing if input
+// k does not depend on the model's input or holds truth values. So a mask made by a comparison counts as constant, as
+// in PyTorch.
 func (t *tape) give(n *node, k int, gradient func() string) {
 	n.given = append(n.given, k)
 	if v := n.in(k); v != "" && t.depends[v] && t.types[v] != graph.Bool {
@@ -197,8 +198,8 @@ func (t *tape) give(n *node, k int, gradient func() string) {
 	}
 }
 
-// checkGiven refuses a node if its rule left out an input that depends on the model's input. Otherwise a gradient would
-// lack a summand and be wrong.
+// checkGiven refuses a node if its rule left out an input that depends on the model's input. If it did not refuse such
+// a node, the gradient in this input would lack a summand and be wrong.
 func (t *tape) checkGiven(n *node) error {
 	for k, v := range n.Input {
 		if t.depends[v] && t.types[v].IsFloat() && !slices.Contains(n.given, k) {

@@ -27,7 +27,7 @@ const (
 	DLR Loss = "dlr"
 	// TargetedDLR is −(z_y − z_t)/(z_π1 − (z_π3 + z_π4)/2) for a target t (Croce & Hein 2020, equation 7). It needs
 	// four classes. Attached.Labels holds y and t of each example. If a user chooses dlr for a targeted attack, the
-	// attack uses this form.
+	// attack uses TargetedDLR.
 	TargetedDLR Loss = "dlr-targeted"
 	// Difference is z_t − z_y for a class t. The attack FAB uses it to step to the decision boundary between y and t.
 	// Attached.Labels holds y and t of each example. Users cannot choose this loss.
@@ -69,8 +69,8 @@ func (l *Loss) UnmarshalText(text []byte) error { return Losses.Unmarshal(text, 
 // Objective describes a loss for a batch of examples.
 type Objective struct {
 	Loss Loss
-	// Targeted negates the loss, so that a large value means that the model predicts the given class. TargetedDLR and
-	// Difference need no negation.
+	// If Targeted is true, the loss is negated. A large value then means that the model predicts the given class.
+	// TargetedDLR and Difference need no negation.
 	Targeted bool
 	Examples int
 	// Copies is the number of noisy copies of each example. If it is above 1, the loss uses the logarithm of the mean

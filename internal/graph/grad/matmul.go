@@ -75,7 +75,7 @@ func gemm(t *tape, n *node) error {
 }
 
 // einsum is the rule of a sum of products in which no term has a letter twice. The gradient in an input is again such a
-// sum. In this sum, the gradient in the result replaces the input, and the input's letters replace the result's
+// sum. To obtain it, exchange the input with the gradient in the result, and the input's letters with the result's
 // letters.
 func einsum(t *tape, n *node) error {
 	equation := strings.ReplaceAll(n.text("equation", ""), " ", "")

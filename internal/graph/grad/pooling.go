@@ -63,8 +63,8 @@ func globalPool(t *tape, n *node) error {
 	return nil
 }
 
-// maxPool passes the gradient in each maximum to the element that has the maximum. Among equal elements this is the
-// first one. MaxPool's second output says which element it is.
+// maxPool passes the gradient in each maximum to the element that has the maximum. If several elements equal the
+// maximum, the first of them gets the gradient. MaxPool's second output gives the index of this element.
 func maxPool(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	w := windowOf(n, n.list("kernel_shape", 0, 0), xs[2:], t.shape(n.out())[2:])
@@ -129,8 +129,9 @@ func (t *tape) channelStarts(count, size int64, rank int, batch, channels int64)
 	return t.reshape(t.Ints(starts...), append([]int64{batch, channels}, slices.Repeat([]int64{1}, rank)...))
 }
 
-// placeIndices adds a constant of shape [1, 1, out…]. For each window it holds the index, counted within the channel,
-// of the element at one position in the window. An element in the padding has the index −1.
+// placeIndices adds a constant of shape [1, 1, out…]. The argument place is the number of a position in a window. For
+// each window, the constant holds the index within the channel of the element at this position. An element in the
+// padding has the index −1.
 func (t *tape) placeIndices(w window, place int64) string {
 	indices := []int64{0}
 	at := slices.Clone(w.kernel) // the position in the window along each axis

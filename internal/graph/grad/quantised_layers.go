@@ -98,7 +98,8 @@ func (t *tape) dequantised(n *node, k, along int) string {
 	return v
 }
 
-// scaled adds nodes that compute (x − zero)·scale. The scale and the zero point are reshaped to the given shape.
+// scaled adds nodes that compute (x − zero)·scale. The nodes first reshape the scale and the zero point to the given
+// shape.
 func (t *tape) scaled(x, scale, zero string, shape []int64) string {
 	x = t.Cast(x, graph.Float32)
 	if zero != "" {

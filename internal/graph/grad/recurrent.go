@@ -23,7 +23,7 @@ type recurrence struct {
 	slopes, lastSlope, atCell string // gradients in h [T, B, H], the last state [B, H], the last cell; "" if none
 }
 
-// These are the positions of the node's inputs.
+// These are the positions of the inputs of RNN, LSTM and GRU nodes.
 const (
 	recurrentX = iota
 	recurrentW
@@ -36,8 +36,8 @@ const (
 )
 
 // recurrent returns the rule of a recurrent layer. The function slopes differentiates one direction of the layer. It
-// returns the gradients in the sums inside the gates' activations [T, B, gates·H], in the initial state [B, H] and in
-// the initial cell.
+// returns three gradients: in the sums [T, B, gates·H] to which the gates' activations are applied, in the initial
+// state [B, H], and in the initial cell.
 func recurrent(gates int64, activations []string, slopes func(*recurrence) (sums, first, cell string)) rule {
 	return func(t *tape, n *node) error {
 		directions := t.shape(n.in(recurrentW))[0]
@@ -89,7 +89,7 @@ func (t *tape) checkRecurrent(n *node, activations []string) error {
 	return nil
 }
 
-// recurrenceOf adds nodes that take the parts of inputs and outputs that belong to one direction.
+// recurrenceOf adds nodes that select one direction's parts of the layer's inputs and outputs.
 func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
 	x := n.in(recurrentX)
 	xs := t.shape(x)
@@ -127,7 +127,7 @@ func (c *recurrence) of(v string, axis int64, shape []int64) string {
 	return c.reshape(part, shape)
 }
 
-// initial adds the initial state from input k of the node. If there is no such input, the state consists of zeros.
+// initial adds the initial state from input k of the node. If the node has no input k, the state consists of zeros.
 func (c *recurrence) initial(k int) string {
 	shape := []int64{c.batch, c.hidden}
 	if v := c.n.in(k); v != "" {
@@ -225,8 +225,9 @@ func (c *recurrence) bell(v string) string { return c.mul(v, c.oneMinus(v)) }
 // tanhSlope adds nodes that compute 1 − v², the slope of tanh where its value is v.
 func (c *recurrence) tanhSlope(v string) string { return c.oneMinus(c.mul(v, v)) }
 
-// walk goes through the steps from the last to the first, with the gradient d in the current state [B, H]. The function
-// step gets d and returns the gradient in the state before the step. walk returns the gradient in the initial state.
+// walk goes through the steps from the last to the first, with the gradient d in the current state [B, H]. For each
+// step, walk calls the function step, which gets d and returns the gradient in the state before this step. walk returns
+// the gradient in the initial state.
 func (c *recurrence) walk(step func(k int64, d string) string) string {
 	var given []string
 	if c.slopes != "" {
@@ -260,9 +261,9 @@ func rnnSlopes(c *recurrence) (sums, first, _ string) {
 }
 
 // lstmSlopes differentiates c = f·c₋ + i·g and h = o·tanh(c), where c₋ is the cell before the step. The gates are i, o
-// and f = σ(…), and g = tanh(…). Let d be the gradient in h. The gradient e in c is the gradient from later steps plus
-// d·o·(1 − tanh²c). The gradients in the sums inside i, o, f and g are then e·g·i(1−i), d·tanh(c)·o(1−o), e·c₋·f(1−f)
-// and e·i·(1−g²).
+// and f = σ(…), and g = tanh(…). Let d be the gradient in h. The gradient e in the cell c is the gradient that comes
+// from later steps plus d·o·(1 − tanh²c). The gradients in the sums inside i, o, f and g are then e·g·i(1−i),
+// d·tanh(c)·o(1−o), e·c₋·f(1−f) and e·i·(1−g²).
 func lstmSlopes(c *recurrence) (sums, first, cell string) {
 	parts := c.gateParts(c.Op("Add", c.fromInputs(), c.fromStates()))
 	i, o, f, g := c.Op("Sigmoid", parts[0]), c.Op("Sigmoid", parts[1]), c.Op("Sigmoid", parts[2]), c.Op("Tanh", parts[3])
@@ -293,7 +294,8 @@ func lstmSlopes(c *recurrence) (sums, first, cell string) {
 }
 
 // gruSlopes differentiates h = (1 − z)·n + z·h₋, where h₋ is the state before the step and the gates are z = σ(…) and r
-// = σ(…). Usually n = tanh(W·x + r·(R·h₋ + b)). If linear_before_reset = 0, then n = tanh(W·x + R·(r·h₋) + b).
+// = σ(…). Usually n = tanh(W·x + r·(R·h₋ + b)). If the attribute linear_before_reset is 0, then n = tanh(W·x + R·(r·h₋)
+// + b).
 func gruSlopes(c *recurrence) (sums, first, _ string) {
 	in := c.gateParts(c.fromInputs())
 	out := c.gateParts(c.fromStates())

@@ -82,8 +82,8 @@ func (t *tape) reductionSlope(kind, x, y, d string, axes []int64) string {
 }
 
 // prodSlope adds nodes that compute, for each element, d times the product of the other elements. If another element is
-// 0, the result is 0. Otherwise the nodes take the product of all elements that are not 0, and divide it by the element
-// itself, unless the element itself is 0.
+// 0, the result is 0. Otherwise the nodes compute the product of all elements that are not 0. If the element itself is
+// not 0, they divide the product by the element.
 func (t *tape) prodSlope(x, d string, axes []int64) string {
 	null, one := t.same(x, t.like(x, 0)), t.like(x, 1)
 	nulls := t.Cast(null, t.floatType(x))

@@ -2,8 +2,8 @@ package grad
 
 import "strings"
 
-// rules holds the rule of each operator. A new operator needs a line in init below and a function in the file of
-// related operators.
+// rules holds the rule of each operator. To support another operator, add a line to the function init below, and write
+// a rule in the file that holds similar operators.
 var rules = make(map[operator]rule)
 
 const (

@@ -7,7 +7,8 @@ import (
 )
 
 // This file holds the rules of operators that read or write elements at given indices. Before operator set 16, no
-// operator adds at indices. In these operator sets the indices must be constants.
+// operator can add updates at given indices. For models with such an older operator set, the rules require constant
+// indices.
 
 // addsAtIndices is the first operator set in which ScatterElements and ScatterND can add.
 const addsAtIndices = 16
@@ -72,7 +73,8 @@ func gatherND(t *tape, n *node) error {
 	return nil
 }
 
-// withBatch adds nodes that put the coordinates of the leading axes in front of the indices.
+// withBatch adds nodes that turn indices within each batch into indices of the whole tensor. They put the coordinates
+// of the batch axes in front of the indices.
 func (t *tape) withBatch(indices string, shape []int64, axes int) string {
 	if axes == 0 {
 		return indices
@@ -113,7 +115,7 @@ func (t *tape) single(x, d string, scatter func(zeros, d string) string) string 
 }
 
 // addAt adds nodes that compute, for each element of x, the sum of d over the copies of this element. Element i of d
-// belongs to a copy of element from[i] of x. If no element has more than k copies, the nodes add k terms.
+// belongs to a copy of element from[i] of x. If the most frequently copied element has k copies, the nodes add k terms.
 func (t *tape) addAt(x, d string, from []int64) string {
 	size := product(t.shape(x))
 	var terms [][]int64 // terms[k][j] is the index in d of copy k of element j of x; len(from) if there is no such copy

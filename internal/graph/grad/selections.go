@@ -15,7 +15,7 @@ func concat(t *tape, n *node) error {
 	return nil
 }
 
-// divide cuts the gradient along an axis and gives each input its piece.
+// divide cuts the gradient along the argument along, an axis, and gives each input its piece of the gradient.
 func (t *tape) divide(n *node, along int) {
 	start := int64(0)
 	for k, v := range n.Input {
@@ -26,7 +26,8 @@ func (t *tape) divide(n *node, along int) {
 	}
 }
 
-// split joins the gradients in the pieces. A piece that nothing uses has a gradient of zeros.
+// split is the rule of Split: it joins the gradients in the pieces. If no node uses a piece, the gradient in this piece
+// consists of zeros.
 func split(t *tape, n *node) error {
 	t.give(n, 0, func() string {
 		parts := slices.Clone(n.d)
@@ -181,8 +182,8 @@ func pad(t *tape, n *node) error {
 	return nil
 }
 
-// paddings maps each mode of the operator Pad to a function. For an index i beyond the ends, the function returns the
-// index of the element that the padding copies. The function is nil if the mode copies no elements.
+// paddings maps each mode of the operator Pad to a function. The function gets an index i in the padding, and returns
+// the index of the element that is copied to i. The function is nil if the mode copies no elements.
 var paddings = map[string]func(i, size int64) int64{
 	"constant": nil,
 	"edge":     func(i, size int64) int64 { return min(max(i, 0), size-1) },

@@ -9,7 +9,7 @@ import (
 
 // softmax is the rule of Softmax and LogSoftmax. Let d be the gradient in the result y. The gradient in the input is
 // y·(d − Σ d·y) for Softmax, and d − exp(y)·Σ d for LogSoftmax. Before operator set 13 both operators work on a matrix.
-// The axes from the given axis on form the matrix's columns.
+// In this matrix, each row holds all elements along the given axis and the axes after it.
 func softmax(t *tape, n *node) error {
 	y, ys := n.out(), t.shape(n.out())
 	otherwise := int64(-1)

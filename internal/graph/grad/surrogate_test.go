@@ -48,8 +48,8 @@ func TestKinks(t *testing.T) {
 	}
 }
 
-// TestTies checks the gradient in several equal maxima. MaxPool gives the whole gradient to the first of them, and
-// ReduceMax and Max divide it evenly.
+// TestTies checks the gradients in several equal maxima. MaxPool gives the whole gradient to the first of the maxima.
+// ReduceMax and Max divide the gradient evenly among them.
 func TestTies(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// branches adds an If node with a constant condition. Its branches take the input from the graph around them.
+// branches adds an If node with a constant condition. The node's branches use the input of the surrounding graph.
 func branches(f *function) string {
 	f.Graph.Initializer = append(f.Graph.Initializer, &onnxpb.TensorProto{Name: proto.String("on"), Dims: []int64{}, DataType: proto.Int32(int32(graph.Bool)), Int32Data: []int32{1}})
 	var attributes []*onnxpb.AttributeProto

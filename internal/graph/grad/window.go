@@ -41,7 +41,7 @@ func windowOf(n *node, kernel, in, out []int64) window {
 	return w
 }
 
-// even reports whether all strides equal s and all dilations are 1.
+// The method even reports whether all strides equal the argument s and all dilations are 1.
 func (w window) even(s int64) bool {
 	return !slices.ContainsFunc(w.strides, func(x int64) bool { return x != s }) && !slices.ContainsFunc(w.dilations, func(x int64) bool { return x != 1 })
 }
@@ -57,10 +57,10 @@ func (w window) apart() bool {
 }
 
 // spread adds nodes that compute the gradient in the input of a convolution with weights [M, C/g, kernel…]. Every
-// element of d [N, M, out…] is multiplied by the weights and added to the elements of its window. This is again a
-// convolution. Its kernel is reversed, and the kernel's two channel axes are exchanged in each group. If the weights
-// are constant, ONNX Runtime reverses them only once, when it opens the graph. The result has the type of gradients in
-// v.
+// element of d [N, M, out…] is multiplied by the weights and added to the elements of its window. These operations
+// together are again a convolution. Its kernel is the original kernel, reversed, with the two channel axes exchanged in
+// each group. If the weights are constant, ONNX Runtime computes this kernel only once, when it opens the graph. The
+// result has the type of gradients in v.
 func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	switch {
@@ -74,7 +74,7 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// dense returns windows of stride 1 for the result after insertZeros put zeros between its elements.
+// dense returns the windows, with stride 1, for a result between whose elements insertZeros has put zeros.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {
@@ -143,9 +143,9 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 //	dx[s·a + r] = Σ_t weights[r + s·t]·d[a − t],
 //
 // For each of the s² phases r this is a convolution of stride 1. All phases together are one convolution with s² times
-// the channels. interleave then moves the channels to the pixels to which they belong. Zeros between the elements of d
-// would need s² times as many multiplications. The gradient in the padding is not needed. Rows a that lie in the
-// padding for all phases are therefore not computed.
+// the channels. interleave then moves the channels to the pixels to which they belong. The method insertZeros, which
+// puts zeros between the elements of d, would need s² times as many multiplications. The gradient in the padding is not
+// needed. So the nodes do not compute the elements for those a for which s·a + r is in the padding for every phase r.
 func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	m, c := shape[0]/groups, shape[1]
