@@ -163,8 +163,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns an answering for a plan, with its levels and certifiers. It also sets the law, σ and arithmetic of
-// *about, unless about is nil.
+// answering returns a value of type answering for the plan p, with the plan's levels and certifiers. It also sets the
+// law, σ and arithmetic of *about, unless about is nil.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment, sets: a.sets}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)

@@ -32,7 +32,7 @@ type AuditLine struct {
 	Escalation *Escalation `json:"escalation,omitempty"`
 }
 
-// AuditStep says what a line records.
+// AuditStep is the step of an audit that a line of audit.jsonl records.
 type AuditStep string
 
 // A line records one of these steps.

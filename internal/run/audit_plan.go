@@ -25,7 +25,7 @@ import (
 
 // AuditPlan says how a run is audited.
 type AuditPlan struct {
-	// Again says how to open the run's model and data again. If a path in it is empty, the run's path is used.
+	// Again says how to open the run's model and data again. If a path in Again is empty, the run's path is used.
 	// Again.Examples is the number of examples to audit.
 	Again
 	Run    string // path of the run

@@ -84,8 +84,9 @@ type AuditedExample struct {
 	Radius     float64 `json:"radius"`     // certified radius
 	// Wrong means that the answer at the example itself is verified not to be the label.
 	Wrong bool `json:"wrong,omitempty"`
-	// Candidates is the number of candidates in frozen lines. Distance is the smallest verified distance at which the
-	// answer is Rival instead of the attacked class. Distance and Rival are absent if no change is verified.
+	// Candidates is the number of candidates in the example's frozen lines (AuditLine). Distance is the smallest
+	// verified distance at which the answer is the class Rival instead of the attacked class. Distance and Rival are
+	// absent if no change is verified.
 	Candidates int      `json:"candidates"`
 	Distance   *float64 `json:"distance,omitempty"`
 	Rival      *int     `json:"rival,omitempty"`
@@ -204,8 +205,8 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 }
 
 // listed returns, for each example, the smallest distance at which a change of the answer is verified, or +∞. A
-// distance counts if the test at the example's own level verifies it. It also counts if audit.Chains verifies it. This
-// function tests the candidates of the first round of all examples together, at one familywise level.
+// distance counts if the test at the example's own level verifies it. A distance also counts if audit.Chains verifies
+// it. audit.Chains tests the first-round candidates of all examples together, at one familywise level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
 	tests := make([][]AuditTest, len(done))

@@ -95,7 +95,7 @@ type combining struct {
 	members []*combined // the router first, if there is one
 }
 
-// combined is a run that is combined.
+// combined is one of the runs whose certificates are combined.
 type combined struct {
 	path    string
 	run     runfolder.Run

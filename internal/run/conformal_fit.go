@@ -26,7 +26,8 @@ type ConformalFit struct {
 	Spec  spec.Spec
 	Saved string // run folder or file of scores; empty: sample
 
-	// Params says what sets are wanted. Fit fills in the law, the scale, the rounding and the finite words.
+	// Params says which prediction sets are wanted. FitConformal fills in the law, the scale, and the losses from
+	// rounding and from random words of finite length.
 	Params      conformal.Params
 	Temperature float64 // of the softmax; for saved scores relative to theirs
 	// Groups holds the group of each example by index, for the guarantee Group. GroupColumn names the groups' source.
@@ -106,8 +107,8 @@ func (p *ConformalFit) fitModel(ctx context.Context, console experiment.Console)
 	return f, p.finish(f, c.calibrator, e.Model().Classes())
 }
 
-// freshSeed draws a seed unless the user gave one. The shards of the data set here are not parts of one run, so each
-// draws its own.
+// freshSeed draws a seed unless the user gave one. Unlike the shards of a run, shards of the calibration data are
+// separate fits, so each shard draws its own seed.
 func freshSeed(s *spec.Spec) error {
 	if s.FixedSeed != nil {
 		return nil
@@ -126,7 +127,7 @@ func recordOf(e *experiment.Experiment) runfolder.Run {
 	return r
 }
 
-// describe fills in the members that follow from the classifier.
+// describe fills in the members of conformal.json that follow from the classifier.
 func (p *ConformalFit) describe(f *conformalfile.File) error {
 	f.Schema, f.Version, f.Temperature = conformalfile.Schema, p.Version, p.Temperature
 	f.Calibration.Group = p.GroupColumn

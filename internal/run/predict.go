@@ -65,7 +65,7 @@ type Predicted struct {
 	Seconds    float64      `json:"seconds"`
 	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
-	// Statement says what the answers promise, and Sets what the prediction sets promise.
+	// Statement says what is guaranteed for the answers. Sets says what is guaranteed for the prediction sets.
 	Statement string           `json:"statement"`
 	Sets      string           `json:"sets,omitempty"`
 	Answers   []predict.Answer `json:"answers"`

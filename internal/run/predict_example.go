@@ -97,8 +97,8 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// The sequential rule draws firstVotes at first, and at least moreVotes more each time that the votes so far do not
-// decide. A clear input needs 13 votes at an alpha of .001. The first votes fill a batch of 16.
+// The sequential rule first draws firstVotes votes. Whenever the votes so far do not decide, it draws at least
+// moreVotes further votes. A clear input needs 13 votes at an alpha of .001. The first votes fill a batch of 16.
 const (
 	firstVotes = 16
 	moreVotes  = 16

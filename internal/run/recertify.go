@@ -86,7 +86,8 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// votes reads the saved votes and checks that all of them can be certified. If needed is false, it reads nothing.
+// votes reads the saved votes and checks that all of them can be certified. If the argument needed is false, it reads
+// nothing.
 func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil

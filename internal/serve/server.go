@@ -180,8 +180,9 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
 // finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
-// If ctx ends before, Serve returns nil, as it does after it was ready. Serve closes the classifier. The function listening, if not nil, receives the addresses. The address of gRPC is nil
-// if the server has no gRPC.
+// If ctx ends while open runs, Serve returns nil, as it does if ctx ends later. Serve closes the classifier. If the
+// function listening is not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server does
+// not serve gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -22,7 +22,7 @@ func (c Conditions) RadiusTitle() string { return c.NormTitle() + " radius" }
 // Columns explains a radius r that is in units of the scales of the columns. A perturbation δ is within r if it is 0 in
 // the Frozen columns and the norm of δ_d/scale_d over the other columns d is at most r.
 type Columns struct {
-	// Radius is r. It is Options.AxesRadius or, if this option is 0, the median certified radius.
+	// Radius is the radius r. It equals Options.AxesRadius or, if this option is 0, the median certified radius.
 	Radius    float64    `json:"radius"`
 	SemiAxes  []SemiAxis `json:"semi_axes"`
 	Inscribed float64    `json:"inscribed_ball"` // radius of the largest ball in the noisy columns: r·min scale_d, rounded down

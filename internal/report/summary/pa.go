@@ -16,7 +16,7 @@ type PA struct {
 	Shares []PAShare `json:"shares"` // in ascending order of AtLeast
 	// Median is the largest number x such that at least half of the examples have a bound of at least x.
 	Median float64 `json:"median"`
-	// Largest is the largest bound of an example.
+	// Largest is the maximum of the bounds of all examples.
 	Largest float64 `json:"largest"`
 
 	bounds []float64 // ascending

@@ -89,7 +89,7 @@ type Sets struct {
 // Kind is the source of the evidence.
 type Kind string
 
-// These are the sources of evidence.
+// These constants are the kinds of evidence.
 const (
 	RunKind          Kind = "run"          // a run folder
 	CertificatesKind Kind = "certificates" // a certificates.jsonl from elsewhere
