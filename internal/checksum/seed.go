@@ -42,7 +42,8 @@ func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 func (s Seed) VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(s, line) }
 
 // AppendCSV returns row with an added last cell: the CRC of the header, a newline and the row, started from s. The
-// header is the first line of the file and already ends with Column. Neither argument ends with a newline.
+// argument header is the first line of the file. Its last column must already be Column. Neither argument ends with a
+// newline.
 func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))
 }

@@ -140,7 +140,7 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 	})
 }
 
-// With fewer than fewExamples examples, a low accuracy may be chance.
+// If there are fewer than fewExamples examples, chance alone may explain a low accuracy.
 const fewExamples = 20
 
 // Warn sends warnings about problems that Look found, before hours of sampling.

@@ -68,7 +68,7 @@ type Description struct {
 	Statement  string       `json:"statement"`
 	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
-	// Sets says what the prediction sets promise; empty without sets.
+	// Sets says what is guaranteed for the prediction sets. It is empty without sets.
 	Sets string `json:"sets,omitempty"`
 }
 
@@ -212,7 +212,7 @@ func (a *Answerer) Stop() { a.close.Do(func() { close(a.closing) }) }
 // Close frees the model. Call it after Run has returned.
 func (a *Answerer) Close() error { return a.experiment.Close() }
 
-// Question is a request for answers.
+// Question is a request to classify inputs.
 type Question struct {
 	Inputs [][]float32 // values of each input, in the order of the data
 	// Certify asks for certificates. If Radius is above 0, sampling stops as soon as it is known whether the certified

@@ -99,7 +99,7 @@ func (q *asked) Finish(v smoothing.Votes) error {
 	return nil
 }
 
-// Emit hands over the answer, or the error. A question that was abandoned has no answer.
+// Emit passes on the answer, or the error. If the question was abandoned, there is no answer.
 func (q *asked) Emit() error {
 	if !q.decided && q.err == nil {
 		q.err = cmp.Or(q.ctx.Err(), context.Canceled)

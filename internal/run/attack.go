@@ -262,7 +262,7 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 	return r
 }
 
-// fed is a classifier whose inputs are values of the data. It normalises and reorders the values for the model.
+// fed is a classifier that takes the data's values as inputs. It normalises and reorders these values for the model.
 type fed struct {
 	*onnx.Model
 	e *experiment.Experiment

@@ -78,7 +78,7 @@ func (a *attacking) run(ctx context.Context, record attackRecord, console experi
 	return err
 }
 
-// close closes the folder, if there is one.
+// close closes the attack's folder if the attack has a folder.
 func (a *attacking) close() {
 	if a.folder != nil {
 		_ = a.folder.Close() // every append was flushed to the disk

@@ -72,7 +72,7 @@ func (p *AttackPlan) checkSettings() error {
 }
 
 // stages returns the attacks of the plan with their settings. If the model has too few classes for the loss of an
-// attack, a preset omits this attack and adds a warning. In any other plan, this is an error.
+// attack, a preset omits this attack and adds a warning. In any other plan, too few classes are an error.
 func (p *AttackPlan) stages(classes int) (all []AttackStage, warnings []attack.Warning, err error) {
 	for _, stage := range p.Method.Stages() {
 		settled := p.stage(stage, classes)

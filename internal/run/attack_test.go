@@ -131,7 +131,7 @@ func mustAttack(t *testing.T, p AttackPlan) *Attacked {
 	return r
 }
 
-// checksOf lists the checks that failed.
+// checksOf lists the checks for which the attack's result has a warning.
 func checksOf(r *Attacked) (all []attack.Check) {
 	for _, w := range r.Warnings {
 		all = append(all, w.Check)

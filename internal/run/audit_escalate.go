@@ -106,8 +106,8 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
-// against returns the test t with the claim of a fresh certificate. It returns false if the fresh certificate makes no
-// claim that t tests.
+// against returns a copy of the test t that tests the claim of a fresh certificate. It returns false if the fresh
+// certificate makes no claim of the kind that t tests.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {
 	case TestSlack:

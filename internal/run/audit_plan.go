@@ -133,7 +133,7 @@ func (a *auditor) close() error {
 	return errors.Join(append(failed, a.Experiment.Close())...)
 }
 
-// check checks the numbers of the plan.
+// check validates the numbers in the plan.
 func (p AuditPlan) check() error {
 	b := p.Budget
 	for name, n := range map[param.Name]int64{

@@ -289,7 +289,7 @@ func median(values []float64) *float64 {
 	return &m
 }
 
-// drawCurve computes the curves of the examples with labels.
+// drawCurve computes the curves from the examples that have labels.
 func (r *Audited) drawCurve(listed []float64) {
 	var outcomes []audit.Outcome
 	largest := 0.

@@ -23,8 +23,8 @@ import (
 type CombinePlan struct {
 	Runs   []string // experts in the order of the router's classes, or members of equal rank
 	Router string   // empty: no router
-	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. If AtLeast
-	// is 0, this number equals the number of members that must answer a class.
+	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. The value 0
+	// stands for By.Quorum, the number of members that must answer a class.
 	By      certify.Composition
 	AtLeast int
 	Out     string

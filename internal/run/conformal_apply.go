@@ -83,7 +83,7 @@ type applying struct {
 	bar        *progress.Bar
 }
 
-// fromModel samples the model.
+// fromModel computes the prediction sets from samples of the model.
 func (a *applying) fromModel(ctx context.Context, console experiment.Console) (err error) {
 	f := a.file
 	then := f.Run()
@@ -136,7 +136,7 @@ func (a *applying) prepare(console experiment.Console) (err error) {
 	return nil
 }
 
-// sameScores does what sameClassifier does, for scores: it also lists differences on which their last bits may depend.
+// sameScores does the same as sameClassifier. It also lists differences that may change the last bits of scores.
 func sameScores(then, now runfolder.Run) (different []string, err error) {
 	if different, err = sameClassifier(then, now); err != nil {
 		return nil, hint.Add(err, "fit a predictor for this classifier")
@@ -281,7 +281,7 @@ func (a *applying) take(s conformalfile.Set) {
 	a.bar.Add(1, fmt.Sprintf("mean size %.3f", float64(r.Classes)/float64(r.Inputs)))
 }
 
-// conclude says what the sets promise.
+// conclude writes what is guaranteed for the prediction sets into the result.
 func (a *applying) conclude() {
 	r := a.result
 	r.Conditions = a.conditions

@@ -150,7 +150,7 @@ func (p *ConformalFit) describe(f *conformalfile.File) error {
 	return nil
 }
 
-// noNoise sets the numbers of draws for scores without noise: one of each kind.
+// noNoise sets the numbers of draws for scores without noise: one calibration draw and one draw per input.
 func (p *ConformalFit) noNoise() error {
 	if p.Params.Draws > 1 || p.Params.CalibrationDraws > 1 {
 		return spec.BadInputf("%s, %s: without noise, all draws are equal", param.Draws, param.CalibrationDraws)

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// A tally counts the scores of one query that reach the thresholds.
+// tally counts, for each class, the scores of one query that reach the threshold.
 type tally struct {
 	scorer     scorer
 	predictor  *conformal.Predictor
@@ -26,7 +26,7 @@ type tally struct {
 	seen      int64 // number of all samples
 }
 
-// newTally returns the tally of a query. The scorer holds the kind of outputs and the query's random number.
+// newTally returns an empty tally for a query. The scorer s holds the kind of outputs and the query's random number.
 func newTally(p *conformal.Predictor, s scorer, group string, certify bool) *tally {
 	s.Scorer, s.classes = p.Scorer, p.Labels
 	t := &tally{scorer: s, predictor: p, thresholds: p.Thresholds(group), counts: make([]int64, p.Labels), certify: certify}

@@ -55,7 +55,7 @@ func uniform(seed uint64, index int) float64 {
 	return float64(word[0]>>11) * 0x1p-53
 }
 
-// noiseless is an input whose noisy copies are all the input itself.
+// noiseless is an input to which no noise is added: every noisy copy equals the input.
 type noiseless struct{ smoothing.Input }
 
 // Perturb sets dst to the input without noise.

@@ -40,7 +40,7 @@ func TestScorerRows(t *testing.T) {
 	}
 }
 
-// The random number of an example depends on the seed and the example, and is uniform.
+// The random number of an example must depend on the seed and on the example, and must be uniformly distributed.
 func TestUniform(t *testing.T) {
 	sum, squares := 0., 0.
 	const n = 10000
@@ -149,7 +149,7 @@ func TestSameScores(t *testing.T) {
 	}
 }
 
-// The calibration examples of merged shards are those of all shards.
+// The calibration examples of a merged file are the calibration examples of all its shards.
 func TestDisjoint(t *testing.T) {
 	then := runfolder.Run{Data: runfolder.Data{SHA256: "aa", Examples: 12}}
 	then.Parameters.Skip, then.Parameters.Shard = 1, spec.Whole
@@ -182,7 +182,7 @@ func TestShortenBy(t *testing.T) {
 	}
 }
 
-// The allowance of a run is that of its experiment, or more for numbers that may have been read as float64.
+// allowanceOf must return the run's experiment's Allowance, or more for numbers that may have been read as float64.
 func TestAllowanceOfRun(t *testing.T) {
 	values := make([]float64, 48)
 	for i := range values {

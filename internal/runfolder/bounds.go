@@ -210,7 +210,7 @@ func decodeBound(l line, header string, seed checksum.Seed) (row ownRow, err err
 	return parseRow(fields, header)
 }
 
-// parseRow reads the fields of a row.
+// parseRow converts the fields of a row of bounds.csv to an ownRow.
 func parseRow(fields []string, header string) (row ownRow, err error) {
 	row.certified = true
 	var lower, upper float64

@@ -350,8 +350,8 @@ type Bounds struct {
 	// for a file from elsewhere.
 	Alpha    float64
 	Examples int
-	// ByVotes means that the class with the most votes was certified, not the class with the largest mean score. The
-	// confidences are mean scores in both cases.
+	// ByVotes means that the run certified the class with the most votes and not the class with the largest mean score.
+	// The confidences are mean scores in both cases.
 	ByVotes bool
 	// AllExamples means that every example with a label has rows. Otherwise only examples with a certified class have
 	// rows.

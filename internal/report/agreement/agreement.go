@@ -111,7 +111,7 @@ const (
 	FromScores Source = "scores"
 )
 
-// per is the number of samples to which a rate refers.
+// The constant per is the number of samples to which a rate refers.
 const per = 100_000
 
 // Level is the confidence level of the interval of the rate.

@@ -38,7 +38,7 @@ type Summary struct {
 	// which the examples were drawn independently. They do not account for the randomness of the noise.
 	Level float64 `json:"level"`
 	// Dataset states how many certificates of these examples may be wrong. It is nil if the certificates are not known
-	// to be sound, or if their α is unknown. It is a statement about these examples, not about a population.
+	// to be sound, or if their α is unknown. Dataset is a statement about these examples, not about a population.
 	Dataset *Statement `json:"dataset,omitempty"`
 
 	Clean     *Share `json:"clean_accuracy,omitempty"`    // accuracy without noise; not certified
