@@ -161,8 +161,8 @@ func (n *noise) columnsText() string {
 	return strings.Join(says, "; ")
 }
 
-// adviseScales adds two things to an error: the columns whose range is too large for one σ, and the advice to give each
-// column its own scale.
+// adviseScales adds to an error the columns whose range is too large for one σ, and a hint to give each column its own
+// scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

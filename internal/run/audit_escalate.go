@@ -94,7 +94,7 @@ func (a *auditor) escalate(ctx context.Context, rec runfolder.Record, r *rounds)
 	return a.journal.Append(AuditLine{Index: rec.Votes.Index, Step: Escalated, Escalation: e})
 }
 
-// testAgain carries out a test of an escalation.
+// testAgain repeats a contradicting test for an escalation.
 func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
 	if t.Kind != TestFlip || a.byScores() {
 		return a.test(ctx, index, seed, turn, t)

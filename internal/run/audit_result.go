@@ -70,7 +70,8 @@ type AuditCount struct {
 type AuditGap struct {
 	Attacked int `json:"attacked"`
 	Verified int `json:"verified"` // number of examples with a verified change of the answer
-	// The medians count an example without a verified change as infinite. An infinite median is null.
+	// The medians are over the examples. An example without a verified change counts as +∞, and an infinite median
+	// becomes null.
 	MedianRadius   *float64 `json:"median_radius"`
 	MedianDistance *float64 `json:"median_distance"`
 	MedianRatio    *float64 `json:"median_ratio"` // distance/radius
@@ -311,7 +312,7 @@ func (r *Audited) drawCurve(listed []float64) {
 	}
 }
 
-// outcome combines the statements of the certificate and of the attack about the label.
+// outcome returns what the certificate and the attack have shown about the example's label.
 func (e AuditedExample) outcome(listed float64) audit.Outcome {
 	o := audit.Outcome{Certified: -1, Broken: math.Inf(1), Listed: listed}
 	attacksLabel := e.Prediction == e.Label || e.Prediction == certify.Abstained

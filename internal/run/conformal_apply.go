@@ -24,7 +24,7 @@ type ConformalApply struct {
 	Path   string   // conformal.json
 	Round  bool     // round inputs that are off the lattice to it
 	Groups []string // group of each input by index, for the guarantee Group
-	// CertifiedSize also draws the samples for the certified size.
+	// If CertifiedSize is true, the samples for the certified size of each set are drawn, too.
 	CertifiedSize bool
 }
 
@@ -207,7 +207,7 @@ func (a *applying) disjoint(then, now runfolder.Run) error {
 		"take other data, or fit with %s 0/2 and apply with %s 1/2", param.Shard, param.Shard)
 }
 
-// promise fills in the conditions of the sets.
+// promise sets a.conditions, the conditions that the prediction sets share.
 func (a *applying) promise() {
 	f, p := a.file, &a.file.Predictor
 	a.conditions = conformalfile.Conditions{

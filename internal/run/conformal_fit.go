@@ -160,7 +160,7 @@ func (p *ConformalFit) noNoise() error {
 	return nil
 }
 
-// design chooses the numbers of the rule, before any score is seen.
+// design chooses the numbers of the conformal rule, such as the number of draws, before any score is known.
 func (p *ConformalFit) design(f *conformalfile.File) (*conformal.Design, error) {
 	design, err := conformal.NewDesign(p.Params)
 	if err != nil {
@@ -222,7 +222,8 @@ func (c *calibrating) run(ctx context.Context, console experiment.Console) error
 	return dependent(err)
 }
 
-// dependent explains that a model whose outputs depend on the batch has no prediction sets.
+// dependent adds an explanation to an error that the model's outputs depend on the batch: such a model has no valid
+// prediction sets.
 func dependent(err error) error {
 	var dependence *smoothing.DependenceError
 	if errors.As(err, &dependence) {
@@ -274,7 +275,7 @@ func (p *calibrationPoint) Restart() (smoothing.Experiment, error) {
 	return p.calibrating.start(p.example)
 }
 
-// Goal asks for the draws of the design.
+// Goal returns the number of draws per calibration example.
 func (p *calibrationPoint) Goal(smoothing.Votes) (int64, error) { return p.design.M, nil }
 
 // Observe collects the scores of the label.
@@ -285,7 +286,7 @@ func (p *calibrationPoint) Observe(_ smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// Finish does nothing: the scores are complete.
+// Finish does nothing, because Observe has already collected the scores.
 func (*calibrationPoint) Finish(smoothing.Votes) error { return nil }
 
 // Emit adds the example to the calibration.

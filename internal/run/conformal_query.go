@@ -147,7 +147,7 @@ func (q *query) Finish(smoothing.Votes) (err error) {
 	return err
 }
 
-// finish returns the set of an example with its conditions.
+// finish returns the prediction set of an example, with the set's conditions.
 func (a *applying) finish(t *tally, example experiment.Example, group string) (s conformalfile.Set, err error) {
 	if s, err = t.set(); err != nil {
 		return s, err

@@ -158,7 +158,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	}
 }
 
-// savedCalibration reads saved scores.
+// savedCalibration reads saved scores and adds them to a calibrator.
 type savedCalibration struct {
 	plan       *ConformalFit
 	scores     *runfolder.Scores

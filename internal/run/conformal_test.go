@@ -272,7 +272,8 @@ func TestConformalDigits(t *testing.T) {
 	}
 }
 
-// The saved scores of a run and the sampled model give the same thresholds, for every score.
+// The saved scores of a run must give the same thresholds as new samples of the model, for every kind of conformal
+// score.
 func TestConformalOfRun(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2), byteImage(3), byteImage(4), byteImage(5)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, 9, 0, certify.Label, 2

@@ -278,7 +278,7 @@ func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Co
 	return err
 }
 
-// count adds an answer to the result and its counts.
+// count appends an answer to the result and updates the result's counts.
 func (r *Predicted) count(a predict.Answer) {
 	r.Inputs++
 	r.Samples += a.Samples

@@ -38,7 +38,7 @@ var votesRun = func() Run {
 	return r
 }()
 
-// quantisationOf returns the loss of radius from rounding in an example of sample.
+// quantisationOf returns the loss of radius from rounding that the function sample records for an example.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
 // sample makes up the run's results for an example. Like the noise, these results depend only on the example's index.

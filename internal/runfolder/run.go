@@ -237,7 +237,7 @@ type Resumption struct {
 	Runtime
 }
 
-// now returns the latest runtime.
+// now returns the runtime after the last resumption that changed it, or r itself.
 func (r Runtime) now() Runtime {
 	if n := len(r.Resumed); n > 0 {
 		return r.Resumed[n-1].Runtime

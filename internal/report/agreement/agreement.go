@@ -48,7 +48,7 @@ type Agreement struct {
 	Changed     []Class `json:"changed"` // the examples counted in OtherTop, OtherClass and the abstentions
 }
 
-// Side is one of the runs.
+// Side describes one of the two runs.
 type Side struct {
 	Run    string `json:"run"`
 	Device string `json:"device"`

@@ -64,10 +64,10 @@ type Summary struct {
 	// Columns says what a radius means in each column's own units, for a run with a scale for each column.
 	Columns *Columns `json:"columns,omitempty"`
 
-	// Sets is set for prediction sets. All figures above are then empty.
+	// Sets is not nil if the evidence consists of prediction sets. All fields above are then empty.
 	Sets *Sets `json:"-"`
 
-	// Audit is set if the run was audited.
+	// Audit holds the results of an audit of the run. It is nil if the run was not audited.
 	Audit *Audit `json:"audit,omitempty"`
 
 	// Rows are the examples, in the order of the file.
