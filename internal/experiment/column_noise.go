@@ -18,7 +18,7 @@ import (
 
 // prepareColumns prepares noise that has a scale for each column.
 //
-// Every column of a table is rounded to a lattice of its own (smoothing.Column), even if its values lie on a lattice.
+// Each column of a table gets its own lattice (smoothing.Column), even if the column's values already lie on a lattice.
 // The channels of images keep the lattice of the data if it is fine enough.
 func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []float64) error {
 	p := e.Spec

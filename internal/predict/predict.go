@@ -1,6 +1,7 @@
 // Package predict decides which class a smoothed classifier G(x) = arg max_c P(f(M(x)) = c) answers. Here f is the base
 // classifier and M adds noise to x. The decision uses votes of f under this noise. A rule either names a class or
-// abstains. The probability that a rule names a class other than G(x) is at most its alpha, for every x and every f.
+// abstains. For every x and every f, the probability that a rule names a class other than G(x) is at most the rule's
+// parameter alpha.
 //
 // Outcomes are numbered from 0. If a vote may name no class, the caller counts "no class" as one more outcome.
 package predict
@@ -21,7 +22,7 @@ type Rule string
 
 // These are the rules.
 const (
-	// BySequence updates its decision with each vote, and stops when only one class is possible (Leader).
+	// BySequence tests after each vote, and stops when every class except one is excluded (Leader).
 	BySequence Rule = "sequential"
 	// ByFixed takes a fixed number of votes and decides once (Fixed).
 	ByFixed Rule = "fixed"

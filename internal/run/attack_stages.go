@@ -214,7 +214,8 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 }
 
 // countStages counts, for each stage, the examples that the stage broke: those for which it found an adversarial input.
-// It also sets the share of the correctly classified examples that neither this stage nor an earlier stage broke.
+// It also sets the share of all examples that are classified correctly and that neither this stage nor an earlier stage
+// broke.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {

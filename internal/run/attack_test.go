@@ -272,7 +272,7 @@ func TestAutoIsStronger(t *testing.T) {
 }
 
 // TestClasses checks which classes the gradient passes to a loss. A loss of two classes gets the label and the target
-// in turn, a targeted loss gets the target, and other losses get the label.
+// of each example, a targeted loss gets the target, and any other loss gets the label.
 func TestClasses(t *testing.T) {
 	labels, targets := []int64{1, 2}, []int64{3, 4}
 	for _, c := range []struct {

@@ -82,7 +82,8 @@ type AuditHeader struct {
 // auditFormat is the format of an audit's folder.
 const auditFormat = 1
 
-// exampleLevel is the allowed probability that at least one verified statement about an example is wrong.
+// exampleLevel returns the maximum probability with which at least one verified statement about an example may be
+// wrong.
 func (h AuditHeader) exampleLevel() float64 {
 	return h.Gamma / float64(len(h.Examples)) * (1 - 0x1p-50)
 }

@@ -139,9 +139,9 @@ func (c *combining) read(ctx context.Context, path string) error {
 	return nil
 }
 
-// composable returns an error unless a certificate makes exactly this claim: with probability 1 − alpha, the class of
-// the smoothed classifier is constant within the radius. It also returns an error if the certificate has a condition
-// that composable does not know.
+// composable returns an error unless a certificate makes exactly this claim: with probability at least 1 − alpha, the
+// smoothed classifier gives the same class everywhere within the radius. It also returns an error if the certificate
+// has a condition that composable does not know.
 func composable(c certify.Certificate, alpha float64) error {
 	switch {
 	case !c.Sound:

@@ -450,7 +450,7 @@ func (v *verifier) judgeBatches() {
 	}
 }
 
-// chosen reports whether this version of rscert chooses at least one sample of the run for the comparison.
+// chosen reports whether this version of rscert would repeat at least one sample of the run in other batches.
 func (v *verifier) chosen() bool {
 	run := v.Evidence.Run
 	p := run.Parameters

@@ -361,8 +361,8 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeMismatch changes one condition of one shard at a time: each parameter, and each other condition that
-// determines results.
+// TestMergeMismatch changes one condition of one shard at a time. It covers all parameters, and all further conditions
+// that determine results.
 func TestMergeMismatch(t *testing.T) {
 	a := shardFolder{dir: "a", run: splitRun}
 	refuses := func(name string, change func(*Run)) {

@@ -82,8 +82,8 @@ func (r Run) Inputs() int64 {
 }
 
 // Space returns the space of the run's inputs. Values in images of integers, and values that the classifier clamps,
-// have a Span. Other data have no Span. For example, a table of zeros and ones lies on the lattice of bytes only by
-// chance.
+// have a Span. Other data have no Span. For example, the values of a table of zeros and ones are also on the lattice of
+// bytes, but only by chance.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}
 	if r.Noise.Quantised {

@@ -77,7 +77,7 @@ func TestGridOfManySteps(t *testing.T) {
 	}
 }
 
-// At the points of each line, the envelope must not be below the line, and it must equal one of the lines.
+// At every point, the envelope must be at least as high as each line, and it must equal one of the lines.
 func TestEnvelopeLine(t *testing.T) {
 	runs := []summary.Summary{run(t, "a", 2, 0.1, 0.2, 0.9), run(t, "b", 1, 0.3, 0.3, 0.3, 0.35)}
 	e := envelopeLine([]picture.Line{accuracyLine(runs[0], "run", 0), accuracyLine(runs[1], "run", 1)}, runs)
