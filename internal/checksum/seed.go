@@ -37,12 +37,13 @@ func (s Seed) valid() bool { return s == seed(uint16(s>>16)) }
 // precedes this key, started from s. The argument line is a JSON object with at least one key, without its newline.
 func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 
-// VerifyJSON undoes AppendJSON. If there is no checksum, it returns line itself. It also removes a bad checksum if it
-// can recognise it.
+// VerifyJSON undoes AppendJSON. If the line has no checksum, VerifyJSON returns it unchanged. VerifyJSON also removes a
+// wrong checksum if it recognises the checksum's form.
 func (s Seed) VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(s, line) }
 
 // AppendCSV returns row with an added last cell: the CRC of the header, a newline and the row, started from s. The
-// header is the first line of the file and already ends with Column. Neither argument ends with a newline.
+// argument header is the first line of the file. Its last column must already be Column. Neither argument ends with a
+// newline.
 func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))
 }

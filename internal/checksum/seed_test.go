@@ -93,8 +93,8 @@ func TestSeeded(t *testing.T) {
 	}
 }
 
-// In a file with one line and an unknown seed, every flip of one bit in the line's text or in the header must be
-// noticed.
+// If a file has one line and its seed is unknown, verification must notice every flip of one bit in the line's text or
+// in the header.
 func TestEveryFlipOfALoneLine(t *testing.T) {
 	header := []byte("index,lower,upper,check")
 	n, passed := 0, 0

@@ -39,8 +39,8 @@ func WriteFile(path string, data []byte) error {
 		return writeInto(path, data, 0)
 	}
 	if named, err := os.Lstat(target); err != nil || !os.SameFile(info, named) {
-		// /dev/stdout leads to a file that is already open. If WriteFile replaced the file at its path, other processes
-		// would go on writing to the old file, which would no longer have a name.
+		// /dev/stdout leads to a file that is already open. If WriteFile replaced the file, other processes that have
+		// it open would continue to write to the old file, which has lost its name.
 		return writeInto(path, data, os.O_APPEND)
 	}
 	return replace(target, data, info)

@@ -189,7 +189,7 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// TestWriteIn writes to a link. The link must be replaced, not followed.
+// TestWriteIn writes to a link. WriteIn must replace the link and must not write to the link's target.
 func TestWriteIn(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")

@@ -8,8 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// The worst pair of inputs lies on both sides of a rounding border in each coordinate: the inputs nearly agree, and
-// their lattice points differ by a step everywhere. The allowance must cover this pair, and hardly more.
+// In the worst pair of inputs, each coordinate of the first input is just below a rounding border, and the same
+// coordinate of the second input is just above this border. The inputs nearly agree, but their lattice points differ by
+// a step in every coordinate. The allowance must cover this pair, and hardly more.
 func TestAllowanceIsTheWorstPair(t *testing.T) {
 	for _, tt := range []struct {
 		law  law.Law

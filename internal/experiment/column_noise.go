@@ -18,7 +18,7 @@ import (
 
 // prepareColumns prepares noise that has a scale for each column.
 //
-// Every column of a table is rounded to a lattice of its own (smoothing.Column), even if its values lie on a lattice.
+// Each column of a table gets its own lattice (smoothing.Column), even if the column's values already lie on a lattice.
 // The channels of images keep the lattice of the data if it is fine enough.
 func (e *Experiment) prepareColumns(ctx context.Context, n *noise, mean, std []float64) error {
 	p := e.Spec
@@ -161,8 +161,8 @@ func (n *noise) columnsText() string {
 	return strings.Join(says, "; ")
 }
 
-// adviseScales adds two things to an error: the columns whose range is too large for one σ, and the advice to give each
-// column its own scale.
+// adviseScales adds to an error the columns whose range is too large for one σ, and a hint to give each column its own
+// scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

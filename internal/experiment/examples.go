@@ -79,7 +79,7 @@ func (e *Experiment) Close() error {
 	return errors.Join(failed...)
 }
 
-// Data describes the data of an experiment.
+// Data describes the format and the contents of an experiment's data.
 type Data struct {
 	Format    string
 	Shape     []int

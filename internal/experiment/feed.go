@@ -42,9 +42,9 @@ func (e *Experiment) Noisy(values []float32) (smoothing.Input, error) {
 	return input, err
 }
 
-// DataLattice returns the lattice of the data, in steps of the data, if the inputs of the classifier must be on it. It
-// returns false if the classifier accepts any numbers, because the noise is in floats or because the noise first rounds
-// the inputs.
+// DataLattice returns the lattice of the data, in steps of the data, if the inputs of the classifier must be on this
+// lattice. It returns false if the classifier accepts any numbers, because the noise is in floats or because the noise
+// first rounds the inputs.
 func (e *Experiment) DataLattice() (l smoothing.Lattice, ok bool) {
 	n := e.noise
 	if !n.onLattice() || n.quantise != nil {

@@ -176,7 +176,7 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 	})
 }
 
-// With fewer than fewExamples examples, the accuracy under noise may be low by chance.
+// If there are fewer than fewExamples examples, chance alone may explain a low accuracy under noise.
 const fewExamples = 20
 
 // Warn sends warnings about problems that Look found, before hours of sampling.

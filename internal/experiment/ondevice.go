@@ -34,8 +34,8 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 	return why
 }
 
-// startNoise makes a model generate the noise, and checks the noise. The checks run simultaneously, as batches do
-// later. So they also test whether the device's memory suffices.
+// startNoise makes a model generate the noise, and checks the noise. Several checks run at the same time, as batches do
+// later, so they also test whether the device's memory suffices.
 func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	if err := m.StartNoise(e.noise.lattice); err != nil {
 		return err

@@ -154,8 +154,8 @@ func BenchmarkSampling(b *testing.B) {
 
 // BenchmarkSamplingAgainstONNXRuntime compares sampling with ONNX Runtime alone. Both variants have the same number of
 // inputs and of parallel single-threaded calls. An op is one round with both variants, each of a second or more. The
-// metric 'ratio' is the time of ONNX Runtime alone, divided by the time of sampling. It is the median over rounds,
-// because other programs on the machine disturb the median least.
+// metric 'ratio' is the time of ONNX Runtime alone, divided by the time of sampling. The metric is the median over
+// rounds, because other programs on the machine disturb the median less than the mean.
 func BenchmarkSamplingAgainstONNXRuntime(b *testing.B) {
 	workers := smoothing.DefaultWorkers()
 	for _, m := range benchModels() {

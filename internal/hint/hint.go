@@ -38,7 +38,7 @@ func Add(err error, format string, args ...any) error {
 	return &Error{err, param.Textf(format, args...)}
 }
 
-// Of returns the outermost hint of err. ok is false if there is none.
+// Of returns the outermost hint of err. The result ok is false if err has no hint.
 func Of(err error) (hint string, ok bool) { return Spelled(err, param.Plain) }
 
 // Spelled does the same as the function Of, with parameter names spelled by s.

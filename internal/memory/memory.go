@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 )
 
-// This limit applies if nothing is known about the machine. Almost every data set that rscert must hold in
+// The constant most is the limit if nothing is known about the machine. Almost every data set that rscert must hold in
 // memory is smaller. A user with a larger data set sets GOMEMLIMIT.
 const most = 2 << 30
 

@@ -83,7 +83,7 @@ func (a Answer) row() row {
 }
 
 // WriteCSV writes answers as CSV with a header. Missing labels and the columns of missing certificates are empty. The
-// column of the prediction sets is there if the answers have sets.
+// table has a column for prediction sets only if the answers have sets.
 func WriteCSV(w io.Writer, answers []Answer) error {
 	c := csv.NewWriter(w)
 	lines := [][]string{{"index", "label", "class", "samples", "votes", "none", "moved", "radius", "certified_class", "norm", "claim"}}

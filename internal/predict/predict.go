@@ -1,6 +1,7 @@
 // Package predict decides which class a smoothed classifier G(x) = arg max_c P(f(M(x)) = c) answers. Here f is the base
 // classifier and M adds noise to x. The decision uses votes of f under this noise. A rule either names a class or
-// abstains. The probability that a rule names a class other than G(x) is at most its alpha, for every x and every f.
+// abstains. For every x and every f, the probability that a rule names a class other than G(x) is at most the rule's
+// parameter alpha.
 //
 // Outcomes are numbered from 0. If a vote may name no class, the caller counts "no class" as one more outcome.
 package predict
@@ -21,7 +22,7 @@ type Rule string
 
 // These are the rules.
 const (
-	// BySequence updates its decision with each vote, and stops when only one class is possible (Leader).
+	// BySequence tests after each vote, and stops when every class except one is excluded (Leader).
 	BySequence Rule = "sequential"
 	// ByFixed takes a fixed number of votes and decides once (Fixed).
 	ByFixed Rule = "fixed"
@@ -93,10 +94,10 @@ func leaders(counts []int64) (first, second int) {
 // p_i of this outcome is the largest. Before each vote, let J be the leader among the other outcomes, a = X_J and b =
 // X_i the votes so far, and λ = max(a−b, 0)/(a+b+1). A vote for J multiplies the process by 1+λ, and a vote for i
 // multiplies it by 1−λ. If p_i ≥ p_J, the process is a supermartingale, so it reaches 1/alpha with probability at most
-// alpha (Ville). When the process reaches 1/alpha, Leader strikes outcome i from the list. The last outcome left is the
-// answer. A wrong answer means that the most probable outcome was struck. So the rule needs no union bound over the
-// outcomes. If several classes have the largest probability, each of them counts as right. Outcomes without a vote
-// share one e-process.
+// alpha (Ville). When the process reaches 1/alpha, Leader strikes outcome i from the list. The answer is the outcome
+// that remains when all others are struck. A wrong answer means that the most probable outcome was struck. So the rule
+// needs no union bound over the outcomes. If several classes have the largest probability, each of them counts as
+// right. Outcomes without a vote share one e-process.
 //
 // The logarithms are rounded so that no process reaches its threshold early.
 type Leader struct {
@@ -196,8 +197,8 @@ func (l *Leader) top() (first, second int) {
 	return first, second
 }
 
-// strike strikes each outcome whose process has reached the threshold. The rule has decided if at most one outcome is
-// left.
+// strike removes each outcome whose process has reached the threshold. The rule has decided if at most one outcome
+// remains.
 func (l *Leader) strike() {
 	left, last := 0, Abstained
 	for _, i := range l.seen {
@@ -215,8 +216,8 @@ func (l *Leader) strike() {
 	}
 }
 
-// Decided reports whether the rule needs no more votes. A rule that has struck every outcome has decided, but has no
-// answer.
+// Decided reports whether the rule needs no more votes. If the rule has struck out every outcome, it has decided, but
+// it has no answer.
 func (l *Leader) Decided() bool { return l.decided }
 
 // Answer returns the answer so far. It is a class, or Abstained while the votes do not decide.

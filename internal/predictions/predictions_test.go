@@ -353,7 +353,7 @@ func TestQuantities(t *testing.T) {
 			t.Errorf("%q: %+v, %v", test.text, p, err)
 			continue
 		}
-		// The answers are the same for both quantities.
+		// The answers must be the same for class-1 and for top-label predictions.
 		if c, right := p.Answers(); !slices.Equal(c, []float64{0.75, 0.75}) || !slices.Equal(right, []bool{false, true}) || p.Accuracy() != 0.5 {
 			t.Errorf("%q: answers %v %v, accuracy %v", test.text, c, right, p.Accuracy())
 		}

@@ -26,9 +26,9 @@ func LocateRadius(t *table.Table, err error) error {
 	return LocateRow(t, err)
 }
 
-// SelectRadius returns the rows of one radius: *wanted, or the only radius if wanted is nil. An example has a row for
-// each radius, so rows of several radii are not a sample of predictions. A table without the column 'radius' is
-// returned unchanged.
+// SelectRadius returns the rows of the radius *wanted. If wanted is nil, the table must have only one radius. An
+// example has a row for each radius, so rows of several radii are not a sample of predictions. A table without the
+// column 'radius' is returned unchanged.
 func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	groups := t.GroupRows("radius")
 	if groups == nil {

@@ -32,10 +32,10 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// Command returns a command that runs the program that Find finds. If there is no such program, running the command
-// fails with Find's error. The command runs in the root folder. Its environment has no path to the current folder,
-// neither for the program nor for the programs that it starts. (With "." on the PATH, the line "#!/usr/bin/env python3"
-// in a script would start a python3 from the current folder.)
+// Command returns a command that runs the program with this name, at the path that Find returns. If there is no such
+// program, running the command fails with Find's error. The command runs in the root folder. Its environment has no
+// path to the current folder, neither for the program nor for the programs that it starts. (With "." on the PATH, the
+// line "#!/usr/bin/env python3" in a script would start a python3 from the current folder.)
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	path, err := Find(name)
 	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // path is absolute

@@ -25,7 +25,7 @@ type Options struct {
 	Quiet    bool      // show nothing
 }
 
-// Bar measures one piece of work. Several goroutines may call its methods.
+// Bar shows the progress of one task. Several goroutines may call its methods.
 type Bar struct {
 	mu    sync.Mutex
 	opt   Options
@@ -39,8 +39,8 @@ type Bar struct {
 	bar   *progressbar.ProgressBar
 }
 
-// Start shows a bar for work of total units. The argument done is the number of units that an earlier run has finished.
-// A negative total means that the total is unknown.
+// Start shows a bar. The argument total is the number of units of the task. It is negative if this number is unknown.
+// The argument done is the number of units that an earlier run has finished.
 func Start(opt Options, label string, total, done int64) *Bar {
 	now := time.Now()
 	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, next: now.Add(lineEvery)}

@@ -18,7 +18,7 @@ const Missing = "–"
 // Align is the side to which a column's cells are aligned.
 type Align int
 
-// These are the sides.
+// These constants name the sides.
 const (
 	Left Align = iota
 	Right

@@ -29,7 +29,8 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
-// A table without column names must have no header. A table with Flush must have no margin before the first column.
+// A table without column names must have no header. A table whose field Flush is true must have no margin before the
+// first column.
 func TestWriteTextBare(t *testing.T) {
 	table := Table{Columns: []Column{TextColumn(""), TextColumn("")}, Flush: true}
 	table.AddRow(Text("a"), Text(""))

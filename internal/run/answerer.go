@@ -68,7 +68,7 @@ type Description struct {
 	Statement  string       `json:"statement"`
 	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
-	// Sets says what the prediction sets promise; empty without sets.
+	// Sets says what is guaranteed for the prediction sets. It is empty without sets.
 	Sets string `json:"sets,omitempty"`
 }
 
@@ -163,8 +163,8 @@ func (a *Answerer) prepare() (err error) {
 	return nil
 }
 
-// answering returns an answering for a plan, with its levels and certifiers. It also sets the law, σ and arithmetic of
-// *about, unless about is nil.
+// answering returns a value of type answering for the plan p, with the plan's levels and certifiers. It also sets the
+// law, σ and arithmetic of *about, unless about is nil.
 func (a *Answerer) answering(p PredictPlan, about *Description) (*answering, error) {
 	w, r := &answering{plan: p, experiment: a.experiment, sets: a.sets}, &Predicted{}
 	err := w.begin(a.experiment.Record(), r)
@@ -212,7 +212,7 @@ func (a *Answerer) Stop() { a.close.Do(func() { close(a.closing) }) }
 // Close frees the model. Call it after Run has returned.
 func (a *Answerer) Close() error { return a.experiment.Close() }
 
-// Question is a request for answers.
+// Question is a request to classify inputs.
 type Question struct {
 	Inputs [][]float32 // values of each input, in the order of the data
 	// Certify asks for certificates. If Radius is above 0, sampling stops as soon as it is known whether the certified

@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// asked is an input of a request. It implements smoothing.Keyed, smoothing.Observer and smoothing.Abandonable. If the
-// question fails or panics, or if the request ends, the sampler drops only this question and continues.
+// asked is one input of a request in the sampler. It implements smoothing.Keyed, smoothing.Observer and
+// smoothing.Abandonable. If the input's question fails or panics, or if the request ends, the sampler drops only this
+// input and continues.
 type asked struct {
 	*question
 	ctx      context.Context
@@ -98,7 +99,7 @@ func (q *asked) Finish(v smoothing.Votes) error {
 	return nil
 }
 
-// Emit hands over the answer, or the error. A question that was abandoned has no answer.
+// Emit passes on the answer, or the error. If the question was abandoned, there is no answer.
 func (q *asked) Emit() error {
 	if !q.decided && q.err == nil {
 		q.err = cmp.Or(q.ctx.Err(), context.Canceled)

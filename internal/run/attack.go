@@ -82,7 +82,7 @@ type Attacked struct {
 	Warnings      []attack.Warning `json:"warnings"`
 	Smoothed      *AttackedNoise   `json:"smoothed,omitempty"` // for an attack on the smoothed classifier
 	Results       []AttackedResult `json:"results"`
-	// Confidences is set by attacks that change confidences.
+	// Confidences holds the results of an attack that changes confidences. It is nil for other attacks.
 	Confidences *AttackedConfidence `json:"confidences,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type AttackedResult struct {
 	// such input.
 	Class    *int     `json:"class,omitempty"`
 	Distance *float64 `json:"distance,omitempty"`
-	// Attack is set for a sequence of attacks. It names the attack that found the adversarial input.
+	// If the plan is a sequence of attacks, Attack names the attack that found the adversarial input.
 	Attack attack.Method `json:"attack,omitempty"`
 	// Confidence is the model's confidence at the unperturbed example. Altered lists the inputs whose confidence the
 	// attack changed.
@@ -262,7 +262,7 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 	return r
 }
 
-// fed is a classifier whose inputs are values of the data. It normalises and reorders the values for the model.
+// fed is a classifier that takes the data's values as inputs. It normalises and reorders these values for the model.
 type fed struct {
 	*onnx.Model
 	e *experiment.Experiment

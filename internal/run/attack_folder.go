@@ -59,7 +59,7 @@ func (a *attacking) checkExamples(ctx context.Context) error {
 	return nil
 }
 
-// first returns the first examples. The attack uses these examples to check whether the model's scores are random.
+// first returns the first few examples, on which the attack checks whether the model's scores are random.
 func (a *attacking) first() ([]attack.Example, error) {
 	positions := a.e.Positions()
 	return a.plan.examples(a.e, positions[:min(len(positions), attack.RandomExamples)])
@@ -78,7 +78,7 @@ func (a *attacking) run(ctx context.Context, record attackRecord, console experi
 	return err
 }
 
-// close closes the folder, if there is one.
+// close closes the attack's folder if the attack has a folder.
 func (a *attacking) close() {
 	if a.folder != nil {
 		_ = a.folder.Close() // every append was flushed to the disk

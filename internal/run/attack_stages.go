@@ -72,7 +72,7 @@ func (p *AttackPlan) checkSettings() error {
 }
 
 // stages returns the attacks of the plan with their settings. If the model has too few classes for the loss of an
-// attack, a preset omits this attack and adds a warning. In any other plan, this is an error.
+// attack, a preset omits this attack and adds a warning. In any other plan, too few classes are an error.
 func (p *AttackPlan) stages(classes int) (all []AttackStage, warnings []attack.Warning, err error) {
 	for _, stage := range p.Method.Stages() {
 		settled := p.stage(stage, classes)
@@ -214,7 +214,8 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 }
 
 // countStages counts, for each stage, the examples that the stage broke: those for which it found an adversarial input.
-// It also sets the share of the correctly classified examples that neither this stage nor an earlier stage broke.
+// It also sets the share of all examples that are classified correctly and that neither this stage nor an earlier stage
+// broke.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {

@@ -131,7 +131,7 @@ func mustAttack(t *testing.T, p AttackPlan) *Attacked {
 	return r
 }
 
-// checksOf lists the checks that failed.
+// checksOf lists the checks for which the attack's result has a warning.
 func checksOf(r *Attacked) (all []attack.Check) {
 	for _, w := range r.Warnings {
 		all = append(all, w.Check)
@@ -272,7 +272,7 @@ func TestAutoIsStronger(t *testing.T) {
 }
 
 // TestClasses checks which classes the gradient passes to a loss. A loss of two classes gets the label and the target
-// in turn, a targeted loss gets the target, and other losses get the label.
+// of each example, a targeted loss gets the target, and any other loss gets the label.
 func TestClasses(t *testing.T) {
 	labels, targets := []int64{1, 2}, []int64{3, 4}
 	for _, c := range []struct {

@@ -108,7 +108,7 @@ func (a attackRecord) spec(s spec.Spec) spec.Spec {
 	return s
 }
 
-// threat returns the threat of the record.
+// threat returns the recorded norm, size and box of the attack's perturbations.
 func (a attackRecord) threat() (t attack.Threat, err error) {
 	low, err1 := strconv.ParseFloat(a.Box[0], 32)
 	high, err2 := strconv.ParseFloat(a.Box[1], 32)
@@ -245,7 +245,8 @@ func sumOf(values []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(block))
 }
 
-// classify queues x. As soon as a batch is full, it calls check with the model's class of x.
+// classify queues the input x and the function check. As soon as the queue fills a batch, the model classifies the
+// queued inputs, and each function is called with the class of its input.
 func (v *attackVerifier) classify(ctx context.Context, x []float32, check func(class int)) error {
 	v.waiting, v.checks = append(v.waiting, x...), append(v.checks, check)
 	if len(v.checks) < v.classifier.Batch() {

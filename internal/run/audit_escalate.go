@@ -94,7 +94,7 @@ func (a *auditor) escalate(ctx context.Context, rec runfolder.Record, r *rounds)
 	return a.journal.Append(AuditLine{Index: rec.Votes.Index, Step: Escalated, Escalation: e})
 }
 
-// testAgain carries out a test of an escalation.
+// testAgain repeats a contradicting test for an escalation.
 func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
 	if t.Kind != TestFlip || a.byScores() {
 		return a.test(ctx, index, seed, turn, t)
@@ -106,8 +106,8 @@ func (a *auditor) testAgain(ctx context.Context, index int, seed uint64, turn in
 	return a.flipAgain(ctx, seed, index*testsPerExample+turn, t, input)
 }
 
-// against returns the test t with the claim of a fresh certificate. It returns false if the fresh certificate makes no
-// claim that t tests.
+// against returns a copy of the test t that tests the claim of a fresh certificate. It returns false if the fresh
+// certificate makes no claim of the kind that t tests.
 func (t AuditTest) against(fresh runfolder.Record) (AuditTest, bool) {
 	switch t.Kind {
 	case TestSlack:

@@ -76,8 +76,8 @@ func (r *rounds) rejects(kind TestKind) bool {
 	return false
 }
 
-// round carries out a round of an example. It chooses the tests and appends them to the folder, unless the folder
-// already holds tests for this round. Then it carries out the tests and appends their results, unless the folder
+// round carries out one round of tests for an example. It chooses the tests and appends them to the folder, unless the
+// folder already holds tests for this round. Then it carries out the tests and appends their results, unless the folder
 // already holds these results.
 func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r *rounds) (err error) {
 	index := rec.Votes.Index
@@ -216,9 +216,9 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink returns an input whose distance from the example is at most the argument radius. Seen from the example, this
-// input lies in the direction of another input, which is the argument to. The argument distance is the distance between
-// the other input and the example.
+// shrink returns an input on the line from the example x to the input in the argument to. The distance between x and
+// the returned input is at most radius. The argument distance is the distance between x and the input in the argument
+// to.
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)

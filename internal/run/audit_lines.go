@@ -20,19 +20,19 @@ type AuditLine struct {
 	Step  AuditStep `json:"step"`
 	Round int       `json:"round"`
 
-	// These fields are in frozen lines. SHA256 is the hash of the tests.
+	// These fields are set only in frozen lines. SHA256 is the hash of the tests.
 	SHA256 string      `json:"sha256,omitempty"`
 	Tests  []AuditTest `json:"tests,omitempty"`
 
-	// These fields are in verified lines.
+	// These fields are set only in verified lines.
 	Seed    *uint64      `json:"seed,omitempty"`
 	Results []TestResult `json:"results,omitempty"`
 
-	// Escalation is in escalated lines.
+	// Escalation is set only in escalated lines.
 	Escalation *Escalation `json:"escalation,omitempty"`
 }
 
-// AuditStep says what a line records.
+// AuditStep is the step of an audit that a line of audit.jsonl records.
 type AuditStep string
 
 // A line records one of these steps.
@@ -60,7 +60,7 @@ const (
 	TestConfidence TestKind = "confidence"
 )
 
-// AuditTest is a test in a frozen line.
+// AuditTest is a test that a frozen line records (AuditLine).
 type AuditTest struct {
 	Kind     TestKind `json:"kind"`
 	Distance float64  `json:"distance"` // distance of the input from the example, rounded up

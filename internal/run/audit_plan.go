@@ -25,7 +25,7 @@ import (
 
 // AuditPlan says how a run is audited.
 type AuditPlan struct {
-	// Again says how to open the run's model and data again. If a path in it is empty, the run's path is used.
+	// Again says how to open the run's model and data again. If a path in Again is empty, the run's path is used.
 	// Again.Examples is the number of examples to audit.
 	Again
 	Run    string // path of the run
@@ -82,7 +82,8 @@ type AuditHeader struct {
 // auditFormat is the format of an audit's folder.
 const auditFormat = 1
 
-// exampleLevel is the allowed probability that at least one verified statement about an example is wrong.
+// exampleLevel returns the maximum probability with which at least one verified statement about an example may be
+// wrong.
 func (h AuditHeader) exampleLevel() float64 {
 	return h.Gamma / float64(len(h.Examples)) * (1 - 0x1p-50)
 }
@@ -133,7 +134,7 @@ func (a *auditor) close() error {
 	return errors.Join(append(failed, a.Experiment.Close())...)
 }
 
-// check checks the numbers of the plan.
+// check validates the numbers in the plan.
 func (p AuditPlan) check() error {
 	b := p.Budget
 	for name, n := range map[param.Name]int64{

@@ -70,7 +70,8 @@ type AuditCount struct {
 type AuditGap struct {
 	Attacked int `json:"attacked"`
 	Verified int `json:"verified"` // number of examples with a verified change of the answer
-	// The medians count an example without a verified change as infinite. An infinite median is null.
+	// The medians are over the examples. An example without a verified change counts as +∞, and an infinite median
+	// becomes null.
 	MedianRadius   *float64 `json:"median_radius"`
 	MedianDistance *float64 `json:"median_distance"`
 	MedianRatio    *float64 `json:"median_ratio"` // distance/radius
@@ -84,8 +85,9 @@ type AuditedExample struct {
 	Radius     float64 `json:"radius"`     // certified radius
 	// Wrong means that the answer at the example itself is verified not to be the label.
 	Wrong bool `json:"wrong,omitempty"`
-	// Candidates is the number of candidates in frozen lines. Distance is the smallest verified distance at which the
-	// answer is Rival instead of the attacked class. Distance and Rival are absent if no change is verified.
+	// Candidates is the number of candidates in the example's frozen lines (AuditLine). Distance is the smallest
+	// verified distance at which the answer is the class Rival instead of the attacked class. Distance and Rival are
+	// absent if no change is verified.
 	Candidates int      `json:"candidates"`
 	Distance   *float64 `json:"distance,omitempty"`
 	Rival      *int     `json:"rival,omitempty"`
@@ -204,8 +206,8 @@ func (r *rounds) result(c certify.Certificate) AuditedExample {
 }
 
 // listed returns, for each example, the smallest distance at which a change of the answer is verified, or +∞. A
-// distance counts if the test at the example's own level verifies it. It also counts if audit.Chains verifies it. This
-// function tests the candidates of the first round of all examples together, at one familywise level.
+// distance counts if the test at the example's own level verifies it. A distance also counts if audit.Chains verifies
+// it. audit.Chains tests the first-round candidates of all examples together, at one familywise level.
 func (r *Audited) listed(done []*rounds, run *runfolder.Run) []float64 {
 	chains := make([][]float64, len(r.Examples)) // examples that are not done have no candidates
 	tests := make([][]AuditTest, len(done))
@@ -288,7 +290,7 @@ func median(values []float64) *float64 {
 	return &m
 }
 
-// drawCurve computes the curves of the examples with labels.
+// drawCurve computes the curves from the examples that have labels.
 func (r *Audited) drawCurve(listed []float64) {
 	var outcomes []audit.Outcome
 	largest := 0.
@@ -310,7 +312,7 @@ func (r *Audited) drawCurve(listed []float64) {
 	}
 }
 
-// outcome combines the statements of the certificate and of the attack about the label.
+// outcome returns what the certificate and the attack have shown about the example's label.
 func (e AuditedExample) outcome(listed float64) audit.Outcome {
 	o := audit.Outcome{Certified: -1, Broken: math.Inf(1), Listed: listed}
 	attacksLabel := e.Prediction == e.Label || e.Prediction == certify.Abstained

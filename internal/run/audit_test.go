@@ -237,8 +237,8 @@ func TestAuditFindsFalseRadii(t *testing.T) {
 	if c := r.Contradictions; !c.MoreThanChance || c.Count < 10 || c.Again != 0 || c.PValue > 1e-6 {
 		t.Errorf("false radii pass: %+v", c)
 	}
-	// At a large gamma, chance explains the number of contradictions. But the fresh certificates by the broken method
-	// are contradicted, too.
+	// At this large gamma, chance can explain the number of contradictions. The audit must then contradict the fresh
+	// certificates, which the broken method made, too.
 	again := auditPlan(p, func(a *AuditPlan) {
 		a.Out = filepath.Join(t.TempDir(), "audit")
 		a.Examples, a.Gamma = 4, .49

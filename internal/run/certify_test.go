@@ -155,8 +155,8 @@ func sum(counts []int64) (s int64) {
 	return s
 }
 
-// The votes count all samples, and the certificates follow from the votes. The outcome summarises the certificates, and
-// the conditions match the plan.
+// The votes must count all samples, and the certificates must follow from the votes. The outcome must summarise the
+// certificates, and the recorded conditions must match the plan.
 func TestCertifyByVotes(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2)))
 	outcome := mustCertify(t, p)

@@ -27,7 +27,7 @@ type Check struct {
 	// Seconds is the maximum time that sampling takes at the speed of the short test.
 	Seconds float64 `json:"seconds"`
 	Image   string  `json:"image,omitempty"` // a noisy example
-	// Denoiser is the denoiser in front of the model, if any. The short test covers denoiser and model together.
+	// Denoiser is the denoiser in front of the model, if any. The short test runs the denoiser and the model together.
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }
 

@@ -76,7 +76,7 @@ func writeText(t *testing.T, name, text string) string {
 	return path
 }
 
-// mixedRows returns random rows. The column plan is 0.
+// mixedRows returns random rows. The column named plan is always 0.
 func mixedRows(n int) (rows [][]float64) {
 	r := rand.New(rand.NewPCG(8, 0))
 	for range n {

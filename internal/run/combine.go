@@ -23,8 +23,8 @@ import (
 type CombinePlan struct {
 	Runs   []string // experts in the order of the router's classes, or members of equal rank
 	Router string   // empty: no router
-	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. If AtLeast
-	// is 0, this number equals the number of members that must answer a class.
+	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. The value 0
+	// stands for By.Quorum, the number of members that must answer a class.
 	By      certify.Composition
 	AtLeast int
 	Out     string
@@ -95,7 +95,7 @@ type combining struct {
 	members []*combined // the router first, if there is one
 }
 
-// combined is a run that is combined.
+// combined is one of the runs whose certificates are combined.
 type combined struct {
 	path    string
 	run     runfolder.Run
@@ -139,9 +139,9 @@ func (c *combining) read(ctx context.Context, path string) error {
 	return nil
 }
 
-// composable returns an error unless a certificate makes exactly this claim: with probability 1 − alpha, the class of
-// the smoothed classifier is constant within the radius. It also returns an error if the certificate has a condition
-// that composable does not know.
+// composable returns an error unless a certificate makes exactly this claim: with probability at least 1 − alpha, the
+// smoothed classifier gives the same class everywhere within the radius. It also returns an error if the certificate
+// has a condition that composable does not know.
 func composable(c certify.Certificate, alpha float64) error {
 	switch {
 	case !c.Sound:

@@ -24,7 +24,7 @@ type ConformalApply struct {
 	Path   string   // conformal.json
 	Round  bool     // round inputs that are off the lattice to it
 	Groups []string // group of each input by index, for the guarantee Group
-	// CertifiedSize also draws the samples for the certified size.
+	// If CertifiedSize is true, the samples for the certified size of each set are drawn, too.
 	CertifiedSize bool
 }
 
@@ -83,7 +83,7 @@ type applying struct {
 	bar        *progress.Bar
 }
 
-// fromModel samples the model.
+// fromModel computes the prediction sets from samples of the model.
 func (a *applying) fromModel(ctx context.Context, console experiment.Console) (err error) {
 	f := a.file
 	then := f.Run()
@@ -136,7 +136,7 @@ func (a *applying) prepare(console experiment.Console) (err error) {
 	return nil
 }
 
-// sameScores does what sameClassifier does, for scores: it also lists differences on which their last bits may depend.
+// sameScores does the same as sameClassifier. It also lists differences that may change the last bits of scores.
 func sameScores(then, now runfolder.Run) (different []string, err error) {
 	if different, err = sameClassifier(then, now); err != nil {
 		return nil, hint.Add(err, "fit a predictor for this classifier")
@@ -207,7 +207,7 @@ func (a *applying) disjoint(then, now runfolder.Run) error {
 		"take other data, or fit with %s 0/2 and apply with %s 1/2", param.Shard, param.Shard)
 }
 
-// promise fills in the conditions of the sets.
+// promise sets a.conditions, the conditions that the prediction sets share.
 func (a *applying) promise() {
 	f, p := a.file, &a.file.Predictor
 	a.conditions = conformalfile.Conditions{
@@ -281,7 +281,7 @@ func (a *applying) take(s conformalfile.Set) {
 	a.bar.Add(1, fmt.Sprintf("mean size %.3f", float64(r.Classes)/float64(r.Inputs)))
 }
 
-// conclude says what the sets promise.
+// conclude writes what is guaranteed for the prediction sets into the result.
 func (a *applying) conclude() {
 	r := a.result
 	r.Conditions = a.conditions

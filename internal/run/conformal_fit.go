@@ -26,7 +26,8 @@ type ConformalFit struct {
 	Spec  spec.Spec
 	Saved string // run folder or file of scores; empty: sample
 
-	// Params says what sets are wanted. Fit fills in the law, the scale, the rounding and the finite words.
+	// Params says which prediction sets are wanted. FitConformal fills in the law, the scale, and the losses from
+	// rounding and from random words of finite length.
 	Params      conformal.Params
 	Temperature float64 // of the softmax; for saved scores relative to theirs
 	// Groups holds the group of each example by index, for the guarantee Group. GroupColumn names the groups' source.
@@ -106,8 +107,8 @@ func (p *ConformalFit) fitModel(ctx context.Context, console experiment.Console)
 	return f, p.finish(f, c.calibrator, e.Model().Classes())
 }
 
-// freshSeed draws a seed unless the user gave one. The shards of the data set here are not parts of one run, so each
-// draws its own.
+// freshSeed draws a seed unless the user gave one. Unlike the shards of a run, shards of the calibration data are
+// separate fits, so each shard draws its own seed.
 func freshSeed(s *spec.Spec) error {
 	if s.FixedSeed != nil {
 		return nil
@@ -126,7 +127,7 @@ func recordOf(e *experiment.Experiment) runfolder.Run {
 	return r
 }
 
-// describe fills in the members that follow from the classifier.
+// describe fills in the members of conformal.json that follow from the classifier.
 func (p *ConformalFit) describe(f *conformalfile.File) error {
 	f.Schema, f.Version, f.Temperature = conformalfile.Schema, p.Version, p.Temperature
 	f.Calibration.Group = p.GroupColumn
@@ -150,7 +151,7 @@ func (p *ConformalFit) describe(f *conformalfile.File) error {
 	return nil
 }
 
-// noNoise sets the numbers of draws for scores without noise: one of each kind.
+// noNoise sets the numbers of draws for scores without noise: one calibration draw and one draw per input.
 func (p *ConformalFit) noNoise() error {
 	if p.Params.Draws > 1 || p.Params.CalibrationDraws > 1 {
 		return spec.BadInputf("%s, %s: without noise, all draws are equal", param.Draws, param.CalibrationDraws)
@@ -160,7 +161,7 @@ func (p *ConformalFit) noNoise() error {
 	return nil
 }
 
-// design chooses the numbers of the rule, before any score is seen.
+// design chooses the numbers of the conformal rule, such as the number of draws, before any score is known.
 func (p *ConformalFit) design(f *conformalfile.File) (*conformal.Design, error) {
 	design, err := conformal.NewDesign(p.Params)
 	if err != nil {
@@ -222,7 +223,8 @@ func (c *calibrating) run(ctx context.Context, console experiment.Console) error
 	return dependent(err)
 }
 
-// dependent explains that a model whose outputs depend on the batch has no prediction sets.
+// dependent adds an explanation to an error that the model's outputs depend on the batch: such a model has no valid
+// prediction sets.
 func dependent(err error) error {
 	var dependence *smoothing.DependenceError
 	if errors.As(err, &dependence) {
@@ -274,7 +276,7 @@ func (p *calibrationPoint) Restart() (smoothing.Experiment, error) {
 	return p.calibrating.start(p.example)
 }
 
-// Goal asks for the draws of the design.
+// Goal returns the number of draws per calibration example.
 func (p *calibrationPoint) Goal(smoothing.Votes) (int64, error) { return p.design.M, nil }
 
 // Observe collects the scores of the label.
@@ -285,7 +287,7 @@ func (p *calibrationPoint) Observe(_ smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// Finish does nothing: the scores are complete.
+// Finish does nothing, because Observe has already collected the scores.
 func (*calibrationPoint) Finish(smoothing.Votes) error { return nil }
 
 // Emit adds the example to the calibration.

@@ -10,7 +10,7 @@ import (
 	"github.com/rscert/rscert/internal/smoothing"
 )
 
-// A tally counts the scores of one query that reach the thresholds.
+// tally counts, for each class, the scores of one query that reach the threshold.
 type tally struct {
 	scorer     scorer
 	predictor  *conformal.Predictor
@@ -26,7 +26,7 @@ type tally struct {
 	seen      int64 // number of all samples
 }
 
-// newTally returns the tally of a query. The scorer holds the kind of outputs and the query's random number.
+// newTally returns an empty tally for a query. The scorer s holds the kind of outputs and the query's random number.
 func newTally(p *conformal.Predictor, s scorer, group string, certify bool) *tally {
 	s.Scorer, s.classes = p.Scorer, p.Labels
 	t := &tally{scorer: s, predictor: p, thresholds: p.Thresholds(group), counts: make([]int64, p.Labels), certify: certify}
@@ -36,7 +36,8 @@ func newTally(p *conformal.Predictor, s scorer, group string, certify bool) *tal
 	return t
 }
 
-// observe counts the rows of outputs [k·m]. It takes no more samples than the sets need.
+// observe counts the scores of k samples. The slice outputs holds m outputs for each sample. observe ignores samples
+// beyond the number that the sets need.
 func (t *tally) observe(outputs []float32) {
 	t.scorer.each(outputs, func(probabilities []float64) {
 		counts := t.seen < t.predictor.QueryM && !t.decided
@@ -69,9 +70,10 @@ func (t *tally) goal(n int64) int64 {
 	return next
 }
 
-// missing returns a number of further draws after which every class will probably be decided. Before the first draw it
-// expects that some classes reach QueryT scores and that the others get none. Later it expects an undecided class to be
-// decided in the shorter way.
+// missing returns a number of further draws after which every class will probably be decided. Before the first draw,
+// missing returns enough draws for a class whose scores all count or all do not count. Later, it takes for each
+// undecided class the smaller number of draws that can include or exclude the class. It returns the largest of these
+// numbers.
 func (t *tally) missing() int64 {
 	p := t.predictor
 	most := max(p.QueryT, p.QueryM-p.QueryT+1)
@@ -86,7 +88,7 @@ func (t *tally) missing() int64 {
 	return min(most, p.QueryM-t.drawn)
 }
 
-// set returns the set. Every class must be decided.
+// set returns the prediction set. The draws must already decide every class.
 func (t *tally) set() (s conformalfile.Set, err error) {
 	if s.Set, err = t.predictor.Set(t.counts, t.drawn); err != nil {
 		return s, err
@@ -113,7 +115,7 @@ func (a *applying) start(example experiment.Example) (*query, error) {
 	return &query{applying: a, example: example, group: group, tally: a.tally(a.experiment.Spec.Seed, example.Index, group)}, err
 }
 
-// tally returns the tally of an example, whose noise has this seed.
+// tally returns an empty tally for an example. The argument seed is the seed of the example's noise.
 func (a *applying) tally(seed uint64, index int, group string) *tally {
 	s := scorer{outputs: a.experiment.Model().Outputs(), temperature: a.file.Temperature, u: uniform(seed, index)}
 	return newTally(&a.file.Predictor, s, group, a.plan.CertifiedSize)
@@ -139,13 +141,13 @@ func (q *query) Observe(_ smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// Finish computes the set.
+// Finish computes the prediction set.
 func (q *query) Finish(smoothing.Votes) (err error) {
 	q.set, err = q.finish(q.tally, q.example, q.group)
 	return err
 }
 
-// finish returns the set of an example with its conditions.
+// finish returns the prediction set of an example, with the set's conditions.
 func (a *applying) finish(t *tally, example experiment.Example, group string) (s conformalfile.Set, err error) {
 	if s, err = t.set(); err != nil {
 		return s, err
@@ -162,7 +164,7 @@ func (a *applying) finish(t *tally, example experiment.Example, group string) (s
 	return s, nil
 }
 
-// Emit hands over the set.
+// Emit passes the prediction set to the function take.
 func (q *query) Emit() error {
 	q.take(q.set)
 	return nil

@@ -24,7 +24,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// fitSaved fits a predictor on the saved scores of a run or of a file. The estimation samples are the draws.
+// fitSaved fits a predictor on the saved scores of a run or of a file. The scores of the estimation samples serve as
+// the predictor's draws.
 func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console) (f *conformalfile.File, err error) {
 	if p.Temperature != 1 {
 		return nil, spec.BadInputf("%s %v: the saved scores have the temperature with which they were saved", param.Temperature, p.Temperature)
@@ -56,7 +57,7 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 	return f, p.finish(f, c.calibrator, scores.Classes)
 }
 
-// describeSaved fills in the members that follow from the source of the scores.
+// describeSaved fills in the members of conformal.json that follow from the source of the scores.
 func (p *ConformalFit) describeSaved(ctx context.Context, f *conformalfile.File, evidence *runfolder.Evidence, draws int64) (err error) {
 	if evidence.Run == nil {
 		return p.describeFile(ctx, f, draws)
@@ -91,7 +92,7 @@ func allowanceOf(run runfolder.Run) float64 {
 	return smoothing.Allowance(run.Parameters.Law.Law().Norm(), g, int(run.Inputs()), read)
 }
 
-// describeFile fills in the members for a file of scores that belongs to no run.
+// describeFile fills in the members of conformal.json if the scores come from a file that belongs to no run.
 func (p *ConformalFit) describeFile(ctx context.Context, f *conformalfile.File, draws int64) (err error) {
 	f.Schema, f.Version, f.Temperature = conformalfile.Schema, p.Version, 1
 	f.Calibration.Scores, f.Calibration.Group = p.Saved, p.GroupColumn
@@ -117,8 +118,8 @@ func (p *ConformalFit) describeFile(ctx context.Context, f *conformalfile.File, 
 	return nil
 }
 
-// designSaved chooses the numbers of the rule. If no number of calibration draws is given and the rule would like more
-// draws than were saved, it gets the saved ones.
+// designSaved chooses the numbers of draws for the conformal predictor. If the user gives no number of calibration
+// draws, and the default number is larger than the number of saved draws, the predictor uses the saved draws.
 func (p *ConformalFit) designSaved(f *conformalfile.File, draws int64) (*conformal.Design, error) {
 	if p.Params.CalibrationDraws > draws {
 		return nil, spec.BadInputf("%s %d: %s has %d draws of each example", param.CalibrationDraws, p.Params.CalibrationDraws, p.Saved, draws)
@@ -157,7 +158,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	}
 }
 
-// savedCalibration reads saved scores.
+// savedCalibration reads saved scores and adds them to a calibrator.
 type savedCalibration struct {
 	plan       *ConformalFit
 	scores     *runfolder.Scores
@@ -187,7 +188,7 @@ func (c *savedCalibration) run(ctx context.Context, bar *progress.Bar) error {
 	}
 }
 
-// add adds an example.
+// add adds the saved scores of one example to the calibration.
 func (c *savedCalibration) add(index, label int) error {
 	switch {
 	case label < 0 || label >= c.scorer.classes:

@@ -22,9 +22,9 @@ type scorer struct {
 	probabilities []float64
 }
 
-// each calls do with the class probabilities of each row of outputs [k·m]. A row without an answer becomes NaN, whose
-// score is the least, −∞. A row of zeros has no answer either, because that is how files of scores record such a row.
-// The slice is reused.
+// each calls the function do with the class probabilities of each of the k rows in outputs. Each row has m values. If a
+// row has no answer, its probabilities become NaN, which gives them the lowest score, −∞. Files of scores record such a
+// row as zeros, so a row of zeros also becomes NaN. All calls of do get the same slice.
 func (s *scorer) each(outputs []float32, do func(probabilities []float64)) {
 	m := s.classes
 	if s.probabilities == nil {
@@ -55,7 +55,7 @@ func uniform(seed uint64, index int) float64 {
 	return float64(word[0]>>11) * 0x1p-53
 }
 
-// noiseless is an input whose noisy copies are all the input itself.
+// noiseless is an input to which no noise is added: every noisy copy equals the input.
 type noiseless struct{ smoothing.Input }
 
 // Perturb sets dst to the input without noise.

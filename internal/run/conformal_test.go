@@ -15,8 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// The scores of logits are those of their softmax. A row without an answer has the least score, from logits and from a
-// file, in which it is a row of zeros.
+// Logits must have the same scores as their softmax. An output without an answer must have the lowest score. In a file
+// of scores, such an output is a row of zeros.
 func TestScorerRows(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, tt := range []struct {
@@ -40,7 +40,7 @@ func TestScorerRows(t *testing.T) {
 	}
 }
 
-// The random number of an example depends on the seed and the example, and is uniform.
+// The random number of an example must depend on the seed and on the example, and must be uniformly distributed.
 func TestUniform(t *testing.T) {
 	sum, squares := 0., 0.
 	const n = 10000
@@ -56,7 +56,8 @@ func TestUniform(t *testing.T) {
 	}
 }
 
-// countPredictor is a predictor of three classes whose thresholds are ½, by 2 of 5 scores.
+// countPredictor is a predictor for three classes. Its set contains a class if 2 of 5 scores of the class reach the
+// threshold ½.
 func countPredictor() *conformal.Predictor {
 	return &conformal.Predictor{
 		Design: conformal.Design{Rule: conformal.Count, Scorer: conformal.NewScorer(conformal.THR), M: 6, T: 4, QueryM: 5, QueryT: 2, Guarantee: conformal.Marginal},
@@ -64,8 +65,8 @@ func countPredictor() *conformal.Predictor {
 	}
 }
 
-// A tally that stops early has the set of all draws, stops at the first draw that decides every class, and asks for
-// more samples until then. Later samples count for the certified size only.
+// A tally that stops early must give the same set as all draws. It must stop at the first draw that decides every
+// class, and ask for more samples until then. Later samples must count only for the certified size.
 func TestTally(t *testing.T) {
 	hit, miss := []float32{1, 0, 0}, []float32{0, 0, 1}
 	for _, tt := range []struct {
@@ -111,7 +112,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// Differences on which the last bits of scores may depend withdraw the promise.
+// If the two runs differ in a condition that may change the last bits of scores, the sets must have no guarantee.
 func TestSameScores(t *testing.T) {
 	base := runfolder.Run{Schema: runfolder.Schema, Runtime: runfolder.Runtime{
 		Library: "1.29.0", LibrarySHA256: "aa", Provider: "p", Call: 64, NoiseOn: "host", GPUs: []string{"g"},
@@ -148,7 +149,7 @@ func TestSameScores(t *testing.T) {
 	}
 }
 
-// The calibration examples of merged shards are those of all shards.
+// The calibration examples of a merged file are the calibration examples of all its shards.
 func TestDisjoint(t *testing.T) {
 	then := runfolder.Run{Data: runfolder.Data{SHA256: "aa", Examples: 12}}
 	then.Parameters.Skip, then.Parameters.Shard = 1, spec.Whole
@@ -166,7 +167,8 @@ func TestDisjoint(t *testing.T) {
 	}
 }
 
-// Rounding shortens the radius, rounded down. A distance above the radius leaves no promise.
+// shortenBy must subtract the distance from the radius and round the result down. If the distance is larger than the
+// radius, no guarantee must remain.
 func TestShortenBy(t *testing.T) {
 	c := conformalfile.Conditions{Radius: .5, Sound: true}
 	if shortenBy(&c, 0); c.Radius != .5 || !c.Sound {
@@ -180,7 +182,7 @@ func TestShortenBy(t *testing.T) {
 	}
 }
 
-// The allowance of a run is that of its experiment, or more for numbers that may have been read as float64.
+// allowanceOf must return the run's experiment's Allowance, or more for numbers that may have been read as float64.
 func TestAllowanceOfRun(t *testing.T) {
 	values := make([]float64, 48)
 	for i := range values {
@@ -217,9 +219,10 @@ func mustOpen(t *testing.T, s spec.Spec) *experiment.Experiment {
 	return e
 }
 
-// The bundled digits under noise of σ = 0.5, calibrated for ρ = 1 and a miss of 0.05 by each half for the other half,
-// have the mean sizes and coverages of the random divisions in docs/conformal.md, within four standard deviations.
-// Without noise, split conformal prediction covers 0.95.
+// The test uses the bundled digits under noise of σ = 0.5. Each half of the digits calibrates a predictor for the other
+// half, for the radius ρ = 1 and the miscoverage 0.05. The mean set sizes and coverages must agree with the results for
+// random divisions in docs/conformal.md, within four standard deviations. Without noise, split conformal prediction
+// must cover 0.95.
 func TestConformalDigits(t *testing.T) {
 	const folder = "../../testdata/"
 	for _, tt := range []struct {
@@ -269,7 +272,8 @@ func TestConformalDigits(t *testing.T) {
 	}
 }
 
-// The saved scores of a run and the sampled model give the same thresholds, for every score.
+// The saved scores of a run must give the same thresholds as new samples of the model, for every kind of conformal
+// score.
 func TestConformalOfRun(t *testing.T) {
 	p := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2), byteImage(3), byteImage(4), byteImage(5)), func(p *Plan) {
 		p.SaveScores, p.N, p.N0, p.Class, p.Temperature = true, 9, 0, certify.Label, 2

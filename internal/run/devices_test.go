@@ -84,8 +84,8 @@ func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow tim
 	return r.folder.Finish()
 }
 
-// devicePlans returns three changes of a plan: one certifies from votes, one stops examples early, and one saves
-// scores.
+// devicePlans returns three functions that change a plan. The changed plans certify from votes, stop examples early,
+// and save scores.
 func devicePlans(data string) map[string]func(*Plan) {
 	return map[string]func(*Plan){
 		"votes": func(p *Plan) {},

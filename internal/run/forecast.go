@@ -89,7 +89,8 @@ func PlanRun(ctx context.Context, p Plan, deadline time.Duration, console experi
 // errMeasured ends the sampling of a measurement.
 var errMeasured = errors.New("measured")
 
-// measure draws samples until the time is up or the run is done. The clock starts at the first batch after warmTime.
+// measure draws samples until measureTime is over or the run is complete. The clock starts at the first batch after
+// warmTime.
 func (r *running) measure(ctx context.Context) (samples int64, perSecond float64, err error) {
 	sampling, end := context.WithCancelCause(ctx)
 	defer end(nil)

@@ -31,7 +31,7 @@ type PredictPlan struct {
 	N      int64   // votes of the fixed rule
 	Round  bool    // round inputs that are off the run's lattice to this lattice
 
-	// Conformal is the path of a conformal.json whose prediction sets stand beside the answers; empty: none.
+	// Conformal is the path of a conformal.json. If it is not empty, each answer also gets a prediction set.
 	Conformal string
 
 	Certify *runfolder.Certification // how to certify the class of each answer; nil: no certificates
@@ -65,7 +65,7 @@ type Predicted struct {
 	Seconds    float64      `json:"seconds"`
 	// Different lists the software and GPUs of this machine that differ from the software and GPUs of the run.
 	Different []string `json:"different,omitempty"`
-	// Statement says what the answers promise, and Sets what the prediction sets promise.
+	// Statement says what is guaranteed for the answers. Sets says what is guaranteed for the prediction sets.
 	Statement string           `json:"statement"`
 	Sets      string           `json:"sets,omitempty"`
 	Answers   []predict.Answer `json:"answers"`
@@ -278,7 +278,7 @@ func (a *answering) run(ctx context.Context, r *Predicted, console experiment.Co
 	return err
 }
 
-// count adds an answer to the result and its counts.
+// count appends an answer to the result and updates the result's counts.
 func (r *Predicted) count(a predict.Answer) {
 	r.Inputs++
 	r.Samples += a.Samples

@@ -97,8 +97,8 @@ func (q *question) Observe(phase smoothing.Phase, outputs []float32) error {
 	return nil
 }
 
-// The sequential rule draws firstVotes at first, and at least moreVotes more each time that the votes so far do not
-// decide. A clear input needs 13 votes at an alpha of .001. The first votes fill a batch of 16.
+// The sequential rule first draws firstVotes votes. Whenever the votes so far do not decide, it draws at least
+// moreVotes further votes. A clear input needs 13 votes at an alpha of .001. The first votes fill a batch of 16.
 const (
 	firstVotes = 16
 	moreVotes  = 16
@@ -192,7 +192,7 @@ func (q *question) Finish(v smoothing.Votes) error {
 	return err
 }
 
-// Emit hands over the answer.
+// Emit passes the answer to the function take.
 func (q *question) Emit() error {
 	q.take(q.answer)
 	return nil

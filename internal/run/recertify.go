@@ -86,7 +86,8 @@ func (q Recertification) Certify(ctx context.Context, show progress.Options) ([]
 	return sets, nil
 }
 
-// votes reads the saved votes and checks that all of them can be certified. If needed is false, it reads nothing.
+// votes reads the saved votes, and returns an error if some of them cannot be certified. If the argument needed is
+// false, it reads nothing.
 func (q Recertification) votes(needed bool) ([]certify.Votes, error) {
 	if !needed {
 		return nil, nil
@@ -248,7 +249,7 @@ type intake struct {
 	chosen    bool  // whether the votes have chosen the class
 }
 
-// split gives the first SavedScores.N0 estimation samples to the selection.
+// split uses the first SavedScores.N0 estimation samples as selection samples.
 func (x *intake) split(probs []float32) error {
 	k := int(min(x.selection, int64(len(probs)/x.classes)))
 	x.selection -= int64(k)

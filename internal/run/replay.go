@@ -77,7 +77,7 @@ func Replay(ctx context.Context, p PredictPlan, log string, console experiment.C
 	return r, errors.Join(err, <-ended, a.Close())
 }
 
-// adopt sets the rule of a logged session.
+// adopt copies the rule and its settings from a logged session to the plan.
 func (p *PredictPlan) adopt(s auditlog.Session) {
 	p.Rule, p.Alpha, p.Round = s.Rule, s.Alpha, s.Round
 	if s.Rule == predict.ByFixed {

@@ -178,7 +178,7 @@ func (r *running) sampler() smoothing.Sampler {
 	return s
 }
 
-// lost warns that a device failed while others continue.
+// lost warns the user that a device has failed and that the other devices continue.
 func (r *running) lost(device smoothing.Classifier, examples int, err error) {
 	name := "a device"
 	if m, ok := device.(*onnx.Model); ok {

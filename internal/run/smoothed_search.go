@@ -63,7 +63,7 @@ type noisyGradients struct {
 // Copies is the number of noisy copies in a call of Run.
 func (n *noisyGradients) Copies() int { return n.copies }
 
-// Run computes the copies' scores, and the loss with its gradient.
+// Run computes the scores of the noisy copies and the gradient of the loss. It returns the loss.
 func (n *noisyGradients) Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (float64, error) {
 	d := n.e.Model().InputLen()
 	in, loss, inner := make([]float32, d), make([]float32, 1), make([]float32, d)

@@ -93,9 +93,9 @@ func TestNoisyGradients(t *testing.T) {
 	}
 }
 
-// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. On average, the inner product of
-// the move and the gradient must be at least 95 % of the inner product for a move that stays in the box but ignores the
-// lattice.
+// TestMoveKeeps moves digits on the lattice by .0625 along their gradients, at σ = .5. A move that stays in the box but
+// ignores the lattice has the largest inner product with the gradient. The moves on the lattice must reach at least 95
+// % of this inner product on average.
 func TestMoveKeeps(t *testing.T) {
 	s, examples := openDigits(t, attack.SmoothAdv, .5, nil, nil)
 	const radius = .0625
@@ -192,8 +192,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswerWrong simulates the rule for three classes, two of which are nearly equally probable. The rule must hardly
-// ever be wrong.
+// TestAnswerWrong simulates the votes for three classes, two of which are nearly equally probable. The function answer
+// must hardly ever return a wrong class.
 func TestAnswerWrong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	wrong, answered := 0, 0

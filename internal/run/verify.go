@@ -114,7 +114,8 @@ func (v *verifier) judge(name string, reasons []string, says string) {
 	v.Checks = append(v.Checks, c)
 }
 
-// skip adds a skipped check. The argument why is a format string for args. The args may be names of parameters.
+// skip adds a skipped check. The argument why is a format string for args. The arguments args may be names of
+// parameters.
 func (v *verifier) skip(name, why string, args ...any) {
 	v.Checks = append(v.Checks, Finding{Name: name, State: NotDone, Says: param.Textf(why, args...).Spell(v.spell)})
 }
@@ -449,7 +450,7 @@ func (v *verifier) judgeBatches() {
 	}
 }
 
-// chosen reports whether this version of rscert chooses at least one sample of the run for the comparison.
+// chosen reports whether this version of rscert would repeat at least one sample of the run in other batches.
 func (v *verifier) chosen() bool {
 	run := v.Evidence.Run
 	p := run.Parameters

@@ -24,7 +24,7 @@ type Again struct {
 	Denoiser           string   // empty: as recorded
 	Labels, ClassNames string   // empty: as recorded
 	Examples           int      // maximum number of examples to resample
-	// ChoiceSeed chooses the examples.
+	// ChoiceSeed is the seed for the random choice of examples.
 	ChoiceSeed uint64
 	Library    string
 	Threads    int

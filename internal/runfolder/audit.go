@@ -108,7 +108,7 @@ func (h *Holdings) take(path string, d *damage, err error) error {
 	return nil
 }
 
-// pair compares the votes with the certificates. They must belong to the same examples.
+// pair checks that the votes and the certificates belong to the same examples.
 func (h *Holdings) pair(votes content[votesLine], certs content[certify.Certificate]) {
 	n := min(len(votes.values), len(certs.values))
 	for i, v := range votes.values[:n] {

@@ -18,7 +18,7 @@ import (
 // boundsHeader names the columns of bounds.csv. The column examples holds the number of sampled examples. The column
 // alpha holds the failure probability of a row. A reader needs both columns to bound the number of wrong rows. The
 // column certified is 0 in a row whose class is not certified within the radius. In such a row, the columns lower and
-// upper hold bounds on the score of the label, so an example without a label has no such row. The column check holds
+// upper hold bounds on the label's score. An example without a label therefore has no such row. The column check holds
 // the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
@@ -203,7 +203,7 @@ func decodeBound(l line, header string, seed checksum.Seed) (row ownRow, err err
 	return parseRow(fields, header)
 }
 
-// parseRow reads the fields of a row.
+// parseRow converts the fields of a row of bounds.csv to an ownRow.
 func parseRow(fields []string, header string) (row ownRow, err error) {
 	row.certified = true
 	var lower, upper float64

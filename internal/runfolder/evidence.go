@@ -350,8 +350,8 @@ type Bounds struct {
 	// for a file from elsewhere.
 	Alpha    float64
 	Examples int
-	// ByVotes means that the class with the most votes was certified, not the class with the largest mean score. The
-	// confidences are mean scores in both cases.
+	// ByVotes means that the run certified the class with the most votes and not the class with the largest mean score.
+	// The confidences are mean scores in both cases.
 	ByVotes bool
 	// AllExamples means that every example with a label has rows. Otherwise only examples with a certified class have
 	// rows.
@@ -457,9 +457,9 @@ func (r *Run) Sampled(here int) int { return max(here, r.Data.Selected) }
 // OfRun reports whether the bounds belong to a run. If so, they bound mean scores.
 func (b Bounds) OfRun() bool { return b.Alpha != 0 }
 
-// Sampled returns alpha and the number of sampled examples for a statement about all bounds; 0 means unknown. The
-// arguments are the user's values, where nil and 0 mean not given. The user's alpha and number may be larger than the
-// run's values, but not smaller.
+// Sampled returns alpha and the number of sampled examples for a statement about all bounds. The number 0 means
+// unknown. The arguments are the user's values, where nil and 0 mean not given. The user's alpha and number may be
+// larger than the run's values, but not smaller.
 func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	switch {
 	case alpha != nil && !(*alpha > 0 && *alpha < 1):

@@ -18,8 +18,7 @@ type appendFile struct {
 	size int64
 }
 
-// openAppend opens a file of the folder for appending. openAppend keeps the first bytes of the file and cuts off the
-// rest. The argument size is the number of kept bytes.
+// openAppend opens a file of the folder for appending. It first truncates the file to size bytes.
 func openAppend(root *os.Root, name string, size int64) (*appendFile, error) {
 	file, err := confined.OpenIn(root, name, os.O_CREATE|os.O_WRONLY)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 // stays.
 const lockFile = ".lock"
 
-// syncEvery limits how much work a power cut can undo. A killed process loses no work.
+// syncEvery limits how much work a power cut can undo. If only the process is killed, no work is lost.
 const syncEvery = time.Second
 
 // Folder is a run folder open for appending. Several goroutines may call its methods.

@@ -31,8 +31,8 @@ func (r Run) digest() [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join(r.identity(), "\n")))
 }
 
-// ID returns the run's name, which has 16 hex digits. They depend on the model, the data, the noise and the parameters
-// of the run (identity). All shards and copies of a run have the same ID.
+// ID returns the run's name, which has 16 hex digits. The digits depend on the model, the data, the noise and the
+// parameters of the run (identity). All shards and copies of a run have the same ID.
 func (r Run) ID() string { return fmt.Sprintf("%.8x", r.digest()) }
 
 // identity lists the model, the data, the noise and the parameters of the run. Each entry has the form "name value".

@@ -23,7 +23,7 @@ import (
 // The checksum of every line identifies the document.
 type JournalForm[T any] struct {
 	Document, Lines string // names of the files
-	// Keys lists the keys that each line must have. Valid checks a line.
+	// Keys lists the keys that each line must have. Valid returns an error for a line that contradicts itself.
 	Keys  []string
 	Valid func(T) error
 }

@@ -160,7 +160,7 @@ func (f fileFormat[T]) decode(l line) (v T, checked bool, err error) {
 	return v, state == checksum.Good, f.valid(v)
 }
 
-// sealedJSON and sealedCSV match whole lines followed by more text.
+// sealedJSON and sealedCSV match a complete line with its checksum if more text follows it.
 var (
 	sealedJSON = regexp.MustCompile(`"crc32c:[0-9a-f]{8}"}.`)
 	sealedCSV  = regexp.MustCompile(`,crc32c:[0-9a-f]{8}.`)

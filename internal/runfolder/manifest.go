@@ -28,7 +28,7 @@ const (
 // manifestSchema marks a manifest, so that another document signed by the same key cannot pass as a manifest.
 const manifestSchema = "rscert/manifest/1"
 
-// maxManifest is the maximum size of a manifest in bytes. A manifest with five entries has about 800 bytes.
+// maxManifest is the maximum size of a manifest in bytes. A manifest of all five files has about 800 bytes.
 const maxManifest = 1 << 14
 
 // manifest is the content of manifest.json: the files of a finished run.

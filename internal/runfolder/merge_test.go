@@ -38,7 +38,7 @@ var votesRun = func() Run {
 	return r
 }()
 
-// quantisationOf returns the loss of radius from rounding in an example of sample.
+// quantisationOf returns the loss of radius from rounding that the function sample records for an example.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
 // sample makes up the run's results for an example. Like the noise, these results depend only on the example's index.
@@ -212,7 +212,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeGaps merges some shards, and later the remaining ones.
+// TestMergeGaps first merges some of the shards, and then merges the result with the remaining shards.
 func TestMergeGaps(t *testing.T) {
 	whole := sampleShard(t, splitRun, spec.Whole, 0)
 	dirs := shardsOf(t, splitRun, 7)
@@ -307,8 +307,8 @@ func TestMergeGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Of shard 2/6, examples 2, 14 and 20 are missing, but example 8 is present. So the missing examples do not form
-	// complete shards.
+	// Shard 2/6 lacks the examples 2, 14 and 20, but has example 8. So the missing examples do not form complete
+	// shards.
 	if gap := s.Gaps(); gap == nil || gap.Missing != nil || gap.Examples != 13 || !strings.HasPrefix(gap.Error(), "examples are missing: ") {
 		t.Errorf("the gap is %+v", gap)
 	}
@@ -361,8 +361,8 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeMismatch changes one condition of one shard at a time: each parameter, and each other condition that
-// determines results.
+// TestMergeMismatch changes one condition of one shard at a time. It covers all parameters, and all further conditions
+// that determine results.
 func TestMergeMismatch(t *testing.T) {
 	a := shardFolder{dir: "a", run: splitRun}
 	refuses := func(name string, change func(*Run)) {

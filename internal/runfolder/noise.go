@@ -12,7 +12,7 @@ import (
 
 // Noise describes the noise of a run, except its law, its scale σ and its seed.
 type Noise struct {
-	// Distribution names the table and the table's parameters. It is empty for noise in floats.
+	// Distribution names the noise table and the table's parameters. It is empty for noise in floats.
 	Distribution string `json:"distribution"`
 	Step         string `json:"step"` // step of the lattice, as a fraction
 	// Table is the SHA-256 of the alias table. Entries is the table's size.
@@ -63,8 +63,8 @@ func (r Run) Target(alpha float64) certify.Target {
 	return t
 }
 
-// Target returns the certification target for these parameters at alpha. Its arithmetic is idealised, because the noise
-// is not known yet.
+// Target returns the certification target for these parameters at alpha. Its Arithmetic is certify.Idealised, because
+// the noise of the run is not known yet.
 func (p Parameters) Target(alpha float64) certify.Target {
 	return certify.Target{
 		Law: p.Law, Margin: p.Margin, Class: p.Class, Alpha: alpha, Sigma: p.Sigma, Lipschitz: p.Lipschitz, Scaled: p.Scaled(),
@@ -83,8 +83,8 @@ func (r Run) Inputs() int64 {
 }
 
 // Space returns the space of the run's inputs. Values in images of integers, and values that the classifier clamps,
-// have a Span. Other data have no Span. For example, a table of zeros and ones lies on the lattice of bytes only by
-// chance.
+// have a Span. Other data have no Span. For example, the values of a table of zeros and ones are also on the lattice of
+// bytes, but only by chance.
 func (r Run) Space() certify.Space {
 	s := certify.Space{Dim: int(r.Inputs())}
 	if r.Noise.Quantised {

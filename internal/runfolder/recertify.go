@@ -252,7 +252,7 @@ func (p pairs) next() (records []Record, err error) {
 	return records, nil
 }
 
-// behind returns the error for a certificate without votes.
+// behind returns the error for a certificate whose votes are missing.
 func (p pairs) behind() error {
 	if err := p.votes.damage.intact(p.path); err != nil {
 		return err

@@ -237,7 +237,7 @@ type Resumption struct {
 	Runtime
 }
 
-// now returns the latest runtime.
+// now returns the runtime after the last resumption that changed it, or r itself.
 func (r Runtime) now() Runtime {
 	if n := len(r.Resumed); n > 0 {
 		return r.Resumed[n-1].Runtime
@@ -480,8 +480,8 @@ const (
 	OfComputation               // software, hardware and precision used to compute the results
 )
 
-// NoiseOnFlag is the value of Difference.What for two runs that made noise in different places. compare --json has
-// always printed this value with the hyphens of a flag.
+// NoiseOnFlag is the value of Difference.What if one run made its noise on the host and the other run made its noise on
+// the device. compare --json has always printed this value with the hyphens of a flag.
 const NoiseOnFlag = "--" + string(param.NoiseOn)
 
 // aspect returns the kind of a parameter.

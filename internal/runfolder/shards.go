@@ -262,7 +262,7 @@ func (s *Shards) arrange() error {
 		a.dir, joinShards(a.shards()), b.dir, joinShards(b.shards()), twice[0].index, len(twice)/2), "leave one of them out")
 }
 
-// shards lists the shards in the part: one shard, or several if the part is a merge with missing shards.
+// shards lists the shards in the folder p: one shard or, if p is the result of an incomplete merge, several shards.
 func (p shardFolder) shards() []spec.Shard {
 	if len(p.run.Data.Shards) > 0 {
 		return p.run.Data.Shards

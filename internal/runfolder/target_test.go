@@ -610,8 +610,8 @@ func TestBoundsOfARun(t *testing.T) {
 	}
 }
 
-// If the votes and the certificate of a record have different indices, labels or numbers of samples, they must be
-// refused.
+// If the votes and the certificate of a record have different indices, labels or numbers of samples, readers must
+// refuse the record.
 func TestRecordsFitTogether(t *testing.T) {
 	if err := checkPair(record(1).Votes, record(1).Certificate); err != nil {
 		t.Error(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// noValue marks a line without a value.
+// A decoder returns noValue as its result held if the line contains no value.
 const noValue = -1
 
 // valueReader reads the values of a file of lines, one at a time, up to the first damaged line.

@@ -36,7 +36,7 @@ func newConnections(limit int) *connections {
 // routeOf identifies a connection by its two addresses.
 func routeOf(local, remote net.Addr) string { return local.String() + " " + remote.String() }
 
-// limitedListener accepts connections within a limit.
+// limitedListener accepts at most a maximum number of connections at a time.
 type limitedListener struct {
 	net.Listener
 	all *connections

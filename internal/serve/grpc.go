@@ -181,7 +181,8 @@ func codeOf(status int) codes.Code {
 	return codes.Internal
 }
 
-// clock ends the context of a call that takes too long to arrive, or whose client takes too long to read the answer.
+// clock ends the context of a call if the message takes too long to arrive or the client takes too long to read the
+// answer.
 type clock struct {
 	timer *time.Timer
 	end   context.CancelCauseFunc
@@ -235,7 +236,7 @@ func (s *Server) receive(stream grpc.ServerStream, c *claim) (data []byte, err e
 // codec leaves the messages of clients as bytes, and encodes answers.
 type codec struct{ encoding.CodecV2 }
 
-// Unmarshal copies a message.
+// Unmarshal copies the bytes of a message to v.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	p, ok := v.(*[]byte)
 	if !ok {

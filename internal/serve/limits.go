@@ -38,7 +38,7 @@ func (s *Server) enter() (*claim, error) {
 	return c, nil
 }
 
-// take claims bytes for the body of the request.
+// take claims memory for the body of the request. The argument bytes is its size.
 func (c *claim) take(bytes int64) error {
 	if !c.server.bodies.TryAcquire(bytes) {
 		return problem{http.StatusTooManyRequests, errors.New("too many large requests at once")}

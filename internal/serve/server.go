@@ -4,8 +4,8 @@
 // The two protocols differ only in how a request is decoded into a query and how its answers are encoded. They share
 // the limits, checks, answers, audit log and metrics.
 //
-// All requests share one sampler (run.Answerer). Each request has its own noise. The key of this noise is drawn by the
-// system after the input has arrived, so earlier answers reveal nothing about the noise of a later answer.
+// All requests share one sampler (run.Answerer). Each request has its own noise. The operating system draws the key of
+// this noise after the input has arrived. So earlier answers reveal nothing about the noise of later answers.
 package serve
 
 import (
@@ -106,7 +106,7 @@ const (
 )
 
 // allBodies limits the total size of the bodies of all running requests, in bytes. If two bodies of the maximum size
-// exceed this constant, their total size is the limit instead.
+// are larger together than allBodies, then twice the maximum size is the limit.
 const allBodies = 64 << 20
 
 func newServer(c Config) *Server {
@@ -180,8 +180,9 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 
 // Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
 // finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
-// If ctx ends before, Serve returns nil, as it does after it was ready. Serve closes the classifier. The function listening, if not nil, receives the addresses. The address of gRPC is nil
-// if the server has no gRPC.
+// If ctx ends while open runs, Serve returns nil, as it does if ctx ends later. Serve closes the classifier. If the
+// function listening is not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server does
+// not serve gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -77,7 +77,7 @@ func (s Spec) validateScales() error {
 	return CheckScales(param.SigmaChannels, c.Channels)
 }
 
-// CheckScales checks each scale on its own.
+// CheckScales checks every scale separately from the others.
 func CheckScales(of param.Name, scales []float64) error {
 	for _, v := range scales {
 		if !(v >= 0) || math.IsInf(v, 1) {

@@ -12,7 +12,7 @@ import (
 // Selection is the rule that selects examples if Max limits their number.
 type Selection uint8
 
-// These are the selections.
+// These are the ways of selecting examples.
 const (
 	First  Selection = iota // the first examples
 	Spread                  // one example from each of Max parts of the dataset, for data sorted by class

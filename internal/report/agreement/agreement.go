@@ -48,7 +48,7 @@ type Agreement struct {
 	Changed     []Class `json:"changed"` // the examples counted in OtherTop, OtherClass and the abstentions
 }
 
-// Side is one of the runs.
+// Side describes one of the two runs.
 type Side struct {
 	Run    string `json:"run"`
 	Device string `json:"device"`
@@ -111,7 +111,7 @@ const (
 	FromScores Source = "scores"
 )
 
-// per is the number of samples to which a rate refers.
+// The constant per is the number of samples to which a rate refers.
 const per = 100_000
 
 // Level is the confidence level of the interval of the rate.
@@ -253,11 +253,12 @@ func (a *Agreement) pair(first, second summary.Source) ([]pair, error) {
 	return pairs, nil
 }
 
-// add counts an example.
+// add counts the differences between the two runs at one example.
 func (a *Agreement) add(p pair) {
 	x, y := p.first, p.second
 	a.Samples += min(x.N0, y.N0) + min(x.N, y.N)
-	// The counts of None can differ only if one of the values compared here differs.
+	// If the numbers of samples without a vote (None) differ, then at least one of the values compared here differs,
+	// too.
 	if !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Counts0, y.Counts0) || x.N != y.N {
 		a.OtherCounts++
 	}

@@ -77,7 +77,7 @@ func TestGridOfManySteps(t *testing.T) {
 	}
 }
 
-// At the points of each line, the envelope must not be below the line, and it must equal one of the lines.
+// At every point, the envelope must be at least as high as each line, and it must equal one of the lines.
 func TestEnvelopeLine(t *testing.T) {
 	runs := []summary.Summary{run(t, "a", 2, 0.1, 0.2, 0.9), run(t, "b", 1, 0.3, 0.3, 0.3, 0.35)}
 	e := envelopeLine([]picture.Line{accuracyLine(runs[0], "run", 0), accuracyLine(runs[1], "run", 1)}, runs)
@@ -144,7 +144,8 @@ func TestDrawPA(t *testing.T) {
 	}
 	size := picture.Size{Width: 12, Height: 8}
 	svg, err := PA.Draw(picture.SVG, []summary.Summary{sum}, Options{Size: size})
-	// Both axes have the tick 0.4, because the smallest bound is 0.4.
+	// The vertical axis has the tick 0.4. The horizontal axis must have this tick, too, because the smallest bound is
+	// 0.4.
 	if err != nil || !strings.Contains(string(svg), "lower bound on the probability of the class") || strings.Contains(string(svg), "NaN") ||
 		strings.Count(string(svg), "\n0.4\n") != 2 {
 		t.Errorf("%v, %.300s", err, svg)

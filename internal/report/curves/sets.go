@@ -25,7 +25,7 @@ var SetCurves = choice.Of("curve", SetSize, SetCoverage).Describe(func(c SetCurv
 
 func (c SetCurve) String() string { return string(c) }
 
-// SetPoint holds the figures of the sets of one file.
+// SetPoint holds the size, the coverage and the radius of the prediction sets in one file.
 type SetPoint struct {
 	Name         string // points of one name make a line
 	Norm         string

@@ -22,7 +22,7 @@ type Comparison struct {
 	Baseline string  `json:"baseline"`
 	Examples int     `json:"examples"`
 	Level    float64 `json:"level"` // confidence level of each interval
-	// Accuracy has the change at each radius.
+	// Accuracy holds the change of the certified accuracy at each radius.
 	Accuracy []AccuracyChange `json:"certified_accuracy"`
 	Radius   RadiusChange     `json:"average_certified_radius"`
 	// ByHash means that the data of the two runs have the same SHA-256. If it is false, only the indices and labels are

@@ -20,8 +20,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// source returns a run with n examples. The examples 0 to right−1 are certified correctly at the radius, and the other
-// examples are abstentions. Each certificate has α = 0.001 and 1,000 samples.
+// source returns a run with n examples. The first examples, whose number is the argument right, are certified correctly
+// at the radius. The remaining examples are abstentions. Each certificate has α = 0.001 and 1,000 samples.
 func source(name string, n, right int, radius float64) summary.Source {
 	s := summary.Source{Path: name, Kind: summary.RunKind, Run: &runfolder.Run{Data: runfolder.Data{File: "d", SHA256: "d4f0", Selected: n}}}
 	clean := 1
@@ -250,8 +250,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil || out[0].Value == nil {
 			return
 		}
-		// If the value and the bound differ by more than the rounding errors of float64, a comparison of the float64
-		// numbers must give the same decision as Check.
+		// If the value and the bound differ by more than the rounding errors of float64, Check must decide as a
+		// comparison of the float64 numbers does.
 		bound, _ := r.bound.Float64()
 		if gap := *out[0].Value - bound; math.Abs(gap) > 1e-9 && out[0].Met != (gap > 0 != r.atMost) {
 			t.Errorf("%q: value %v, met %v", text, *out[0].Value, out[0].Met)

@@ -203,8 +203,8 @@ func (p Page) calibrations() []measure {
 	return []measure{cce, cbs}
 }
 
-// ofCCE and ofCBS return two values: the value that holds if every bound holds, and the value that holds with
-// probability 1 − δ. The second value is nil if it is unknown.
+// ofCCE and ofCBS return two bounds on a calibration error. The result value holds if every bound on a confidence
+// holds. The result certified holds with probability 1 − δ, and is nil if this bound is unknown.
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
 		return c.CCE, nil

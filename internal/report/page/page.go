@@ -22,7 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// Page is the content: one run, or several side by side.
+// Page holds the content of a page. The page shows one run, or several runs side by side.
 type Page struct {
 	Runs []Run
 	// Requirements holds the outcomes of the requirements on the runs. Comparisons holds the comparisons with a

@@ -22,12 +22,12 @@ func (c Conditions) RadiusTitle() string { return c.NormTitle() + " radius" }
 // Columns explains a radius r that is in units of the scales of the columns. A perturbation δ is within r if it is 0 in
 // the Frozen columns and the norm of δ_d/scale_d over the other columns d is at most r.
 type Columns struct {
-	// Radius is r. It is Options.AxesRadius or, if this option is 0, the median certified radius.
+	// Radius is the radius r. It equals Options.AxesRadius or, if this option is 0, the median certified radius.
 	Radius    float64    `json:"radius"`
 	SemiAxes  []SemiAxis `json:"semi_axes"`
 	Inscribed float64    `json:"inscribed_ball"` // radius of the largest ball in the noisy columns: r·min scale_d, rounded down
-	// Proxy is r·(Π scale_d)^{1/|P|} over the |P| noisy columns. It is the radius of a ball with the volume of the
-	// certified set, and certifies nothing.
+	// Proxy is r·(Π scale_d)^{1/|P|} over the |P| noisy columns. Proxy is the radius of a ball that has the same volume
+	// as the certified set. It certifies nothing.
 	Proxy  float64  `json:"proxy_radius"`
 	Frozen []string `json:"frozen,omitempty"` // columns without noise
 }
@@ -40,7 +40,7 @@ type SemiAxis struct {
 }
 
 // columns explains a radius in the units of each column. The radius 0 stands for the median radius of the correct
-// examples. columns returns nil for noise with one scale, and if the run is unknown.
+// examples. columns returns nil if the noise has only one scale, or if the run is unknown.
 func (s Summary) columns(radius float64) *Columns {
 	if s.Run == nil || !s.Run.Parameters.Scaled() {
 		return nil

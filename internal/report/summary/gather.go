@@ -46,8 +46,8 @@ func (s Source) gather() (*gathered, error) {
 	return g, g.check()
 }
 
-// newGathered returns a gathered with room for this number of examples, but not for more than 2²⁰, because a damaged
-// file may overstate the number.
+// newGathered returns an empty value of type gathered. It reserves memory for this number of examples, but for at most
+// 2²⁰, because a damaged file may overstate the number.
 func newGathered(examples int) *gathered {
 	return &gathered{rows: make([]Row, 0, min(examples, 1<<20)), answers: true}
 }

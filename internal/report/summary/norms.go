@@ -18,8 +18,8 @@ type InNorm struct {
 	whole Summary // the summary with the radii in this norm
 }
 
-// Whole returns the summary of the run with the radii in this norm. It has neither calibration nor audit, because their
-// radii are in the norm of the noise.
+// Whole returns the summary of the run with the radii in this norm. It has no calibration and no audit, because the
+// radii of these two results are in the norm of the noise.
 func (n InNorm) Whole() Summary { return n.whole }
 
 // In returns the summary with radii in another norm. If o.Radii is empty, it chooses round radii.

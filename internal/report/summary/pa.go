@@ -10,13 +10,13 @@ import (
 // gives the certified class under the noise. A wrong or abstained example counts as 0, as in the average radius.
 //
 // The radius of Gaussian or Laplace noise grows without limit as p_A approaches 1. So easy examples dominate the
-// average radius, and more samples raise this average. In the distribution of the bounds on p_A, the easy examples can
-// be told apart: their bounds are near Largest, which grows with the number of samples.
+// average radius, and more samples raise this average. In the distribution of the bounds on p_A, the easy examples are
+// recognisable, because their bounds are near Largest. Largest grows with the number of samples.
 type PA struct {
 	Shares []PAShare `json:"shares"` // in ascending order of AtLeast
 	// Median is the largest number x such that at least half of the examples have a bound of at least x.
 	Median float64 `json:"median"`
-	// Largest is the largest bound of an example.
+	// Largest is the maximum of the bounds of all examples.
 	Largest float64 `json:"largest"`
 
 	bounds []float64 // ascending

@@ -105,7 +105,7 @@ func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certif
 	return &Bounds{table, bounds}, nil
 }
 
-// isLog reports whether the first byte of a file can begin a table. If it can begin JSON, isLog returns false.
+// isLog reports whether the first byte of a file can begin a table. It returns false if this byte can begin JSON.
 func isLog(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

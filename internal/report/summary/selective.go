@@ -23,8 +23,8 @@ import (
 // is not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
-	// Unsafe is the number of examples that may be answered wrongly. For such an example, neither "the label or
-	// silence" nor "the label" is certified within the radius.
+	// Unsafe is the number of examples that may be answered wrongly. For such an example, it is not certified within
+	// the radius that the classifier answers the label or is silent.
 	Unsafe int `json:"unsafe"`
 	// Answered is the number of examples whose label is certified as the answer.
 	Answered int `json:"answered"`
@@ -160,9 +160,9 @@ func (s Selective) Rat(failures int64) *big.Rat {
 // inPopulation bounds the error over the population. With probability 1−δ, the share of unsafe examples in the
 // population is at most U, and the share of answered examples is at least L. U and L are Clopper–Pearson bounds at δ/2.
 // If an attack can make the answer at an input wrong, the input is unsafe with probability at least 1−α. If an attack
-// can make the answer at an input wrong or silence it, the input counts as answered with probability at most α. So the
-// answer can be made wrong for at most the share u = U/(1−α) of the population, and it is always right for at least the
-// share c = (L−α)/(1−α). The error is at most u/(u+c).
+// can make the answer at an input wrong or silence it, the input counts as answered with probability at most α. So an
+// attack can make the answer wrong for at most the share u = U/(1−α) of the population. For at least the share c =
+// (L−α)/(1−α), the answer is right under every attack. The error is at most u/(u+c).
 func (s Selective) inPopulation(alpha, delta float64) float64 {
 	n := int64(s.Of)
 	u := binomial.UpperBound(int64(s.Unsafe), n, delta/2) / (1 - alpha)

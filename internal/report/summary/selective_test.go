@@ -63,7 +63,8 @@ func TestSelectiveAllowsForFailures(t *testing.T) {
 					continue
 				}
 				x := Selective{Unsafe: unsafe, Answered: answered, Of: 20}
-				// Each wrong certificate belongs to an example that counts as answered but gets a wrong answer.
+				// In this worst case, each wrong certificate belongs to an example that counts as answered but gets a
+				// wrong answer.
 				truth := big.NewRat(0, 1)
 				if unsafe+answered > 0 {
 					truth = big.NewRat(int64(unsafe)+wrong, int64(unsafe+answered))

@@ -30,7 +30,7 @@ func optionalShare(count, of int, level float64) *Share {
 // Rat returns the share as an exact fraction.
 func (s Share) Rat() *big.Rat { return big.NewRat(int64(s.Count), int64(s.Of)) }
 
-// shareLess returns (count − failures)/of, at least 0, rounded down.
+// shareLess returns max(0, count − failures)/of, rounded down.
 func shareLess(count int, failures int64, of int) float64 {
 	return decimal.Down(big.NewRat(max(0, int64(count)-failures), int64(of)))
 }

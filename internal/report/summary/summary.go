@@ -38,7 +38,7 @@ type Summary struct {
 	// which the examples were drawn independently. They do not account for the randomness of the noise.
 	Level float64 `json:"level"`
 	// Dataset states how many certificates of these examples may be wrong. It is nil if the certificates are not known
-	// to be sound, or if their α is unknown. It is a statement about these examples, not about a population.
+	// to be sound, or if their α is unknown. Dataset is a statement about these examples, not about a population.
 	Dataset *Statement `json:"dataset,omitempty"`
 
 	Clean     *Share `json:"clean_accuracy,omitempty"`    // accuracy without noise; not certified
@@ -64,10 +64,10 @@ type Summary struct {
 	// Columns says what a radius means in each column's own units, for a run with a scale for each column.
 	Columns *Columns `json:"columns,omitempty"`
 
-	// Sets is set for prediction sets. All figures above are then empty.
+	// Sets is not nil if the evidence consists of prediction sets. All fields above are then empty.
 	Sets *Sets `json:"-"`
 
-	// Audit is set if the run was audited.
+	// Audit holds the results of an audit of the run. It is nil if the run was not audited.
 	Audit *Audit `json:"audit,omitempty"`
 
 	// Rows are the examples, in the order of the file.
@@ -89,7 +89,7 @@ type Sets struct {
 // Kind is the source of the evidence.
 type Kind string
 
-// These are the sources of evidence.
+// These constants are the kinds of evidence.
 const (
 	RunKind          Kind = "run"          // a run folder
 	CertificatesKind Kind = "certificates" // a certificates.jsonl from elsewhere

@@ -81,8 +81,8 @@ func TestNew(t *testing.T) {
 	if a := s.AverageRadius; a.Value != 0.285 || a.Certified == nil || *a.Certified != 0.185 {
 		t.Errorf("average %+v", a)
 	}
-	// In class 1 (examples 0–4), the votes are right for 4 of 5 examples, all but example 2. In class 0 (examples 5–9),
-	// the votes are right for 3 of 5 examples: 5, 6 and 7.
+	// In class 1 (examples 0–4), the class with the most votes is right for all examples except example 2. In class 0
+	// (examples 5–9), it is right for the examples 5, 6 and 7.
 	if s.Clean.Count != 7 || s.Clean.Of != 10 || s.Smoothed.Count != 7 || s.Abstained.Count != 2 {
 		t.Errorf("clean %+v smoothed %+v", s.Clean, s.Smoothed)
 	}

@@ -33,8 +33,8 @@ func (r Report) pa() []section {
 	return []section{s}
 }
 
-// tidyPA returns rows of a CSV table, one for each bound in PA.Shares. A row holds the share of the run's examples that
-// reach the bound. The column tau holds the bound.
+// tidyPA returns one row of the CSV table for each entry of PA.Shares. The row holds the share of the run's examples
+// whose bound on p_A is at least tau.
 func tidyPA(s summary.Summary) (rows []csvRow) {
 	if s.PA == nil {
 		return nil

@@ -164,7 +164,7 @@ func percent(name string, to report.Rounding) report.Column {
 	return report.Column{Name: name, Align: report.Right, Round: to, Decimals: 1, Percent: true}
 }
 
-// finite returns a radius as a number. It returns +Inf if the radius stands for +∞.
+// finite converts a radius to a report.Number. The radius math.MaxFloat64 stands for +∞ and becomes +Inf.
 func finite(x float64) report.Number {
 	if x == math.MaxFloat64 {
 		x = math.Inf(1)
@@ -277,7 +277,8 @@ func examples(runs []summary.Summary) string {
 	return fmt.Sprintf("%d examples", first)
 }
 
-// intervals returns the table of the intervals and the statement of a run, with one row per radius.
+// intervals returns a table of the run's accuracies with their confidence intervals, one row per radius. If a Dataset
+// is given, the table also has the accuracy that holds with probability 1 − δ.
 func (r Report) intervals(s summary.Summary) section {
 	out := section{caption: fmt.Sprintf("%s%s in %%, with what it says beyond these examples and these samples", s.Conditions.Accuracy(), r.runName(s))}
 	out.table.Columns = []report.Column{report.ExactColumn(s.Conditions.RadiusTitle()), report.ExactColumn("examples"), percent("accuracy", report.Down),

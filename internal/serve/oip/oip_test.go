@@ -11,7 +11,8 @@ import (
 )
 
 // declarations returns the fields that oip.proto declares, as "Message.field=number type", and the calls of the
-// service, as "Call(request) response". The file's syntax is simple, so that lines can be read one by one.
+// service, as "Call(request) response". The syntax of oip.proto is so simple that the test can read the file line by
+// line.
 func declarations(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("oip.proto")
