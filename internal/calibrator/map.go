@@ -51,8 +51,8 @@ func (d Data) check() error {
 const Schema = 1
 
 // Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix) have
-// Weight and Bias. The other methods have Platt, Beta or Steps. With two classes they map only class 1. With more
-// classes they map each class separately and normalise the results to sum to 1.
+// Weight and Bias. The other methods have Platt, Beta or Steps. With two classes, these other methods map only class 1.
+// With more classes, they map each class separately and normalise the results to sum to 1.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`

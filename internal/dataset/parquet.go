@@ -82,7 +82,8 @@ func (d *Dataset) noteBefore() string {
 	return d.note + ", "
 }
 
-// setNumberedLabels is setLabels for numbers. The argument own gives their class names; it may be nil.
+// setNumberedLabels sets the labels to the numbers in cells. The argument own holds the class names in the file, by
+// number, or is nil.
 func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {

@@ -63,10 +63,10 @@ const (
 var normal = distuv.UnitNormal
 
 // instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit units the
-// clean confidence is N(mean, spread²). The factor slope turns the clean confidence into the probability that the
-// prediction is right. Slopes below 1 give overconfident classifiers. The interval is the standard certificate with
-// Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function omits predictions whose
-// interval begins below ½, because they are not certified.
+// clean confidence is N(mean, spread²). In the same units, the probability that the prediction is right is the clean
+// confidence times the factor slope. Slopes below 1 give overconfident classifiers. The interval is the standard
+// certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function omits
+// predictions whose interval begins below ½, because they are not certified.
 func instance(r *rand.Rand, n int, ratio float64) (intervals []calib.Bounded, clean []float64) {
 	mean, spread := 0.5+1.5*r.Float64(), 0.6+0.8*r.Float64()
 	slope := 0.5 + 0.7*r.Float64()
@@ -190,8 +190,8 @@ func random(instances int) error {
 	return nil
 }
 
-// marked begins a part of the page and returns a function that ends the part. A part that contains timings
-// or took hours of computation names its command and the day.
+// marked begins a part of the page and returns a function that ends the part. Some parts contain timings or took hours
+// to compute. Such a part begins with a line that holds its command and the date.
 func marked(name, command string) (end func()) {
 	fmt.Printf("<!-- made: %s -->\n\n", name)
 	if command != "" {

@@ -178,8 +178,8 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			certifiers = append(certifiers, c)
 		}
 		count := repeatsAt(n, repeats)
-		// sum adds up the summaries of the repeats, and gains collects the differences in radius from bonferroni. Both
-		// give means over the repeats.
+		// The two slices have an entry for each method. sum holds means over the repeats. gains holds, for each repeat,
+		// the average radius minus the average radius of bonferroni.
 		sum := make([]certify.Summary, len(sound))
 		gains := make([][]float64, len(sound))
 		for range count {
@@ -223,7 +223,8 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 	return nil
 }
 
-// table1 prints Moutaouakil 2024, Table 1. It uses n = 100 and the second margin itself as the radius.
+// table1 computes Table 1 of Moutaouakil 2024 for these votes, with n = 100. The thresholds r apply to the certified
+// second margin, not to a radius.
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}

@@ -127,7 +127,7 @@ func (r Recording) Cut(events int, disk Disk) Files {
 	return files
 }
 
-// folder is the identity that all folders share. The identities of files are 1, 2, ….
+// The constant folder is the identity number of every folder. Files have the identity numbers 1, 2, ….
 const folder = 0
 
 func parentsIn(names map[string]int, name string) bool {
