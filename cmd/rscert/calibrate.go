@@ -252,7 +252,7 @@ func (c *calibrationTask) sameShape(d calibrator.Data, path, other string) error
 	return nil
 }
 
-// fit fits the map on the rows that are not share of the rows that is held out for testing.
+// fit fits the map on the rows that are not held out for testing.
 func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions) error {
 	if c.all.Label == nil {
 		return badInputf("%s: no column label: fitting needs labels", c.table.Path)

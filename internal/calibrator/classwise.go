@@ -244,8 +244,8 @@ func interpolate(x, y []float64) (c StepCurve) {
 	return c
 }
 
-// fitHistogram fits a map that is constant in bins of equal count. An edge is halfway between the neighbouring values
-// of two bins.
+// fitHistogram fits a map that is constant in bins of equal count. An edge between two bins is halfway between the
+// largest value of the lower bin and the smallest value of the upper bin.
 func fitHistogram(d Data, o Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		bins, err := calib.EqualCount(b.ordered(), o.Bins)

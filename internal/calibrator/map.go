@@ -190,13 +190,13 @@ func (m Map) logits(z, row []float64) {
 	}
 }
 
-// multinomial computes softmax(zW + b).
+// multinomial writes softmax(zW + b) to p, for the logits z, the weights W and the biases b.
 func (m Map) multinomial(p, z []float64) {
 	m.affine(p, z)
 	copy(p, calib.Softmax(p, m.Classes, 1))
 }
 
-// affine computes zW + b.
+// affine writes zW + b to p, for the logits z, the weights W and the biases b.
 func (m Map) affine(p, z []float64) {
 	k := m.Classes
 	for j := range k {

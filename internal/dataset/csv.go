@@ -300,8 +300,8 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 	return columns
 }
 
-// scaled reports whether all values are bytes and at least one is above 1. It also checks the values in the watched
-// columns that turned out to hold no labels: they must be finite.
+// scaled reports whether all values are bytes and at least one is above 1. It also returns an error if a value is not
+// finite, which can only occur in a column that might have held labels.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for i := range t.rows() {

@@ -189,8 +189,8 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 	}
 }
 
-// each calls value for every element. This function and the functions below are small, so that the compiler inlines
-// them into the cases above.
+// each decodes every element with the function value. This function and the functions below are small, so that the
+// compiler inlines them into the cases above.
 func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {
 		dst[i] = value(src[i*width:])

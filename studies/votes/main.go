@@ -372,7 +372,8 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 }
 
 // martingale stops each stream at the first check at which the mixture likelihood is at least 1/α times the likelihood
-// at p = Φ(R/σ). The mixture averages the likelihood over p with a Beta(½, ½) prior, and equals B(x+½, n−x+½)/B(½, ½).
+// at p = Φ(R/σ). The mixture averages the likelihood over p with a Beta(½, ½) prior. If the label has x of n votes, the
+// mixture equals B(x+½, n−x+½)/B(½, ½).
 func martingale(w io.Writer, images []image, streams int, radius float64) {
 	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
 	rng := rand.New(rand.NewPCG(7, 7))
