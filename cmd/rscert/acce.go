@@ -227,6 +227,7 @@ func (o acceOptions) solve(ctx context.Context, s streams, path string, formats 
 		if err != nil {
 			return nil, err
 		}
+		s.wrote(o.plots...)
 	}
 	if err := printStudy(s, o, results, study.Radii()); err != nil {
 		return nil, err

@@ -207,7 +207,8 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	if outcome.SignedBy != "" {
 		fmt.Fprintf(s.out, "signed by the key %s\n", outcome.SignedBy)
 	}
-	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n", quote.Line(outcome.Out), o.next(outcome))
+	fmt.Fprintf(s.out, "results are in %s\nnext: %s\n      rscert report %s   (tables and curves; --html FILE writes a page)\n",
+		quote.Line(outcome.Out), o.next(outcome), quote.Shell(outcome.Out))
 	return nil
 }
 

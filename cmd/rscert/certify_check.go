@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 )
@@ -14,7 +15,7 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	if err := checkOutput("check-image", o.checkImage, append(o.Models(), o.Denoiser, o.Data)...); err != nil {
 		return err
 	}
-	c, err := run.CheckRun(ctx, o.Plan, o.checkImage, s.console(o.quiet))
+	c, err := run.CheckRun(ctx, o.Plan, o.checkImage, asFlag, s.console(o.quiet))
 	if err != nil {
 		return err
 	}
@@ -29,8 +30,8 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	if c.Denoiser != nil {
 		add("", "%s", experiment.Classifier(o.ModelName(), c.Denoiser))
 	}
-	add("data", "%s, %d classes, %d examples in the run", c.Data, c.DataClasses, c.Examples)
-	add("values", "from %g to %g: %s", c.Low, c.High, c.Values)
+	add("data", "%s, labels up to %d, %d examples in the run", c.Data, c.DataClasses-1, c.Examples)
+	add("values", "from %.6g to %.6g: %s", c.Low, c.High, c.Values)
 	add("device", "%s", c.Device)
 	percent := func(x float64) string { return report.Round(x, report.Nearest, 2, 1) + " %" }
 	add("accuracy", "%s without noise, %s with one draw of noise (%d examples)", percent(c.Look.Clean), percent(c.Look.Noisy), c.Look.Examples)
@@ -40,6 +41,23 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	add("speed", "about %.0f samples/s: %s for the whole run", c.Look.SamplesPerSecond, c.Duration())
 	if c.Image != "" {
 		add("image", "a noisy example is in %s", c.Image)
+	}
+	if err := t.WriteText(s.out); err != nil {
+		return err
+	}
+	return printVerdict(s, c.Verdict)
+}
+
+// printVerdict prints the judgement of the set-up: a summary, then a line for each aspect.
+func printVerdict(s streams, verdict []run.CheckVerdict) error {
+	var outcomes []experiment.Outcome
+	for _, v := range verdict {
+		outcomes = append(outcomes, v.Outcome)
+	}
+	fmt.Fprintf(s.out, "\nverdict: %s\n", experiment.Worst(outcomes...).Sentence())
+	t := report.Table{Columns: []report.Column{report.TextColumn(""), report.TextColumn(""), report.TextColumn("")}, Flush: true}
+	for _, v := range verdict {
+		t.AddRow(report.Text(string(v.Aspect)), report.Text(string(v.Outcome)), report.Text(quote.Line(v.Text)))
 	}
 	return t.WriteText(s.out)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/report"
@@ -36,9 +35,9 @@ func runPlan(ctx context.Context, s streams, o certifyOptions) error {
 	add("device", "%s, %d threads", f.Device, f.Threads)
 	add("samples", "%s%d: %d examples × %d", atMost, f.Samples, f.Examples, f.Samples/int64(f.Examples))
 	add("speed", "%.0f samples/s, measured on %d samples; %.1f s to start", f.SamplesPerSecond, f.Measured, f.StartSeconds)
-	add("time", "%s%.2f hours, %.2f core-hours", atMost, f.Hours, f.CoreHours)
+	add("time", "%s%s, %.2f core-hours", atMost, run.Duration(3600*f.Hours), f.CoreHours)
 	if f.Shards > 0 {
-		add("shards", "%d for %v, on machines like this one: %s%.2f hours each", f.Shards, o.deadline, atMost, f.ShardSeconds/time.Hour.Seconds())
+		add("shards", "%d for %v, on machines like this one: %s%s each", f.Shards, o.deadline, atMost, run.Duration(f.ShardSeconds))
 	}
 	return t.WriteText(s.out)
 }

@@ -32,6 +32,7 @@ func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle fu
 	group(cmd, "A denoiser before the model")
 	return func() error {
 		s.FixedSeed, s.FixedSelect = given(cmd, "seed", &s.Seed), given(cmd, "select", &s.Select)
+		s.ModelLayout = !cmd.Flags().Changed("layout")
 		if !tf32 {
 			return nil
 		}
@@ -59,7 +60,8 @@ func addModelFlags(cmd *cobra.Command, s *spec.Spec) {
 	choiceVar(f, &s.Outputs, "outputs", graph.OutputsAuto, graph.OutputKinds, "what the model returns: logits, probabilities or auto (rscert inspects the model); a single number per sample counts as the output for the second of two classes")
 	choiceVar(f, &s.Average, "average", graph.AverageLogits, graph.Averages, "what rscert averages if --model is given several times: the logits or the probabilities of the models; --outputs then says what every model returns")
 	f.StringVar(&s.ScoresOutput, "scores-output", "", "`name` of the output with the scores, if the model has several outputs")
-	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row: "+graph.Layouts.String()+" (c: channels, h: height, w: width)")
+	choiceVar(f, &s.Layout, "layout", graph.CHW, graph.Layouts, "order of an image's values in a flat row: "+graph.Layouts.String()+" (c: channels, h: height, w: width); by default, flat rows have the order of the model's input, and a model of flat rows gets images as chw")
+	f.Lookup("layout").DefValue = ""
 	f.Float64SliceVar(&s.Mean, "mean", nil, "`values` to subtract from the noisy input before it enters the model: one value, or one per channel")
 	f.Float64SliceVar(&s.Std, "std", nil, "`values` by which to divide the noisy input after --mean: one value, or one per channel")
 	group(cmd, "How the model is fed")

@@ -199,6 +199,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err := o.drawDiagrams(formats, m, bands, title); err != nil {
 		return err
 	}
+	s.wrote(o.plots...)
 	if o.json {
 		return report.WriteJSON(s.out, "metrics", r)
 	}

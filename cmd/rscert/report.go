@@ -190,6 +190,7 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	if err := o.page.write(ctx, r); err != nil {
 		return nil, err
 	}
+	s.wrote(append(slices.Clone(o.plots), o.page.html)...)
 	return r.Requirements, r.Write(s.out, o.format)
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -35,6 +37,15 @@ const (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+}
+
+// wrote says which files a command wrote besides its results. It leaves out empty names.
+func (s streams) wrote(files ...string) {
+	for _, file := range files {
+		if file != "" {
+			fmt.Fprintf(s.err, "wrote %s\n", quote.Line(file))
+		}
+	}
 }
 
 // terminal reports whether to show progress on a single line of s.err that is redrawn.
@@ -69,8 +80,16 @@ func (s streams) console(quiet bool) experiment.Console {
 // asFlag spells a parameter as a flag.
 func asFlag(n param.Name) string { return "--" + string(n) }
 
-// errorText returns the text of err with its parameters spelled as flags.
-func errorText(err error) string { return param.Spell(err, asFlag) }
+// errorText returns the text of err with its parameters spelled as flags. It leaves out the name of the system call in
+// an error about a file.
+func errorText(err error) string {
+	text := param.Spell(err, asFlag)
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		text = strings.Replace(text, file.Error(), file.Path+": "+file.Err.Error(), 1)
+	}
+	return text
+}
 
 // badInput wraps an error as wrong usage or input: exit code 2. nil stays nil.
 func badInput(err error) error { return spec.BadInput(err) }

@@ -39,10 +39,7 @@ func writeSummaries(w io.Writer, summaries []certify.Summary) error {
 	}
 	for _, s := range summaries {
 		if s.Delta > 0 { // the methods share this statement, because it depends only on α and the number of examples
-			fmt.Fprintf(w, "\n%swith probability %g at most %d of %s are wrong;\n"+
-				"the accuracies are then at least those above less %s points\n",
-				who, 1-s.Delta, s.Failures, report.Certificates(s.Examples, s.Sampled),
-				report.Round(float64(s.Failures)/float64(s.Examples), report.Up, 2, 1))
+			writeStatement(w, who, s)
 			break
 		}
 	}
@@ -137,4 +134,16 @@ func nameMethod(name string, sound bool) string {
 		name += " (not sound)"
 	}
 	return name
+}
+
+// writeStatement prints how many certificates may be wrong. The argument who names the methods for which this holds.
+func writeStatement(w io.Writer, who string, s certify.Summary) {
+	certificates := report.Certificates(s.Examples, s.Sampled)
+	if s.Failures == 0 {
+		fmt.Fprintf(w, "\n%swith probability %g none of %s is wrong\n", who, 1-s.Delta, certificates)
+		return
+	}
+	fmt.Fprintf(w, "\n%swith probability %g at most %d of %s are wrong;\n"+
+		"the accuracies are then at least those above less %s points\n",
+		who, 1-s.Delta, s.Failures, certificates, report.Round(float64(s.Failures)/float64(s.Examples), report.Up, 2, 1))
 }

@@ -44,6 +44,7 @@ type Dataset struct {
 	sum    string
 	bytes  bool // the values are bytes divided by 255
 
+	pictures bool        // the data are files of images, of 8 or 16 bits per channel
 	table    bool        // the data are a table with columns
 	columns  []string    // names of the value columns, from the header
 	cropped  bool        // Resize and Crop are done

@@ -76,6 +76,28 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 	return d, nil
 }
 
+// splitNames lists usual names of folders that hold a part of a dataset.
+var splitNames = []string{"test", "validation", "val", "valid", "dev", "train", "training", "testing"}
+
+// refuseSplits returns an error if all folders are parts of a dataset, such as train and test, and not classes.
+func refuseSplits(root string, folders []string) error {
+	first, at := "", len(splitNames)
+	for _, folder := range folders {
+		k := slices.Index(splitNames, strings.ToLower(folder))
+		if k < 0 {
+			return nil
+		}
+		if k < at {
+			first, at = folder, k
+		}
+	}
+	if len(folders) == 0 {
+		return nil
+	}
+	return param.Errorf("%s: has the parts %s of a dataset, and no class folders; name the part to read: %s %s",
+		root, strings.Join(folders, ", "), param.Data, quote.Name(filepath.Join(root, first)))
+}
+
 // numbering lists the classes with their numbers, for messages. It lists up to ten classes completely. If there are
 // more, it lists the first three and the last.
 func numbering(folders []string) string {
@@ -164,6 +186,9 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 			}
 		}
 		return o, nil
+	}
+	if err := refuseSplits(root, folders); err != nil {
+		return o, err
 	}
 	numbered := true
 	for k, folder := range folders {

@@ -30,7 +30,8 @@ type encoded struct {
 	// open opens the bytes of the image and returns their number as size.
 	open func() (r io.ReadCloser, size int64, err error)
 
-	width, height int
+	width, height int               // of the upright image
+	orientation   int               // Exif orientation of the stored image, 1 to 8
 	grey, deep    bool              // deep: more than 8 bits per channel
 	size          int64             // size of the file
 	digest        [sha256.Size]byte // digest of the file
@@ -92,7 +93,7 @@ func assemble(ctx context.Context, format string, images []encoded, opt Options)
 
 // join makes a dataset of inspected images.
 func join(format string, images []encoded, opt Options) (*Dataset, error) {
-	first, grey, deep := &images[0], true, false
+	first, grey, deep, oriented := &images[0], true, false, 0
 	height, width, err := finalSize(first, opt)
 	if err != nil {
 		return nil, err
@@ -109,6 +110,9 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 				f.name, w, h, first.name, width, height, param.Resize, param.Crop)
 		}
 		grey, deep = grey && f.grey, deep || f.deep
+		if f.orientation > 1 {
+			oriented++
+		}
 		labels[i] = f.label
 		hash.Write(binary.LittleEndian.AppendUint64(nil, uint64(f.label)))
 		hash.Write(f.digest[:])
@@ -119,7 +123,7 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 		labels:  labels,
 		labelAt: func(i int) string { return images[i].name },
 		bytes:   !deep,
-		cropped: true,
+		cropped: true, pictures: true,
 	}
 	if grey {
 		d.shape[0] = 1
@@ -127,6 +131,11 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 	if opt.resizes() {
 		fmt.Fprintf(hash, "resize %s %s crop %s\n", opt.Resize, opt.Interpolation, opt.Crop)
 		d.addNote("%s", opt.resizing())
+	}
+	if oriented > 0 {
+		fmt.Fprintln(hash, "upright by Exif")
+		d.warnings = append(d.warnings, param.Textf("%d of %d images have an Exif orientation: rscert turns them upright, as Hugging Face's datasets, OpenCV and browsers do; torchvision's ImageFolder and Keras do not",
+			oriented, len(images)))
 	}
 	d.sum = hex.EncodeToString(hash.Sum(nil))
 	channels := d.shape[0] // FitChannels may change d.shape
@@ -161,9 +170,11 @@ func (f *encoded) inspect() error {
 	if size > maxImageFile {
 		return fmt.Errorf("%d bytes; at most %d are read of an image", size, maxImageFile)
 	}
-	hash := sha256.New()
-	all := io.TeeReader(io.LimitReader(r, size), hash)
-	config, _, err := image.DecodeConfig(all)
+	file, err := io.ReadAll(io.LimitReader(r, size))
+	if err != nil {
+		return fileError(err)
+	}
+	config, _, err := image.DecodeConfig(bytes.NewReader(file))
 	if err != nil {
 		return err
 	}
@@ -179,11 +190,10 @@ func (f *encoded) inspect() error {
 	case color.RGBA64Model, color.NRGBA64Model:
 		f.deep = true
 	}
-	f.size = size
-	if _, err := io.Copy(io.Discard, all); err != nil {
-		return fileError(err)
+	if f.orientation = orientation(file); turned(f.orientation) {
+		f.width, f.height = f.height, f.width
 	}
-	hash.Sum(f.digest[:0])
+	f.size, f.digest = size, sha256.Sum256(file)
 	return nil
 }
 
@@ -217,17 +227,34 @@ func (f *encoded) decode(dst []float32, channels int, opt Options) error {
 	if err != nil {
 		return err
 	}
-	b := img.Bounds()
-	if b.Dx() != f.width || b.Dy() != f.height {
-		return fmt.Errorf("does not have the %d×%d pixels of its header", f.width, f.height)
+	width, height := f.width, f.height
+	if turned(f.orientation) {
+		width, height = height, width
 	}
+	if b := img.Bounds(); b.Dx() != width || b.Dy() != height {
+		return fmt.Errorf("does not have the %d×%d pixels of its header", width, height)
+	}
+	values := dst
+	if opt.resizes() {
+		values = make([]float32, channels*width*height)
+	}
+	f.upright(values, img, format, channels)
 	if !opt.resizes() {
-		pixelValues(dst, img, format, channels)
 		return nil
 	}
-	values := make([]float32, channels*f.width*f.height)
-	pixelValues(values, img, format, channels)
 	return opt.apply(dst, values, channels, f.height, f.width)
+}
+
+// upright fills dst with the upright image, [C,H,W].
+func (f *encoded) upright(dst []float32, img image.Image, format string, channels int) {
+	if f.orientation <= 1 {
+		pixelValues(dst, img, format, channels)
+		return
+	}
+	b := img.Bounds()
+	stored := make([]float32, channels*b.Dx()*b.Dy())
+	pixelValues(stored, img, format, channels)
+	turn(dst, stored, channels, b.Dy(), b.Dx(), f.orientation)
 }
 
 // pixelValues fills dst with an image, [C,H,W].

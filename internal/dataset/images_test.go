@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -148,6 +149,18 @@ func TestChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	compareLevels(t, "colours", e.Values, []int{0, 9, 0, 9, 0, 9})
+
+	deep := image.NewGray16(image.Rect(0, 0, 1, 2))
+	deep.SetGray16(0, 1, color.Gray16{1000})
+	writePNG(t, filepath.Join(dir, "deep/0/1.png"), deep)
+	d = mustOpen(t, filepath.Join(dir, "deep"))
+	if !d.FitChannels(3) {
+		t.Error("1 channel of 16 bits is not made 3")
+	}
+	const v = float32(1000) / 65535
+	if e, err = d.Example(0); err != nil || !slices.Equal(e.Values, []float32{0, v, 0, v, 0, v}) {
+		t.Errorf("16 bits: %v, %v", e.Values, err)
+	}
 }
 
 // TestDeepImages checks that Bytes is false for images of 16 bits per channel.

@@ -69,7 +69,8 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 	if err != nil {
 		return nil, err
 	}
-	d.names, d.byName, d.warnings, d.closer, d.table = labels.names, labels.byName, labels.warnings, files, true
+	d.names, d.byName, d.closer, d.table = labels.names, labels.byName, files, true
+	d.warnings = append(d.warnings, labels.warnings...)
 	d.addNote("%s, %schannels scaled to [0,1]", filepath.Base(paths[0]), labels.noteBefore())
 	return d, nil
 }

@@ -117,10 +117,14 @@ func (d *Dataset) resize(opt Options) error {
 	return nil
 }
 
-// FitChannels converts images of bytes between one and three channels to fit the model. It repeats grey, and turns
-// colours into Pillow's L = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the images.
+// FitChannels converts images of bytes between one and three channels to fit the model. It repeats grey, also grey of 16
+// bits, and turns colours into Pillow's L = (19595·R + 38470·G + 7471·B)/65536, rounded. It reports whether it converted the images.
 func (d *Dataset) FitChannels(channels int) bool {
-	if len(d.shape) != 3 || d.shape[0] == channels || !d.bytes || !(d.shape[0] == 1 && channels == 3 || d.shape[0] == 3 && channels == 1) {
+	if len(d.shape) != 3 {
+		return false
+	}
+	repeats, mixes := d.shape[0] == 1 && channels == 3, d.shape[0] == 3 && channels == 1
+	if !(repeats && (d.bytes || d.pictures) || mixes && d.bytes) {
 		return false
 	}
 	read, from, plane := d.values, d.shape[0], d.shape[1]*d.shape[2]

@@ -155,7 +155,7 @@ func (n *noise) columnsText() string {
 		says = append(says, fmt.Sprintf("%s; drawn exactly in steps of them in %d columns", n.data, exact))
 	}
 	if quantised > 0 {
-		says = append(says, fmt.Sprintf("%d columns are each rounded to a lattice of %d steps per %s, and what that may add to a perturbation is taken off every radius",
+		says = append(says, fmt.Sprintf("%d columns are each rounded to a lattice of %d steps per %s, and every radius is smaller by what this rounding may add to a perturbation",
 			quantised, n.law.Ratios().Greatest, n.law.Words().Symbol))
 	}
 	return strings.Join(says, "; ")

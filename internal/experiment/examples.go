@@ -7,6 +7,7 @@ import (
 	"image/png"
 	"math"
 
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/ortlib"
@@ -33,6 +34,11 @@ func (e *Experiment) Example(position int) (Example, error) {
 	if err != nil {
 		return Example{}, spec.BadInput(err)
 	}
+	return e.withNoise(example)
+}
+
+// withNoise adds the noise to an example of the data. Its errors are InputErrors.
+func (e *Experiment) withNoise(example dataset.Example) (Example, error) {
 	input, quantisation, err := e.noise.input(example.Values)
 	if err != nil {
 		return Example{}, spec.BadInput(fmt.Errorf("%s: example %d: %w", e.Spec.Data, example.Index, err))

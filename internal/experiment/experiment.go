@@ -45,7 +45,8 @@ type Experiment struct {
 	replicas  []*onnx.Model // copies of the model on further devices
 	data      *dataset.Dataset
 	noise     *noise
-	onHost    error // reason why the host makes noise that a device should make, or nil
+	other     *graph.Arrangement // the values in the other layout; nil: the layout does not matter
+	onHost    error              // reason why the host makes noise that a device should make, or nil
 	threads   int
 	positions []int // positions of the examples in the data
 
@@ -108,7 +109,7 @@ func (e *Experiment) open(ctx context.Context) error {
 		return spec.BadInput(fmt.Errorf("%s: %w", e.Spec.ModelName(), err))
 	}
 	e.model, e.replicas = models[0], models[1:]
-	arrangement, err := e.model.Fit(e.data.Shape(), e.Spec.Layout)
+	arrangement, err := e.chooseLayout()
 	if err != nil {
 		return spec.BadInput(fmt.Errorf("%s and %s: %w", e.Spec.ModelName(), e.Spec.Data, err))
 	}
@@ -131,6 +132,9 @@ func (e *Experiment) open(ctx context.Context) error {
 func (e *Experiment) report() {
 	if note := e.data.Note(); note != "" {
 		e.console.Notef("data: %s", note)
+	}
+	if text, matters := e.layoutText(); matters {
+		e.console.Notef("layout: %s", text)
 	}
 	if len(e.members) > 0 {
 		e.console.Notef("model: the mean of the %s of %d models", e.Spec.Average, len(e.members))

@@ -3,10 +3,10 @@ package experiment
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/smoothing"
@@ -24,6 +24,11 @@ type Look struct {
 	// provider.
 	Float32 *float64 `json:"clean_accuracy_f32,omitempty"`
 	Differ  *int     `json:"differ_from_f32,omitempty"`
+	// Findings judges whether model, data and noise fit each other.
+	Findings []Finding `json:"-"`
+	// Low and High are the range of the data or, if it is unknown, the range of the examples of Look.
+	Low  float64 `json:"-"`
+	High float64 `json:"-"`
 	// SamplesPerSecond is a first estimate of the speed of all workers together.
 	SamplesPerSecond float64 `json:"samples_per_second"`
 }
@@ -34,35 +39,54 @@ const (
 	lookTime     = 20 * time.Second
 )
 
-// Look runs the model on some of the examples, without and with noise.
+// looked holds the examples of a Look, and the model's answers without noise. time may run out before all examples are
+// classified, so predicted may be shorter than the other fields.
+type looked struct {
+	positions []int // positions in the data
+	labels    []int
+	inputs    []smoothing.Input
+	predicted []int
+	low, high float32 // range of the examples' values
+	whole     bool    // all these values are whole numbers
+}
+
+// Look runs the model on some of the examples, without and with noise. It also judges whether the model and the data fit
+// each other (Look.Findings).
 func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	var l Look
-	labels, inputs, err := e.lookInputs()
-	if err != nil || len(labels) == 0 {
-		return l, err
-	}
-	d := e.model.InputLen()
-	clean := func(i int, to []float32) { inputs[i].Clean(to) }
-	noisy := func(i int, to []float32) {
-		inputs[i].Perturb(to, smoothing.NewStream(e.Spec.Seed, i, smoothing.Selection), 0)
-	}
-	began := time.Now()
-	predicted, err := classify(ctx, e.model, len(labels), d, clean)
+	x, err := e.lookInputs()
 	if err != nil {
 		return l, err
 	}
-	labels = labels[:len(predicted)] // time may have run out before all examples were classified
-	l.Examples, l.Clean = len(labels), accuracy(predicted, labels)
-	under, err := classify(ctx, e.model, len(labels), d, noisy)
+	l.Low, l.High = e.valueRange(x)
+	if len(x.labels) == 0 {
+		l.Findings = e.judgeUnlabelled(x)
+		return l, nil
+	}
+	d := e.model.InputLen()
+	clean := func(i int, to []float32) { x.inputs[i].Clean(to) }
+	noisy := func(i int, to []float32) {
+		x.inputs[i].Perturb(to, smoothing.NewStream(e.Spec.Seed, i, smoothing.Selection), 0)
+	}
+	began := time.Now()
+	if x.predicted, err = classify(ctx, e.model, len(x.labels), d, lookTime, clean); err != nil {
+		return l, err
+	}
+	labels := x.labels[:len(x.predicted)]
+	l.Examples, l.Clean = len(labels), accuracy(x.predicted, labels)
+	under, err := classify(ctx, e.model, len(labels), d, lookTime, noisy)
 	if err != nil {
 		return l, err
 	}
 	l.Noisy = accuracy(under, labels[:len(under)])
-	l.SamplesPerSecond = float64(len(predicted)+len(under)) / time.Since(began).Seconds() * float64(e.parallel())
+	l.SamplesPerSecond = float64(len(x.predicted)+len(under)) / time.Since(began).Seconds() * float64(e.parallel())
+	if l.Findings, err = e.judge(ctx, x); err != nil {
+		return l, err
+	}
 	if e.model.Precision() == onnx.F32 && e.model.Provider() == "CPUExecutionProvider" {
 		return l, nil
 	}
-	return l, e.compareReference(ctx, &l, clean, predicted, labels)
+	return l, e.compareReference(ctx, &l, clean, x.predicted, labels)
 }
 
 // compareReference compares predictions without noise with predictions in float32 on the CPU provider.
@@ -71,7 +95,7 @@ func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i
 	if err != nil {
 		return err
 	}
-	exact, err := classify(ctx, reference, len(labels), e.model.InputLen(), clean)
+	exact, err := classify(ctx, reference, len(labels), e.model.InputLen(), lookTime, clean)
 	if err = errors.Join(err, reference.Close()); err != nil {
 		return err
 	}
@@ -85,27 +109,39 @@ func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i
 	return nil
 }
 
-// lookInputs returns labelled examples that are spread over the experiment.
-func (e *Experiment) lookInputs() (labels []int, inputs []smoothing.Input, err error) {
+// lookInputs returns examples that are spread over the experiment. It leaves out examples without label, but for the
+// range of the values.
+func (e *Experiment) lookInputs() (x looked, err error) {
 	n := min(lookExamples, len(e.positions))
+	x.low, x.high, x.whole = float32(math.Inf(1)), float32(math.Inf(-1)), true
 	for k := range n {
-		example, err := e.Example(e.positions[k*len(e.positions)/n])
+		position := e.positions[k*len(e.positions)/n]
+		example, err := e.data.Example(position)
 		if err != nil {
-			return nil, nil, err
+			return x, spec.BadInput(err)
 		}
-		if example.Label != certify.UnknownLabel {
-			labels, inputs = append(labels, example.Label), append(inputs, example.Input)
+		for _, v := range example.Values {
+			x.low, x.high = min(x.low, v), max(x.high, v)
+			x.whole = x.whole && v == float32(math.Trunc(float64(v)))
 		}
+		if example.Label == certify.UnknownLabel {
+			continue
+		}
+		noisy, err := e.withNoise(example)
+		if err != nil {
+			return x, err
+		}
+		x.positions, x.labels, x.inputs = append(x.positions, position), append(x.labels, example.Label), append(x.inputs, noisy.Input)
 	}
-	return labels, inputs, nil
+	return x, nil
 }
 
-// classify returns the votes for n inputs of d values each. If time runs out, it returns only the votes for the inputs
-// that it has classified.
-func classify(ctx context.Context, model *onnx.Model, n, d int, fill func(i int, to []float32)) ([]int, error) {
+// classify returns the votes for n inputs of d values each. If the time limit passes, it returns only the votes for the
+// inputs that it has classified, which are at least one batch.
+func classify(ctx context.Context, model *onnx.Model, n, d int, limit time.Duration, fill func(i int, to []float32)) ([]int, error) {
 	batch, m := model.Batch(), model.Classes()
 	in, out := make([]float32, batch*d), make([]float32, batch*m)
-	deadline := time.Now().Add(lookTime)
+	deadline := time.Now().Add(limit)
 	var votes []int
 	for first := 0; first < n && (first == 0 || time.Now().Before(deadline)); first += batch {
 		count := min(batch, n-first)
@@ -140,58 +176,30 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 	})
 }
 
-// With fewer than fewExamples examples, a low accuracy may be chance.
+// With fewer than fewExamples examples, the accuracy under noise may be low by chance.
 const fewExamples = 20
 
 // Warn sends warnings about problems that Look found, before hours of sampling.
 func (e *Experiment) Warn(l Look) {
-	e.warnOfValues()
 	if l.Differ != nil {
 		e.console.Notef("accuracy without noise on %d examples: %.1f %% in %s by %s, %.1f %% in float32; %d predictions differ",
 			l.Examples, 100*l.Clean, e.model.Precision(), e.Device(), 100**l.Float32, *l.Differ)
 	}
-	if l.Examples < fewExamples {
-		return
+	var outcomes []Outcome
+	for _, f := range l.Findings {
+		outcomes = append(outcomes, f.Outcome)
+		if f.Outcome == Suspect {
+			e.console.Warnf("%s", f.Text)
+		}
 	}
-	low := 2 / float64(e.model.Classes())
-	if e.model.Classes() == 2 {
-		low = 0.6
+	e.console.Notef("verdict: %s", Worst(outcomes...).Sentence())
+	if l.Examples < fewExamples || nearChance(l.Findings) || l.Noisy >= l.Clean/2 {
+		return
 	}
 	advice := param.Textf("such a model certifies little; train it with noise, or put a denoiser in front (%s)", param.Denoiser)
 	if e.denoiser != nil {
 		advice = param.Textf("the denoiser takes little of it away: was it trained for this σ and for values as %s says?", param.DenoiserRange)
 	}
-	switch {
-	case l.Clean < low:
-		e.console.Warnf("the model is right on %.1f %% of %d examples without noise, near chance: do %s and %s, %s, the labels and their order fit the model?",
-			100*l.Clean, l.Examples, param.Mean, param.Std, param.Layout)
-	case l.Noisy < l.Clean/2:
-		e.console.Warnf("the model is right on %.1f %% of %d examples without noise and on %.1f %% with noise of %s = %v: %s",
-			100*l.Clean, l.Examples, 100*l.Noisy, e.Spec.Law.Law().Words().Symbol, e.Spec.Sigma, advice)
-	}
-}
-
-// A range of the data above muchSpan·σ, or values above muchInput at the model's input, are probably a mistake.
-const (
-	muchSpan  = 200
-	muchInput = 50
-)
-
-// warnOfValues sends warnings if the data, σ, mean and std do not match.
-func (e *Experiment) warnOfValues() {
-	if e.Spec.Noise == spec.Float || e.Spec.Scaled() {
-		return // the range of the data is unknown
-	}
-	data := e.noise.data
-	span := float64(data.High) - float64(data.Low)
-	if data.Kind != dataset.ByteLattice && span/e.Spec.Sigma > muchSpan {
-		e.console.Warnf("the data go from %v to %v and %s is %v, in the same units: bytes are best given as bytes (uint8), which are scaled to [0,1]",
-			data.Low, data.High, e.Spec.Law.Law().Words().Symbol, e.Spec.Sigma)
-	}
-	if data.Kind == dataset.ByteLattice && e.file.Learned() && len(e.Spec.Std) == 0 {
-		e.console.Warnf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.)
-	}
-	if most := e.noise.largest(e.Spec); most > muchInput {
-		e.console.Warnf("the model gets values up to %.3g: do %s and %s fit data from %v to %v?", most, param.Mean, param.Std, data.Low, data.High)
-	}
+	e.console.Warnf("the model is right on %.1f %% of %d examples without noise and on %.1f %% with noise of %s = %v: %s",
+		100*l.Clean, l.Examples, 100*l.Noisy, e.Spec.Law.Law().Words().Symbol, e.Spec.Sigma, advice)
 }

@@ -44,6 +44,8 @@ type noise struct {
 
 	float normalisation // for noise in floats, and for inputs without noise
 	bytes bool          // set if a model of integers receives bytes, 255·x
+
+	mean, std []float64 // the parameters that prepare the values for the model; empty: none
 }
 
 // newNoise prepares the noise of an experiment. The experiment's model and data must be open.
@@ -59,6 +61,7 @@ func (e *Experiment) newNoise(ctx context.Context, a graph.Arrangement) (*noise,
 	if n.bytes {
 		p.Std = []float64{1. / 255}
 	}
+	n.mean, n.std = p.Mean, p.Std
 	if p.Noise == spec.NoNoise {
 		p.Noise, p.Sigma = spec.Float, 1 // these values do not matter, because nothing draws noise
 	}
@@ -237,7 +240,7 @@ func (n *noise) String() string {
 		if n.data.Kind != dataset.NoLattice {
 			why = ", too fine for this " + n.law.Words().Symbol
 		}
-		return fmt.Sprintf("%s%s; they are rounded to multiples of %.3g, and what that may add to a perturbation is taken off every radius",
+		return fmt.Sprintf("%s%s; they are rounded to multiples of %.3g, and every radius is smaller by what this rounding may add to a perturbation",
 			n.data, why, step)
 	}
 	return fmt.Sprintf("%s; drawn in steps of %s, exactly", n.data, n.step.RatString())

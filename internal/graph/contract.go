@@ -167,5 +167,17 @@ func rowOf(o TensorInfo) []int {
 
 // Mismatch returns an error that says that an example does not fit the input. The error shows both shapes.
 func (c Contract) Mismatch(example []int) error {
-	return fmt.Errorf("model input '%s' wants %s, data has %s", quote.Name(c.Input.Name), c.Input.shape(), shapeString(example))
+	err := fmt.Errorf("model input '%s' wants %s, data has %s", quote.Name(c.Input.Name), c.Input.shape(), shapeString(example))
+	sizes := SizesOf(c.Sample)
+	if len(sizes) != 3 || len(example) < 2 {
+		return err
+	}
+	h, w := sizes[1], sizes[2]
+	if layoutOf(sizes) == HWC {
+		h, w = sizes[0], sizes[1]
+	}
+	if Product(example)%(h*w) == 0 {
+		return err
+	}
+	return hint.Add(err, "%s %dx%d resizes images of bytes to the model's input; take the size and the crop of the model's training (%s, %s)", param.Resize, h, w, param.Resize, param.Crop)
 }

@@ -46,6 +46,23 @@ func (a Arrangement) Arrange(in, example []float32) {
 	}
 }
 
+// Reindexed returns an arrangement for images [C,H,W] of the given shape. Where a takes the value in a channel, row and
+// column, the result takes the value at the place that the function from returns.
+func (a Arrangement) Reindexed(shape []int, from func(c, row, column int) (int, int, int)) Arrangement {
+	h, w := shape[1], shape[2]
+	perm := make([]int, a.size)
+	for j := range perm {
+		i := j
+		if a.Perm != nil {
+			i = a.Perm[j]
+		}
+		c, row, column := from(i/(h*w), i/w%h, i%w)
+		perm[j] = (c*h+row)*w + column
+	}
+	a.Perm = perm
+	return a
+}
+
 // Channel returns the colour channel of value j of the input.
 func (a Arrangement) Channel(j int) int {
 	if a.Layout == HWC {
@@ -118,6 +135,16 @@ func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) 
 		}
 	}
 	return nil, false
+}
+
+// LayoutOf returns the layout of an input with these sizes. The result ok reports whether the input is an image of
+// several channels.
+func LayoutOf(sizes []int) (l Layout, ok bool) {
+	if len(sizes) != 3 || len(WithoutOnes(sizes)) < 2 {
+		return CHW, false
+	}
+	l = layoutOf(sizes)
+	return l, channels(sizes, l) > 1
 }
 
 // layoutOf derives the layout from an image's shape. The layout is [H,W,C] if the last size is a number of colours (1,

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rscert/rscert/internal/graph/onnxpb"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/quote"
 )
 
@@ -117,6 +119,9 @@ func parseProto(model []byte) (*onnxpb.ModelProto, error) {
 	if len(model) > maxModel {
 		return nil, errTooLarge
 	}
+	if err := otherFormat(model); err != nil {
+		return nil, err
+	}
 	if err := checkFields(model); err != nil {
 		return nil, err
 	}
@@ -195,4 +200,18 @@ func tensorInfo(v *onnxpb.ValueInfoProto) (TensorInfo, error) {
 		}
 	}
 	return info, nil
+}
+
+// otherFormat refuses files of some other formats, with advice.
+func otherFormat(file []byte) error {
+	for _, f := range []struct{ magic, what, advice string }{
+		{"\x1f\x8b", "a gzip file", "unpack it first: gunzip FILE"},
+		{"PK\x03\x04", "a zip archive, as PyTorch and Keras write them", "export the model as ONNX (docs/my-model.md)"},
+		{"\x89HDF", "HDF5, as Keras writes it", "export the model as ONNX (docs/my-model.md)"},
+	} {
+		if bytes.HasPrefix(file, []byte(f.magic)) {
+			return hint.New("not an ONNX model: "+f.what, f.advice)
+		}
+	}
+	return nil
 }

@@ -23,6 +23,7 @@ type Model struct {
 	sampleLen int
 	row       ort.Shape // shape of the scores of one sample
 	classes   int
+	single    bool // the model's file returns one number per sample, from which classes 0 and 1 have their scores
 	outputs   graph.OutputKind
 	device    Device
 	settings  settings
@@ -40,6 +41,9 @@ func (m *Model) InputLen() int { return m.sampleLen }
 
 // Classes returns the number of scores of one sample.
 func (m *Model) Classes() int { return m.classes }
+
+// Lone reports whether the model's file returns one number per sample, from which classes 0 and 1 have their scores.
+func (m *Model) Lone() bool { return m.single }
 
 // Batch returns the number of samples of every Run.
 func (m *Model) Batch() int { return m.batch }
@@ -154,6 +158,13 @@ func (m *Model) Fit(shape []int, layout graph.Layout) (graph.Arrangement, error)
 	}
 	return a, nil
 }
+
+// Layout returns the layout of the model's input. The result ok reports whether the input is an image of several
+// channels.
+func (m *Model) Layout() (l graph.Layout, ok bool) { return graph.LayoutOf(m.sample) }
+
+// TakesImages reports whether a sample of the model's input has several rows and columns.
+func (m *Model) TakesImages() bool { return len(m.sample) == 3 && len(graph.WithoutOnes(m.sample)) > 1 }
 
 // Close frees the model.
 func (m *Model) Close() error { return errors.Join(m.StopNoise(), m.session.close()) }

@@ -75,7 +75,7 @@ func (l *loader) makeTwo(opt LoadOptions, original *session, native int, pool []
 	name := quote.Name(l.contract.Output.Name)
 	l.contract.Output.Name = graph.SplitLone(l.model.Graph, l.contract.Output.Name, kind)
 	l.contract.Output.Type = graph.Float32
-	l.lone, l.tried = kind, false
+	l.lone, l.single, l.tried = kind, true, false
 	l.closeSessions()
 	said := "one logit z: classes 0 and 1 have the logits 0 and z"
 	if kind == graph.Probabilities {

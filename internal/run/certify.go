@@ -96,9 +96,9 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	return r, nil
 }
 
-// keepResumed copies settings that the plan does not set from the record of a resumed run: the seed and the choice of
-// examples. For a run with scores it also copies the batch size and the side that makes the noise (host or device),
-// because the last bits of scores may depend on these two settings.
+// keepResumed copies settings that the plan does not set from the record of a resumed run: the seed, the choice of
+// examples and the layout. For a run with scores it also copies the batch size and the side that makes the noise (host
+// or device), because the last bits of scores may depend on these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil
@@ -117,6 +117,9 @@ func (p *Plan) keepResumed() error {
 	}
 	if p.Max > 0 && p.FixedSelect == nil {
 		p.FixedSelect = &run.Parameters.Select
+	}
+	if p.ModelLayout {
+		p.Layout, p.ModelLayout = run.Parameters.Layout, false
 	}
 	if !p.Scores {
 		return nil

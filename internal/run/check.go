@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
@@ -21,6 +22,8 @@ type Check struct {
 	Examples    int             `json:"examples"` // number of examples of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
+	// Verdict judges whether the model and the data fit each other.
+	Verdict []CheckVerdict `json:"verdict"`
 	// Seconds is the maximum time that sampling takes at the speed of the short test.
 	Seconds float64 `json:"seconds"`
 	Image   string  `json:"image,omitempty"` // a noisy example
@@ -28,9 +31,17 @@ type Check struct {
 	Denoiser *runfolder.Denoiser `json:"denoiser,omitempty"`
 }
 
+// CheckVerdict is the judgement of one aspect of the set-up.
+type CheckVerdict struct {
+	Aspect  experiment.Aspect  `json:"aspect"`  // layout, scale, classes, labels or accuracy
+	Outcome experiment.Outcome `json:"outcome"` // ok, unsure or suspect
+	Text    string             `json:"text"`
+}
+
 // CheckRun briefly tests the experiment of a plan. It certifies nothing and writes no run folder. If the argument
-// picture is not empty, CheckRun writes a noisy example to this path, as PNG.
-func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Console) (Check, error) {
+// picture is not empty, CheckRun writes a noisy example to this path, as PNG. The argument spell spells the parameters
+// in the verdict.
+func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling, console experiment.Console) (Check, error) {
 	p.Settle()
 	if p.Out == "" {
 		p.Out = "-" // a check writes no folder
@@ -50,9 +61,12 @@ func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Co
 	data := e.Data()
 	c := Check{
 		Model: fmt.Sprintf("%s → %s", e.Model().Input(), e.Model().Output()), Classes: e.Model().Classes(), DataClasses: data.Classes,
-		Data: fmt.Sprintf("%s %v", data.Format, data.Shape), Values: data.Values, Low: data.Low, High: data.High,
+		Data: fmt.Sprintf("%s %v", data.Format, data.Shape), Values: data.Values, Low: l.Low, High: l.High,
 		Examples: len(r.positions), Device: fmt.Sprintf("%s, %s", e.Device(), e.Model().Precision()), Look: l, Image: picture,
 		Denoiser: e.Denoiser(),
+	}
+	for _, f := range l.Findings {
+		c.Verdict = append(c.Verdict, CheckVerdict{f.Aspect, f.Outcome, f.Text.Spell(spell)})
 	}
 	if l.SamplesPerSecond > 0 {
 		c.Seconds = float64(len(r.positions)) * float64(r.plan.N0+r.plan.N) / l.SamplesPerSecond
@@ -64,10 +78,10 @@ func CheckRun(ctx context.Context, p Plan, picture string, console experiment.Co
 }
 
 // Duration formats c.Seconds for a reader.
-func (c Check) Duration() string { return duration(c.Seconds) }
+func (c Check) Duration() string { return Duration(c.Seconds) }
 
-// duration formats a number of seconds for a reader.
-func duration(seconds float64) string {
+// Duration formats a number of seconds for a reader.
+func Duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d >= time.Minute {
 		return d.Round(time.Minute).String()

@@ -134,7 +134,7 @@ func (f *Forecast) split(deadline, perExample float64) error {
 	}
 	k, ok := shardsFor(f.Examples, f.StartSeconds, perExample, deadline)
 	if !ok {
-		return hint.Add(spec.BadInputf("%s: one example alone takes %s", param.Deadline, duration(f.StartSeconds+perExample)),
+		return hint.Add(spec.BadInputf("%s: one example alone takes %s", param.Deadline, Duration(f.StartSeconds+perExample)),
 			"shards split the examples: take a longer deadline, fewer samples (%s, %s) or a faster device", param.N, param.Stop)
 	}
 	f.Deadline, f.Shards = deadline, k

@@ -82,8 +82,8 @@ func (p *Plan) defaultMethod() runfolder.Method {
 
 // validate checks everything that can be checked without opening model and data.
 func (p Plan) validate() error {
-	if p.Out == "" && p.Model != "" && p.Data != "" {
-		return spec.Missing(param.Out)
+	if p.Out == "" {
+		return spec.Missing(append(p.MissingParameters(), param.Out)...)
 	}
 	checks := []func() error{p.Validate, p.validateSamples, p.validateMethod}
 	if p.Law.Deterministic() {

@@ -42,6 +42,10 @@ type Spec struct {
 	// determines the selection.
 	FixedSelect *Selection
 
+	// ModelLayout means that flat rows have the order of the model's input. It replaces Layout for data of flat rows and
+	// a model of images. The function experiment.Open sets Layout to this order.
+	ModelLayout bool
+
 	// Lattice is another run's lattice, on which the noise is drawn. If it is nil, the data determine the lattice.
 	Lattice *RunLattice
 
@@ -141,18 +145,40 @@ func (s Spec) Tuning() onnx.Tuning {
 // of any usual machine.
 const maxThreads = 1024
 
-// Missing returns the InputError for a missing required parameter.
-func Missing(name param.Name) error {
-	return hint.Add(BadInputf("%s is missing", name), "see 'rscert certify %s'", param.Help)
+// Missing returns the InputError for missing required parameters. There must be at least one.
+func Missing(names ...param.Name) error {
+	said := param.Textf("%s is missing", names[0])
+	if last := len(names) - 1; last > 0 {
+		list := param.Textf("%s", names[0])
+		for _, name := range names[1:last] {
+			list = param.Textf("%s, %s", list, name)
+		}
+		said = param.Textf("%s and %s are missing", list, names[last])
+	}
+	return hint.Add(BadInputf("%s", said), "see 'rscert certify %s'", param.Help)
+}
+
+// MissingParameters returns the required parameters that are not given. A sigma of 0 counts as missing only if other
+// parameters are missing too.
+func (s Spec) MissingParameters() (names []param.Name) {
+	if slices.Contains(s.Models(), "") {
+		names = append(names, param.Model)
+	}
+	if s.Data == "" && s.Requests == nil {
+		names = append(names, param.Data)
+	}
+	if len(names) > 0 && s.Noise != NoNoise && s.needsSigma() && s.Sigma == 0 {
+		names = append(names, param.Sigma)
+	}
+	return names
 }
 
 // Validate checks everything that can be checked before the model and the data are open. Its errors are InputErrors.
 func (s Spec) Validate() error {
+	if missing := s.MissingParameters(); len(missing) > 0 {
+		return Missing(missing...)
+	}
 	switch {
-	case slices.Contains(s.Models(), ""):
-		return Missing(param.Model)
-	case s.Data == "" && s.Requests == nil:
-		return Missing(param.Data)
 	case s.Noise != NoNoise && s.needsSigma() && (!(s.Sigma > 0) || math.IsInf(s.Sigma, 0)):
 		return BadInputf("%s %v: want a number above 0", param.Sigma, s.Sigma)
 	case s.Noise == Float && s.Law.Law() != law.Gaussian:

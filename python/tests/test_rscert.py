@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +47,25 @@ def test_variable_and_flag_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("RSCERT_ONNXRUNTIME")
     with pytest.raises(rscert.RscertError, match="flag.so"):
         rscert.certify(MODEL, DIGITS, sigma=0.5, n=100, max=1, onnxruntime=str(tmp_path / "flag.so"))
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_interrupt_ends_the_program(tmp_path: Path, progress: bool) -> None:
+    """An interrupt of this process alone, as Jupyter sends it, ends a long run at once and leaves a folder to resume."""
+    out = tmp_path / "run"
+    code = (
+        "import rscert\n"
+        f"rscert.certify({str(MODEL)!r}, {str(DIGITS)!r}, sigma=0.5, n=10**9, max=50, out={str(out)!r}, progress={progress})"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as child:
+        begun = time.monotonic()
+        while not (out / "run.json").exists():
+            assert child.poll() is None and time.monotonic() < begun + 120
+            time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        _, printed = child.communicate(timeout=60)
+    assert child.returncode != 0
+    assert "KeyboardInterrupt" in printed
 
 
 def test_certify_is_the_program_to_the_byte(tmp_path: Path) -> None:

@@ -44,6 +44,9 @@ func (e *NotKnownError) Hint() string { return e.SpellHint(param.Plain) }
 
 // SpellHint returns the text of Hint, with the parameter names spelled by s.
 func (e *NotKnownError) SpellHint(s param.Spelling) string {
+	if e.err == errNoneCertified {
+		return "take a smaller radius, or certify with more samples or a larger σ"
+	}
 	if e.err == errNoBounds {
 		return "bound the confidence at this radius: rscert certify " + s(param.ConfidenceRadii)
 	}

@@ -89,6 +89,7 @@ var (
 	errNoAnswers      = errors.New("no answer has this confidence, so there is no error among such answers")
 	errNoBounds       = errors.New("there are no bounds on the confidence at this radius")
 	errNoSets         = errors.New("there are no prediction sets: 'rscert conformal evaluate' checks this requirement")
+	errNoneCertified  = errors.New("no example is certified at this radius, so there are no bounds on the confidence")
 )
 
 func conformalCoverage(s summary.Summary, _ Requirement) (value, error) {
@@ -160,6 +161,14 @@ func calibrationAt(s summary.Summary, r Requirement) (summary.Calibration, error
 	for _, c := range s.Calibration {
 		if c.Radius != nil && decimal.Of(*c.Radius).Cmp(r.radius) == 0 {
 			return c, nil
+		}
+	}
+	if s.Run == nil {
+		return summary.Calibration{}, errNoBounds
+	}
+	for _, radius := range s.Run.Parameters.ConfidenceRadii {
+		if decimal.Of(radius).Cmp(r.radius) == 0 {
+			return summary.Calibration{}, errNoneCertified
 		}
 	}
 	return summary.Calibration{}, errNoBounds

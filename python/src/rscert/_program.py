@@ -4,11 +4,11 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rscert import _library
 
@@ -45,7 +45,7 @@ def program() -> str:
 def run(arguments: Sequence[str], *, progress: bool = False) -> str:
     """Runs the program and returns its output. With progress, shows the program's progress lines as they come."""
     # The program has its own process group, so it gets an interrupt only once, from this process. A second interrupt
-    # would kill the program.
+    # would kill the program. Jupyter, too, interrupts only this process.
     with subprocess.Popen(
         [program(), *arguments],
         stdin=subprocess.DEVNULL,
@@ -55,12 +55,7 @@ def run(arguments: Sequence[str], *, progress: bool = False) -> str:
         process_group=0,
         encoding="utf-8",
     ) as child:
-        try:
-            printed, lines = _read(child, progress)
-        except KeyboardInterrupt:
-            child.send_signal(signal.SIGINT)
-            child.wait()
-            raise
+        printed, lines = _read(child, progress)
     if child.returncode != 0:
         raise _error(child.returncode, lines)
     for line in lines:
@@ -70,19 +65,42 @@ def run(arguments: Sequence[str], *, progress: bool = False) -> str:
 
 
 def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str]]:
-    """Returns the program's output and its lines on stderr."""
-    if not progress:
-        printed, messages = child.communicate()
-        return printed, messages.splitlines()
+    """Returns the program's output and its lines on stderr. An interrupt goes on to the program, and is raised once the
+    program has ended."""
     assert child.stdout and child.stderr
-    lines = []
-    with ThreadPoolExecutor(1) as other:
-        result = other.submit(child.stdout.read)
-        for line in child.stderr:
-            lines.append(line.rstrip("\n"))
-            if not line.startswith(("warning: ", "rscert: ", "hint: ")):
-                print(line, end="", file=sys.stderr, flush=True)
-        return result.result(), lines
+    printed: list[str] = []
+    lines: list[str] = []
+    # Threads read both pipes, also while this thread waits for an interrupted program to end: a full pipe would block it.
+    readers = [
+        threading.Thread(target=_copy, args=(child.stdout, printed), daemon=True),
+        threading.Thread(target=_copy_lines, args=(child.stderr, lines, progress), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        for reader in readers:
+            reader.join()
+        child.wait()
+    except KeyboardInterrupt:
+        child.send_signal(signal.SIGINT)
+        child.wait()
+        for reader in readers:
+            reader.join()
+        raise
+    return "".join(printed), lines
+
+
+def _copy(source: IO[str], printed: list[str]) -> None:
+    """Appends the program's whole output to printed."""
+    printed.append(source.read())
+
+
+def _copy_lines(source: IO[str], lines: list[str], progress: bool) -> None:
+    """Appends the program's lines to lines. With progress, it also shows the lines that are no warnings or errors."""
+    for line in source:
+        lines.append(line.rstrip("\n"))
+        if progress and not line.startswith(("warning: ", "rscert: ", "hint: ")):
+            print(line, end="", file=sys.stderr, flush=True)
 
 
 def _error(code: int, lines: Sequence[str]) -> BaseException:

@@ -1,0 +1,108 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rscert/rscert/internal/param"
+)
+
+// Finding is what Look found about one aspect of the set-up.
+type Finding struct {
+	Aspect  Aspect
+	Outcome Outcome
+	Text    param.Text
+}
+
+// Aspect is an aspect of the set-up that Look judges.
+type Aspect string
+
+// Aspects of the set-up, in the order in which Look reports them.
+const (
+	AspectLayout   Aspect = "layout"   // order of the values of an image
+	AspectScale    Aspect = "scale"    // units of the values
+	AspectClasses  Aspect = "classes"  // labels of the data against classes of the model
+	AspectOrder    Aspect = "labels"   // order of the labels against order of the classes
+	AspectAccuracy Aspect = "accuracy" // accuracy without noise against chance
+)
+
+// Outcome is the outcome of a test of the set-up.
+type Outcome string
+
+// Outcomes of a test.
+const (
+	Fine    Outcome = "ok"      // the test found no problem
+	Unsure  Outcome = "unsure"  // there are too few examples, or the user must decide
+	Suspect Outcome = "suspect" // the set-up is probably wrong
+)
+
+// Worst returns the worst of some outcomes, or Fine if there are none.
+func Worst(outcomes ...Outcome) Outcome {
+	for _, o := range []Outcome{Suspect, Unsure} {
+		if slices.Contains(outcomes, o) {
+			return o
+		}
+	}
+	return Fine
+}
+
+// Sentence says what the worst outcome of all tests means.
+func (o Outcome) Sentence() string {
+	switch o {
+	case Fine:
+		return "model and data fit each other"
+	case Unsure:
+		return "no mistake found; some tests could not decide"
+	default:
+		return "something is probably wrong with the set-up"
+	}
+}
+
+// judge judges the set-up from the model's answers without noise.
+func (e *Experiment) judge(ctx context.Context, x looked) ([]Finding, error) {
+	n := len(x.predicted)
+	x.labels, x.positions = x.labels[:n], x.positions[:n]
+	m := e.model.Classes()
+	layout, scale, err := e.judgeReadings(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	order := judgeOrder(x.predicted, x.labels)
+	level := judgeAccuracy(x.predicted, x.labels, m)
+	if level.Outcome == Unsure {
+		level.Text = param.Textf("%s%s", level.Text, e.loneHint())
+	}
+	if level.Outcome == Suspect {
+		level.Text = param.Textf("%s: do %s and %s, %s, the labels and their order fit the model?%s", level.Text, param.Mean, param.Std, param.Layout, e.loneHint())
+	}
+	return []Finding{layout, scale, judgeClasses(x.predicted, x.labels, m), order, level}, nil
+}
+
+// judgeUnlabelled judges what can be judged without labels.
+func (e *Experiment) judgeUnlabelled(x looked) []Finding {
+	layout, _ := e.layoutText()
+	return []Finding{
+		{AspectLayout, Unsure, param.Textf("%s; without labels, nothing tells whether this is right", layout)},
+		e.judgeRange(x),
+		{AspectAccuracy, Unsure, param.Textf("the data have no labels")},
+	}
+}
+
+// loneHint returns a hint for a model that returns one number per sample.
+func (e *Experiment) loneHint() string {
+	if !e.model.Lone() {
+		return ""
+	}
+	return " (its one number per sample counts as a score of class 1: is the model a regressor?)"
+}
+
+// nearChance reports whether the findings say that the accuracy is near chance.
+func nearChance(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Aspect == AspectAccuracy && f.Outcome == Suspect })
+}
+
+// percent formats a share of n examples.
+func percent(right, n int) string {
+	return fmt.Sprintf("%.1f %%", 100*float64(right)/float64(max(1, n)))
+}

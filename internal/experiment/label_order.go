@@ -1,0 +1,173 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/param"
+)
+
+// orderLevel is the p-value below which judgeOrder reports another order of the labels.
+const orderLevel = 0.001
+
+// A relabelling maps labels of the data to classes of the model. It keeps labels that it does not hold.
+type relabelling map[int]int
+
+// judgeOrder tests whether the labels are in the order of the model's classes. It looks for a relabelling under which
+// clearly more answers are right: first all labels one too high or one too low, then any relabelling that the confusion
+// matrix suggests. It derives the latter from one half of the examples and tests it on the other half, by McNemar's
+// exact test with Bonferroni's correction for the four tests.
+func judgeOrder(predicted, labels []int) Finding {
+	for _, shift := range []int{1, -1} {
+		by := relabelling{}
+		for _, label := range labels {
+			by[label] = label + shift
+		}
+		if by.better(predicted, labels) {
+			return by.finding(predicted, labels, param.Textf("every answer is the label %+d: do the labels count from 0, and is no class missing (%s, %s)?",
+				shift, param.FirstLabel, param.ClassNames))
+		}
+	}
+	first, second := halves(labels)
+	for _, half := range [][2][]int{{first, second}, {second, first}} {
+		by := suggested(pick(predicted, half[0]), pick(labels, half[0]))
+		if by.better(pick(predicted, half[1]), pick(labels, half[1])) {
+			return by.finding(predicted, labels, param.Textf("the confusion matrix shows another order of the classes (%s): does %s give the names in the model's order, and is no class missing?",
+				by, param.ClassNames))
+		}
+	}
+	if right, _ := agreement(predicted, labels, nil); 2*right < len(labels) {
+		return Finding{AspectOrder, Unsure, param.Textf("no other order of the labels explains the answers")}
+	}
+	return Finding{AspectOrder, Fine, param.Textf("the answers follow the order of the labels")}
+}
+
+// better reports whether the relabelling makes clearly more answers right, and most of them.
+func (r relabelling) better(predicted, labels []int) bool {
+	var lost, gained int64
+	right, now := agreement(predicted, labels, r)
+	for i, k := range predicted {
+		switch was, is := k == labels[i], k == r.class(labels[i]); {
+		case was && !is:
+			lost++
+		case is && !was:
+			gained++
+		}
+	}
+	const tests = 4
+	return now > right && 2*now > len(labels) && tests*binomial.McNemar(lost, gained) < orderLevel
+}
+
+// finding returns the finding that the labels need the relabelling.
+func (r relabelling) finding(predicted, labels []int, why param.Text) Finding {
+	right, now := agreement(predicted, labels, r)
+	n := len(labels)
+	return Finding{AspectOrder, Suspect, param.Textf("%s are right, %s with other labels: %s", percent(right, n), percent(now, n), why)}
+}
+
+func (r relabelling) class(label int) int {
+	if class, ok := r[label]; ok {
+		return class
+	}
+	return label
+}
+
+// String lists up to five labels that change.
+func (r relabelling) String() string {
+	var changed []int
+	for label, class := range r {
+		if label != class {
+			changed = append(changed, label)
+		}
+	}
+	slices.Sort(changed)
+	var list []string
+	for i, label := range changed {
+		if i == 5 {
+			list = append(list, "…")
+			break
+		}
+		list = append(list, fmt.Sprintf("label %d is class %d", label, r[label]))
+	}
+	return strings.Join(list, ", ")
+}
+
+// agreement counts the answers that equal the labels, before and after a relabelling.
+func agreement(predicted, labels []int, r relabelling) (before, after int) {
+	for i, k := range predicted {
+		if k == labels[i] {
+			before++
+		}
+		if k == r.class(labels[i]) {
+			after++
+		}
+	}
+	return before, after
+}
+
+// halves divides the examples into two halves. Each half has every other example of each label.
+func halves(labels []int) (first, second []int) {
+	seen := map[int]int{}
+	for i, label := range labels {
+		if seen[label]%2 == 0 {
+			first = append(first, i)
+		} else {
+			second = append(second, i)
+		}
+		seen[label]++
+	}
+	return first, second
+}
+
+func pick(from, at []int) []int {
+	to := make([]int, len(at))
+	for k, i := range at {
+		to[k] = from[i]
+	}
+	return to
+}
+
+// suggested returns the one-to-one relabelling that the confusion matrix suggests. It takes the pairs of label and
+// answer from the most frequent on, and leaves out pairs whose label or answer is already taken.
+func suggested(predicted, labels []int) relabelling {
+	type pair struct{ label, answer int }
+	counts := map[pair]int{}
+	for i, k := range predicted {
+		counts[pair{labels[i], k}]++
+	}
+	pairs := make([]pair, 0, len(counts))
+	for p := range counts {
+		pairs = append(pairs, p)
+	}
+	slices.SortFunc(pairs, func(a, b pair) int {
+		return cmp.Or(counts[b]-counts[a], a.label-b.label, a.answer-b.answer)
+	})
+	r, taken := relabelling{}, map[int]bool{}
+	for _, p := range pairs {
+		if _, has := r[p.label]; !has && !taken[p.answer] {
+			r[p.label], taken[p.answer] = p.answer, true
+		}
+	}
+	return r
+}
+
+// judgeClasses compares the number of labels with the number m of the model's classes. A model with many more classes
+// than the data is suspect if most answers are wrong: its output may be no scores of classes.
+func judgeClasses(predicted, labels []int, m int) Finding {
+	low, high := slices.Min(labels), slices.Max(labels)
+	said := param.Textf("the model has %d classes; the labels of %d examples go from %d to %d", m, len(labels), low, high)
+	outside := 0
+	for _, k := range predicted {
+		if k > high {
+			outside++
+		}
+	}
+	if 4*(high+1) <= m && 2*outside > len(labels) {
+		return Finding{AspectClasses, Suspect, param.Textf("%s, and %s of the answers are classes above: are the model's outputs scores of these classes (%s)?",
+			said, percent(outside, len(predicted)), param.ScoresOutput)}
+	}
+	return Finding{AspectClasses, Fine, said}
+}

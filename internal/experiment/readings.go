@@ -1,0 +1,213 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rscert/rscert/internal/binomial"
+	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/spec"
+)
+
+// A reading is another way in which the model could get the data.
+type reading struct {
+	what param.Text
+	feed normalisation
+}
+
+// readingLevel is the p-value below which another reading is better, with Bonferroni's correction for all readings.
+const readingLevel = 0.001
+
+// judgeReadings tries the other layout and, if more than a twentieth of the answers are wrong, other scales. A reading
+// under which clearly more answers are right (McNemar's exact test) makes the set-up suspect.
+func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale Finding, err error) {
+	text, matters := e.layoutText()
+	layout, scale = Finding{AspectLayout, Fine, text}, e.judgeRange(x)
+	deadline := time.Now().Add(lookTime)
+	if matters {
+		other := reading{param.Textf("%s %s", param.Layout, otherLayout(e.Spec.Layout)), e.rearranged(*e.other)}
+		answers, err := e.answers(ctx, x, other, deadline)
+		if err != nil {
+			return layout, scale, err
+		}
+		right, now := compared(x, answers)
+		layout.Text = param.Textf("%s; %s if %s", text, percent(now, len(answers)), otherLayout(e.Spec.Layout))
+		if better(x, answers, 1) {
+			layout.Outcome = Suspect
+			layout.Text = param.Textf("%s: the model is right on %s, and on %s if %s (%s %s)", text,
+				percent(right, len(answers)), percent(now, len(answers)), otherLayout(e.Spec.Layout), param.Layout, otherLayout(e.Spec.Layout))
+		}
+	}
+	if right, _ := agreement(x.predicted, x.labels, nil); 20*right >= 19*len(x.labels) {
+		return layout, scale, nil
+	}
+	found, err := e.bestReading(ctx, x, deadline)
+	if err == nil && found != nil {
+		if scale.Outcome == Suspect {
+			found.Text = param.Textf("%s; %s", scale.Text, found.Text)
+		}
+		scale = *found
+	}
+	return layout, scale, err
+}
+
+// bestReading tries the readings of e.readings. It returns a finding about the best reading that is clearly better, or
+// nil if none is.
+func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Time) (*Finding, error) {
+	var found *Finding
+	best := 0
+	all := e.readings(x)
+	for _, r := range all {
+		answers, err := e.answers(ctx, x, r, deadline)
+		if err != nil {
+			return nil, err
+		}
+		if right, now := compared(x, answers); now > best && better(x, answers, len(all)) {
+			best = now
+			found = &Finding{AspectScale, Suspect, param.Textf("the model is right on %s, and on %s if %s",
+				percent(right, len(answers)), percent(now, len(answers)), r.what)}
+		}
+	}
+	return found, nil
+}
+
+// compared counts the right answers, as they are and under a reading.
+func compared(x looked, answers []int) (right, now int) {
+	n := len(answers)
+	right, _ = agreement(x.predicted[:n], x.labels[:n], nil)
+	now, _ = agreement(answers, x.labels[:n], nil)
+	return right, now
+}
+
+// better reports whether clearly more answers are right under a reading, which is one of several.
+func better(x looked, answers []int, readings int) bool {
+	var lost, gained int64
+	for i, k := range answers {
+		switch was, is := x.predicted[i] == x.labels[i], k == x.labels[i]; {
+		case was && !is:
+			lost++
+		case is && !was:
+			gained++
+		}
+	}
+	return gained > lost && float64(readings)*binomial.McNemar(lost, gained) < readingLevel
+}
+
+// answers returns the model's answers under a reading. After the deadline it returns the answers so far.
+func (e *Experiment) answers(ctx context.Context, x looked, r reading, deadline time.Time) ([]int, error) {
+	var failed error
+	fill := func(i int, to []float32) {
+		example, err := e.data.Example(x.positions[i])
+		if err != nil {
+			failed = err
+			return
+		}
+		r.feed.feed(to, example.Values)
+	}
+	votes, err := classify(ctx, e.model, len(x.positions), e.model.InputLen(), time.Until(deadline), fill)
+	if failed != nil {
+		return nil, spec.BadInput(failed)
+	}
+	return votes, err
+}
+
+// rearranged returns the experiment's normalisation for another arrangement of the values.
+func (e *Experiment) rearranged(a graph.Arrangement) normalisation {
+	return e.normalised(a, e.noise.mean, e.noise.std)
+}
+
+// normalised returns a normalisation with the given mean and std, which have one value or one per channel.
+func (e *Experiment) normalised(a graph.Arrangement, mean, std []float64) normalisation {
+	n := normalisation{Arrangement: a}
+	for j := range e.model.InputLen() {
+		c := a.Channel(j)
+		n.mean = append(n.mean, float32(channelValue(mean, c, 0)))
+		n.std = append(n.std, float32(channelValue(std, c, 1)))
+	}
+	return n
+}
+
+// channelValue returns the value of a channel, or absent if there are no values.
+func channelValue(values []float64, channel int, absent float64) float64 {
+	switch len(values) {
+	case 0:
+		return absent
+	case 1:
+		return values[0]
+	}
+	return values[channel]
+}
+
+// usualScales lists normalisations that are in use, for values in [0,1]. The argument channels is the number of channels
+// for which mean and std are made; 0 means any number.
+var usualScales = []struct {
+	what      string
+	mean, std []float64
+	channels  int
+}{
+	{"the model takes values in [−1,1]", []float64{.5}, []float64{.5}, 0},
+	{"the model takes ImageNet's normalisation", []float64{.485, .456, .406}, []float64{.229, .224, .225}, 3},
+	{"the model takes CIFAR-10's normalisation", []float64{.4914, .4822, .4465}, []float64{.2023, .1994, .2010}, 3},
+	{"the model takes CIFAR-10's mean and std", []float64{.4914, .4822, .4465}, []float64{.2471, .2435, .2616}, 3},
+	{"the model takes MNIST's normalisation", []float64{.1307}, []float64{.3081}, 1},
+}
+
+// readings lists other scales of the data, and other orders of an image's channels, rows and columns.
+func (e *Experiment) readings(x looked) []reading {
+	if e.noise.bytes || e.denoiser != nil || e.Spec.Scaled() {
+		return nil // the model takes bytes, or its values have passed a denoiser, or each column has its scale
+	}
+	a, mean, std := e.noise.Arrangement, e.noise.mean, e.noise.std
+	var all []reading
+	add := func(what param.Text, mean, std []float64) {
+		all = append(all, reading{what, e.normalised(a, mean, std)})
+	}
+	if len(mean)+len(std) > 0 {
+		add(param.Textf("%s and %s are left away", param.Mean, param.Std), nil, nil)
+	}
+	if high := float64(x.high); high > 1.5 {
+		add(param.Textf("the values are divided by %v, so that they are in [0,1]", high), nil, []float64{high})
+	} else {
+		add(param.Textf("the model takes values from 0 to 255 (%s %v)", param.Std, 1/255.), nil, []float64{1 / 255.})
+		for _, s := range usualScales {
+			if s.channels == 0 || s.channels == a.Channels {
+				add(param.Textf("%s (%s %s %s %s)", s.what, param.Mean, commas(s.mean), param.Std, commas(s.std)), s.mean, s.std)
+			}
+		}
+		add(param.Textf("the values are 1 − x (black and white exchanged)"), []float64{1}, []float64{-1})
+	}
+	return append(all, e.imageReadings()...)
+}
+
+// commas writes numbers as a parameter takes them: 0.5,0.25.
+func commas(numbers []float64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
+}
+
+// imageReadings lists other orders of an image's channels, rows and columns.
+func (e *Experiment) imageReadings() (all []reading) {
+	shape, ok := e.imageShape()
+	if !ok {
+		return nil
+	}
+	a := e.noise.Arrangement
+	add := func(what string, from func(c, row, column int) (int, int, int)) {
+		all = append(all, reading{param.Textf("%s", what), e.rearranged(a.Reindexed(shape, from))})
+	}
+	if shape[0] == 3 {
+		add("the channels are in the order blue, green, red (BGR)", func(c, i, j int) (int, int, int) { return 2 - c, i, j })
+	}
+	if shape[1] == shape[2] {
+		add("rows and columns are exchanged (transposed images)", func(c, i, j int) (int, int, int) { return c, j, i })
+	}
+	return all
+}
+
+// imageShape returns the shape [C,H,W] of the examples, if they are images with channels first.
+func (e *Experiment) imageShape() (shape []int, ok bool) {
+	shape = e.data.Shape()
+	return shape, len(shape) == 3 && (shape[0] == 1 || shape[0] == 3)
+}
