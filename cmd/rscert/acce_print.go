@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/report"
 )
 
-// printStudy prints the results. The argument asked is the number of requested radii. After an interruption, results
-// holds only some of them.
+// printStudy prints the results. The argument asked is the number of requested radii. After an interruption, the slice
+// results holds fewer radii.
 func printStudy(s streams, o acceOptions, results []acce.Result, asked int) error {
 	switch {
 	case o.json && asked > 1:

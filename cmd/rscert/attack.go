@@ -106,7 +106,7 @@ func attackList() string {
 	return list.String()
 }
 
-// addAttackFlags adds the flags. The command calls settle after it has parsed them.
+// addAttackFlags adds the flags of attack. The command calls the function settle after it has parsed the flags.
 func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) {
 	f, p := cmd.Flags(), &o.plan
 	e := &p.Spec

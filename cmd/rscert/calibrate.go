@@ -188,7 +188,8 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 	return calibrationTask{all: all, table: table, test: all, testTable: table, fitted: make([]bool, all.N())}
 }
 
-// holdOut splits off the test data and returns the rows that remain for the fit. With a test file it returns all rows.
+// holdOut splits off the test data and returns the rows that remain for the fit. If the test data are in a separate
+// file, it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
 	if o.file != "" {
 		if c.test, c.testTable, err = read(ctx, s, o.file, quiet); err != nil {
@@ -251,7 +252,7 @@ func (c *calibrationTask) sameShape(d calibrator.Data, path, other string) error
 	return nil
 }
 
-// fit fits the map on the rows that are not share of the rows that is held out for testing.
+// fit fits the map on the rows that are not held out for testing.
 func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions) error {
 	if c.all.Label == nil {
 		return badInputf("%s: no column label: fitting needs labels", c.table.Path)

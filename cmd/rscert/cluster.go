@@ -102,7 +102,7 @@ func (s sharded) chooseSeed() (uint64, error) {
 	return experiment.DrawSeed()
 }
 
-// thisProgram returns the path of this rscert. The machines of a cluster share it.
+// thisProgram returns the path of this rscert. The path must be the same on all machines of the cluster.
 func thisProgram() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

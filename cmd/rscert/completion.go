@@ -11,7 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// choicesKey is the annotation of flags that take one value from a list or several of these values.
+// choicesKey is the annotation of flags that take one or several values from a list.
 const choicesKey = "rscert_choices"
 
 // choices records the values that a flag takes, for shell completion and for hints on mistyped values. A description

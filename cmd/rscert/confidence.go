@@ -24,8 +24,8 @@ type confidenceOptions struct {
 	json, quiet bool
 }
 
-// classMethod is the method that certifies the class. It is a method for votes. If the field votes is empty, the mean
-// scores certify the class.
+// classMethod is the method that certifies the class. The field votes holds a method for votes. If it is empty, the
+// mean scores certify the class.
 type classMethod struct{ votes certify.VoteMethod }
 
 const byScores = "scores"

@@ -249,7 +249,7 @@ func wrongCommand(line string) string {
 // citation matches a paper in the forms that the texts use: Cohen et al. 2019, Maurer & Pontil (2009), Platt's (1999).
 var citation = regexp.MustCompile(`\p{Lu}[\p{L}-]+(?:(?:,? (?:&|and) \p{Lu}[\p{L}-]+)| et al\.)?(?:'s)?,? \(?((?:19|20)\d{2})\b`)
 
-// notPapers begin phrases that only look like papers.
+// notPapers matches the beginnings of phrases that only look like citations.
 var notPapers = regexp.MustCompile(`^(January|February|March|April|May|June|July|August|September|October|November|December|RFC|In|Of|Since|COMP|CIFAR|OpenVINO|SAND|Until) `)
 
 var surname = regexp.MustCompile(`\p{Lu}[\p{L}]+`)

@@ -98,7 +98,8 @@ type placeReport struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// sourceName names the place that was searched. It spells a parameter as a flag.
+// sourceName names the source of a place that was searched. If the source is a parameter, it returns the parameter's
+// flag.
 func sourceName(p ortlib.Place) string {
 	if p.Source == string(param.ONNXRuntime) {
 		return asFlag(param.ONNXRuntime)

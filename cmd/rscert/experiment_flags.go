@@ -8,9 +8,9 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function own is not nil, it
-// adds the flags of the command after the first flags, in separate groups. The command calls settle after parsing the
-// flags.
+// addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function own is not nil,
+// addExperimentFlags calls it after --law, so that the command can add its own flags there. The command calls settle
+// after parsing the flags.
 func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false

@@ -13,7 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// given returns the pointer value if the flag is on the command line, and nil otherwise.
+// given returns its argument value if the flag is on the command line, and nil otherwise.
 func given[T any](cmd *cobra.Command, flag string, value *T) *T {
 	if cmd.Flags().Lookup(flag) == nil {
 		panic("no flag --" + flag)
@@ -140,5 +140,5 @@ func (l *choiceList[T]) String() string {
 
 func (*choiceList[T]) Type() string { return listType }
 
-// listType is the Type of lists. --help shows it.
+// listType is the type that --help shows for flags with lists.
 const listType = "strings"

@@ -97,7 +97,8 @@ func testKilledAttack(t *testing.T, files int, method string, more ...string) {
 	t.Logf("killed %d times, %d times after progress", kills, later)
 }
 
-// grown returns a channel that receives when a file has more than the given number of lines. The test may end before.
+// grown returns a channel that receives when a file has more than the given number of lines. The test may end before
+// the file reaches this length.
 func grown(t *testing.T, path string, lines int) <-chan time.Time {
 	tick, longer := time.NewTicker(time.Millisecond), make(chan time.Time, 1)
 	go func() {
@@ -117,8 +118,8 @@ func grown(t *testing.T, path string, lines int) <-chan time.Time {
 	return longer
 }
 
-// killAt runs the program and kills it when the channel receives. It reports whether the program ended before that. It
-// never kills the program if the channel is nil.
+// killAt runs the program and kills it when the channel receives. It reports whether the program ended before the kill.
+// It never kills the program if the channel is nil.
 func killAt(t *testing.T, moment <-chan time.Time, args []string) (ended bool) {
 	t.Helper()
 	cmd := program(t, args...)

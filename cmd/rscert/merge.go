@@ -142,7 +142,7 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 	return nil
 }
 
-// explainShard adds the command that finishes a shard.
+// explainShard adds a hint to an error about a shard: the command that finishes this shard.
 func explainShard(err error) error {
 	var shard *runfolder.ShardError
 	if !errors.As(err, &shard) {
@@ -151,7 +151,7 @@ func explainShard(err error) error {
 	return hint.Add(err, "%s: %s --resume", shard.Advice, certifyLine(shard.Run, shard.Dir))
 }
 
-// explainGap adds the command that samples the first missing shard.
+// explainGap adds a hint to the error: the command that samples the first missing shard.
 func explainGap(gap *runfolder.GapError) error {
 	if len(gap.Missing) == 0 {
 		return hint.Add(gap, "name all shards, or join these with --allow-gaps")

@@ -120,7 +120,7 @@ number of independent examples.`,
 type metricsReport struct {
 	N       int `json:"n"`
 	Classes int `json:"classes,omitempty"`
-	// Probabilities is set for a run: vote shares or mean scores.
+	// For a run, Probabilities names its numbers that serve as probabilities: vote shares or mean scores.
 	Probabilities probabilities    `json:"probabilities,omitempty"`
 	Radius        *float64         `json:"radius,omitempty"` // of the rows, if --radius is given
 	Weighted      bool             `json:"weighted"`

@@ -148,6 +148,6 @@ func runRadius(ctx context.Context, s streams, path string, o radiusOptions, g r
 type radiusReport struct {
 	File    string            `json:"file"`
 	Methods []certify.Summary `json:"methods"`
-	// Note is certify.ChooseFirst in one line, if there are several methods.
+	// If there are several methods, Note is the warning certify.ChooseFirst in one line.
 	Note string `json:"note,omitempty"`
 }

@@ -96,8 +96,8 @@ func badInput(err error) error { return spec.BadInput(err) }
 
 func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(format, args...)) }
 
-// newRoot builds the command tree. It sets started when the code of a command starts. An error before this moment is an
-// error in the command line.
+// newRoot builds the command tree. It sets *started to true when the code of a command starts. An error before this
+// moment is an error in the command line.
 func newRoot(s streams, started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rscert",

@@ -23,7 +23,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// asProgram, set in the environment, makes the test binary act as rscert.
+// asProgram is an environment variable. If it is set, the test binary acts as rscert.
 const asProgram = "RSCERT_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -169,8 +169,8 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// same is the script command 'same FILE1 FILE2'. Two results of runs must have the same lines, apart from the
-// checksums, which identify the run.
+// same is the script command 'same FILE1 FILE2'. Both files are results of runs. They must have the same lines, apart
+// from the checksums, which identify the run.
 func same(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: same file1 file2")

@@ -25,7 +25,7 @@ type signOptions struct {
 	flags              *pflag.FlagSet // nil when slurm merges shards, because slurm does not sign
 }
 
-// add adds the flags.
+// add adds the flags for signing.
 func (o *signOptions) add(f *pflag.FlagSet) {
 	o.flags = f
 	f.StringVar(&o.file, "sign", "", "sign the finished run with the secret key in this `file`, which 'minisign -G' makes")

@@ -191,8 +191,8 @@ func newArray(o slurmOptions, options []string, certify sharded) (a *cluster.Arr
 	return a, errors.Join(badInput(a.Check()), checkMerged(a.Out))
 }
 
-// resumeArray loads the array that was started in a.Out, and checks that a continues it. It returns nil if no array was
-// started there.
+// resumeArray loads the array that was started in a.Out, and checks that the given array continues it. It returns nil
+// if no array was started in a.Out.
 func resumeArray(a *cluster.Array, seed *uint64) (*cluster.Array, error) {
 	then, err := cluster.Load(a.Out)
 	if errors.Is(err, fs.ErrNotExist) {

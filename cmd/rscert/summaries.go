@@ -97,7 +97,7 @@ func summaryColumns(certified []certify.CertifiedAccuracy, columns ...report.Col
 	return append(columns, report.RoundedColumn("average radius", report.Down, 4), report.ExactColumn("abstained"))
 }
 
-// summaryCells returns a row for summaryColumns.
+// summaryCells appends to row the cells for the columns that summaryColumns adds.
 func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, abstained int, row ...report.Cell) []report.Cell {
 	for _, c := range certified {
 		row = append(row, report.Number(c.Accuracy))

@@ -8,7 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/calib"
 )
 
-// binary is the problem "is it class k".
+// binary holds the data of a problem with two classes: class k, and all other classes together.
 type binary struct {
 	input Input
 	s, d  []float64 // probability and log-odds of the class
@@ -28,7 +28,7 @@ func (b binary) ordered() *calib.Predictions {
 	return p
 }
 
-// variable returns x, the variable of StepCurve, for a confidence that ordered returned. It rounds x to float32.
+// variable converts a confidence from the method ordered back to x, the variable of StepCurve. It rounds x to float32.
 func (b binary) variable(confidence float64) float64 {
 	if b.input == Logits {
 		confidence = confidence*(2*maxOdds) - maxOdds
@@ -55,8 +55,8 @@ func (d Data) eachClass(fit func(b binary) error) error {
 	return nil
 }
 
-// fitPlatt fits σ(a·d + b) to the labels (n₁+1)/(n₁+2) and 1/(n₀+2) instead of 1 and 0 (Platt 1999), so that the
-// likelihood always has a maximum.
+// fitPlatt fits σ(a·d + b) for log-odds d. Of the examples, n₁ have the label 1 and n₀ have the label 0. The fit uses
+// the labels (n₁+1)/(n₁+2) and 1/(n₀+2) instead (Platt 1999), so that the likelihood always has a maximum.
 func fitPlatt(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		var n [2]float64
@@ -83,8 +83,9 @@ func index(is bool) int {
 	return 0
 }
 
-// fitBeta fits σ(a ln s − b ln(1−s) + c). A weight below 0 would reverse the order of scores. If a weight is below 0,
-// fitBeta sets it to 0 and fits the other parameters again, as does betacal, the program of the method's authors.
+// fitBeta fits σ(a ln s − b ln(1−s) + c) for a probability s. A weight a or b below 0 would reverse the order of
+// scores. If a weight is below 0, fitBeta sets it to 0 and fits the other parameters again, as does betacal, the
+// program of the method's authors.
 func fitBeta(d Data, _ Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		fit := func(useA, useB float64) ([]float64, error) {
@@ -243,8 +244,8 @@ func interpolate(x, y []float64) (c StepCurve) {
 	return c
 }
 
-// fitHistogram fits a map that is constant in bins of equal count. An edge is halfway between the neighbouring values
-// of two bins.
+// fitHistogram fits a map that is constant in bins of equal count. An edge between two bins is halfway between the
+// largest value of the lower bin and the smallest value of the upper bin.
 func fitHistogram(d Data, o Options) (m Map, err error) {
 	err = d.eachClass(func(b binary) error {
 		bins, err := calib.EqualCount(b.ordered(), o.Bins)

@@ -120,8 +120,8 @@ func (g *behind) classwise() {
 	g.finish("Where", nil, g.Op("Greater", sum, g.float(0)), g.Op("Div", p, sum), g.float(1/float64(g.m.Classes)))
 }
 
-// odds adds the nodes of the function odds for class k. For logits it returns no s, because the curves then need only
-// d.
+// odds adds the nodes that compute the probability s and the log-odds d of class k. For logits it returns no s, because
+// the curves then need only d.
 func (g *behind) odds(k int) (s, d string) {
 	clip := func(d string) string { return g.Op("Min", g.Op("Max", d, g.float(-maxOdds)), g.float(maxOdds)) }
 	if g.m.Input == Probabilities {

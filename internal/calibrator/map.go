@@ -51,8 +51,8 @@ func (d Data) check() error {
 const Schema = 1
 
 // Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix) have
-// Weight and Bias. The other methods have Platt, Beta or Steps. With two classes they map only class 1. With more
-// classes they map each class separately and normalise the results to sum to 1.
+// Weight and Bias. The other methods have Platt, Beta or Steps. With two classes, these other methods map only class 1.
+// With more classes, they map each class separately and normalise the results to sum to 1.
 type Map struct {
 	Schema  int    `json:"schema"`
 	Method  string `json:"method"`
@@ -190,13 +190,13 @@ func (m Map) logits(z, row []float64) {
 	}
 }
 
-// multinomial computes softmax(zW + b).
+// multinomial writes softmax(zW + b) to p, for the logits z, the weights W and the biases b.
 func (m Map) multinomial(p, z []float64) {
 	m.affine(p, z)
 	copy(p, calib.Softmax(p, m.Classes, 1))
 }
 
-// affine computes zW + b.
+// affine writes zW + b to p, for the logits z, the weights W and the biases b.
 func (m Map) affine(p, z []float64) {
 	k := m.Classes
 	for j := range k {

@@ -40,8 +40,9 @@ func fitMatrix(d Data, o Options) (Map, error) {
 	return fitMultinomial(d, o, d.Classes*d.Classes)
 }
 
-// fitMultinomial minimises the mean negative log-likelihood of softmax(zW + b) plus L2·(‖W − I‖² + ‖b‖²) over b and W.
-// The argument weights is the number of weights in W. The loss is convex, and with L2 > 0 it has exactly one minimum.
+// fitMultinomial fits softmax(zW + b) for logits z. It minimises the mean negative log-likelihood plus L2·(‖W − I‖² +
+// ‖b‖²) over the weights W and the biases b. The argument weights is the number of weights in W. The loss is convex,
+// and with L2 > 0 it has exactly one minimum.
 func fitMultinomial(d Data, o Options, weights int) (Map, error) {
 	if !(o.L2 > 0) || math.IsInf(o.L2, 0) {
 		return Map{}, fmt.Errorf("L2 %v must be positive: without it there may be no best map", o.L2)
@@ -133,7 +134,7 @@ func (l likelihood) value(gradient, x []float64) float64 {
 	return sum/float64(n) + l.l2*penalty
 }
 
-// negativeLog returns −ln softmax(zW + b)_y, and writes the softmax to p.
+// negativeLog returns −ln softmax(zW + b)_y for the logits z and the label y, and writes the softmax to p.
 func (m Map) negativeLog(p, z []float64, y int) float64 {
 	m.affine(p, z)
 	top := math.Inf(-1)

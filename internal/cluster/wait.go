@@ -105,8 +105,8 @@ type watched struct {
 	failed  bool
 }
 
-// Run waits until all shards are finished. If a shard fails, Run submits it again, at most Retries times. Once the
-// queue holds no shard, Run returns an error if it gave up any shard.
+// Run waits until all shards are finished. If a shard fails, Run submits it again, at most Retries times. If Run gives
+// up a shard, it still waits for the other shards and then returns an error.
 func (w *Watch) Run(ctx context.Context, a *Array) error {
 	shards := make([]watched, a.Shards)
 	for silent := 0; ; {
@@ -193,7 +193,7 @@ func (w *Watch) show(shards []watched) {
 	w.Show(done, total, note)
 }
 
-// verdict returns an error if any shard failed. All shards must be over.
+// verdict returns an error if any shard failed. Each shard must be finished or given up.
 func (w *Watch) verdict(a *Array, shards []watched) error {
 	var failed []int
 	for i, s := range shards {

@@ -55,8 +55,8 @@ var (
 	gone     = Task{}
 )
 
-// watching makes a Watch over an array of shards with these states. The folder of a shard holds
-// done(shard) of the shard's 2 examples.
+// watching makes a Watch over an array of shards whose tasks have the given states. Each shard has 2 examples. The
+// function done returns the number of examples in the shard's folder.
 func watching(t *testing.T, retries int, done func(shard int) int, states map[int][][]Task) (*Watch, *scripted, *Array, *[]string) {
 	q := &scripted{states: states, attempt: map[int]int{}, asked: map[string]int{}}
 	a := &Array{Shards: len(states), Out: filepath.Join(t.TempDir(), "run")}

@@ -211,8 +211,8 @@ func (t *csvTable) addValue(value, miss float32) {
 	}
 }
 
-// narrow returns the float32 nearest to the decimal in field. The argument v is the float64 nearest to this decimal. It
-// equals the decimal for short integers.
+// narrow returns the float32 nearest to the decimal in field. The argument v is the float64 nearest to this decimal. If
+// the decimal is a short integer, v equals it.
 func narrow(field string, v float64) float32 {
 	if v == math.Trunc(v) && math.Abs(v) < 1<<24 {
 		return float32(v)
@@ -300,8 +300,8 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 	return columns
 }
 
-// scaled reports whether all values are bytes and at least one is above 1. It also checks the values in the watched
-// columns that turned out to hold no labels: they must be finite.
+// scaled reports whether all values are bytes and at least one is above 1. It also returns an error if a value is not
+// finite, which can only occur in a column that might have held labels.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for i := range t.rows() {

@@ -31,7 +31,7 @@ type Example struct {
 	// Rounding is an upper bound on ‖x − Values‖₂ for the float64 numbers x in the file. It is 0 for files of float32
 	// or bytes.
 	Rounding float64
-	// RoundingL1 is an upper bound on ‖x − Values‖₁ for the same numbers.
+	// RoundingL1 is an upper bound on ‖x − Values‖₁ for the same numbers x.
 	RoundingL1 float64
 }
 
@@ -108,8 +108,8 @@ func (d *Dataset) dropLabels() {
 	d.addNote("without labels")
 }
 
-// unplaced is the field labelAt of data without labels. No error shows its result, because such data have no wrong
-// labels.
+// unplaced is the function labelAt for data without labels. No error contains its result, because without labels no
+// label can be wrong.
 func unplaced(int) string { return "no label" }
 
 // checkExample returns an error if one example, together with its intermediate forms while it is read, does not fit in
@@ -219,7 +219,8 @@ func (d *Dataset) settle(opt Options) (err error) {
 	return d.subtractFirst(opt.FirstLabel)
 }
 
-// subtractFirst subtracts first from all labels. For first = 0 it warns if the labels seem to count from 1.
+// subtractFirst subtracts the argument first from all labels. If first is 0, it warns of labels that seem to count from
+// 1.
 func (d *Dataset) subtractFirst(first int) error {
 	low := slices.Min(d.labels)
 	switch {

@@ -296,7 +296,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// zeros compresses head and n zero bytes. The ratio is about 1000 to 1.
+// zeros compresses the bytes head, followed by n zero bytes. The ratio is about 1000 to 1.
 func zeros(t testing.TB, head []byte, n int64) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -244,7 +244,7 @@ func (h idxHeader) end() int64 {
 	return h.header + n
 }
 
-// check returns an error if the length of the whole file differs from end.
+// check returns an error if the file's length differs from the length that the header implies.
 func (h idxHeader) check(length int64) error {
 	switch end := h.end(); {
 	case length < end:

@@ -27,7 +27,7 @@ func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
 // enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2)
 // and of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg, it alternates the
-// direction of rounding. Like libjpeg, it repeats samples in the narrowest images and for all other ratios.
+// direction of rounding. Like libjpeg, it repeats samples if the image is very narrow or if the plane has another size.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)

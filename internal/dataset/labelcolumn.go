@@ -220,8 +220,8 @@ func (t *csvTable) counts(k int) bool {
 	return (first == 0 || first == 1) && t.rows() > 1
 }
 
-// A table of at most fewRows rows may hold one example of each class, labelled 0, 1, 2, … in order. So a first column
-// that counts the rows may hold labels there.
+// A table of at most fewRows rows may hold one example of each class, labelled 0, 1, 2, … in order. So in such a table,
+// a first column that counts the rows may hold labels.
 const fewRows = 10
 
 // guess finds the column of the labels. It returns a position in t.watched, which lists the first and the last
@@ -263,8 +263,8 @@ type candidate struct {
 }
 
 // rivals reports whether the last column, c, looks like labels at least as much as the first column. If there are
-// enough rows, a column of labels is dense and takes far fewer values than a pixel. The last column of an image may
-// take all values of a byte.
+// enough rows, the labels in a column have no gaps (dense) and far fewer values than a pixel. The last column of an
+// image may take all values of a byte.
 func (c candidate) rivals(first candidate) bool {
 	const pixels = 20 // a byte has about 20 times as many values as 10 classes
 	if !c.whole || c.distinct < 2 {

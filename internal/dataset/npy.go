@@ -218,7 +218,8 @@ func (e *arrayExamples) example(i int) ([]byte, error) {
 	return data, nil
 }
 
-// convert turns the elements of an example into values. The example begins at the element first.
+// convert turns the elements of an example into values. The argument first is the number of the example's first element
+// in the array.
 func (e *arrayExamples) convert(dst []float32, data []byte, first int) error {
 	elements := dst
 	if e.permuted {

@@ -83,7 +83,8 @@ func (d *Dataset) noteBefore() string {
 	return d.note + ", "
 }
 
-// setNumberedLabels is setLabels for numbers. The argument own gives their class names; it may be nil.
+// setNumberedLabels sets the labels from the numbers in cells. The argument own holds the file's class names by number,
+// or is nil. If there are such names, Options.ClassNames renumbers the classes.
 func (d *Dataset) setNumberedLabels(cells []cell, own []string, opt Options) error {
 	names, err := readClassNames(opt.ClassNames)
 	if err != nil {

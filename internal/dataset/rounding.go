@@ -22,8 +22,8 @@ func (d *Dataset) rounding(i int) (l2, l1 float64, err error) {
 	if l1 == 0 {
 		return 0, 0, nil
 	}
-	// The relative error of n products, n sums and one root is below (n+2)·2⁻⁵². The term 2⁻⁵⁰⁰ covers squares that
-	// underflow.
+	// For n values, the relative error of n products, n sums and one root is below (n+2)·2⁻⁵². The term 2⁻⁵⁰⁰ covers
+	// squares that underflow.
 	slack := 1 + float64(len(misses)+4)*0x1p-51
 	return math.Sqrt(squares)*slack + 0x1p-500, l1 * slack, nil
 }

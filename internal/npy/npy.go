@@ -137,8 +137,8 @@ func (h *Header) Len() (n int, ok bool) {
 	return n, true
 }
 
-// Check returns an error unless a file of length bytes, header included, holds exactly the array. An array without
-// elements is an error.
+// Check returns an error unless the file holds exactly the array. The argument length is the file's length in bytes,
+// including the header. An array without elements is an error.
 func (h *Header) Check(length int64) error {
 	n, ok := h.Len()
 	end := h.Offset + int64(n)*int64(h.Width)
@@ -189,8 +189,8 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 	}
 }
 
-// each calls value for every element. This function and the functions below are small, so that the compiler inlines
-// them into the cases above.
+// each decodes every element with the function value. This function and the functions below are small, so that the
+// compiler inlines them into the cases above.
 func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {
 		dst[i] = value(src[i*width:])

@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// file returns a .npy file of any version. The header is as long as the dictionary.
+// file returns a .npy file of any version. The header is not padded: it has the length of the dictionary.
 func file(version byte, dict string, data []byte) []byte {
 	b := append([]byte("\x93NUMPY"), version, 0)
 	if version == 1 {
@@ -223,8 +223,8 @@ func TestDecodeHalf(t *testing.T) {
 	}
 }
 
-// open opens the only member of an archive. The arguments change are alternately old bytes and new bytes
-// that replace them in the data. The checksum stays.
+// open opens the only member of an archive. The arguments change are alternately old bytes and the new bytes that
+// replace them in the archive. The archive keeps the checksum of the old data.
 func open(t testing.TB, method uint16, npy []byte, change ...string) *Reader {
 	t.Helper()
 	var b bytes.Buffer

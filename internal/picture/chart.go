@@ -26,7 +26,7 @@ var Palette = []color.NRGBA{
 // dashes holds the dash patterns that distinguish the lines in print without colour.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}, {10, 4}, {4, 2, 1, 2}, {1, 3}}
 
-// Halo is the colour of a wide line that is drawn behind other lines. The label of this line is darker.
+// Halo is the colour of a wide line that is drawn behind other lines. The line's label has a darker colour.
 var Halo = color.NRGBA{0xb4, 0xb4, 0xb4, 0xff}
 
 // labelColor returns the colour of a line's name.

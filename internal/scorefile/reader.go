@@ -151,7 +151,7 @@ func (r *Reader) openArray(name string, dims int, float bool) (opened *array, er
 	return opened, nil
 }
 
-// check returns an error unless an array of size bytes, header included, can be used.
+// check returns an error if the array cannot be used. The argument size is its length in bytes, including the header.
 func check(h *npy.Header, size uint64, dims int, float bool) error {
 	switch {
 	case len(h.Shape) != dims:

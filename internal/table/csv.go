@@ -14,7 +14,7 @@ import (
 // columns.
 const maxColumns = 1 << 20
 
-// csvRows parses the header and adds the lines after it.
+// csvRows parses the header and adds the later lines to the table as rows.
 type csvRows struct {
 	*reader
 	first  []byte // the header line

@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// jsonRows adds lines that hold one object each. The first line determines which of the wanted columns the file has.
-// Every other line must have the same columns.
+// jsonRows adds lines to the table as rows. Each line holds one JSON object. The first line determines which of the
+// wanted columns the file has. Every other line must have the same columns.
 type jsonRows struct{ *reader }
 
 func (r *jsonRows) add(line []byte) error {

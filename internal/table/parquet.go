@@ -20,7 +20,8 @@ type Parquet struct {
 	src io.ReaderAt
 }
 
-// OpenParquet reads the footer of a Parquet file of size bytes. The caller must keep src open.
+// OpenParquet reads the footer of a Parquet file. The argument size is the file's length in bytes. The caller must keep
+// src open.
 func OpenParquet(src io.ReaderAt, size int64) (*Parquet, error) {
 	file, err := parquet.OpenFile(src, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	return &Parquet{file, src}, err

@@ -95,9 +95,9 @@ func pageHeader(f io.ReaderAt, at, end int64) (header meta.PageHeader, n int64, 
 const mostHeader = 1 << 20
 
 // mostUnpacked returns the largest size to which packed bytes can unpack. The factors follow from the formats. Snappy
-// copies 64 bytes with 3 bytes. LZ4 copies 255 more bytes for each byte of a length. Deflate copies 258 bytes with 2
-// bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit, so mostUnpacked applies the limit
-// of Zstandard to it.
+// copies 64 bytes with 3 bytes. LZ4 copies up to 255 bytes for each byte of a length field. Deflate copies 258 bytes
+// with 2 bits. Zstandard repeats a byte 131,072 times with 4 bytes. Brotli has no limit, so mostUnpacked applies the
+// limit of Zstandard to it.
 func mostUnpacked(codec meta.CompressionCodec, packed int64) int64 {
 	const start = 64 // for the first bytes, which are not copies, because a copy repeats earlier bytes
 	switch codec {

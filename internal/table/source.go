@@ -59,7 +59,7 @@ func openSource(ctx context.Context, path string, in io.Reader) (io.ReadCloser, 
 }
 
 // interruptible returns a reader of r. A read from it ends when ctx ends, even while r waits for input. One read from r
-// may continue after this.
+// may continue after ctx ends.
 func interruptible(ctx context.Context, r io.Reader) *io.PipeReader {
 	out, in := io.Pipe()
 	go func() {

@@ -3,9 +3,9 @@
 // content, so standard input works like a file. It matches a column by its exact name. In CSV and Parquet it also
 // matches a column by its name in lower case, if no other column has that name.
 //
-// Read streams all formats and keeps the wanted columns, at 8 bytes per value and at most memory.Limit in total. Lines
-// with a checksum (package checksum) must match it. Every error about content names the place: "scores.csv:17: score:
-// …".
+// Read streams all formats and keeps the wanted columns, at 8 bytes per value and at most memory.Limit in total. If a
+// line has a checksum (package checksum), Read verifies it. Every error about content names the place: "scores.csv:17:
+// score: …".
 //
 // Callers that need more than float64 columns can stream the same files. Records returns the rows of a CSV file as
 // text. Parquet returns the values of a Parquet file's leaf columns, row by row. Neither Records nor Parquet converts a

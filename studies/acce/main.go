@@ -63,10 +63,10 @@ const (
 var normal = distuv.UnitNormal
 
 // instance draws a certified classifier and n predictions that it certifies at radius ratio·σ. In probit units the
-// clean confidence is N(mean, spread²). The factor slope turns the clean confidence into the probability that the
-// prediction is right. Slopes below 1 give overconfident classifiers. The interval is the standard certificate with
-// Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function omits predictions whose
-// interval begins below ½, because they are not certified.
+// clean confidence is N(mean, spread²). In the same units, the probability that the prediction is right is the clean
+// confidence times the factor slope. Slopes below 1 give overconfident classifiers. The interval is the standard
+// certificate with Hoeffding's bound, as in the paper: Φ(Φ⁻¹(z ∓ ε) ∓ R/σ), ε = √(ln(2/α)/2n). The function omits
+// predictions whose interval begins below ½, because they are not certified.
 func instance(r *rand.Rand, n int, ratio float64) (intervals []calib.Bounded, clean []float64) {
 	mean, spread := 0.5+1.5*r.Float64(), 0.6+0.8*r.Float64()
 	slope := 0.5 + 0.7*r.Float64()
@@ -96,8 +96,8 @@ func probit(p float64) float64 {
 	return normal.Quantile(p)
 }
 
-// oneSetting returns the paper's "one-size-fits-all" setting (appendix G.3), for either start. Both rates are 0.001,
-// and ρ grows by 0.4 % at each step.
+// oneSetting returns the paper's "one-size-fits-all" setting (appendix G.3), for either start. Both learning rates are
+// 0.001, and the penalty ρ grows by 0.4 % at each step.
 func oneSetting() []admm.Params {
 	var out []admm.Params
 	for _, start := range []admm.Start{admm.FromClean, admm.FromBrier} {
@@ -190,8 +190,8 @@ func random(instances int) error {
 	return nil
 }
 
-// marked begins a part of the page and returns a function that ends the part. A part that contains timings
-// or took hours of computation names its command and the day.
+// marked begins a part of the page and returns a function that ends the part. Some parts contain timings or took hours
+// to compute. Such a part begins with a line that holds its command and the date.
 func marked(name, command string) (end func()) {
 	fmt.Printf("<!-- made: %s -->\n\n", name)
 	if command != "" {
@@ -244,7 +244,8 @@ func summary(all []found) {
 	}
 }
 
-// countBelow counts the instances for which s finds a smaller value than the solver other. It compares four decimals.
+// countBelow counts the instances for which s finds a smaller value than the solver other. It compares the values
+// rounded to four decimals.
 func (s solver) countBelow(all []found, other string) string {
 	if s.name == other {
 		return "–"

@@ -14,15 +14,15 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// A curve is one panel of the figure. It holds all values for each radius.
+// A curve is one panel of the figure. It holds the results of all solvers for each radius.
 type curve struct {
 	title string
 	radii []float64
 	found []found
 }
 
-// model computes all values at all radii, for bounds files and for a simulated classifier. Each bounds
-// file comes with the σ of its run. The function draws the values by radius in the style of the paper's Figure 3.
+// model runs all solvers at all radii, for bounds files and for a simulated classifier. The arguments args hold pairs:
+// a bounds file, and the σ of its run. The function draws the results by radius in the style of the paper's Figure 3.
 func model(args []string, file string) error {
 	if len(args) == 0 || len(args)%2 != 0 {
 		return fmt.Errorf("want pairs of a bounds.csv and its σ")

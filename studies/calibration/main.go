@@ -1,7 +1,7 @@
 // Calibration makes the tables and the figure of docs/calibration-error.md. They show three things. The first is the
 // gap between every bound and a known calibration error (Ciosek et al. 2025, Figure 3 and Table 1). The second is how
 // often the Nadaraya–Watson bound is too small with and without its repair. The third is how bounds and AUROC depend on
-// h on real data.
+// the bandwidth h on real data.
 //
 //	go run ./studies/calibration                  tables on stdout, marked for studies/page (hours)
 //	go run ./studies/calibration -max 5           only samples up to 10⁵
@@ -40,8 +40,8 @@ const (
 	eceBins   = 15
 )
 
-// A function is a calibration function on uniform scores. Every function satisfies |η′| ≤ tanh(1/h)/2h = 32 and |η″| ≤
-// tanh²(1/h)/2h² = 2048.
+// A function is a calibration function η(s) for uniform scores s. With the bandwidth h, every function satisfies |η′| ≤
+// tanh(1/h)/2h = 32 and |η″| ≤ tanh²(1/h)/2h² = 2048.
 type function struct {
 	name string
 	eta  func(s float64) float64
@@ -51,7 +51,7 @@ var functions = []function{
 	{"s²", func(s float64) float64 { return s * s }},
 	{"(2s−1)²", func(s float64) float64 { return (2*s - 1) * (2*s - 1) }},
 	{"1/(1+exp(5−10s))", func(s float64) float64 { return 1 / (1 + math.Exp(5-10*s)) }},
-	// Each of 15 bins contains two periods, which the mean over a bin hides.
+	// Each of 15 bins contains two periods of the sine. The mean over a bin hides them.
 	{"s + 0.2s(1−s)sin(60πs)", func(s float64) float64 { return s + 0.2*s*(1-s)*math.Sin(60*math.Pi*s) }},
 }
 
@@ -216,7 +216,7 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 // The list drawn holds the methods of the figure: the recommended methods, and the paper's best method of each kind.
 var drawn = []string{"binned-tv", "binned-lipschitz", "lower", "nw-second-order", "tv", "lipschitz"}
 
-// drawCurves writes the four panels of Figure 3.
+// drawCurves draws a figure of four panels, in the style of Figure 3 of Ciosek et al. 2025.
 func drawCurves(curves [][]curve, path string) error {
 	panels := [][]*plot.Plot{make([]*plot.Plot, 2), make([]*plot.Plot, 2)}
 	for k, f := range functions {

@@ -81,7 +81,7 @@ func indent(text string) string {
 	return b.String()
 }
 
-// An estimate is a metric of 'calibrate --json'. It is null where the metric is infinite.
+// An estimate is a metric of 'calibrate --json'. Value is nil (null in the JSON) if the metric is infinite.
 type estimate struct {
 	Value *float64 `json:"value"`
 }

@@ -155,8 +155,8 @@ func measureRounding(path string) error {
 	return nil
 }
 
-// resize interpolates a square image between its pixels. It shifts each channel a tenth of a pixel further
-// to the right.
+// resize interpolates a square image between its pixels. It shifts each channel to the right by a tenth of a pixel more
+// than the previous channel.
 func resize(image []float32, from, to, channels int) []float32 {
 	at := func(y, x int) float32 {
 		if y < 0 || x < 0 || y >= from || x >= from {

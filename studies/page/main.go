@@ -53,7 +53,7 @@ const (
 	shut = " -->"
 )
 
-// replace puts every marked part of made into page.
+// replace puts every marked part of the argument made into the page, and returns the result.
 func replace(page, made string) (string, error) {
 	parts := 0
 	for {

@@ -297,7 +297,7 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 }
 
 // confidenceWidths prints the mean width of the confidence intervals by radius, as in Emde et al. 2025, Figure 8. The
-// mean is over the examples whose class betting+directed certifies at the radius. These are the same examples for all
+// mean is over the examples whose class the method betting+directed certifies at the radius, also for the other
 // methods.
 func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	drawn := map[string][]float64{}
@@ -380,8 +380,8 @@ func drawWidths(path string, widths map[string][]float64) error {
 	return os.WriteFile(path, svg, 0o644)
 }
 
-// meanWidths prints the distance of bounds at α = 0.001 below the mean, averaged over repetitions. Nearly all the data
-// are close to 1.
+// meanWidths prints how far the lower bounds at α = 0.001 lie below the mean, averaged over repetitions. Nearly all the
+// data are close to 1.
 func (s study) meanWidths() error {
 	fmt.Fprint(s, "\n## mean − bound, α = 0.001\n\n")
 	fmt.Fprint(s, "| data | n |")
@@ -429,8 +429,9 @@ func (s study) meanWidths() error {
 	return nil
 }
 
-// lowerMean bounds the mean behind the samples at level 1 − alpha. The samples serve as the scores of one of two
-// classes. To certify the first margin of these scores, the certifier bounds exactly this mean.
+// lowerMean returns a lower bound, at level 1 − alpha, on the mean of the distribution of the samples. It passes the
+// samples to a certifier as the scores of the first of two classes. The certifier computes this bound for the first
+// margin.
 func lowerMean(b certify.MeanBound, samples []float32) (float64, error) {
 	c, err := certify.NewScoreCertifier(certify.ScoreParams{
 		Target: certify.Target{Alpha: alpha, Sigma: sigma, Class: certify.Label, Margin: certify.FirstMargin}, Bound: b,

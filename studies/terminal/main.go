@@ -51,7 +51,7 @@ func draw(w io.Writer, r io.Reader, prompt string) error {
 		if i == 0 {
 			colour = ` fill="#7ee787"`
 		}
-		// textLength keeps the columns aligned for every font.
+		// The SVG attribute textLength keeps the columns aligned for every font.
 		n := utf8.RuneCountInString(line)
 		if n == 0 {
 			continue

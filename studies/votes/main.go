@@ -178,8 +178,8 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			certifiers = append(certifiers, c)
 		}
 		count := repeatsAt(n, repeats)
-		// sum adds up the summaries of the repeats, and gains collects the differences in radius from bonferroni. Both
-		// give means over the repeats.
+		// The two slices have an entry for each method. sum holds means over the repeats. gains holds, for each repeat,
+		// the average radius minus the average radius of bonferroni.
 		sum := make([]certify.Summary, len(sound))
 		gains := make([][]float64, len(sound))
 		for range count {
@@ -223,7 +223,8 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 	return nil
 }
 
-// table1 prints Moutaouakil 2024, Table 1. It uses n = 100 and the second margin itself as the radius.
+// table1 computes Table 1 of Moutaouakil 2024 for these votes, with n = 100. The thresholds r apply to the certified
+// second margin, not to a radius.
 func table1(w io.Writer, images []image, repeats int) error {
 	margins := []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5}
 	methods := []certify.VoteMethod{certify.Bonferroni, certify.Moutaouakil, certify.ExactMargin}
@@ -371,7 +372,8 @@ func stopRow(w io.Writer, images []image, streams int, name string, m certify.Vo
 }
 
 // martingale stops each stream at the first check at which the mixture likelihood is at least 1/α times the likelihood
-// at p = Φ(R/σ). The mixture averages the likelihood over p with a Beta(½, ½) prior, and equals B(x+½, n−x+½)/B(½, ½).
+// at p = Φ(R/σ). The mixture averages the likelihood over p with a Beta(½, ½) prior. If the label has x of n votes, the
+// mixture equals B(x+½, n−x+½)/B(½, ½).
 func martingale(w io.Writer, images []image, streams int, radius float64) {
 	p := 0.5 * math.Erfc(-radius/sigma/math.Sqrt2)
 	rng := rand.New(rand.NewPCG(7, 7))

@@ -109,7 +109,7 @@ func Newest(n int) int { return n - 1 }
 // Disk chooses the state of pages, file lengths and names after a cut.
 type Disk struct{ Pages, Lengths, Names Choice }
 
-// Cut returns the files after a power cut that follows the first events of the recording.
+// Cut returns the files after a power cut. The argument events is the number of the recording's events before the cut.
 func (r Recording) Cut(events int, disk Disk) Files {
 	past := r.Events[:events]
 	names := r.names(past, disk.Names)
@@ -127,7 +127,7 @@ func (r Recording) Cut(events int, disk Disk) Files {
 	return files
 }
 
-// folder is the identity that all folders share. The identities of files are 1, 2, ….
+// The constant folder is the identity number of every folder. Files have the identity numbers 1, 2, ….
 const folder = 0
 
 func parentsIn(names map[string]int, name string) bool {
@@ -139,7 +139,7 @@ func parentsIn(names map[string]int, name string) bool {
 	return true
 }
 
-// names returns the identities of the files and folders after the past events, by path.
+// names maps the path of every file and folder after the past events to its identity.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
 	durable := map[string]int{} // by folder: the number of events whose changes to its names are durable
 	for _, e := range past {
