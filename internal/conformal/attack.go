@@ -14,16 +14,17 @@ type Attack struct {
 	Scale        float64  `json:"scale,omitempty"`         // scale of the noise, for example σ; 0 if there is no noise
 	Radius       float64  `json:"radius"`                  // radius of the attack on a query, in the norm of the law
 	PoisonRadius float64  `json:"poison_radius,omitempty"` // radius by which each calibration input may have been moved
-	Rounding     float64  `json:"rounding,omitempty"`      // distance between a query and its lattice point, g√D for L2
-	Queries      int64    `json:"queries,omitempty"`       // Q resubmissions that are all covered; 0 means 1
+	Rounding     float64  `json:"rounding,omitempty"`      // largest distance between a query and its lattice point
+	Queries      int64    `json:"queries,omitempty"`       // Q: number of submissions of a query that are covered together; 0 means 1
 }
 
-// Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. Proofs increase it by
-// 2⁻⁴⁸ of itself, which covers the roundings of this expression and of its terms.
+// Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. Proofs use ρ·(1 +
+// 2⁻⁴⁸), which covers the rounding errors of this expression and of its terms.
 //
-// The poison radius adds to the radius: if each calibration input was moved by at most r_c before its secret noise was
-// drawn, its probabilities p rose to at most F(Q(p) + r_c/σ). So its counts are at most those of exchangeable examples
-// with these probabilities, for which g must undo both shifts.
+// The poison radius adds to the radius. If each calibration input was moved by at most r_c before its secret noise was
+// drawn, each of its probabilities p rose to at most F(Q(p) + r_c/σ), where F and Q are the law's distribution and
+// quantile functions. So the counts are bounded by those of exchangeable examples with the raised probabilities. The
+// function g of the theorem must then undo both shifts.
 func (a Attack) Shift() float64 {
 	sum := a.Radius + a.PoisonRadius + a.Rounding
 	if sum == 0 {
@@ -34,7 +35,7 @@ func (a Attack) Shift() float64 {
 
 func (a Attack) queries() int64 { return max(1, a.Queries) }
 
-// maxShift is the largest ρ. Beyond it, g is below the range of the proofs for almost all p.
+// maxShift is the largest permitted ρ. For a larger ρ, g(p) is below the range of the proofs for almost all p.
 const maxShift = 12
 
 func (a Attack) check() error {
@@ -76,7 +77,7 @@ func (a Attack) claim() string {
 	return text
 }
 
-// law returns the law of the noise, the default law without noise.
+// law returns the law of the noise, or the Gaussian law if the attack names no additive law.
 func (a Attack) law() law.Additive {
 	l, err := a.Law.Additive()
 	if err != nil {

@@ -43,7 +43,7 @@ func (c *Calibrator) Add(p Point) error {
 	}
 	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
 	if t := c.design.T; t > 0 {
-		sorted = []float64{sorted[t-1]} // the counts reach t when τ reaches this score
+		sorted = []float64{sorted[t-1]} // a count is at least t if and only if τ is at most this score
 	}
 	p.Scores = sorted
 	c.points = append(c.points, p)
@@ -79,7 +79,7 @@ func (c *Calibrator) Predictor(labels int) (*Predictor, error) {
 	return p, nil
 }
 
-// nth returns the points with their t-th largest score only, −∞ if t is more than the number of scores.
+// nth returns copies of the points that hold only the t-th largest score, or −∞ if t exceeds the number of scores.
 func nth(points []Point, t int64) []Point {
 	points = slices.Clone(points)
 	for i, p := range points {
@@ -92,13 +92,13 @@ func nth(points []Point, t int64) []Point {
 	return points
 }
 
-// A part is the calibration examples of a Cell.
+// A part holds the calibration examples of a Cell.
 type part struct {
 	Cell
 	points []Point
 }
 
-// parts splits the examples as the guarantee asks.
+// parts splits the examples into the cells of the guarantee.
 func (p *Predictor) parts(points []Point) []part {
 	switch p.Guarantee {
 	case Label:
@@ -150,7 +150,7 @@ func (p *Predictor) newThresholds() (*thresholds, error) {
 	return t, nil
 }
 
-// threshold returns τ̂ and its rank among the numbers S_i, 0 if there is none.
+// threshold returns the threshold τ̂ and its rank among the numbers S_i (see rank). The rank is 0 if τ̂ has no rank.
 func (t *thresholds) threshold(points []Point) (rank int64, tau Hex) {
 	if t.credits != nil {
 		return t.weighted(points)
@@ -186,8 +186,8 @@ func (t *thresholds) rank(n int64) int64 {
 }
 
 // trainingRank returns the largest k with P(Bin(n, a) ≤ k−1) ≤ δ (Vovk 2012, Proposition 2a). Given the examples, the
-// probability that S_{n+1} < S_(k) is at most a beta variable Beta(k, n+1−k), and exceeds a with this probability. It
-// needs independent and identically distributed examples.
+// probability that S_{n+1} < S_(k) is stochastically at most a Beta(k, n+1−k) variable, so it exceeds a with
+// probability at most P(Bin(n, a) ≤ k−1). This bound needs independent and identically distributed examples.
 func (t *thresholds) trainingRank(n int64) int64 {
 	q, exact := new(big.Rat).Sub(big.NewRat(1, 1), t.miss).Float64()
 	if !exact {
@@ -208,13 +208,14 @@ func (t *thresholds) trainingRank(n int64) int64 {
 }
 
 // weighted returns τ̂ for weights. As τ falls to a score of an example, the count of the example rises by 1, so the sum
-// of the theorem falls by the difference of two weights. The sum and its limit are integers in units of 2⁻³².
+// of the theorem falls by the difference of two neighbouring weights. The sum and its limit are integers in units of
+// 2⁻³².
 //
-// Each replaced example may have lost w(m) − w(0), the largest difference of two losses, so the sum is increased by
-// this number for each. For a class this also covers examples whose labels were replaced.
+// Replacing an example can lower its loss by at most w(m) − w(0), so the sum is increased by this number for each
+// replaced example. With one threshold per class, this also covers replaced labels.
 //
-// The rank is the number of examples below τ̂ plus 1. It is stated for m = m′ = 1 only: there it does not depend on
-// the data, and a query misses exactly if its own score is below τ̂.
+// The rank is 1 plus the number of examples below τ̂. It is returned only for m = m′ = 1. In this case the rank does
+// not depend on the data, and a query misses exactly if its own score is below τ̂.
 func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	w, n := t.credits, int64(len(points))
 	limit := new(big.Rat).Mul(t.miss, new(big.Rat).SetInt64(n+1))

@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// newDesign returns a Design with defaults for what p leaves out: a = 0.1, ρ = 1, marginal, THR.
+// newDesign returns a Design with defaults for the fields that p leaves empty: a = 0.1, ρ = 1, marginal, THR.
 func newDesign(t *testing.T, p Params) *Design {
 	t.Helper()
 	if p.Attack == (Attack{}) {
@@ -94,7 +94,7 @@ func bruteThreshold(points []Point, w []float64, miss float64, poisoned int) flo
 	return math.Inf(-1)
 }
 
-// Thresholds of both kinds of rules agree with the condition of the theorem, tried for every score.
+// For both kinds of rules, the threshold is the largest score that meets the condition of the theorem.
 func TestThresholds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, p := range []Params{
@@ -163,7 +163,7 @@ func TestRankIsExact(t *testing.T) {
 	}
 }
 
-// Another program found: n = 500, a = δ = 0.1 gives 41; n = 1,000, a = δ = 0.05 gives 39.
+// Ranks from another program: n = 500, a = δ = 0.1 gives 41; n = 1,000, a = δ = 0.05 gives 39.
 func TestTrainingRank(t *testing.T) {
 	for _, tt := range []struct {
 		n           int64

@@ -8,7 +8,8 @@ package conformal
 // The law is symmetric, so with q = 1−p, H̃(q) = P(Bin(m′, q) ≥ m′−t′+1) and W(k) = 1 − w(m−k) the condition becomes
 // B_w(q) ≤ H̃(g(q)), the condition of the theorem for another count. The same linear program and the same proof give w.
 //
-// Most classes have p close to 0. The weights suit a law of p that is uniform for one class of all, and 0 otherwise.
+// Most classes have p close to 0. So the weights are chosen for a law in which p is uniform for one of the classes, and
+// 0 for the others.
 func (d *Design) sizeWeights(labels int) ([]float64, error) {
 	if d.QueryT < 1 {
 		all := make([]float64, d.M+1) // every class is in every set

@@ -11,12 +11,12 @@ import (
 // A countPair is a pair t → t′: calibration asks for t of m scores, a query for t′ of m′.
 type countPair struct{ t, need int64 }
 
-// A pairSearch looks for the best proved pair. A query includes a class for about half of the noise if p = t′/(m′+1),
-// and calibration counts an example as covered for about half of the noise if p = t/(m+1). So the pair acts as an
-// attack of Q(t/(m+1)) − Q(t′/(m′+1)) instead of ρ, where Q is the quantile function of the law. The best pair has the
-// least such gap among the pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1), where order statistics vary least. Other pairs are used
-// only if there is no such pair. Of two pairs with equal gaps, which mirror each other, it is the pair with the least
-// t. The choice of the pair needs no proof, because the pair itself is proved.
+// A pairSearch looks for the best proved pair. A query includes a class with probability about ½ if p = t′/(m′+1).
+// Calibration counts an example as covered with probability about ½ if p = t/(m+1). So the pair acts as an attack of
+// Q(t/(m+1)) − Q(t′/(m′+1)) instead of ρ, where Q is the quantile function of the law. The best pair has the least such
+// gap among the pairs with t/(m+1) ≥ ½ ≥ t′/(m′+1), because their order statistics vary least. Other pairs are used
+// only if no such pair is proved. Two pairs that mirror each other have equal gaps; the better pair is the pair with
+// the smaller t. The choice of the pair needs no proof, because the pair itself is proved.
 type pairSearch struct {
 	law     law.Additive
 	shift   float64
@@ -26,7 +26,7 @@ type pairSearch struct {
 	best    countPair // zero before a pair is found
 }
 
-// bestPair returns the best proved pair. The fields of fixed that are not 0 are given.
+// bestPair returns the best proved pair. A field of the argument fixed that is not 0 prescribes this count.
 func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
 	s.search(fixed, countPair{(s.m + 2) / 2, 1}, countPair{s.m, (s.draws + 1) / 2})
 	if s.best.t == 0 {
@@ -35,7 +35,8 @@ func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
 	return s.best, s.best.t > 0
 }
 
-// search tries the pairs between two pairs. It starts at t/m ≈ F(ρ/2), where the best pair usually lies.
+// search tries the pairs whose counts lie between the counts of the pairs least and most. It starts at t/m ≈ F(ρ/2),
+// where the best pair usually lies.
 func (s *pairSearch) search(fixed, least, most countPair) {
 	if fixed.t > 0 {
 		least.t, most.t = fixed.t, fixed.t

@@ -229,9 +229,9 @@ func TestExactCoverageDetectsErrors(t *testing.T) {
 	}
 }
 
-// The rules cover in simulations of the whole way from scores to sets, under the worst attack: the score is the noisy
-// input itself, which the attack lowers by the radius. Each rule covers with a probability of at least 1 − a, and the
-// count of misses may exceed its mean by four standard deviations.
+// Simulations run the rules from scores to sets under the worst attack. The score is the noisy input itself, which the
+// attack lowers by the radius. Each rule covers with a probability of at least 1 − a, and the count of misses may
+// exceed its mean by four standard deviations.
 func TestSimulatedCoverage(t *testing.T) {
 	const queries, sigma, radius, miss = 1200, 0.5, 0.5, 0.1
 	r := rand.New(rand.NewPCG(5, 6))

@@ -34,7 +34,7 @@ func newTarget(l law.Additive, shift float64, draws, need, queries int64) target
 func down(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
 func up(x float64) float64   { return math.Nextafter(x, math.Inf(1)) }
 
-// low returns a lower bound on F(z). Beyond farthest it returns a bound on F there.
+// low returns a lower bound on F(z). For z < −farthest it returns 0, and for z > farthest a lower bound on F(farthest).
 func (g target) low(z float64) float64 {
 	if z < -farthest {
 		return 0
@@ -77,7 +77,7 @@ func (g target) missCeiling(z float64) float64 {
 }
 
 // powerDown returns a lower bound on x^q for 0 ≤ x ≤ 1, q ≥ 1. It multiplies by repeated squaring. Each product adds
-// one rounding and the roundings of its factors, so the error of x^q is at most 2q·unit.
+// one rounding to the relative errors of its factors, so the relative error of x^q is at most 2q·unit.
 func powerDown(x float64, q int64) float64 {
 	if q == 1 {
 		return x

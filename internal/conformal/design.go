@@ -11,22 +11,23 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 )
 
-// FiniteWords describes noise whose probabilities come from words of finitely many bits: each coordinate of a draw has
-// at most 1 + Eta times its ideal probability. So any event of N = (n·m + Q·m′)·Coordinates coordinates has at most
-// e^{Nη} times its ideal probability, and the level a becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
+// FiniteWords describes noise that is computed from random words of finitely many bits. Each value of a noisy
+// coordinate has at most 1 + η times its ideal probability, where η is Eta. So any event of N = (n·m +
+// Q·m′)·Coordinates coordinates has at most e^{Nη} times its ideal probability. To make up for this factor, the level a
+// becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
 type FiniteWords struct {
 	Eta         float64 `json:"eta,omitempty"`
 	Coordinates int64   `json:"coordinates,omitempty"` // noisy coordinates of an input
 }
 
-// Params says what sets are wanted. All of it must be fixed before the calibration data are seen.
+// Params describes the wanted sets. All fields must be fixed before the calibration data are seen.
 type Params struct {
 	Rule      Rule
 	Scorer    Scorer
 	Attack    Attack
-	Miss      float64 // a: allowed probability of a miss, in (0, 1), taken as the decimal that it prints as
+	Miss      float64 // a: allowed probability of a miss, in (0, 1); its shortest decimal form counts
 	Guarantee Guarantee
-	Delta     float64 // for Training only: probability that the calibration examples mislead, in (0, 1)
+	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
 	Poisoned  int     // number of calibration examples that an adversary may have replaced by any others
 
 	Draws            int64   // m′: draws per query; 0 means DefaultDraws, or 1 for Weights, RCP1, Clean and without noise
@@ -34,7 +35,7 @@ type Params struct {
 	Need             int64   // t; 0 chooses the best
 	QueryNeed        int64   // t′; 0 chooses the best
 	Degree           int     // for Weights: degree of the polynomial, at most MaxDegree and m; 0 means DefaultDegree
-	Probability      float64 // for BinCP: probability at which scores become quantiles; 0 means F(ρ/2)
+	Probability      float64 // for BinCP: the fixed probability p of the rule (see chooseBinCP); 0 means F(ρ/2)
 	Words            FiniteWords
 	// OwnRange means that the classifier clamps inputs to the range of the calibration data (see Design.OwnRange).
 	OwnRange bool
@@ -55,8 +56,8 @@ const maxDraws = 1_000_000
 // maxQueries limits Q, so that products of counts stay far below the range of int64.
 const maxQueries = 1_000_000
 
-// A Design is a rule with all its numbers: everything that is fixed before the data. Its JSON is a part of the JSON of
-// a Predictor.
+// A Design is a rule with all the numbers that are fixed before the data are seen. Its JSON is a part of the JSON of a
+// Predictor.
 type Design struct {
 	Rule Rule `json:"rule"` // never Auto
 	Scorer
@@ -77,9 +78,10 @@ type Design struct {
 	Spent       float64     `json:"spent,omitempty"`       // part of Miss that BinCP spends on its confidence intervals
 	Words       FiniteWords `json:"words"`
 	// OwnRange means that the classifier clamps the values of inputs to the range of the calibration data. Then the
-	// examples and a query are not exchangeable: only a query can lie outside the range. But with the range of all n+1
-	// inputs they are exchangeable, and this range differs from the calibration data's with probability at most 2/(n+1):
-	// only if the query alone has the largest or the smallest value. So the level is a − 2/(n+1), which costs two ranks.
+	// examples and a query are not exchangeable: only a query can lie outside the range. With the range of all n+1
+	// inputs they would be exchangeable. This range differs from the range of the calibration data only if the query
+	// alone has the largest or the smallest value, which has a probability of at most 2/(n+1). So the level is a −
+	// 2/(n+1), which costs two ranks.
 	OwnRange bool `json:"own_range,omitempty"`
 	Sound    bool `json:"sound"` // the guarantee holds under the attack
 }
@@ -96,7 +98,7 @@ func (d *Design) lost() int64 {
 	return lost
 }
 
-// maxElevated limits the calibration draws of rules whose tables need time and memory that grow with them.
+// maxElevated limits the draws per calibration example for rules whose tables grow with this number.
 const maxElevated = 10_000
 
 // NewDesign chooses the numbers of a rule and proves them. It uses no data.
@@ -160,8 +162,9 @@ func (p Params) check() error {
 func (p Params) checkSymmetry() error {
 	switch {
 	case p.Scorer.Kind.Random() && p.Attack.Queries > 1:
-		// Every submission has its own u. All Q are covered with probability E_u[H(g(p_u))]^Q, which is at most
-		// E_u[(H∘g)^Q](p_u), the number that the rule bounds.
+		// Every submission has its own random number u. The sets of all Q submissions contain the class with
+		// probability (E_u[H(g(p_u))])^Q. The rule gives a lower bound only on E_u[H(g(p_u))^Q], which is at least as
+		// large.
 		return hint.New(fmt.Sprintf("score %s: each of %d submissions has a random number of its own, so nothing is known about all of them together",
 			p.Scorer.Kind, p.Attack.Queries), "use the score thr")
 	case p.OwnRange && p.Guarantee == Training:
@@ -193,8 +196,8 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	// A pair of counts for fewer draws wastes more than the randomness of weights. With more draws in calibration than
-	// in a query, the tails of the two counts differ so much that a proved pair is far from ideal.
+	// With fewer draws, a pair of counts loses more than the randomness of weights does. With more draws in calibration
+	// than in a query, the tails of the two counts differ so much that a proved pair is far from ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {
@@ -276,7 +279,7 @@ func (d *Design) check() error {
 	return nil
 }
 
-// prove proves the condition of the theorem, for the attack without shift in the case of Clean.
+// prove proves the condition of the theorem. For the rule Clean it proves the condition without an attack.
 func (d *Design) prove() error {
 	g := d.target()
 	switch d.Rule {
@@ -301,8 +304,8 @@ func (d *Design) prove() error {
 	return nil
 }
 
-// level returns the level a·(1−Nη) that the calibration of n examples may use, and δ·(1−Nη). Both are exact for the
-// decimals a, δ and the float64 η.
+// level returns the level a·(1−Nη) that the calibration of n examples may use, and δ·(1−Nη), with N and η as in
+// FiniteWords. Both are exact for the decimals a, δ and the float64 η.
 func (d *Design) level(n int64) (miss, delta *big.Rat) {
 	coordinates := new(big.Int).Mul(big.NewInt(n), big.NewInt(d.M))
 	coordinates.Add(coordinates, new(big.Int).Mul(big.NewInt(d.Attack.queries()), big.NewInt(d.QueryM)))

@@ -65,8 +65,8 @@ func (e *Evaluator) Add(o Outcome) error {
 }
 
 // AddCounts adds the complete counts of a clean query for the certified size: counts[y] is how many of Design.M scores
-// of class y reached the threshold of the class. The draws must be independent of the query's input, and their number
-// must not depend on the counts: a query that stopped early has other counts.
+// of class y reached the threshold of the class. The noise must be independent of the query's input. The number of
+// draws must not depend on the counts, so the counts of a query that stopped early do not serve.
 func (e *Evaluator) AddCounts(counts []int64) error {
 	p := e.predictor
 	if len(counts) != p.Labels {
@@ -127,7 +127,7 @@ func (t tally) stratum(name string, alpha float64) Stratum {
 	return Stratum{Name: name, MeanSize: float64(t.size) / float64(t.n), Coverage: t.coverage(alpha)}
 }
 
-// strata returns the strata with queries, named by their numbers.
+// strata returns the strata that have queries. The name of a stratum is its index in tallies.
 func strata(tallies []tally, alpha float64) []Stratum {
 	list := []Stratum{}
 	for i, t := range tallies {
@@ -155,7 +155,8 @@ type Evaluation struct {
 }
 
 // Evaluation returns the figures of all queries so far. Each interval holds by itself with probability 1 − alpha, if
-// the queries are independent. A stratum by size is chosen by the sets, so its coverage has no guarantee.
+// the queries are independent. The set of a query decides in which stratum by size the query is, so the coverage of
+// such a stratum has no guarantee.
 func (e *Evaluator) Evaluation() (*Evaluation, error) {
 	switch {
 	case e.all.n == 0:

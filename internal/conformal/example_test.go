@@ -51,7 +51,7 @@ func ExamplePredictor_Decide() {
 	// [0 1] <nil>
 }
 
-// Weights serve queries of a single draw.
+// The rule Weights allows queries with a single draw.
 func ExampleDesign_Claim() {
 	design, err := conformal.NewDesign(conformal.Params{
 		Rule: conformal.Weights, Scorer: conformal.NewScorer(conformal.THR), Miss: 0.1, Guarantee: conformal.Marginal,
@@ -69,8 +69,8 @@ func ExampleDesign_Claim() {
 	// and the noise of a query is fresh and secret
 }
 
-// APS ranks the classes: the score of a class is minus the probability of the classes above it, and of a random share
-// of its own.
+// APS ranks the classes by probability. The score of a class is minus a sum: the probabilities of the classes above it,
+// plus a random share of its own probability.
 func ExampleScorer_Scores() {
 	scores := conformal.NewScorer(conformal.APS).Scores(nil, []float64{0.25, 0.5, 0.25}, 0.5)
 	fmt.Println(scores)

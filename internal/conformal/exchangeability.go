@@ -6,12 +6,11 @@ import (
 )
 
 // Exchangeability compares the number of misses of one Cell with its distribution for exchangeable examples and
-// queries. If the threshold is S_(k) of n examples and a query misses where its own S is below the threshold, then the
-// number of misses of N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied (Vovk 2012 gives
-// the beta distribution of the coverage).
+// queries. If the threshold is S_(k) of n examples and a query misses exactly if its own S is below the threshold, then
+// the number of misses of N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied (Vovk 2012
+// gives the beta distribution of the coverage).
 //
-// The sets of a rule for attacks are larger than such sets, so only few misses can be expected from it, and only
-// TooMany is a test.
+// A rule for attacks gives larger sets, and therefore fewer misses. For such a rule only TooMany is a test.
 type Exchangeability struct {
 	Label    *int    `json:"label,omitempty"`
 	Group    string  `json:"group,omitempty"`
@@ -51,7 +50,8 @@ func (e *Evaluator) exchangeability() []Exchangeability {
 	return list
 }
 
-// unenlarged reports whether a query counts as a calibration example does, so that misses have the stated distribution.
+// unenlarged reports whether the rule treats a query like a calibration example. Then misses have the distribution that
+// Exchangeability states.
 func (d *Design) unenlarged() bool {
 	same := d.M == d.QueryM && d.T == d.QueryT || d.M == 1 && d.QueryM == 1
 	return same && d.Attack.queries() == 1 && d.Rule != BinCP
@@ -70,7 +70,7 @@ func compareMisses(queries, misses, k, n int64) Exchangeability {
 	return x
 }
 
-// suspicious is the p-value below which the meaning says that something is wrong.
+// suspicious is the p-value below which the field Meaning reports a violated assumption.
 const suspicious = 0.01
 
 func (x Exchangeability) meaning() string {

@@ -69,7 +69,7 @@ func (c pairClaim) prove() verdict {
 	return c.middle(from, to)
 }
 
-// span returns the z between the two proved ends.
+// span returns the interval of z between the two proved ends.
 func (c pairClaim) span() (from, to float64, ok bool) {
 	x, lower := c.lower().start()
 	y, upper := c.upper().start()
@@ -117,8 +117,8 @@ func (c pairClaim) middle(from, to float64) verdict {
 	return proved
 }
 
-// holds reports whether the inequality is proved for every z in [l, r]. It is enough that one of its two forms is
-// proved.
+// holds reports whether the inequality is proved for every z in [l, r]. It is enough to prove the inequality for the
+// probabilities or for their complements.
 func (c pairClaim) holds(l, r float64) bool {
 	if binomial.Tail(c.m, c.t, c.high(r)).Upper <= c.floor(l) {
 		return true
@@ -142,9 +142,9 @@ type power struct{ n, k, times int64 }
 //
 //	ln [C(n,k)·small^k·(1−small)^{n−k}]^times ≥ factor + ln C(n′,k′) + k′·ln big
 //
-// for all small = F(x) and big = F(x+ρ) with x up to a start. The reversed hazard rate λ = f/F of the law is
-// nonincreasing. If λ(x) ≤ κ·λ(x+ρ) with κ = k′/(k·times), then k·times·ln small − k′·ln big is nonincreasing in x, and
-// 1 − small is too. So the inequality at the start implies the inequality for all smaller x.
+// for small = F(x), big = F(x+ρ) and all x up to the result of the method start. The reversed hazard rate λ = f/F of
+// the law is nonincreasing. If λ(x) ≤ κ·λ(x+ρ) with κ = k′/(k·times), then k·times·ln small − k′·ln big is
+// nonincreasing in x, and 1 − small is too. So the inequality at the start implies the inequality for all smaller x.
 type end struct {
 	law        law.Additive
 	shift      float64
@@ -166,7 +166,7 @@ func (e end) start() (x float64, ok bool) {
 	return 0, false
 }
 
-// holds reports whether the inequality is proved at x. The allowance is far above the rounding errors of the terms,
+// holds reports whether the inequality is proved at x. It demands a margin far above the rounding errors of the terms,
 // which are a few units of their absolute values.
 func (e end) holds(x float64) bool {
 	bounds := target{law: e.law}
@@ -203,7 +203,7 @@ func logChoose(n, k int64) float64 {
 //   - Gaussian: −1 < λ′ < 0 and λ(y) ≥ −y (Sampford 1953), so λ(x) ≤ λ(x+ρ) + ρ, which is at most κ·λ(x+ρ) if λ(x+ρ) ≥
 //     ρ/(κ−1), and so if x+ρ ≤ −ρ/(κ−1), for κ = k′/k > 1.
 //   - Laplace: λ = 1 on the negative numbers, so every x+ρ ≤ 0 if k ≤ k′.
-//   - Uniform: λ(x) = 1/(1+x) is unbounded at the end of the interval, so there is none.
+//   - Uniform: λ(x) = 1/(1+x) is unbounded at the end of the interval, so no such number exists.
 func hazardLimit(l law.Additive, shift float64, k, kBig int64) (limit float64, ok bool) {
 	switch {
 	case shift == 0:

@@ -82,7 +82,7 @@ func TestProofsOfPairs(t *testing.T) {
 	}
 }
 
-// A pair with more in the query or less in calibration than the best pair is refuted.
+// A pair with a larger t′ or a smaller t than the best pair is refuted.
 func TestBestPairsAreTight(t *testing.T) {
 	for _, l := range []law.Additive{law.Gaussian, law.Laplace} {
 		for _, draws := range []int64{5, 20, 64} {
@@ -101,8 +101,8 @@ func TestBestPairsAreTight(t *testing.T) {
 	}
 }
 
-// Without an attack every t serves as its own t′. No pair is valid for uniform noise, whose g is 0 for small p, nor for
-// one draw per query.
+// Without an attack, the pair t′ = t is valid for every t. No pair is valid for uniform noise, whose g is 0 for small
+// p, nor for one draw per query.
 func TestPairsAtTheLimits(t *testing.T) {
 	if s := (pairSearch{law: law.Gaussian, m: 9, draws: 9, queries: 1}); true {
 		if got, ok := s.bestPair(countPair{}); !ok || got != (countPair{5, 5}) {
@@ -254,7 +254,7 @@ func TestHazardLimit(t *testing.T) {
 	}
 }
 
-// Numbers of both sides of the condition are bounded outward.
+// The bounds on both sides of the condition are rounded outward.
 func TestTargetRoundsOutward(t *testing.T) {
 	for _, l := range law.Additives() {
 		const queries = 3

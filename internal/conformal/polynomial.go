@@ -97,8 +97,8 @@ func (b polynomial) elevated(m int64) polynomial {
 	return e
 }
 
-// excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. It is above the maximum by at most about the
-// tolerance, unless the limit of work ends the search before.
+// excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. The bound exceeds the maximum by about the
+// tolerance at most, unless the search reaches its limit of work first.
 func (b polynomial) excess(g target, tolerance float64) float64 {
 	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
 }
@@ -108,8 +108,8 @@ func (b polynomial) valid(g target) bool {
 	return b.trivial(g) || b.search(g, func(bound, seen float64) bool { return bound <= 0 || seen > 0 }) <= 0
 }
 
-// trivial reports whether there is no attack, Q = 1 and the weights are at most 1{k ≥ t′} for the degree m′. Then B_w ≤
-// H, because B_w = H for the weights 1{k ≥ t′}. A search cannot prove an inequality between equal functions.
+// trivial reports whether there is no attack, Q = 1, the degree is m′, and each weight w(k) is at most 1{k ≥ t′}. Then
+// B_w ≤ H, because B_w = H for the weights 1{k ≥ t′}. A search cannot prove an inequality between equal functions.
 func (b polynomial) trivial(g target) bool {
 	if g.shift != 0 || g.queries != 1 || int64(b.degree()) != g.draws {
 		return false
@@ -156,7 +156,7 @@ type cell struct{ l, r, bound float64 }
 type search struct {
 	polynomial
 	target
-	seen    float64 // largest difference at a point, a lower bound on the maximum but for rounding
+	seen    float64 // largest difference at a point; apart from rounding, a lower bound on the maximum
 	scratch []float64
 	cells   cells
 }

@@ -36,7 +36,7 @@ type Cell struct {
 	Tau   Hex    `json:"tau"`             // τ̂; −∞ includes every class
 }
 
-// A Predictor turns counts into prediction sets. Its JSON is what conformal.json holds of this package.
+// A Predictor turns counts into prediction sets. The file conformal.json contains its JSON.
 type Predictor struct {
 	Design
 	Labels    int    `json:"labels"` // number of classes
@@ -45,7 +45,7 @@ type Predictor struct {
 	Statement string `json:"statement"` // what is guaranteed, in words (Design.Claim)
 }
 
-// Validate returns an error if the fields of a Predictor from a file are not consistent. It includes Design.Check. It
+// Validate returns an error if the fields of a Predictor from a file are not consistent. It also calls Design.Check. It
 // cannot check the thresholds, because the file does not hold the scores.
 func (p *Predictor) Validate() error {
 	if err := p.Check(); err != nil {
@@ -132,9 +132,10 @@ const (
 	Out
 )
 
-// Decide returns the verdict on every class after the given number of draws, at most m′, in dst, which it grows if
-// necessary. It reports whether every class is decided. A class is in the set once t′ scores reach its threshold, and
-// out of it once too few draws remain. So a query that stops then has exactly the set of all m′ draws.
+// Decide returns the verdict on every class after the given number of draws, which is at most m′. It reuses the memory
+// of dst. It reports whether every class is decided. A class is in the set once t′ scores reach its threshold, and out
+// of it once too few draws remain. So a query that stops once all classes are decided has the same set as after all m′
+// draws.
 func (p *Predictor) Decide(dst []Verdict, counts []int64, drawn int64) (verdicts []Verdict, decided bool) {
 	dst = slices.Grow(dst[:0], len(counts))[:len(counts)]
 	decided = true

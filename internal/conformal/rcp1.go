@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// tangentWeights returns the weights w(0), w(1) of a line. For H(p) = p it is the tangent of g at β = F(Q(1−a) + ρ),
-// where g(β) = 1 − a. The function g is convex for a log-concave law, so the tangent is valid. With m = m′ = 1 this is
-// RCP1 (Zargarbashi et al. 2025): the condition of the theorem becomes N₀ + 1 ≤ (n+1)(1−β), where N₀ is the number of
-// calibration scores below τ, so calibration takes the level 1 − β instead of a. The set is trivial for n + 1 <
-// 1/(1−β).
+// tangentWeights returns the weights w(0), w(1) of a line. For H(p) = p the line is the tangent of g at β = F(Q(1−a) +
+// ρ), where g(β) = 1 − a. The function g is convex for a log-concave law, so the tangent is valid. With m = m′ = 1 this
+// is RCP1 (Zargarbashi et al. 2025): the condition of the theorem becomes N₀ + 1 ≤ (n+1)(1−β), where N₀ is the number
+// of calibration scores below τ, so calibration takes the level 1 − β instead of a. If n + 1 < 1/(1−β), the set
+// contains all classes.
 //
 // For other H the line is only a proposal, which slackened makes valid.
 func tangentWeights(g target, miss float64) []float64 {

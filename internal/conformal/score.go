@@ -85,7 +85,7 @@ func (s Scorer) Score(probabilities []float64, label int, u float64) float64 {
 	return s.Scores(nil, probabilities, u)[label]
 }
 
-// Scores returns the scores of all classes in dst, which it grows if necessary. Each is equal to the result of Score.
+// Scores returns the scores of all classes. It reuses the memory of dst. Each score is equal to the result of Score.
 func (s Scorer) Scores(dst, probabilities []float64, u float64) []float64 {
 	dst = slices.Grow(dst[:0], len(probabilities))[:len(probabilities)]
 	if s.Kind == THR {

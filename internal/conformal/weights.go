@@ -19,16 +19,17 @@ const leastWeight = 1 << 20
 const slackTolerance = 1e-7
 
 // A population is a simple law π = (1−2c)δ₁ + 2c·Unif of p among examples: most have p close to 1. Weights are chosen
-// to maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So with a goal of 1−a, c is chosen
-// such that the maximum is the goal; a larger c would give weights that cannot reach 1−a. A goal of 0 keeps c.
+// to maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if the field goal is 1−a, c is
+// chosen such that the maximum equals 1−a. A larger c would give weights whose mean cannot reach 1−a. If goal is 0, c
+// is not changed.
 type population struct{ c, goal float64 }
 
 // calibrationPopulation returns the population for the level a.
 func calibrationPopulation(miss float64) population { return population{math.Min(miss, 0.5), 1 - miss} }
 
 // bestWeights returns nondecreasing weights w(0), …, w(d) ≤ 1 with B_w ≤ (H∘g)^Q. A linear program proposes weights,
-// and slackened makes any proposal valid. So an error of the linear program can only lower the weights. If it fails, a
-// line remains, the tangent of g (tangentWeights).
+// and slackened makes any proposal valid. So an error of the linear program can only lower the weights. If the linear
+// program fails, the result is a line, the tangent of g (tangentWeights).
 //
 // Without an attack, B_w = H is best, if the degree allows it.
 func bestWeights(g target, degree int, pop population) (best polynomial, slack float64, err error) {
@@ -84,8 +85,8 @@ func step(t, m int64) polynomial {
 	return b
 }
 
-// slackened returns b minus the least slack that makes b valid, and the slack. It adds twice the tolerance, so that a
-// later proof (valid) is easier. The slack is never negative.
+// slackened returns b minus a slack that makes b valid, and this slack. The slack exceeds the least such slack by about
+// twice the tolerance, so that a later proof (valid) is easier. The slack is never negative.
 func slackened(b polynomial, g target, tolerance float64) (polynomial, float64, error) {
 	if b[0] < -leastWeight*one {
 		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/one, -leastWeight)
@@ -150,8 +151,8 @@ func newProgram(g target, degree int) *program {
 }
 
 // maximise returns weights that nearly maximise ∫B_w dπ for π = (1−2c)δ₁ + 2c·Unif. Each round adds the points where
-// the solution violates the inequality most, and drops points that do not matter (an exchange method as for
-// semi-infinite programs). The point p = 1 stays, because it bounds the objective.
+// the solution violates the inequality most, and drops the points whose constraints are far from binding. This is an
+// exchange method for semi-infinite programs. The point p = 1 stays, because it bounds the objective.
 func (p *program) maximise(c float64) ([]float64, error) {
 	const rounds = 15
 	costs := make([]float64, p.degree+1) // of −∫B_w dπ
@@ -223,7 +224,7 @@ func (p *program) weights(x []float64) []float64 {
 	return w
 }
 
-// chooseWeights finds weights for t′ of m′ draws. Without a given t′, it takes t′ ≈ m′·F(−ρ/2), as for counts.
+// chooseWeights finds weights for t′ of m′ draws. If t′ is not given, it takes t′ ≈ m′·F(−ρ/2).
 func (d *Design) chooseWeights(p Params) error {
 	d.Rule = Weights
 	d.QueryM = max(1, p.Draws)

@@ -53,7 +53,7 @@ func TestOperatingPoint(t *testing.T) {
 	}
 }
 
-// checkWeights compares the two sides of the theorem's condition at many points, with formulas of their own.
+// checkWeights compares the two sides of the theorem's condition at many points, by independent formulas.
 func checkWeights(t *testing.T, b polynomial, g target) {
 	t.Helper()
 	w := b.weights()
@@ -121,7 +121,7 @@ func TestWeightsAreValid(t *testing.T) {
 	}
 }
 
-// Whatever a solver proposes, the slack makes it valid.
+// The slack makes any proposal of a solver valid.
 func TestSlackMakesProposalsValid(t *testing.T) {
 	g := newTarget(law.Gaussian, 1, 1, 1, 1)
 	for _, w := range [][]float64{

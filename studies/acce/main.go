@@ -200,8 +200,8 @@ func marked(name, command string) (end func()) {
 	return func() { fmt.Printf("\n<!-- end: %s -->\n\n", name) }
 }
 
-// A solver is one way to compute a value of found. The text in note gives the settings. The field seconds is nil if the
-// time is negligible.
+// A solver is one method of the comparison. Its function value returns the method's result for one example. The text in
+// note gives the settings. The field seconds is nil if the time is negligible.
 type solver struct {
 	name, note     string
 	value, seconds func(found) float64

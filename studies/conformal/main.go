@@ -71,7 +71,7 @@ func read(path string) (d data, err error) {
 	}
 }
 
-// rule is a rule with its draws.
+// rule is one row of the table: a rule with its parameters.
 type rule struct {
 	name   string
 	params conformal.Params
@@ -136,7 +136,7 @@ func (d data) measure(r rule, splits int) (f figures, err error) {
 	return f, nil
 }
 
-// fit fits a predictor on some examples. It uses their first draws.
+// fit fits a predictor on some examples. It uses the first draws of each example.
 func (d data) fit(design *conformal.Design, which []int) (*conformal.Predictor, error) {
 	if design.M > d.draws || design.QueryM > d.draws {
 		return nil, fmt.Errorf("the run has %d draws, and the rule %s needs %d", d.draws, design.Rule, max(design.M, design.QueryM))
