@@ -171,8 +171,8 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	return errors.Join(err, r.refuted(path))
 }
 
-// refuted returns an error if the lower bound is above a sound upper bound. Then the assumption of the upper bound is
-// false, unless an event of small probability occurred.
+// refuted returns an error if the lower bound is above a sound upper bound. In this case the assumption of the upper
+// bound is false, unless an event of small probability occurred.
 func (r *ceReport) refuted(path string) error {
 	lower := r.Lower["betting"]
 	for _, name := range slices.Sorted(maps.Keys(r.Bounds)) {

@@ -44,8 +44,8 @@ func described[T fmt.Stringer](list choice.List[T]) []string {
 }
 
 // completeValues makes shells complete the values of every flag of a command and of its subcommands. The name of the
-// value in the usage text decides whether a shell offers choices, files or folders. For other values the completion is
-// empty; without completeValues, shells would offer files.
+// value in the usage text decides whether a shell offers choices, files or folders. For other values completeValues
+// turns off the completion, because shells would otherwise offer files.
 func completeValues(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, exists := cmd.GetFlagCompletionFunc(f.Name); exists || len(f.Annotations[cobra.BashCompFilenameExt]) > 0 {

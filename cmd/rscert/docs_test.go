@@ -93,7 +93,8 @@ func TestDocsLinks(t *testing.T) {
 
 var continued = regexp.MustCompile(`\s*\\\n\s*`)
 
-// commandLines returns the rscert commands in a page. They are lines in blocks of code, or code within a line of text.
+// commandLines returns the rscert commands in a page. The commands are lines in blocks of code, or code within a line
+// of text.
 func commandLines(page string) (all []string) {
 	page = continued.ReplaceAllString(page, " ")
 	inFence := false

@@ -163,7 +163,8 @@ func (e *examination) addSpeed(s onnx.Speed) {
 	e.Speeds = append(e.Speeds, report)
 }
 
-// measureOther times a device that may need another library. It does nothing if this library is not installed.
+// measureOther times a device that may need another library. If the library that the device needs is not installed,
+// measureOther does nothing.
 func (e *examination) measureOther(ctx context.Context, name, flag string) {
 	device, err := onnx.ParseDevice(name)
 	if err != nil {

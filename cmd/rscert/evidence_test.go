@@ -67,8 +67,8 @@ func npyHeader(shape string) []byte {
 	return append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(dict))), dict...)
 }
 
-// digitsNPZ returns the digits in the format of numpy.savez. They are repeated five times, so that a single read does
-// not return all of them.
+// digitsNPZ returns the digits in the format of numpy.savez. The digits are repeated five times, so that a single read
+// does not return the whole file.
 func digitsNPZ(t *testing.T) []byte {
 	t.Helper()
 	pixels, labels := unpackDigits(t)

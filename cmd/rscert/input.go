@@ -24,8 +24,8 @@ func readTable(ctx context.Context, s streams, path string, quiet bool, opt tabl
 	return t, badInput(err)
 }
 
-// readUnweighted does what readTable does, for commands that count every row once. It refuses a table whose column
-// weight holds different weights: a result that ignores them would be about another population.
+// readUnweighted calls readTable for commands that count every row once. It refuses a table whose column weight holds
+// different weights, because a result that ignores the weights would be about another population.
 func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt table.Options) (*table.Table, error) {
 	opt.Optional = append(slices.Clone(opt.Optional), "weight")
 	t, err := readTable(ctx, s, path, quiet, opt)

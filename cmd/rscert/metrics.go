@@ -22,8 +22,8 @@ type metricsOptions struct {
 	plots    []string
 	diagram  diagramOptions
 	quantity *calib.Quantity // nil: the columns determine it
-	// probabilities says which numbers of a run to use. nil means the mean scores if the run bounds them, and otherwise
-	// the vote shares.
+	// The field probabilities says which numbers of a run to use. If it is nil, metrics uses the mean scores if the run
+	// bounds them, and otherwise the vote shares.
 	probabilities *probabilities
 	everyExample  bool // for bounds.csv: include examples without a certified class
 	heldOut       string

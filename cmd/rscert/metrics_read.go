@@ -45,8 +45,8 @@ func rejectByThreshold(
 	return r, nil
 }
 
-// readAttacks reads the answers under each attack. They come from the columns of the input, if it has such columns, and
-// from every --attack file.
+// readAttacks reads the answers under each attack. The answers come from the input, if it has columns for an attack,
+// and from every --attack file.
 func readAttacks(
 	ctx context.Context, s streams, p *calib.Predictions, table *table.Table, o metricsOptions,
 ) (attacks [][]calib.Attacked, err error) {

@@ -81,8 +81,8 @@ func TestSpellsParametersAsFlags(t *testing.T) {
 	}
 }
 
-// namesFlags lists folders and files whose strings may name flags. They contain command lines for other programs and
-// for shards, or their errors do not carry parameters yet.
+// namesFlags lists folders and files whose strings may name flags. These files contain command lines for other programs
+// and for shards, or their errors do not carry parameters yet.
 var namesFlags = []string{"cluster/array.go", "cluster/indexed_job.go", "cluster/slurm.go", "onnx/gpus.go", "setup/source.go"}
 
 // Internal packages name parameters, not flags: param.Sigma, not --sigma.

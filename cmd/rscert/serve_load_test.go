@@ -345,8 +345,8 @@ func bundledCNN(t *testing.T) *onnx.Model {
 
 // TestServeLoad loads a server over HTTP and gRPC, with one client and with 64, first with good requests only, and then
 // with 5 % hostile requests. The server must answer every good request. With RSCERT_SERVE_LOAD it also prints the
-// figures of docs/benchmarks.md. The kinds of load and certify take turns, so that other work on the machine slows all
-// of them.
+// figures of docs/benchmarks.md. The kinds of load and certify take turns, so that other work on the machine slows each
+// of them equally.
 func TestServeLoad(t *testing.T) {
 	length, measure := loadTime(t)
 	rounds := 1

@@ -121,7 +121,8 @@ func readPassword(path string) (string, error) {
 }
 
 // publicKey reads the key of --key. It returns nil without --key. It refuses an empty file name, which can come from an
-// unset variable in a script: without a key, a run would count as VALID even if it has no signature.
+// unset variable in a script. Without this error, the signature would not be checked, and a run without a signature
+// would count as VALID.
 func publicKey(path *string) (*signature.PublicKey, error) {
 	if path == nil {
 		return nil, nil

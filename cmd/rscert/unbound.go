@@ -16,7 +16,7 @@ func warnUnbound(s streams, path string, run *runfolder.Run) {
 	}
 }
 
-// warnUnboundFile does the same as warnUnbound for a path, which leads to a run or to a file that may belong to a run.
+// warnUnboundFile calls warnUnbound for the run at a path, or for the run of the file at this path.
 func warnUnboundFile(s streams, path string) {
 	if !holdsVotes(path) && !runfolder.Owns(path) {
 		return

@@ -111,9 +111,9 @@ func fitBeta(d Data, _ Options) (m Map, err error) {
 	return m, err
 }
 
-// fitLogistic maximises the likelihood of logistic regression. The function row writes the features of example i into
-// its first argument and returns the label of the example, which is in [0, 1]. fitLogistic uses Newton's method and
-// halves a step that does not lower the loss. A feature that is always 0 gets the weight 0.
+// fitLogistic maximises the likelihood of logistic regression. The argument row is a function: it writes the features
+// of example i into its first argument and returns the label of the example, a number in [0, 1]. fitLogistic uses
+// Newton's method and halves a step that does not lower the loss. A feature that is always 0 gets the weight 0.
 func fitLogistic(n, features int, row func(row []float64, i int) float64) ([]float64, error) {
 	w := make([]float64, features)
 	x := make([]float64, features)
@@ -183,8 +183,8 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// solve solves hx = g for a small positive semidefinite h by Gaussian elimination. It first adds a small number to the
-// diagonal, which changes the Newton steps but not their limit.
+// solve solves hx = g for a small positive semidefinite h by Gaussian elimination. Before the elimination it adds a
+// small number to the diagonal of h. This changes the Newton steps but not their limit.
 func solve(h, g []float64) []float64 {
 	n := len(g)
 	a, x := append([]float64(nil), h...), append([]float64(nil), g...)

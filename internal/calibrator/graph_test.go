@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// The test compares the graph in ONNX Runtime with the map, for every method and kind of output. They must agree to the
-// accuracy of float32.
+// The test compares the graph in ONNX Runtime with the map, for every method and kind of output. The outputs of the
+// graph and of the map must agree to the accuracy of float32.
 func TestGraphIsTheMap(t *testing.T) {
 	path, err := ortlib.FindFor(ortlib.Build{}, "")
 	if err != nil {

@@ -38,7 +38,8 @@ type Watch struct {
 // Slurm's controller restarts.
 const maxSilent = 30
 
-// wrongInput is rscert's exit code for wrong usage or input. Another attempt would fail too.
+// wrongInput is rscert's exit code for wrong usage or input. A shard with this exit code is not submitted again,
+// because it would fail again.
 const wrongInput = 2
 
 // Submit queues shards and records the job in the array.
@@ -51,7 +52,8 @@ func Submit(ctx context.Context, q Queue, a *Array, shards []int) (Job, error) {
 	return job, a.Save()
 }
 
-// Unfinished returns the shards that must be submitted. They are neither finished nor in the queue.
+// Unfinished returns the shards that must be submitted. These are the shards that are neither finished nor in the
+// queue.
 func (w *Watch) Unfinished(ctx context.Context, a *Array) ([]int, error) {
 	tasks, err := w.tasks(ctx, a, a.Jobs)
 	if err != nil {

@@ -242,8 +242,8 @@ func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells
 	return cells, err
 }
 
-// namesBeside returns the class names in the file beside a batch. It returns nil if there is no such file, or if
-// Options.ClassNames is empty, because the names are then not needed.
+// namesBeside returns the class names in the file beside a batch. It returns nil if this file does not exist, or if
+// Options.ClassNames is empty, because the names are not needed without ClassNames.
 func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, error) {
 	if opt.ClassNames == "" {
 		return nil, nil

@@ -21,8 +21,8 @@ import (
 // labels.
 //
 // If all values of the file are integers from 0 to 255 and at least one is above 1, they count as bytes and are scaled
-// to [0,1]. Otherwise they stay as they are. A file of zeros and ones also stays as it is, because it does not show
-// whether its values are bytes or already in [0,1]. Note reports the decision.
+// to [0,1]. Otherwise the values are not scaled. The values of a file of zeros and ones are not scaled either, because
+// the file does not show whether they are bytes or already in [0,1]. Note reports the decision.
 func openCSV(ctx context.Context, path string, opt Options) (*Dataset, error) {
 	file, records, err := openText(ctx, path)
 	if err != nil {

@@ -55,9 +55,9 @@ type Dataset struct {
 	warnings []param.Text
 	// values fills dst with example i. Its errors name the place in the data.
 	values func(i int, dst []float32) error
-	// roundings fills dst with a bound on |number in the file − value| for each value of example i, in any order. It
-	// also reports whether every number is a usual spelling of its float32 (isNamed). roundings is nil if the file
-	// holds float32 or bytes.
+	// roundings fills dst with a bound on |number in the file − value| for each value of example i, in any order. The
+	// result named tells whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
+	// if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
 	// labelAt returns the place of label i in the data, for use in errors.
 	labelAt func(i int) string
@@ -190,11 +190,10 @@ func (d *Dataset) Format() string { return d.format }
 // Note tells the user in one line what Open decided: the chosen files, the scaling, and the range of values.
 func (d *Dataset) Note() string { return quote.Line(d.note) }
 
-// SHA256 returns the digest of the data, in hex. It does not depend on how the files are named or compressed, nor on
-// where they are. For all formats except images it covers the number of examples, the shape, and the label (int64)
-// and values (float32) of each example, little-endian. So the same data have the same digest, whether they are stored
-// as IDX, .npz or CSV. Open does not decode all images, so the digest of images covers the labels and the image
-// files.
+// SHA256 returns the digest of the data, in hex. The digest does not depend on the names, the compression or the place
+// of the files. For all formats except images it covers the number of examples, the shape, and the label (int64) and
+// values (float32) of each example, little-endian. So the same data have the same digest, whether they are stored as
+// IDX, .npz or CSV. Open does not decode all images, so the digest of images covers the labels and the image files.
 func (d *Dataset) SHA256() string { return d.sum }
 
 // settle applies the options that all formats share.
@@ -250,9 +249,9 @@ func (d *Dataset) Classes() int {
 	return classes
 }
 
-// CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the
-// place of the first label that is too large. If the order of the class folders numbers the labels, there must be as
-// many folders as the model has classes, because a missing folder would shift the labels.
+// CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the place
+// of the first label that is too large. If the labels follow from the order of the class folders, the number of folders
+// must equal the number of classes, because a missing folder would shift the labels.
 func (d *Dataset) CheckLabels(classes int) error {
 	if d.names != nil && d.names.count != classes {
 		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))

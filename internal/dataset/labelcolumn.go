@@ -14,9 +14,9 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// The header or Options.LabelColumn determines the column of labels. If there is neither, the labels are in the first
-// column, provided that this column looks like labels and the last column does not. Other tables are refused, because a
-// wrong guess would stay unnoticed.
+// The header or Options.LabelColumn determines the column of labels. Without a header and LabelColumn, the labels are
+// in the first column, provided that this column looks like labels and the last column does not. Other tables are
+// refused, because the user would not notice a wrong guess.
 
 // labelNames lists the usual names of a column of labels.
 var labelNames = []string{"label", "labels", "class", "target", "y"}
@@ -195,9 +195,9 @@ func (t *csvTable) takeOtherLabels(ctx context.Context, d *Dataset) error {
 	return err
 }
 
-// indexColumn returns 0 if the first column counts the rows, as pandas writes it, and otherwise −1. It refuses a first
-// column that has the name of an index but does not count the rows, because such a column is neither an index nor an
-// input value.
+// indexColumn returns 0 if the first column counts the rows, as pandas writes it, and otherwise −1. If the first column
+// has the name of an index but does not count the rows, the result is an error, because the column is neither an index
+// nor an input value.
 func (t *csvTable) indexColumn() (int, error) {
 	if t.header == nil || !named(t.header[0], indexNames) || slices.Equal(t.watched, []int{0}) {
 		return -1, nil

@@ -38,8 +38,8 @@ type Lattice struct {
 	exponent  int      // for BinaryLattice: Step = 2^exponent
 	rounding  float64  // bound on |value in the file − Step·k|
 	// Rounded means that the file holds float64 numbers that are not float32. These numbers count as points of k/255 or
-	// k/65535 if the nearest float32 numbers are such points, because k is then known. They count as points of k/2ᵉ
-	// only if all of them are usual spellings of their float32 (isNamed).
+	// k/65535 if the nearest float32 numbers are such points, because k is then known. The numbers count as points of
+	// k/2ᵉ only if every number is a usual spelling of its float32 (isNamed).
 	Rounded bool
 }
 
@@ -101,8 +101,8 @@ func (l Lattice) Nearest(x float32) int {
 }
 
 // FileRounding bounds the effect of the file's rounding on a distance. Let x, x′ be vectors of n values as this file
-// rounds them, and p, p′ their lattice points. FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂: 2√n
-// times the rounding of one value, rounded up. It returns 0 if the values in the file are the lattice points.
+// rounds them, and p, p′ their lattice points. FileRounding returns an upper bound on ‖x − x′‖₂ − ‖p − p′‖₂: 2√n times
+// the rounding of one value, rounded up. It returns 0 if the values in the file are lattice points.
 func (l Lattice) FileRounding(n int) float64 {
 	if l.rounding == 0 {
 		return 0

@@ -13,11 +13,12 @@ import (
 // the names below.
 type Options struct {
 	// Labels is the file of the labels, for formats that store them separately (IDX, .npy, .npz without labels, a flat
-	// folder of images). If it is empty, Open looks for the file beside the data. NoLabels means that the data have no
-	// labels, or none that should be read.
+	// folder of images). If Labels is empty, Open looks for the file beside the data. The value NoLabels means that
+	// Open reads no labels.
 	Labels string `json:"labels,omitzero"`
 	// LabelColumn is the column of a table that holds the labels: 'first', 'last', a name, or an index from 0. With
-	// 'none' the labels are in the file Labels. If it is empty, the header decides, and an unclear table is refused.
+	// 'none' the labels are in the file Labels. If LabelColumn is empty, the header decides, and an unclear table is
+	// refused.
 	LabelColumn string `json:"label-column,omitzero"`
 	// FirstLabel is the label of the model's first class, 0 or 1.
 	FirstLabel int `json:"first-label,omitzero"`

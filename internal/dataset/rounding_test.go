@@ -69,8 +69,8 @@ func distanceL1(row []float64) *big.Float {
 	return sum
 }
 
-// TestFloat64ThatIsNoFloat32 reads inputs 1e6 ± 0.03, which have the same float32. They are on no lattice, and each
-// example states its rounding.
+// TestFloat64ThatIsNoFloat32 reads inputs 1e6 ± 0.03, which have the same float32. The inputs are on no lattice, and
+// each example states its rounding.
 func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	const d = 1024
 	rows := [][]float64{make([]float64, d), make([]float64, d)}

@@ -189,7 +189,7 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 	}
 }
 
-// each decodes every element with the function value. This function and the functions below are small, so that the
+// each decodes every element with the function value. The functions each, u16, u32 and u64 are small, so that the
 // compiler inlines them into the cases above.
 func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {

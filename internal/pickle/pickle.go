@@ -1,7 +1,7 @@
 // Package pickle reads the pickles of image batches: dictionaries of NumPy arrays, lists and names, for example those
-// of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no such
-// function. Its machine knows only the instructions that Python 2 and 3 write for such batches (protocols 2 to 5) and
-// the four constructors of arrays, types and bytes in calls.go. Python's pickletools describes every instruction.
+// of CIFAR. A pickle is a program for a stack machine that may call any Python function. This package runs no Python
+// function. Its stack machine knows only the instructions that Python 2 and 3 write for image batches (protocols 2 to
+// 5), and four constructors of arrays, types and bytes (calls.go). Python's pickletools describes every instruction.
 //
 // Strings and arrays stay in the file, and Read returns their offsets. Memory grows with the number of instructions,
 // which the size of the file limits. It never grows with a length that the file states.
@@ -164,7 +164,7 @@ func (m *machine) skip(n uint64) (at int64) {
 	return at
 }
 
-// read returns n ≤ maxKey + 1 bytes at an offset. They are valid until the next call.
+// read returns n ≤ maxKey + 1 bytes at an offset. The bytes are valid until the next call of read.
 func (m *machine) read(at int64, n int) []byte {
 	b := m.buffer[:n]
 	if m.err == nil {

@@ -41,7 +41,7 @@ func (l Line) labelColor() color.NRGBA {
 type Line struct {
 	Name string
 	X, Y []float64
-	// Low and High are the edges of a band around the line. They are nil if there is no band.
+	// Low and High are the edges of a band around the line. Low and High are nil if there is no band.
 	Low, High []float64
 	Style     int // index of colour and dashes
 	Color     *color.NRGBA

@@ -122,8 +122,8 @@ var pdfDate = regexp.MustCompile(`\(D:\d{14}\)`)
 // svgRoot matches the tag of the root.
 var svgRoot = regexp.MustCompile(`(?s)<svg [^>]*>`)
 
-// describe adds a title in words to an SVG, because the letters in it are only outlines. It also adds a description
-// that has each of the texts on a line.
+// describe adds a title in words to an SVG, because the letters in it are only outlines. It also adds a description, in
+// which each element of texts is a line.
 func describe(svg []byte, alt string, texts []string) []byte {
 	at := svgRoot.FindIndex(svg)
 	if at == nil {

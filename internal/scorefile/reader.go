@@ -58,7 +58,7 @@ func Open(path string) (*Reader, error) {
 	return NewReader(path, file)
 }
 
-// NewReader does what Open does, for a file that is already open. After an error it closes the file.
+// NewReader returns a Reader of a file that is already open. If it returns an error, it closes the file.
 func NewReader(path string, file *os.File) (*Reader, error) {
 	r := &Reader{path: path, file: file}
 	info, err := file.Stat()
@@ -222,7 +222,8 @@ func (r *Reader) Digest() (string, error) {
 	return digest(r.numbers, r.crcs), nil
 }
 
-// finish reads the ends of the arrays, where the archive's checksums are compared. It returns io.EOF if they match.
+// finish reads the ends of the arrays, where the archive's checksums are compared. It returns io.EOF if the checksums
+// match.
 func (r *Reader) finish() error {
 	for _, a := range r.arrays {
 		if err := a.End(); err != nil {

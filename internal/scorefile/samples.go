@@ -33,7 +33,7 @@ func (s Samples) Selection(take func(probs []float32) error) error {
 	return s.read("scores0", s.writer.shape.N0, take)
 }
 
-// Estimation does the same as Selection for the estimation samples.
+// Estimation passes the probabilities of the estimation samples to the function take, in the same way as Selection.
 func (s Samples) Estimation(take func(probs []float32) error) error {
 	return s.read("scores", s.writer.shape.N, take)
 }

@@ -88,7 +88,7 @@ func (w *Writer) writeHeaders() error {
 }
 
 // Reopen turns the finished file back into the part file, so that some examples can be written again. It refuses a file
-// whose length does not fit the shape. It does not check the data: Digest tells whether an example is whole.
+// whose length does not fit the shape. Reopen does not check the data. Use Digest to check whether an example is whole.
 func Reopen(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -156,7 +156,8 @@ func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }
 
-// WriteEstimation does the same as WriteSelection for the estimation samples.
+// WriteEstimation writes probabilities of estimation samples. Its arguments have the same meaning as those of
+// WriteSelection.
 func (w *Writer) WriteEstimation(i int, first int64, probs []float32) error {
 	return w.writeScores("scores", w.shape.N, i, first, probs)
 }
@@ -189,8 +190,8 @@ func appendScores(b []byte, probs []float32) []byte {
 	return b
 }
 
-// Digest returns eight hexadecimal digits. They are a CRC-32C over four numbers: the index and the label (int64) of the
-// i-th example, the CRC-32C of its scores in scores0, and the CRC-32C of its scores in scores (uint32). All numbers are
+// Digest returns eight hexadecimal digits, a CRC-32C over four numbers: the index and the label (int64) of the i-th
+// example, the CRC-32C of its scores in scores0, and the CRC-32C of its scores in scores (uint32). All numbers are
 // little-endian, as in the file.
 func (w *Writer) Digest(i int) (string, error) {
 	if err := w.check(i); err != nil {

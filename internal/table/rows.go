@@ -12,7 +12,7 @@ type Group struct {
 }
 
 // GroupRows groups the rows by their value in a column, in ascending order of the value. −0 counts as 0. It returns nil
-// if there is no such column.
+// if the table has no column of this name.
 func (t *Table) GroupRows(column string) []Group {
 	rows := map[float64][]int{}
 	values, _ := t.Column(column)

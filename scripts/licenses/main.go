@@ -86,8 +86,8 @@ func goList(system string, args ...string) ([]string, error) {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" }), err
 }
 
-// licences lists a module's licence files. They lie in the module's root, in the folders of the linked packages, or in
-// the folders between.
+// licences lists a module's licence files. The files lie in the module's root, in the folders of the linked packages,
+// or in the folders between the root and these.
 func (m module) licences() (files []string, err error) {
 	folders := []string{m.dir}
 	for _, folder := range m.folders {

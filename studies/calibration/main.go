@@ -80,7 +80,7 @@ func (f function) draw(n int, rng *rand.Rand) (score, label []float64) {
 
 var methods = []string{"binned-tv", "binned-lipschitz", "lower", "nw", "nw-second-order", "ciosek-nw", "tv", "lipschitz", "ECE"}
 
-// gaps returns |bound − truth| on one sample for every method. It also returns this gap for the ECE, which
+// gaps returns |bound − truth| on one sample for every method. It also returns the gap |ECE − truth| of the ECE, which
 // is not a bound.
 func gaps(score, label []float64, ce, variation float64, seed uint64) ([]float64, error) {
 	sample, err := calib.NewSample(score, label)

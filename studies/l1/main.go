@@ -1,5 +1,5 @@
-// L1 makes the tables of docs/other-threats.md: the certified accuracy by L1 radius under several laws of noise. For
-// Gaussian noise, the L1 radius is the certified L2 radius, because ‖δ‖₂ ≤ ‖δ‖₁.
+// L1 makes the tables of docs/other-threats.md. They show the certified accuracy by L1 radius under several laws of
+// noise. For Gaussian noise, the L1 radius is the certified L2 radius, because ‖δ‖₂ ≤ ‖δ‖₁.
 //
 //	go run ./studies/l1 RUN…    the run folders; scripts/studies.sh makes them
 package main

@@ -1,7 +1,7 @@
 // Votes compares methods of certification on real votes. Some votes come from Cohen et al.'s ResNet-110 (σ = 0.25) on
-// 500 CIFAR-10 images with n = 100,000 (Jia et al. 2020). They are in a file beside the repository (votesFile). The
-// other votes come from runs of the bundled model. The program writes docs/votes-tables.md and docs/img/votes.svg. The
-// figures in docs/votes.md come from the tables:
+// 500 CIFAR-10 images with n = 100,000 (Jia et al. 2020). These votes are in a file outside the repository (votesFile).
+// The other votes come from runs of the bundled model. The program writes docs/votes-tables.md and docs/img/votes.svg.
+// The figures in docs/votes.md come from the tables:
 //
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 --out FULL
 //	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --max 100 \

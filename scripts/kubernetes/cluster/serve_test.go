@@ -102,8 +102,9 @@ func imageCache(t *testing.T, rscert string) string {
 	return cache
 }
 
-// The test applies serve.yaml, waits for the Deployment, finds its pod by the Service, and asks it. Then it restarts the
-// Deployment while clients ask. The old pod must answer the request that is running at SIGTERM, and no request may fail.
+// The test applies serve.yaml, waits for the Deployment, finds its pod by the Service, and sends the pod requests. Then
+// it restarts the Deployment while clients ask. The old pod must answer the request that is running at SIGTERM, and no
+// request may fail.
 func TestDeploymentServes(t *testing.T) {
 	rscert, bin := needs(t)
 	if os.Geteuid() != 0 {
