@@ -126,7 +126,7 @@ func (o gateOptions) norms() (norms []law.Norm) {
 	return norms
 }
 
-// addSelection certifies the votes of a run for the error among answers, if a requirement is on this error.
+// addSelection certifies the votes of a run for the error among answers, if a requirement limits this error.
 func (o gateOptions) addSelection(ctx context.Context, source *summary.Source) (err error) {
 	if slices.ContainsFunc(o.required, gate.Requirement.Selective) {
 		source.Selection, err = summary.ReadSelection(ctx, source.Path)

@@ -26,8 +26,8 @@ func pickled(t testing.TB, name string) []byte {
 	return b
 }
 
-// pythons returns the names of the files in testdata/pickle with this content. Several versions of Python wrote them,
-// each by several protocols.
+// pythons returns the names of the files in testdata/pickle that hold the given content. Several versions of Python
+// wrote these files, each by several protocols.
 func pythons(t testing.TB, content string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/pickle/" + content + "-*.gz")

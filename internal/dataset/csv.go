@@ -301,7 +301,7 @@ func (t *csvTable) valueColumns(used []int) (columns []int) {
 }
 
 // scaled reports whether all values are bytes and at least one is above 1. It also returns an error if a value is not
-// finite, which can only occur in a column that might have held labels.
+// finite. Only a column that might have held labels can contain such a value.
 func (t *csvTable) scaled(columns []int) (bool, error) {
 	isBytes, top := true, float32(0)
 	for i := range t.rows() {

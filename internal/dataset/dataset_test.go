@@ -35,7 +35,8 @@ func write(t testing.TB, path string, data []byte) string {
 	return path
 }
 
-// openWanted opens a dataset. If refusal is not empty, it wants an error that contains this text, and returns nil.
+// openWanted opens a dataset. If the argument refusal is not empty, Open must return an error that contains this text,
+// and openWanted returns nil.
 func openWanted(t *testing.T, path string, opt Options, refusal string) *Dataset {
 	t.Helper()
 	d, err := Open(context.Background(), path, opt)

@@ -56,8 +56,8 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// takeSeed keeps the Seed that follows from the first row's checksum. Read does not know which run wrote the file, so
-// it checks the other rows with this Seed.
+// takeSeed keeps the Seed that follows from the first row's checksum. Read does not know which run wrote the file. So
+// it takes the Seed from the first row, and checks the other rows with it.
 func (t *Table) takeSeed(s checksum.Seed, found bool) {
 	if found {
 		t.seed = s

@@ -27,9 +27,9 @@ import (
 type Options struct {
 	Required []string // a missing column is an error
 	Optional []string // kept if the file has them
-	// Match selects additional columns by name, unless it is nil. It does not apply to npz archives.
+	// Match selects additional columns by name, unless Match is nil. Match is not called for npz archives.
 	Match func(name string) bool
-	// Matrices names arrays of an npz archive that may be 2-D. It is ignored for text.
+	// Matrices names arrays of an npz archive that may be 2-D. Matrices has no effect on text.
 	Matrices []string
 	// AllowNonFinite accepts NaN and ±Inf, which are errors otherwise.
 	AllowNonFinite bool

@@ -178,8 +178,8 @@ func accuracies(w io.Writer, images []image, repeats int, kind certify.MarginKin
 			certifiers = append(certifiers, c)
 		}
 		count := repeatsAt(n, repeats)
-		// The two slices have an entry for each method. sum holds means over the repeats. gains holds, for each repeat,
-		// the average radius minus the average radius of bonferroni.
+		// The slices sum and gains have an entry for each method. The slice sum holds means over the repeats. gains
+		// holds, for each repeat, the average radius minus the average radius of bonferroni.
 		sum := make([]certify.Summary, len(sound))
 		gains := make([][]float64, len(sound))
 		for range count {
