@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/conformalfile"
 	"github.com/rscert/rscert/internal/picture"
@@ -218,6 +219,9 @@ func (o conformalEvaluateOptions) printFile(w io.Writer, e *conformalfile.Evalua
 	name := filepath.Base(e.File)
 	if !e.Sound {
 		fmt.Fprintf(w, "\n%s: some of these sets promise nothing under attack.\n", name)
+	}
+	if e.Arithmetic != certify.Exact {
+		fmt.Fprintf(w, "\n%s: these sets are for idealised noise, not for the floats that were run.\n", name)
 	}
 	if !o.strata || e.Evaluation == nil {
 		return nil

@@ -101,6 +101,26 @@ func (f *File) IncludesAll() bool {
 	return true
 }
 
+// Statement says in words what the sets promise, and for which noise. It has no full stop.
+func (f *File) Statement() string {
+	if !f.Predictor.Sound {
+		return f.Predictor.Statement
+	}
+	return f.Predictor.Statement + proviso(f.Arithmetic, f.Classifier == nil)
+}
+
+// proviso ends a sentence about prediction sets: it names the conditions that go beyond those of exact arithmetic. The
+// argument elsewhere says that the scores came from a file that names no run.
+func proviso(a certify.Arithmetic, elsewhere bool) string {
+	switch {
+	case a == certify.Exact:
+		return ""
+	case elsewhere:
+		return "; for idealised noise, if the noise of these scores was drawn as stated, fresh and secret"
+	}
+	return "; for idealised noise, not for the floats that were run"
+}
+
 // ID names the predictor: 16 hex digits that depend on the whole content of the file.
 func (f *File) ID() string { return f.id }
 

@@ -93,6 +93,30 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// The statement of noise that is not exact says so, and that of scores from elsewhere says what they rest on. A rule
+// without a promise has nothing to add.
+func TestStatement(t *testing.T) {
+	const ran, drawn = "for idealised noise, not for the floats that were run", "if the noise of these scores was drawn as stated, fresh and secret"
+	for _, tt := range []struct {
+		arithmetic certify.Arithmetic
+		classifier *Classifier
+		sound      bool
+		end        string
+	}{
+		{certify.Exact, nil, true, "is fresh and secret"},
+		{certify.Exact, &Classifier{}, true, "is fresh and secret"},
+		{certify.Idealised, &Classifier{}, true, "fresh and secret; " + ran},
+		{certify.Idealised, nil, true, "fresh and secret; for idealised noise, " + drawn},
+		{certify.Idealised, nil, false, "the noise of a query is fresh and secret"},
+	} {
+		f := fitted(t, .1)
+		f.Arithmetic, f.Classifier, f.Predictor.Sound = tt.arithmetic, tt.classifier, tt.sound
+		if s := f.Statement(); !strings.HasPrefix(s, f.Predictor.Statement) || !strings.HasSuffix(s, tt.end) {
+			t.Errorf("%v, %v: %q, want …%q", tt.arithmetic, tt.classifier, s, tt.end)
+		}
+	}
+}
+
 // line is a line of sets.jsonl.
 const line = `{"index":1,"label":1,"set":[0,1],"size":2,"counts":[5,6,0],"draws":15,"predictor":"a","rule":"count","sigma":0.5,` +
 	`"norm":"l2","radius":0.5,"rho":1,"miss":0.05,"guarantee":"marginal","sound":true,"arithmetic":"exact",` +

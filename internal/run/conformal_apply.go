@@ -298,7 +298,7 @@ func (a *applying) conclude() {
 	case !r.Sound:
 		r.Statement = "Some of these sets promise nothing: rounding moved their inputs farther than the radius."
 	default:
-		r.Statement = a.file.Predictor.Statement + "."
+		r.Statement = a.file.Statement() + "."
 		if r.Radius < a.file.Predictor.Attack.Radius {
 			r.Statement += fmt.Sprintf(" Rounding of the inputs reduces the radius, down to %v for some of them.", r.Radius)
 		}
