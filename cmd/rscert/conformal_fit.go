@@ -20,6 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // conformalFitOptions are the flags of conformal fit.
@@ -167,7 +168,11 @@ func (o *conformalFitOptions) settleSaved(f *pflag.FlagSet) (err error) {
 	if o.plan.Saved == "" {
 		return nil
 	}
-	inRun := !strings.HasSuffix(o.plan.Saved, ".npz")
+	evidence, err := runfolder.Find(o.plan.Saved)
+	if err != nil {
+		return badInput(err)
+	}
+	inRun := evidence.Run != nil
 	f.Visit(func(flag *pflag.Flag) {
 		ofFile := flag.Name == "sigma" || flag.Name == "law"
 		switch {

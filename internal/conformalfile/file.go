@@ -52,12 +52,14 @@ type File struct {
 
 // Calibration identifies the calibration examples.
 type Calibration struct {
-	Run    string          `json:"run,omitempty"`    // run folder with the saved scores
-	RunID  string          `json:"run_id,omitempty"` // ID of this run
-	Scores string          `json:"scores,omitempty"` // file of scores that belongs to no run
-	SHA256 string          `json:"sha256,omitempty"` // SHA-256 of this file
-	Data   *runfolder.Data `json:"data,omitempty"`   // nil for a file of scores
-	Group  string          `json:"group,omitempty"`  // column with the groups
+	Run    string `json:"run,omitempty"`    // run folder with the saved scores
+	RunID  string `json:"run_id,omitempty"` // ID of this run
+	Scores string `json:"scores,omitempty"` // file of scores that belongs to no run
+	SHA256 string `json:"sha256,omitempty"` // SHA-256 of this file
+	// Examples is a digest of the scores in this file. It does not depend on the compression and the order.
+	Examples string          `json:"examples_sha256,omitempty"`
+	Data     *runfolder.Data `json:"data,omitempty"`  // nil for a file of scores
+	Group    string          `json:"group,omitempty"` // column with the groups
 }
 
 // Classifier identifies the sampled classifier, as run.json does.

@@ -81,6 +81,7 @@ type applying struct {
 	conditions conformalfile.Conditions
 	result     *ConformalSets
 	bar        *progress.Bar
+	digest     exampleDigest // of the examples of a file of scores
 }
 
 // fromModel samples the model.
