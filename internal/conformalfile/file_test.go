@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,6 +114,21 @@ func TestStatement(t *testing.T) {
 		f.Arithmetic, f.Classifier, f.Predictor.Sound = tt.arithmetic, tt.classifier, tt.sound
 		if s := f.Statement(); !strings.HasPrefix(s, f.Predictor.Statement) || !strings.HasSuffix(s, tt.end) {
 			t.Errorf("%v, %v: %q, want …%q", tt.arithmetic, tt.classifier, s, tt.end)
+		}
+	}
+}
+
+// A column name that appears twice is refused, whether the groups are in it or not.
+func TestReadGroups(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"id,kind\n0,a\n1,b\n", ""},
+		{"kind,kind\na,c\nb,d\n", `has two columns "kind"`},
+		{"id,kind,id\n0,a,0\n1,b,1\n", `has two columns "id"`},
+		{"id,sort\n0,a\n1,b\n", `has no column "kind"`},
+	} {
+		groups, err := ReadGroups(writeSets(t, tt.text), "kind")
+		if tt.want == "" && (err != nil || !slices.Equal(groups, []string{"a", "b"})) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%q: %v, %v", tt.text, groups, err)
 		}
 	}
 }

@@ -113,7 +113,11 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	if err := a.prepare(console); err != nil {
 		return err
 	}
-	if err := a.disjoint(then, recordOf(a.experiment)); err != nil {
+	now := recordOf(a.experiment)
+	if err := a.disjoint(then, now); err != nil {
+		return err
+	}
+	if err := checkGroups(a.plan.Groups, now.Data.Examples, now.Data.File); err != nil {
 		return err
 	}
 	if err := a.sample(ctx, console); err != nil {

@@ -46,6 +46,9 @@ func (a *applying) fromScores(ctx context.Context, console experiment.Console) (
 		return spec.BadInput(err)
 	}
 	defer func() { err = errors.Join(err, scores.Close()) }()
+	if err := checkSavedGroups(a.plan.Groups, evidence.Run, scores, path); err != nil {
+		return err
+	}
 	need := p.QueryM
 	if a.plan.CertifiedSize {
 		need = max(need, p.M)

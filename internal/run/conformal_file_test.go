@@ -13,6 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/conformalfile"
 	"github.com/rscert/rscert/internal/law"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/scorefile"
 	"github.com/rscert/rscert/internal/spec"
 )
 
@@ -136,6 +138,33 @@ func TestFitChecksNoise(t *testing.T) {
 			if tt.want == "" && (err != nil || f.Predictor.Attack.Scale != .5) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%s, %v %s: %v, want %q", saved, tt.sigma, tt.law, err, tt.want)
 			}
+		}
+	}
+}
+
+// The groups have a row for each example of the data, for a model, a run, and a file without indices.
+func TestGroupRows(t *testing.T) {
+	folder := savedRun(t, .5, 0, 1, 2, 3, 4, 5)
+	copied := copyOf(t, filepath.Join(folder, "scores.npz"))
+	model := quick(t, writeImages(t, byteImage(0), byteImage(1), byteImage(2), byteImage(3), byteImage(4), byteImage(5)))
+	model.Max = 4
+	for _, fit := range []ConformalFit{fitOf(folder, 0, ""), fitOf(copied, .5, ""), {Spec: model.Spec, Temperature: 1}} {
+		fit.Params = fitOf("", 0, "").Params
+		fit.Params.Guarantee = conformal.Group
+		for rows := 5; rows <= 7; rows++ {
+			fit.Groups = make([]string, rows)
+			_, err := FitConformal(t.Context(), fit, new(said).console())
+			ok := rows == 6 || fit.Saved == copied && rows == 7 // has indices, which may be those of 7 examples
+			if ok && err != nil || !ok && (err == nil || !strings.Contains(err.Error(), "groups")) {
+				t.Errorf("%q with %d groups: %v", fit.Saved, rows, err)
+			}
+		}
+	}
+	s := &runfolder.Scores{Reader: &scorefile.Reader{}}
+	s.Examples = 6
+	for rows := 5; rows <= 7; rows++ {
+		if err := checkSavedGroups(make([]string, rows), nil, s, "scores.npz"); (err == nil) != (rows == 6) {
+			t.Errorf("%d groups of 6 examples without indices: %v", rows, err)
 		}
 	}
 }

@@ -38,6 +38,9 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 		return nil, spec.BadInput(err)
 	}
 	defer func() { err = errors.Join(err, scores.Close()) }()
+	if err := checkSavedGroups(p.Groups, evidence.Run, scores, p.Saved); err != nil {
+		return nil, err
+	}
 	f = &conformalfile.File{}
 	if err := p.describeSaved(ctx, f, evidence, scores.N); err != nil {
 		return nil, err
@@ -57,6 +60,18 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 		f.Calibration.Examples = c.digest.sum()
 	}
 	return f, p.finish(f, c.calibrator, scores.Classes)
+}
+
+// checkSavedGroups does what checkGroups does, for the examples of a file of scores. If the file belongs to no run and
+// has indices, nobody knows how many examples its data had, and groupOf only checks that each of them has a group.
+func checkSavedGroups(groups []string, run *runfolder.Run, scores *runfolder.Scores, path string) error {
+	switch {
+	case run != nil:
+		return checkGroups(groups, run.Data.Examples, path)
+	case scores.HasIndex:
+		return nil
+	}
+	return checkGroups(groups, scores.Examples, path)
 }
 
 // describeSaved fills in the members that follow from the source of the scores.
