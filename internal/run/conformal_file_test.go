@@ -120,6 +120,57 @@ func TestApplyToScores(t *testing.T) {
 	}
 }
 
+// The noise of a run is that of the predictor: its law, its scale, and one scale for all columns.
+func TestSameNoise(t *testing.T) {
+	f := &conformalfile.File{Temperature: 1}
+	f.Predictor.Attack.Scale, f.Predictor.Attack.Law = .5, "uniform"
+	a := &applying{plan: ConformalApply{Spec: spec.Spec{Data: "s.npz"}, Path: "c.json"}, file: f}
+	if err := a.sameNoise(nil); err != nil {
+		t.Error(err)
+	}
+	for _, tt := range []struct {
+		noise       spec.Smoothing
+		temperature float64
+		want        string
+	}{
+		{spec.Smoothing{Law: "uniform", Sigma: .5}, 1, ""},
+		{spec.Smoothing{Sigma: .5}, 1, "law is gaussian in its run, and uniform in c.json"},
+		{spec.Smoothing{Law: "uniform", Sigma: .4}, 1, "sigma is 0.4"},
+		{spec.Smoothing{Law: "uniform", Sigma: .5}, 2, "temperature is 2"},
+		{spec.Smoothing{Law: "uniform", Sigma: .5, SigmaColumns: []spec.SigmaColumn{{}, {}}}, 1, "noise with one σ"},
+	} {
+		run := &runfolder.Run{Parameters: runfolder.Parameters{Smoothing: tt.noise}}
+		run.Parameters.Temperature = tt.temperature
+		if err := a.sameNoise(run); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, want %q", tt.noise, err, tt.want)
+		}
+	}
+}
+
+// The digest of examples depends on every score and on how they belong together, but on no order of the examples.
+func TestExampleDigest(t *testing.T) {
+	digest := func(examples ...[]float32) string {
+		var d exampleDigest
+		for _, e := range examples {
+			d.next()
+			d.add(e[:1])
+			d.add(e[1:])
+		}
+		return d.sum()
+	}
+	a, b := []float32{1, 2, 3}, []float32{4, 5, 6}
+	seen := map[string]bool{digest(a, b): true}
+	if !seen[digest(b, a)] {
+		t.Error("another order has another digest")
+	}
+	for i, d := range []string{digest(a), digest(a, a, b), digest(a, []float32{4, 5, 7}), digest([]float32{1, 2, 3, 4, 5, 6}), digest([]float32{1, 2}, []float32{3, 4, 5, 6})} {
+		if seen[d] {
+			t.Errorf("examples %d have the digest of others", i)
+		}
+		seen[d] = true
+	}
+}
+
 // A fit on the scores of a run refuses another σ and another law than the run's, for a file in the run too.
 func TestFitChecksNoise(t *testing.T) {
 	folder := savedRun(t, .5, 0, 1, 2, 3, 4, 5)
