@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/conformalfile"
 	"github.com/rscert/rscert/internal/picture"
@@ -52,7 +53,10 @@ size under the worst attack within the radius.
 With --require, the exit code is 3 if a requirement is not met:
 
   conformal-coverage>=0.9  share of the sets that contain the label
-  conformal-size<=1.2      mean number of classes in a set`,
+  conformal-size<=1.2      mean number of classes in a set
+
+Sets that promise nothing do not meet a requirement on the coverage. If some sets have
+no label, their coverage is not known, and the exit code is 2.`,
 		Example: `  rscert conformal evaluate sets.jsonl
   rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
   rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg
@@ -115,7 +119,10 @@ func (o conformalEvaluateOptions) evaluate(s streams, paths []string, formats []
 			return nil, badInput(err)
 		}
 		r.Files = append(r.Files, e)
-		sets := &summary.Sets{Inputs: e.Sets, Size: e.Classes, Labelled: e.Labelled}
+		if e.Labelled > 0 && e.Labelled < e.Sets {
+			s.console(true).Warnf("%s: the coverage is that of the %d labelled sets of %d", path, e.Labelled, e.Sets)
+		}
+		sets := &summary.Sets{Inputs: e.Sets, Size: e.Classes, Labelled: e.Labelled, Unsound: e.Unsound, Why: e.WhyUnsound()}
 		if e.Evaluation != nil {
 			sets.Covered = int(e.Evaluation.Covered)
 		}
@@ -213,11 +220,22 @@ func worstMisses(v *conformal.Evaluation) report.Cell {
 	return report.Number(min(1, least*float64(len(v.Exchangeability))))
 }
 
+// unsoundSets counts the sets that promise nothing.
+func unsoundSets(e *conformalfile.Evaluated) string {
+	if e.Unsound == e.Sets {
+		return "these sets"
+	}
+	return fmt.Sprintf("%d of these %d sets", e.Unsound, e.Sets)
+}
+
 // printFile prints what does not fit into the table.
 func (o conformalEvaluateOptions) printFile(w io.Writer, e *conformalfile.Evaluated) error {
 	name := filepath.Base(e.File)
 	if !e.Sound {
-		fmt.Fprintf(w, "\n%s: some of these sets promise nothing under attack.\n", name)
+		fmt.Fprintf(w, "\n%s: %s promise nothing under attack: %s.\n", name, unsoundSets(e), e.WhyUnsound())
+	}
+	if e.Arithmetic != certify.Exact {
+		fmt.Fprintf(w, "\n%s: these sets are for idealised noise, not for the floats that were run.\n", name)
 	}
 	if !o.strata || e.Evaluation == nil {
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
+	"github.com/rscert/rscert/internal/runfolder"
 )
 
 // conformalFitOptions are the flags of conformal fit.
@@ -167,7 +168,11 @@ func (o *conformalFitOptions) settleSaved(f *pflag.FlagSet) (err error) {
 	if o.plan.Saved == "" {
 		return nil
 	}
-	inRun := !strings.HasSuffix(o.plan.Saved, ".npz")
+	evidence, err := runfolder.Find(o.plan.Saved)
+	if err != nil {
+		return badInput(err)
+	}
+	inRun := evidence.Run != nil
 	f.Visit(func(flag *pflag.Flag) {
 		ofFile := flag.Name == "sigma" || flag.Name == "law"
 		switch {
@@ -191,6 +196,7 @@ type conformalFitted struct {
 	Arithmetic  certify.Arithmetic  `json:"arithmetic"`
 	Temperature float64             `json:"temperature"`
 	Allowance   float64             `json:"allowance,omitempty"`
+	Statement   string              `json:"statement"`
 	Seconds     float64             `json:"seconds"`
 }
 
@@ -213,7 +219,8 @@ func runConformalFit(ctx context.Context, s streams, o conformalFitOptions) erro
 	if o.json {
 		return report.WriteJSON(s.out, "conformal-fit", conformalFitted{
 			Out: o.out, ID: file.ID(), Predictor: file.Predictor, Sound: file.Sound, Why: file.Why,
-			Arithmetic: file.Arithmetic, Temperature: file.Temperature, Allowance: file.Allowance, Seconds: time.Since(began).Seconds(),
+			Arithmetic: file.Arithmetic, Temperature: file.Temperature, Allowance: file.Allowance,
+			Statement: file.Statement(), Seconds: time.Since(began).Seconds(),
 		})
 	}
 	return writeFitted(s.out, file, o.out)
@@ -259,7 +266,7 @@ func writeFitted(w io.Writer, f *conformalfile.File, out string) error {
 	} else {
 		fmt.Fprintf(&b, "thresholds   %d\n", len(p.Cells))
 	}
-	fmt.Fprintf(&b, "\n%s\n", paragraph(f.Predictor.Statement))
+	fmt.Fprintf(&b, "\n%s\n", paragraph(f.Statement()))
 	if !f.Sound {
 		fmt.Fprintf(&b, "%s\n", paragraph("no promise under attack: "+f.Why))
 	}

@@ -24,7 +24,7 @@ func TestConformalFitKilled(t *testing.T) {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "c.json")
 		cmd := program(t, "conformal", "fit", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
-			"--radius", "0.5", "--calibration-draws", "100000", "--draws", "20", "--out", out)
+			"--radius", "0.5", "--calibration-draws", "10000", "--draws", "20", "--out", out)
 		var printed strings.Builder
 		stderr, err := cmd.StderrPipe()
 		if err != nil {

@@ -95,7 +95,7 @@ number of independent examples.`,
 	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
-		"`calibration` to report: 'top-label', or 'class-1' for two classes; without this flag, a file with the columns score and label gives 'class-1'")
+		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file has the columns score and label")
 	choiceVar(f, &of, "probabilities", voteShares, probabilityKinds,
 		"for a run, the probabilities to use: 'vote-shares', or 'mean-scores', which is the default if the run bounds the mean scores")
 	group(cmd, "Metrics")

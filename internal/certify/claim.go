@@ -39,9 +39,9 @@ const (
 // NoneModes lists all modes, the default first.
 var NoneModes = choice.Of("none mode", NoneAnswer, NoneIgnore, NoneSafe).Optional().Describe(func(n NoneMode) string {
 	return map[NoneMode]string{
-		NoneAnswer: "the smoothed classifier answers the class; it is silent if \"no class\" gets the most votes",
+		NoneAnswer: "the smoothed classifier answers the class, and is not silent; it is silent if \"no class\" gets the most votes",
 		NoneIgnore: "the class gets more votes than every other class; votes for no class do not count",
-		NoneSafe:   "the smoothed classifier answers the class or is silent",
+		NoneSafe:   "the smoothed classifier answers the class or is silent, but answers no other class",
 	}[n]
 })
 

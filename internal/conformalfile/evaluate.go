@@ -11,6 +11,7 @@ type Evaluated struct {
 	File     string `json:"file"`
 	Sets     int    `json:"sets"`     // number of sets
 	Labelled int    `json:"labelled"` // number of sets whose input has a label
+	Unsound  int    `json:"unsound"`  // number of sets that promise nothing
 	Classes  int64  `json:"classes"`  // number of classes in all sets together
 	// Conditions are the conditions of the promises: the least radius of all sets, and sound only if all are.
 	Conditions
@@ -29,6 +30,12 @@ func Evaluate(path string, alpha float64) (*Evaluated, error) {
 	for _, s := range sets {
 		e.Classes += int64(s.Size)
 		e.Radius, e.Sound = min(e.Radius, s.Radius), e.Sound && s.Sound
+		if !s.Sound {
+			e.Unsound++
+		}
+		if s.Seed != nil {
+			e.Seed = s.Seed
+		}
 		if s.CertifiedCounts != nil {
 			if err := evaluator.AddCounts(s.CertifiedCounts); err != nil {
 				return nil, fmt.Errorf("%s: input %d: %w", path, s.Index, err)
@@ -51,6 +58,19 @@ func Evaluate(path string, alpha float64) (*Evaluated, error) {
 	return e, nil
 }
 
+// WhyUnsound says why sets promise nothing, and is "" if all sets are sound.
+func (e *Evaluated) WhyUnsound() string {
+	switch {
+	case e.Sound:
+		return ""
+	case e.Seed != nil:
+		return fmt.Sprintf("they repeat the noise of seed %d", *e.Seed)
+	case e.Rule == conformal.Clean && e.Shift > 0:
+		return "the rule clean ignores attacks"
+	}
+	return "the lines say that they are not sound"
+}
+
 // predictorOf returns the predictor of sets, without its thresholds and weights.
 func predictorOf(sets []Set) *conformal.Predictor {
 	c := sets[0].Conditions
@@ -60,26 +80,37 @@ func predictorOf(sets []Set) *conformal.Predictor {
 		M: c.M, T: c.T, QueryM: c.QueryM, QueryT: c.QueryT,
 		Attack: conformal.Attack{Law: c.Law, Norm: c.Norm, Scale: c.Scale, Radius: c.Radius, PoisonRadius: c.Poison, Queries: c.Queries},
 	}
-	type cell struct {
-		label int
-		group string
-	}
 	seen := map[cell]bool{}
 	for _, s := range sets {
-		at := cell{label: -1}
-		made := conformal.Cell{N: s.N, K: s.K}
-		switch {
-		case c.Guarantee == conformal.Label && s.Label == nil:
+		at, known := s.cell()
+		if !known || seen[at] {
 			continue
-		case c.Guarantee == conformal.Label:
-			at.label, made.Label = *s.Label, s.Label
-		case c.Guarantee == conformal.Group:
-			at.group, made.Group = s.Group, s.Group
 		}
-		if !seen[at] {
-			seen[at] = true
-			p.Cells = append(p.Cells, made)
+		seen[at] = true
+		made := conformal.Cell{N: s.N, K: s.K, Group: at.group}
+		if c.Guarantee == conformal.Label {
+			made.Label = s.Label
 		}
+		p.Cells = append(p.Cells, made)
 	}
 	return p
+}
+
+// cell names one of the thresholds of a predictor: that of a label (guarantee label) or of a group (guarantee group).
+type cell struct {
+	label int
+	group string
+}
+
+// cell returns the threshold that a line's N and K belong to, and false if the line does not tell.
+func (s Set) cell() (at cell, known bool) {
+	switch {
+	case s.Guarantee == conformal.Label && s.Label == nil:
+		return at, false
+	case s.Guarantee == conformal.Label:
+		at.label = *s.Label
+	case s.Guarantee == conformal.Group:
+		at.group = s.Group
+	}
+	return at, true
 }

@@ -52,12 +52,14 @@ type File struct {
 
 // Calibration identifies the calibration examples.
 type Calibration struct {
-	Run    string          `json:"run,omitempty"`    // run folder with the saved scores
-	RunID  string          `json:"run_id,omitempty"` // ID of this run
-	Scores string          `json:"scores,omitempty"` // file of scores that belongs to no run
-	SHA256 string          `json:"sha256,omitempty"` // SHA-256 of this file
-	Data   *runfolder.Data `json:"data,omitempty"`   // nil for a file of scores
-	Group  string          `json:"group,omitempty"`  // column with the groups
+	Run    string `json:"run,omitempty"`    // run folder with the saved scores
+	RunID  string `json:"run_id,omitempty"` // ID of this run
+	Scores string `json:"scores,omitempty"` // file of scores that belongs to no run
+	SHA256 string `json:"sha256,omitempty"` // SHA-256 of this file
+	// Examples is a digest of the scores in this file. It does not depend on the compression and the order.
+	Examples string          `json:"examples_sha256,omitempty"`
+	Data     *runfolder.Data `json:"data,omitempty"`  // nil for a file of scores
+	Group    string          `json:"group,omitempty"` // column with the groups
 }
 
 // Classifier identifies the sampled classifier, as run.json does.
@@ -99,6 +101,26 @@ func (f *File) IncludesAll() bool {
 		}
 	}
 	return true
+}
+
+// Statement says in words what the sets promise, and for which noise. It has no full stop.
+func (f *File) Statement() string {
+	if !f.Predictor.Sound {
+		return f.Predictor.Statement
+	}
+	return f.Predictor.Statement + proviso(f.Arithmetic, f.Classifier == nil)
+}
+
+// proviso ends a sentence about prediction sets: it names the conditions that go beyond those of exact arithmetic. The
+// argument elsewhere says that the scores came from a file that names no run.
+func proviso(a certify.Arithmetic, elsewhere bool) string {
+	switch {
+	case a == certify.Exact:
+		return ""
+	case elsewhere:
+		return "; for idealised noise, if the noise of these scores was drawn as stated, fresh and secret"
+	}
+	return "; for idealised noise, not for the floats that were run"
 }
 
 // ID names the predictor: 16 hex digits that depend on the whole content of the file.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,8 +94,47 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// The statement of noise that is not exact says so, and that of scores from elsewhere says what they rest on. A rule
+// without a promise has nothing to add.
+func TestStatement(t *testing.T) {
+	const ran, drawn = "for idealised noise, not for the floats that were run", "if the noise of these scores was drawn as stated, fresh and secret"
+	for _, tt := range []struct {
+		arithmetic certify.Arithmetic
+		classifier *Classifier
+		sound      bool
+		end        string
+	}{
+		{certify.Exact, nil, true, "is fresh and secret"},
+		{certify.Exact, &Classifier{}, true, "is fresh and secret"},
+		{certify.Idealised, &Classifier{}, true, "fresh and secret; " + ran},
+		{certify.Idealised, nil, true, "fresh and secret; for idealised noise, " + drawn},
+		{certify.Idealised, nil, false, "the noise of a query is fresh and secret"},
+	} {
+		f := fitted(t, .1)
+		f.Arithmetic, f.Classifier, f.Predictor.Sound = tt.arithmetic, tt.classifier, tt.sound
+		if s := f.Statement(); !strings.HasPrefix(s, f.Predictor.Statement) || !strings.HasSuffix(s, tt.end) {
+			t.Errorf("%v, %v: %q, want …%q", tt.arithmetic, tt.classifier, s, tt.end)
+		}
+	}
+}
+
+// A column name that appears twice is refused, whether the groups are in it or not.
+func TestReadGroups(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"id,kind\n0,a\n1,b\n", ""},
+		{"kind,kind\na,c\nb,d\n", `has two columns "kind"`},
+		{"id,kind,id\n0,a,0\n1,b,1\n", `has two columns "id"`},
+		{"id,sort\n0,a\n1,b\n", `has no column "kind"`},
+	} {
+		groups, err := ReadGroups(writeSets(t, tt.text), "kind")
+		if tt.want == "" && (err != nil || !slices.Equal(groups, []string{"a", "b"})) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%q: %v, %v", tt.text, groups, err)
+		}
+	}
+}
+
 // line is a line of sets.jsonl.
-const line = `{"index":1,"label":1,"set":[0,1],"size":2,"counts":[5,6,0],"draws":15,"predictor":"a","rule":"count","sigma":0.5,` +
+const line = `{"index":1,"label":1,"set":[0,1],"size":2,"counts":[6,9,0],"draws":15,"predictor":"a","rule":"count","sigma":0.5,` +
 	`"norm":"l2","radius":0.5,"rho":1,"miss":0.05,"guarantee":"marginal","sound":true,"arithmetic":"exact",` +
 	`"m":20,"t":14,"query_m":20,"query_t":6,"n":500,"k":25}`
 
@@ -133,7 +173,15 @@ func TestReadSets(t *testing.T) {
 		`"arithmetic":"exact"`:   `"arithmetic":"other"`,
 		`"norm":"l2"`:            `"norm":"l2","law":"splitting"`,
 		`"draws":15`:             `"draws":15,"certified_counts":[1]`,
-		`"counts":[5,6,0]`:       `"counts":[]`,
+		`"counts":[6,9,0]`:       `"counts":[]`,
+		`[6,9,0],"draws":15`:     `[6,9,1],"draws":15`, // class 2 is undecided
+		`"counts":[6,9,0],`:      `"counts":[6,9,6],`,  // class 2 is in
+		`"counts":[6,9,0],"dr`:   `"counts":[0,9,0],"dr`,
+		`[6,9,0],`:               `[6,16,0],`,
+		`,9,0],`:                 `,9,-1],`,
+		`"draws":15,`:            `"draws":21,`,
+		`"draws":15,"p`:          `"draws":15,"certified_counts":[6,21,0],"p`,
+		`"sound":true`:           `"sound":true,"replayed_seed":7`,
 		`"guarantee":"marginal"`: `"guarantee":"none"`,
 	} {
 		changed := strings.Replace(line, old, replacement, 1)
@@ -152,6 +200,44 @@ func TestReadSets(t *testing.T) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}
+	second := strings.Replace(line, `"index":1`, `"index":2`, 1)
+	for old, replacement := range map[string]string{
+		`"rule":"count"`:         `"rule":"weights"`,
+		`"sigma":0.5`:            `"law":"uniform","sigma":0.5`,
+		`"sigma":0.5,`:           `"sigma":0.25,`,
+		`"norm":"l2"`:            `"norm":"l1"`,
+		`"rho":1`:                `"poison_radius":0.5,"rho":1`,
+		`,"rho":1`:               `,"poisoned":1,"rho":1`,
+		`"rho":1,`:               `"queries":2,"rho":1,`,
+		`"rho":1,"miss"`:         `"rho":0.5,"miss"`,
+		`"miss":0.05`:            `"miss":0.5`,
+		`"guarantee":"marginal"`: `"guarantee":"training"`,
+		`"sound":true`:           `"delta":0.1,"sound":true`,
+		`"arithmetic":"exact"`:   `"arithmetic":"idealised"`,
+		`"m":20`:                 `"m":21`,
+		`"t":14`:                 `"t":13`,
+		`"query_m":20`:           `"query_m":19`,
+		`"query_t":6`:            `"query_t":5`,
+		`"n":500`:                `"n":501`,
+		`"k":25`:                 `"k":24`,
+	} {
+		changed := strings.Replace(second, old, replacement, 1)
+		if _, err := ReadSets(writeSets(t, line+"\n"+changed)); err == nil || !strings.Contains(err.Error(), "sets.jsonl:2: ") {
+			t.Errorf("%s: %v", replacement, err)
+		}
+	}
+	for old, replacement := range map[string]string{`"radius":0.5`: `"radius":0.25`, `"sound":true`: `"sound":false,"replayed_seed":7`} {
+		if _, err := ReadSets(writeSets(t, line+"\n"+strings.Replace(second, old, replacement, 1))); err != nil {
+			t.Errorf("%s: %v", replacement, err)
+		}
+	}
+	byLabel := strings.ReplaceAll(line+"\n"+strings.Replace(second, `"k":25`, `"k":24`, 1), "marginal", "label")
+	if _, err := ReadSets(writeSets(t, byLabel)); err == nil || !strings.Contains(err.Error(), "same threshold") {
+		t.Errorf("two ranks of a label: %v", err)
+	}
+	if _, err := ReadSets(writeSets(t, strings.Replace(byLabel, `"label":1`, `"label":0`, 1))); err != nil {
+		t.Errorf("ranks of two labels: %v", err)
+	}
 	if _, err := ReadSets(writeSets(t, "\n")); err == nil {
 		t.Error("no error for an empty file")
 	}
@@ -161,13 +247,15 @@ func TestReadSets(t *testing.T) {
 func TestEvaluate(t *testing.T) {
 	text := ""
 	for i, c := range []string{
-		`"label":0,"set":[0],"size":1`, `"label":1,"set":[0],"size":1`, `"label":1,"set":[0,1,2],"size":3`, `"label":0,"set":[],"size":0`, `"set":[2],"size":1`,
+		`"label":0,"set":[0],"size":1,"counts":[6,0,0]`, `"label":1,"set":[0],"size":1,"counts":[9,0,0]`,
+		`"label":1,"set":[0,1,2],"size":3,"counts":[6,7,8]`, `"label":0,"set":[],"size":0,"counts":[0,0,0]`, `"set":[2],"size":1,"counts":[0,0,15]`,
 	} {
-		l := strings.Replace(line, `"label":1,"set":[0,1],"size":2`, c, 1)
+		l := strings.Replace(line, `"label":1,"set":[0,1],"size":2,"counts":[6,9,0]`, c, 1)
 		l = strings.Replace(l, `"guarantee":"marginal"`, `"guarantee":"label"`, 1)
 		text += strings.Replace(l, `"index":1`, `"index":`+string(rune('0'+i)), 1) + "\n"
 	}
 	text = strings.Replace(text, `"radius":0.5`, `"radius":0.25`, 1)
+	text = strings.Replace(text, `"sound":true`, `"sound":false,"replayed_seed":7`, 1)
 	e, err := Evaluate(writeSets(t, text), .05)
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +263,9 @@ func TestEvaluate(t *testing.T) {
 	v := e.Evaluation
 	if e.Sets != 5 || e.Labelled != 4 || e.Classes != 6 || e.Radius != .25 || v.Covered != 2 || v.MeanSize != 1.25 || v.Empty != 1 || v.Singletons != 2 {
 		t.Errorf("%+v, %+v", e, v)
+	}
+	if why := e.WhyUnsound(); e.Sound || e.Unsound != 1 || why != "they repeat the noise of seed 7" {
+		t.Errorf("sound %v, %d unsound, because %s", e.Sound, e.Unsound, why)
 	}
 	if len(v.ByClass) != 2 || len(v.Exchangeability) != 2 {
 		t.Errorf("classes %+v, tests %+v", v.ByClass, v.Exchangeability)

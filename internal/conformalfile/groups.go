@@ -32,6 +32,11 @@ func ReadGroups(path, column string) ([]string, error) {
 	if at < 0 {
 		return nil, fmt.Errorf("%s: has no column %s (it has %s)", path, quote.Field(column), quote.Line(strings.Join(header, ", ")))
 	}
+	for i, name := range header {
+		if slices.Contains(header[:i], name) {
+			return nil, fmt.Errorf("%s: has two columns %s", path, quote.Field(name))
+		}
+	}
 	groups := []string{}
 	for {
 		fields, _, err := rows.Next()

@@ -167,6 +167,7 @@ func ReadSets(path string) ([]Set, error) {
 	lines.Buffer(make([]byte, 1<<16), maxLine)
 	var sets []Set
 	seen := map[int]bool{}
+	cells := map[cell]Conditions{}
 	number := 0
 	for lines.Scan() {
 		number++
@@ -184,6 +185,9 @@ func ReadSets(path string) ([]Set, error) {
 			err = fmt.Errorf("index %d appears twice", s.Index)
 		case len(sets) > 0:
 			err = s.sameConditions(sets[0])
+		}
+		if err == nil {
+			err = s.sameRank(cells)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
@@ -221,7 +225,33 @@ func (s Set) validate() error {
 	case s.CertifiedCounts != nil && len(s.CertifiedCounts) != classes:
 		return fmt.Errorf("certified_counts has %d classes, and counts has %d", len(s.CertifiedCounts), classes)
 	}
+	if err := s.checkCounts(); err != nil {
+		return err
+	}
 	return s.Conditions.validate()
+}
+
+// checkCounts returns an error unless the counts decide for exactly the classes of the set.
+func (s Set) checkCounts() error {
+	p := &conformal.Predictor{Labels: len(s.Counts)}
+	p.QueryM, p.QueryT = s.QueryM, s.QueryT
+	for y, count := range s.Counts {
+		if count < 0 || count > s.Draws {
+			return fmt.Errorf("class %d has %d of %d draws", y, count, s.Draws)
+		}
+	}
+	switch decided, err := p.Set(s.Counts, s.Draws); {
+	case err != nil:
+		return fmt.Errorf("its counts decide no set: %w", err)
+	case !slices.Equal(decided, s.Set):
+		return fmt.Errorf("the set is %v, and the counts decide for %v", s.Set, decided)
+	}
+	for y, count := range s.CertifiedCounts {
+		if count < 0 || count > s.M {
+			return fmt.Errorf("class %d has %d of %d draws in certified_counts", y, count, s.M)
+		}
+	}
+	return nil
 }
 
 // maxDraws is the maximum number of draws that a line may state.
@@ -233,6 +263,8 @@ func (c Conditions) validate() error {
 		return err
 	}
 	switch {
+	case c.Sound && c.Seed != nil:
+		return fmt.Errorf("is sound, but repeats the noise of seed %d", *c.Seed)
 	case c.M < 1 || c.M > maxDraws || c.QueryM < 1 || c.QueryM > maxDraws:
 		return fmt.Errorf("m is %d and query_m %d: want 1 to %d", c.M, c.QueryM, maxDraws)
 	case c.T < 0 || c.T > c.M+1 || c.QueryT < 0 || c.QueryT > c.QueryM:
@@ -252,6 +284,43 @@ func (s Set) sameConditions(first Set) error {
 		return fmt.Errorf("is a set of predictor %.40q, and the first line is of %.40q: evaluate them in files of their own", s.Predictor, first.Predictor)
 	case len(s.Counts) != len(first.Counts):
 		return fmt.Errorf("counts has %d classes, and the first line has %d", len(s.Counts), len(first.Counts))
+	}
+	here, there := s.Conditions.fixed(), first.Conditions.fixed()
+	for i, c := range here {
+		if c != there[i] {
+			return fmt.Errorf("%s is %v, and the first line has %v", c.name, c.value, there[i].value)
+		}
+	}
+	return nil
+}
+
+// condition is a named value of Conditions.
+type condition struct {
+	name  string
+	value any
+}
+
+// fixed returns the conditions that all sets of a predictor share. The others, such as the radius, differ if rounding
+// moves an input, or if files of several calls are joined.
+func (c Conditions) fixed() []condition {
+	return []condition{
+		{"rule", c.Rule}, {"law", c.Law.String()}, {"sigma", c.Scale}, {"norm", c.Norm}, {"poison_radius", c.Poison}, {"poisoned", c.Poisoned},
+		{"queries", c.Queries}, {"rho", c.Shift}, {"miss", c.Miss}, {"guarantee", c.Guarantee}, {"delta", c.Delta}, {"arithmetic", c.Arithmetic},
+		{"m", c.M}, {"t", c.T}, {"query_m", c.QueryM}, {"query_t", c.QueryT},
+	}
+}
+
+// sameRank returns an error if an earlier line of the same threshold has another rank or number of examples.
+func (s Set) sameRank(cells map[cell]Conditions) error {
+	at, known := s.cell()
+	if !known {
+		return nil
+	}
+	switch first, ok := cells[at]; {
+	case !ok:
+		cells[at] = s.Conditions
+	case first.N != s.N || first.K != s.K:
+		return fmt.Errorf("k is %d of n = %d, and an earlier line of the same threshold has %d of %d", s.K, s.N, first.K, first.N)
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ type applying struct {
 	conditions conformalfile.Conditions
 	result     *ConformalSets
 	bar        *progress.Bar
+	digest     exampleDigest // of the examples of a file of scores
 }
 
 // fromModel computes the prediction sets from samples of the model.
@@ -112,7 +113,11 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	if err := a.prepare(console); err != nil {
 		return err
 	}
-	if err := a.disjoint(then, recordOf(a.experiment)); err != nil {
+	now := recordOf(a.experiment)
+	if err := a.disjoint(then, now); err != nil {
+		return err
+	}
+	if err := checkGroups(a.plan.Groups, now.Data.Examples, now.Data.File); err != nil {
 		return err
 	}
 	if err := a.sample(ctx, console); err != nil {
@@ -298,7 +303,7 @@ func (a *applying) conclude() {
 	case !r.Sound:
 		r.Statement = "Some of these sets promise nothing: rounding moved their inputs farther than the radius."
 	default:
-		r.Statement = a.file.Predictor.Statement + "."
+		r.Statement = a.file.Statement() + "."
 		if r.Radius < a.file.Predictor.Attack.Radius {
 			r.Statement += fmt.Sprintf(" Rounding of the inputs reduces the radius, down to %v for some of them.", r.Radius)
 		}

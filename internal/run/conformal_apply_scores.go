@@ -9,6 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
@@ -31,17 +32,23 @@ func (a *applying) fromScores(ctx context.Context, console experiment.Console) (
 		return err
 	}
 	if sum == a.file.Calibration.SHA256 {
-		return spec.BadInputf("%s: is the file of the calibration examples of %s, about which a set promises nothing", path, a.plan.Path)
+		return a.calibrationFile()
 	}
 	evidence, err := runfolder.Find(path)
 	if err != nil {
 		return spec.BadInput(err)
+	}
+	if err := a.sameNoise(evidence.Run); err != nil {
+		return err
 	}
 	scores, err := evidence.Scores()
 	if err != nil {
 		return spec.BadInput(err)
 	}
 	defer func() { err = errors.Join(err, scores.Close()) }()
+	if err := checkSavedGroups(a.plan.Groups, evidence.Run, scores, path); err != nil {
+		return err
+	}
 	need := p.QueryM
 	if a.plan.CertifiedSize {
 		need = max(need, p.M)
@@ -64,7 +71,39 @@ func (a *applying) fromScores(ctx context.Context, console experiment.Console) (
 	if err := a.readScores(ctx, scores); err != nil {
 		return err
 	}
+	if a.digest.sum() == a.file.Calibration.Examples {
+		return a.calibrationFile()
+	}
 	a.conclude()
+	return nil
+}
+
+// calibrationFile refuses the scores of the calibration examples.
+func (a *applying) calibrationFile() error {
+	return spec.BadInputf("%s: is the file of the calibration examples of %s, about which a set promises nothing", a.plan.Spec.Data, a.plan.Path)
+}
+
+// sameNoise refuses the scores of a run whose noise or temperature differs from that of the predictor. The predictor's
+// scores name no model, so models cannot be compared. A file of scores that belongs to no run has a nil run.
+func (a *applying) sameNoise(run *runfolder.Run) error {
+	if run == nil {
+		return nil
+	}
+	p, attack := run.Parameters, a.file.Predictor.Attack
+	differs := func(name param.Name, here, there any) error {
+		return hint.Add(spec.BadInputf("%s: %s is %v in its run, and %v in %s", a.plan.Spec.Data, name, here, there, a.plan.Path),
+			"fit a predictor on a run with this noise")
+	}
+	switch {
+	case p.Scaled():
+		return spec.BadInputf("%s: its run has %s, and prediction sets are for noise with one σ", a.plan.Spec.Data, param.SigmaColumns)
+	case p.Sigma != attack.Scale:
+		return differs(param.Sigma, p.Sigma, attack.Scale)
+	case p.Law.Law() != attack.Law.Law():
+		return differs(param.Law, p.Law, attack.Law)
+	case p.Temperature != a.file.Temperature:
+		return differs(param.Temperature, p.Temperature, a.file.Temperature)
+	}
 	return nil
 }
 
@@ -100,7 +139,9 @@ func (a *applying) readExample(scores *runfolder.Scores, index, label int) error
 	}
 	s := scorer{outputs: graph.Probabilities, u: uniform(a.result.NoiseSeed, index)}
 	t := newTally(&a.file.Predictor, s, group, a.plan.CertifiedSize)
+	a.digest.next()
 	err = scores.Estimation(func(rows []float32) error {
+		a.digest.add(rows)
 		t.observe(rows)
 		return nil
 	})

@@ -90,6 +90,9 @@ func (p *ConformalFit) fitModel(ctx context.Context, console experiment.Console)
 	now.Version = p.Version
 	f = &conformalfile.File{Classifier: conformalfile.ClassifierOf(now), Allowance: e.Allowance()}
 	f.Calibration.Data = &now.Data
+	if err := checkGroups(p.Groups, now.Data.Examples, now.Data.File); err != nil {
+		return nil, err
+	}
 	if err := p.describe(f); err != nil {
 		return nil, err
 	}
@@ -231,6 +234,15 @@ func dependent(err error) error {
 		return fmt.Errorf("%w: the scores are no function of one input, and no prediction set holds for them", err)
 	}
 	return err
+}
+
+// checkGroups returns an error unless there is a group for each example of the data.
+func checkGroups(groups []string, examples int, data string) error {
+	if groups == nil || len(groups) == examples {
+		return nil
+	}
+	return hint.Add(spec.BadInputf("%s: has %d rows, and %s has %d examples", param.Groups, len(groups), data, examples),
+		"the file has a row for each example of the data, before %s and %s", param.Max, param.Shard)
 }
 
 // groupOf returns the group of the example with this index.

@@ -39,6 +39,9 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 		return nil, spec.BadInput(err)
 	}
 	defer func() { err = errors.Join(err, scores.Close()) }()
+	if err := checkSavedGroups(p.Groups, evidence.Run, scores, p.Saved); err != nil {
+		return nil, err
+	}
 	f = &conformalfile.File{}
 	if err := p.describeSaved(ctx, f, evidence, scores.N); err != nil {
 		return nil, err
@@ -54,15 +57,33 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 	if err := c.run(ctx, bar); err != nil {
 		return nil, err
 	}
+	if f.Classifier == nil {
+		f.Calibration.Examples = c.digest.sum()
+	}
 	return f, p.finish(f, c.calibrator, scores.Classes)
 }
 
-// describeSaved fills in the members of conformal.json that follow from the source of the scores.
+// checkSavedGroups does what checkGroups does, for the examples of a file of scores. If the file belongs to no run and
+// has indices, nobody knows how many examples its data had, and groupOf only checks that each of them has a group.
+func checkSavedGroups(groups []string, run *runfolder.Run, scores *runfolder.Scores, path string) error {
+	switch {
+	case run != nil:
+		return checkGroups(groups, run.Data.Examples, path)
+	case scores.HasIndex:
+		return nil
+	}
+	return checkGroups(groups, scores.Examples, path)
+}
+
+// describeSaved fills in the members that follow from the source of the scores.
 func (p *ConformalFit) describeSaved(ctx context.Context, f *conformalfile.File, evidence *runfolder.Evidence, draws int64) (err error) {
 	if evidence.Run == nil {
 		return p.describeFile(ctx, f, draws)
 	}
 	run := *evidence.Run
+	if err := p.checkNoise(run); err != nil {
+		return err
+	}
 	if _, sealed := run.Format(); !sealed {
 		return hint.Add(spec.BadInputf("%s: is of format 1, which does not record its lattice", p.Saved), "certify again with this version")
 	}
@@ -76,6 +97,18 @@ func (p *ConformalFit) describeSaved(ctx context.Context, f *conformalfile.File,
 		return err
 	}
 	f.Temperature, p.seed = run.Parameters.Temperature, run.Parameters.Seed
+	return nil
+}
+
+// checkNoise refuses a law or a scale that differs from the run's.
+func (p *ConformalFit) checkNoise(run runfolder.Run) error {
+	c := run.Parameters.Smoothing
+	switch {
+	case p.Spec.Sigma != 0 && p.Spec.Sigma != c.Sigma:
+		return spec.BadInputf("%s %v: the run of %s has %v", param.Sigma, p.Spec.Sigma, p.Saved, c.Sigma)
+	case p.Spec.Law != "" && p.Spec.Law.Law() != c.Law.Law():
+		return spec.BadInputf("%s %s: the run of %s has %s", param.Law, p.Spec.Law, p.Saved, c.Law)
+	}
 	return nil
 }
 
@@ -166,6 +199,7 @@ type savedCalibration struct {
 	calibrator *conformal.Calibrator
 	scorer     scorer
 	seen       map[int]bool
+	digest     exampleDigest
 }
 
 func (c *savedCalibration) run(ctx context.Context, bar *progress.Bar) error {
@@ -203,7 +237,9 @@ func (c *savedCalibration) add(index, label int) error {
 	}
 	point := conformal.Point{Label: label, Group: group}
 	c.scorer.u = uniform(c.plan.seed, index)
+	c.digest.next()
 	err = c.scores.Estimation(func(rows []float32) error {
+		c.digest.add(rows)
 		c.scorer.each(rows, func(probabilities []float64) {
 			if int64(len(point.Scores)) < c.design.M {
 				point.Scores = append(point.Scores, c.scorer.Score(probabilities, label, c.scorer.u))

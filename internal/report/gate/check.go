@@ -130,6 +130,11 @@ func (r Requirement) check(s summary.Summary) (Outcome, error) {
 	if s.Conditions.Scaled && r.radius != nil {
 		o.Says += ", radius in units of each column's scale"
 	}
+	if r.metric.promised && s.Sets.Unsound > 0 {
+		o.Met = false
+		o.Says += fmt.Sprintf(", but %d of %d sets promise nothing: %s", s.Sets.Unsound, s.Sets.Inputs, s.Sets.Why)
+		return o, nil
+	}
 	if !o.Met {
 		o.Says += ", " + decimals(off, places(off)) + map[bool]string{true: " too much", false: " too little"}[r.atMost]
 	}

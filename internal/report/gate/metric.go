@@ -23,6 +23,7 @@ type metric struct {
 	certifiable bool
 	ofBounds    bool
 	anyClaim    bool // the value does not depend on the claim of the run's certificates
+	promised    bool // prediction sets that promise nothing do not meet a requirement
 	value       func(s summary.Summary, r Requirement) (value, error)
 }
 
@@ -59,7 +60,7 @@ var metrics = []metric{
 	{name: "thresholded-error", example: "thresholded-error@0.25,0.9<=0.05", what: "certified share of wrong answers among the answers with at least this confidence (0.9)",
 		radius: true, tau: true, share: true, upper: true, certifiable: true, ofBounds: true, value: thresholdedError},
 	{name: "conformal-coverage", example: "conformal-coverage>=0.90", what: "share of the prediction sets that contain the label (rscert conformal evaluate)",
-		share: true, anyClaim: true, value: conformalCoverage},
+		share: true, anyClaim: true, promised: true, value: conformalCoverage},
 	{name: "conformal-size", example: "conformal-size<=1.2", what: "mean number of classes in a prediction set (rscert conformal evaluate)",
 		upper: true, anyClaim: true, value: conformalSize},
 }
@@ -98,6 +99,8 @@ func conformalCoverage(s summary.Summary, _ Requirement) (value, error) {
 		return value{}, errNoSets
 	case s.Sets.Labelled == 0:
 		return value{}, errNoLabels
+	case s.Sets.Labelled < s.Sets.Inputs:
+		return value{}, fmt.Errorf("only %d of %d sets have a label, and the coverage of the others is not known", s.Sets.Labelled, s.Sets.Inputs)
 	}
 	return value{big.NewRat(int64(s.Sets.Covered), int64(s.Sets.Labelled)), fmt.Sprintf("%d of %d", s.Sets.Covered, s.Sets.Labelled)}, nil
 }

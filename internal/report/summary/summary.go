@@ -80,10 +80,12 @@ type Summary struct {
 
 // Sets counts prediction sets.
 type Sets struct {
-	Inputs   int   // number of sets
-	Size     int64 // number of classes in all sets
-	Labelled int   // number of sets whose input has a label
-	Covered  int   // number of sets that contain the label
+	Inputs   int    // number of sets
+	Size     int64  // number of classes in all sets
+	Labelled int    // number of sets whose input has a label
+	Covered  int    // number of sets that contain the label
+	Unsound  int    // number of sets that promise nothing
+	Why      string // why they promise nothing
 }
 
 // Kind is the source of the evidence.

@@ -1,0 +1,44 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rscert/rscert/internal/report/summary"
+)
+
+// A requirement on the coverage needs a label for every set, and sets that promise something. One on the size does not.
+func TestSets(t *testing.T) {
+	whole := summary.Sets{Inputs: 10, Size: 10, Labelled: 10, Covered: 9}
+	few, unsound := whole, whole
+	few.Labelled = 9
+	unsound.Unsound, unsound.Why = 1, "because"
+	for _, tt := range []struct {
+		sets              summary.Sets
+		requirement, says string
+		met               bool
+	}{
+		{whole, "conformal-coverage>=0.9", "0.9", true},
+		{whole, "conformal-coverage>=0.91", "too little", false},
+		{unsound, "conformal-coverage>=0.5", "1 of 10 sets promise nothing: because", false},
+		{unsound, "conformal-coverage<=0.95", "1 of 10 sets promise nothing: because", false},
+		{unsound, "conformal-size<=1", "10 classes", true},
+		{few, "conformal-coverage>=0.5", "only 9 of 10 sets have a label", false},
+		{few, "conformal-size<=1", "10 classes", true},
+	} {
+		r, err := Parse(tt.requirement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes, err := Check([]Requirement{r}, summary.Summary{Sets: &tt.sets})
+		says, met := "", false
+		if err != nil {
+			says = err.Error()
+		} else {
+			says, met = outcomes[0].Says, outcomes[0].Met
+		}
+		if met != tt.met || !strings.Contains(says, tt.says) || (err != nil) != strings.HasPrefix(tt.says, "only") {
+			t.Errorf("%+v, %s: met %v, %q, %v", tt.sets, tt.requirement, met, says, err)
+		}
+	}
+}
