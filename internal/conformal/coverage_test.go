@@ -48,9 +48,9 @@ func laws() []exampleLaw {
 	}
 }
 
-// coverage returns P(Y ∈ C(X′)) exactly, for independent examples and the attack p′ = g(p). The threshold is at least
-// the l-th of the ladder if and only if the condition of the theorem holds there, so the distribution of τ̂ follows
-// from the number of examples with each count at one level. With units this is a sum over two or three values.
+// coverage returns P(Y ∈ C(X′)) exactly, for independent examples and the attack p′ = g(p). The threshold τ̂ is at
+// least the l-th of the ladder if and only if this threshold meets the condition of the theorem. So the distribution of
+// τ̂ follows from the distribution of the counts at each level.
 func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) float64 {
 	reached := make([]float64, c.levels+1) // P(τ̂ ≥ level)
 	covered := make([]float64, c.levels)   // P(Y ∈ C) given τ̂ = level
@@ -72,7 +72,8 @@ func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) flo
 	return total
 }
 
-// reaches returns the probability that the sum of the theorem is within (n+1)a, if a count has this distribution.
+// reaches returns the probability that the sum of the theorem is within (n+1)a, if the argument counts is the
+// distribution of an example's count.
 func (p *Predictor) reaches(counts []float64) float64 {
 	n := int(p.N)
 	if len(p.Weights) == 0 {

@@ -183,7 +183,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// The inequality of an end is the formula of its comment, and it implies the inequality of the tails.
+// The method holds of end evaluates the formula in the comment on end. This formula implies the inequality between the
+// tails.
 func TestEndIsItsFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
 	choose := func(n, k int64) float64 {
@@ -227,7 +228,7 @@ func TestEndIsItsFormula(t *testing.T) {
 	}
 }
 
-// k·λ(x) ≤ k′·λ(x+ρ) up to the limit, for λ = f/F.
+// hazardLimit returns a limit up to which k·λ(x) ≤ k′·λ(x+ρ), for λ = f/F.
 func TestHazardLimit(t *testing.T) {
 	for _, l := range law.Additives() {
 		hazard := func(x float64) float64 {
