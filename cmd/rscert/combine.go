@@ -75,7 +75,7 @@ model refuse it.`,
 	f.StringVar(&o.plan.Out, "out", "", "new `folder` to which rscert writes the certificates")
 	f.StringVar(&o.plan.Router, "router", "", "run `folder` of the router; the router's class chooses the RUN that answers: class 0 chooses the first RUN, class 1 the second RUN, and so on")
 	choiceVar(f, &o.plan.By, "by", certify.Majority, certify.Compositions, "which class is the answer without --router: "+certify.Compositions.Described())
-	integerVar(f, &o.plan.AtLeast, "at-least", 0, "number of runs that must certify a class; choose this number before you see the runs; 0 means the smallest possible number: all runs with --by agree, more than half of them otherwise")
+	integerVar(f, &o.plan.AtLeast, "at-least", 0, "number of runs that must certify a class; choose this number before you see the runs; 0 means the smallest number allowed: with --by agree, the number of all runs; otherwise, the smallest number above half of the runs")
 	f.BoolVar(&o.json, "json", false, "print the description of the combined runs as JSON")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd

@@ -51,9 +51,10 @@ everything except the noise has moved the input within the radius. The calibrati
 examples and the inputs must be exchangeable, for example drawn at random from one
 population. They must be different examples (docs/conformal.md).
 
-With --model and --data, the command samples the model. For long work, sample a run
-instead with 'rscert certify --save-scores', which can be divided into shards, resumed
-and merged, and give the RUN: its estimation samples are the draws. A file scores.npz
+With --model and --data, the command samples the model. If the sampling takes long,
+make a run with 'rscert certify --save-scores' first: a run can be divided into shards,
+resumed and merged. Then give this RUN in place of --model and --data. The command uses
+the run's estimation samples as the noisy copies. A file scores.npz
 (scores [N, n, m], labels [N]) from elsewhere also serves. Without a σ, the model runs
 without noise, and the sets hold for --radius 0 only.
 

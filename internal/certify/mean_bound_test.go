@@ -236,7 +236,8 @@ func TestChernoffAgainstKL(t *testing.T) {
 	}
 }
 
-// The reference values of Hoeffding and Bernstein come from the formula in 30 digits (bc).
+// The reference values of the Hoeffding and Bernstein bounds were computed from their formulas to 30 digits, with the
+// calculator bc.
 func TestMeanBoundReference(t *testing.T) {
 	samples := make([]float64, 200)
 	for i := range samples {

@@ -157,7 +157,7 @@ type RangeError struct {
 
 func (e *RangeError) Error() string { return fmt.Sprintf("%s: %v", e.Column, e.err) }
 
-// NewColumnNoise prepares the noise. The argument of gives the column of each coordinate d of the model's input, of[d].
+// NewColumnNoise prepares the noise. of[d] is the column of coordinate d of the model's input.
 func NewColumnNoise(l law.Additive, columns []Column, of []int) (*ColumnNoise, error) {
 	n := &ColumnNoise{norm: l.Norm()}
 	for _, c := range of {
