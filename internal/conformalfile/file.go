@@ -224,6 +224,10 @@ func (f *File) validate() error {
 		return fmt.Errorf("its model has %d classes, and its predictor %d", c.Model.Classes, f.Predictor.Labels)
 	case c != nil && (c.Smoothing.Sigma != f.Predictor.Attack.Scale || c.Smoothing.Law.Law() != f.Predictor.Attack.Law.Law() && !c.Noiseless()):
 		return errors.New("its predictor is for other noise than its classifier's")
+	case c != nil && !c.Noiseless() && c.Noise.Quantised != f.Predictor.OwnRange:
+		return errors.New("its predictor and its classifier disagree on whether inputs are clamped to the range of the calibration data")
+	case c != nil && !c.Noiseless() && f.Predictor.Attack.Rounding < f.Allowance:
+		return fmt.Errorf("its predictor allows for a rounding of %v, and its classifier rounds by %v", f.Predictor.Attack.Rounding, f.Allowance)
 	}
 	if f.Sound && !f.Predictor.Sound {
 		return errors.New("claims a guarantee that its rule does not have")

@@ -13,6 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/checksum"
 	"github.com/rscert/rscert/internal/conformal"
+	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/spec"
 )
 
 // fitted returns a predictor of three classes that was fitted on scores 0.01, 0.02, …, 0.99.
@@ -91,6 +93,38 @@ func TestReadRefuses(t *testing.T) {
 	}
 	if _, err := decode([]byte(strings.Replace(string(text), `"k": 10`, `"k": 11`, 1))); err == nil || !strings.Contains(err.Error(), "checksum") {
 		t.Errorf("a changed file: %v", err)
+	}
+}
+
+// A predictor that forgets the range of the values, or their rounding, does not fit its classifier.
+func TestPredictorFitsItsClassifier(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*File)
+		want   string
+	}{
+		"right":    {func(*File) {}, ""},
+		"range":    {func(f *File) { f.Predictor.OwnRange = false }, "clamped to the range"},
+		"rounding": {func(f *File) { f.Allowance = 0.2 }, "allows for a rounding of 0.1"},
+	} {
+		design, err := conformal.NewDesign(conformal.Params{
+			Rule: conformal.Count, Scorer: conformal.NewScorer(conformal.THR), Miss: .2, Guarantee: conformal.Marginal, OwnRange: true,
+			Attack: conformal.Attack{Scale: 1, Radius: .4, Rounding: .1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &File{Temperature: 1, Sound: true, Allowance: .1, Classifier: &Classifier{
+			Model: runfolder.Model{Classes: 3}, Smoothing: spec.Smoothing{Sigma: 1}, Noise: runfolder.Noise{Quantised: true}}}
+		f.Calibration.Data = &runfolder.Data{}
+		p, err := design.Calibrator().Predictor(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Predictor = *p
+		c.change(f)
+		if err := f.validate(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 
@@ -183,6 +217,9 @@ func TestReadSets(t *testing.T) {
 		`"draws":15,"p`:          `"draws":15,"certified_counts":[6,21,0],"p`,
 		`"sound":true`:           `"sound":true,"replayed_seed":7`,
 		`"guarantee":"marginal"`: `"guarantee":"none"`,
+		`"radius":0.5,`:          `"radius":0.75,`, // rho·sigma is 0.5
+		`"norm":"l2","`:          `"norm":"l1","`,
+		`"rule":"count",`:        `"rule":"clean",`,
 	} {
 		changed := strings.Replace(line, old, replacement, 1)
 		if changed == line {

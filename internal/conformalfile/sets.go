@@ -259,10 +259,17 @@ const maxDraws = 1_000_000
 
 // validate returns an error if the numbers are not those of a predictor.
 func (c Conditions) validate() error {
-	if _, err := c.Law.Additive(); err != nil {
+	l, err := c.Law.Additive()
+	if err != nil {
 		return err
 	}
 	switch {
+	case c.Norm != l.Norm():
+		return fmt.Errorf("its radius is in %s, and its noise certifies in %s", c.Norm.Title(), l.Norm().Title())
+	case c.Sound && !(c.Radius+c.Poison <= c.Shift*c.Scale*(1+1e-12)):
+		return fmt.Errorf("radius %v is above rho·sigma = %v", c.Radius+c.Poison, c.Shift*c.Scale)
+	case c.Sound && c.Rule == conformal.Clean && c.Shift > 0:
+		return fmt.Errorf("rule %s is sound without an attack only, and rho is %v", c.Rule, c.Shift)
 	case c.Sound && c.Seed != nil:
 		return fmt.Errorf("is sound, but repeats the noise of seed %d", *c.Seed)
 	case c.M < 1 || c.M > maxDraws || c.QueryM < 1 || c.QueryM > maxDraws:

@@ -34,8 +34,7 @@ func headerOf(n law.Norm) string {
 	return normedHeader
 }
 
-// These are the indices of columns. Files with certifiedHeader lack the columns from certifiedField on. Only files
-// with normedHeader have the column normField.
+// These are the indices of columns. Files with certifiedHeader lack the columns from certifiedField on.
 const (
 	labelField      = 1
 	predictionField = 2
@@ -52,8 +51,8 @@ const (
 const certifiedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,check"
 
 // WriteBounds writes bounds.csv, the bounds on the confidence under attack, with one row per example and radius. The
-// argument examples is the number of sampled examples, and n is the norm of the radii. The checksums of the rows start from the zero seed, so they do
-// not identify a run.
+// argument examples is the number of sampled examples, and n is the norm of the radii. The checksums of the rows start
+// from the zero seed, so they do not identify a run.
 func WriteBounds(w io.Writer, rows []certify.ConfidenceBound, examples int, n law.Norm) error {
 	_, err := w.Write(appendBounds([]byte(headerOf(n)+"\n"), 0, rows, examples, n))
 	return err
