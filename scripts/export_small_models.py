@@ -130,7 +130,8 @@ def rows_of(result):
 def scikit_learn(folder, golden):
     x, y = load_iris(return_X_y=True)
     x = x.astype(np.float32)
-    targets = {"multi": y, "binary": (y > 0).astype(int), "strings": np.array(["setosa", "versicolor", "virginica"])[y], "from1": y + 1}
+    targets = {"multi": y, "binary": (y > 0).astype(int), "strings": np.array(["setosa", "versicolor", "virginica"])[y], "from1": y + 1,
+               "species": np.array(["wild", "blue", "tall"])[y], "tens": 10 * y + 10}  # scikit-learn sorts the labels
     makers = {
         "logistic": lambda: LogisticRegression(max_iter=500),
         "forest": lambda: RandomForestClassifier(4, max_depth=3, random_state=0),
@@ -141,6 +142,7 @@ def scikit_learn(folder, golden):
     one = [("x", FloatTensorType([None, 4]))]
     cases = [(m, t, z, one, None) for m in ("logistic", "forest", "boosting", "pipeline") for t in ("multi", "binary") for z in (True, False)]
     cases += [("logistic", "strings", True, one, None), ("logistic", "from1", True, one, None), ("mlp", "binary", True, one, None),
+              ("logistic", "species", False, one, None), ("mlp", "tens", False, one, None),
               ("pipeline", "multi", True, [(c, FloatTensorType([None, 1])) for c in COLUMNS], "columns"),
               ("forest", "multi", True, [("x", Int64TensorType([None, 4]))], "int64"),
               ("logistic", "multi", False, [("x", DoubleTensorType([None, 4]))], "float64")]

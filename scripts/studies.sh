@@ -23,6 +23,31 @@ sample scores --sigma 0.5 --n 1000 --save-scores
 # docs/conformal.md
 sample conformal --sigma 0.5 --n 512 --n0 0 --class label --save-scores
 
+# attack_sets writes the scores of a model's data and of the data under two attacks, for studies/conformal. The arguments
+# are the name of the runs, the model, the data, sigma, the settings of the attack, and which examples the data have.
+attack_sets() {
+	name=$1 model=$2 data=$3 sigma=$4 settings=$5 examples=$6
+	for rho in 0.5 1; do
+		eps=$(awk "BEGIN { print $sigma * $rho }")
+		# shellcheck disable=SC2086 # settings and examples hold several words
+		"$rscert" attack --model "$model" --data "$data" $examples --smoothed --sigma "$sigma" --eps "$eps" --keep all $settings \
+			--n 100 --seed 2 --resume --out "$runs/$name-worst-$rho" >"$runs/$name-worst-$rho.txt"
+		"$rscert" certify --model "$model" --data "$runs/$name-worst-$rho/worst.npz" --seed 3 --resume --sigma "$sigma" --n 512 \
+			--n0 0 --class label --save-scores --out "$runs/$name-$rho" >"$runs/$name-$rho.txt"
+	done
+}
+attack_sets conformal testdata/mnist-cnn.onnx testdata/mnist 0.5 '--steps 20 --restarts 2 --samples 64' ''
+
+# The networks of 'make cifar-models'. Without them, the table of CIFAR-10 stays as it is.
+cifar=${CIFAR:-${XDG_CACHE_HOME:-$HOME/.cache}/rscert/cifar}
+if [ -e "$cifar/noise-0.25.onnx" ]; then
+	examples='--skip 10 --max 500 --select first'
+	# shellcheck disable=SC2086
+	"$rscert" certify --model "$cifar/noise-0.25.onnx" --data "$cifar/test.npz" $examples --seed 1 --resume --sigma 0.25 --n 512 \
+		--n0 0 --class label --save-scores --out "$runs/cifar" >"$runs/cifar.txt"
+	attack_sets cifar "$cifar/noise-0.25.onnx" "$cifar/test.npz" 0.25 '--steps 10 --restarts 1 --samples 32' "$examples"
+fi
+
 # docs/votes.md
 sample r05 --sigma 0.5 --max 100 --stop 'radius>=0.5'
 sample r1 --sigma 0.5 --max 100 --stop 'radius>=1'
@@ -65,8 +90,14 @@ sample_splitting 1024 2.007843137254902
 go run ./studies/noise "$runs/bundled" "$runs/bundled-float" >"$runs/noise.txt"
 go run ./studies/scores "$runs/scores" docs >"$runs/confidence.txt"
 go run ./studies/page docs/confidence.md <"$runs/confidence.txt"
-go run ./studies/conformal "$runs/conformal/scores.npz" >"$runs/conformal.txt"
+go run ./studies/conformal -name sizes "$runs/conformal/scores.npz" "0.5=$runs/conformal-0.5/scores.npz" \
+	"1=$runs/conformal-1/scores.npz" >"$runs/conformal.txt"
 go run ./studies/page docs/conformal.md <"$runs/conformal.txt"
+if [ -e "$runs/cifar/scores.npz" ]; then
+	go run ./studies/conformal -sigma 0.25 -name cifar-sizes "$runs/cifar/scores.npz" "0.5=$runs/cifar-0.5/scores.npz" \
+		"1=$runs/cifar-1/scores.npz" >"$runs/cifar-sizes.txt"
+	go run ./studies/page docs/conformal.md <"$runs/cifar-sizes.txt"
+fi
 go run ./studies/votes docs "$runs/full" "$runs/r05" "$runs/r1" "$runs/p02"
 (
 	printf '%s\n' '<!-- made: under-attack -->' '' '```'

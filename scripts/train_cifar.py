@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
-"""Train two small CNNs on CIFAR-10, one plainly and one adversarially, and export them; see 'make cifar-models'.
+"""Train small CNNs on CIFAR-10, plainly, adversarially or with noise, and export them; see 'make cifar-models'.
 
     python scripts/train_cifar.py --data ../shared/data/cifar10-jpeg --out FOLDER --kind standard
     python scripts/train_cifar.py --data ../shared/data/cifar10-jpeg --out FOLDER --kind adversarial
+    python scripts/train_cifar.py --data ../shared/data/cifar10-jpeg --out FOLDER --kind noise-0.25
+    python scripts/train_cifar.py --data ../shared/data/cifar10-jpeg --out FOLDER --kind noise-0.5
 
 The data are JPEG copies of the images of CIFAR-10, in Parquet. The script writes KIND.onnx and test.npz (the 10,000
-test images) into FOLDER. It also stores its progress there, so that an interrupted training can continue. Both networks
+test images) into FOLDER. It also stores its progress there, so that an interrupted training can continue. All networks
 have the same layers, start from the same weights and see the same images in the same order. No test image is used in
 training or for any choice.
 
 The adversarial network sees only perturbed images, made by one step of FGSM from a random start (Wong, Rice & Kolter,
 ICLR 2020), with norm linf. The budget grows over the first epochs, as in Emde et al. (2025), B.2.
 
+The networks noise-0.25 and noise-0.5 see only images with fresh Gaussian noise of this standard deviation, in pixels of
+[0, 1] (Cohen et al., ICML 2019). They are for certificates and prediction sets under noise of this sigma.
+
 Training runs in one thread, so that sums have the same order in each run. On one core of an EPYC, an epoch takes 90
-seconds, an adversarial epoch 150. The printed accuracies are measured with the exported file and ONNX Runtime.
+seconds, an adversarial epoch 150. The printed accuracies are measured with the exported file and ONNX Runtime. For a
+network trained with noise, the second accuracy is measured with one noisy copy of each test image.
 """
 
 import argparse
@@ -33,7 +39,10 @@ from torch.nn.functional import cross_entropy, pad
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # mean and standard deviation of the training pixels
 # The learning rate, as a share of --rate, is interpolated linearly. The first tuple has the epochs, the second the
 # values.
-RATES = {"standard": ((0, 2, 10), (0, 1, 0)), "adversarial": ((0, 2, 4, 5), (0, 1, 0.6, 0))}
+RATES = {
+    "standard": ((0, 2, 10), (0, 1, 0)), "adversarial": ((0, 2, 4, 5), (0, 1, 0.6, 0)),
+    "noise-0.25": ((0, 2, 10), (0, 1, 0)), "noise-0.5": ((0, 2, 10), (0, 1, 0)),
+}  # fmt: skip
 SHIFT = 2  # the largest random shift of a training image, in pixels
 
 
@@ -103,6 +112,11 @@ def shifted(x):
     return x.permute(0, 2, 3, 1)[example, row[:, :, None], column[:, None]].permute(0, 3, 1, 2).contiguous()
 
 
+def deviation(kind):
+    """Returns the standard deviation of the noise with which a kind of network is trained, or 0."""
+    return float(kind.removeprefix("noise-")) if kind.startswith("noise-") else 0.0
+
+
 def perturbed(model, x, y, epsilon):
     """Takes one step of length 1.25 epsilon along the gradient's sign, from a uniform random start within epsilon."""
     delta = torch.empty_like(x).uniform_(-epsilon, epsilon).requires_grad_()
@@ -114,7 +128,7 @@ def perturbed(model, x, y, epsilon):
 def train_epoch(model, optimiser, x, y, epoch, args):
     torch.manual_seed(1000 * args.seed + epoch)
     batches = torch.randperm(len(x)).split(128)
-    total, correct, started = 0.0, 0, time.time()
+    total, correct, started, sigma = 0.0, 0, time.time(), deviation(args.kind)
     for i, rows in enumerate(batches):
         epochs = epoch + (i + 1) / len(batches)
         for group in optimiser.param_groups:
@@ -122,6 +136,8 @@ def train_epoch(model, optimiser, x, y, epoch, args):
         inputs, labels = shifted(x[rows].float() / 255), y[rows]
         if args.kind == "adversarial":
             inputs = perturbed(model, inputs, labels, args.eps * min(1, epochs / 2.5))
+        if sigma:
+            inputs = inputs + sigma * torch.randn_like(inputs)
         logits = model(inputs)
         loss = cross_entropy(logits, labels)
         optimiser.zero_grad()
@@ -165,6 +181,19 @@ def export(model, path):
     )  # fmt: skip
 
 
+def measure(path, kind, x, y):
+    """Prints the accuracy of the exported file, and the accuracy under noise if the network was trained with noise."""
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(1)
+    for sigma in sorted({0.0, deviation(kind)}):
+        found = []
+        for rows in np.array_split(x, 20):
+            noise = np.float32(sigma) * random.standard_normal(rows.shape, np.float32)
+            found.append(session.run(None, {"image": rows.astype(np.float32) / 255 + noise})[0].argmax(1))
+        where = f" with noise of sigma {sigma:g}" if sigma else ""
+        print(f"{kind}: accuracy on {len(y)} test images{where} {np.mean(np.concatenate(found) == y):.4f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder with train.parquet and test.parquet")
@@ -183,10 +212,7 @@ def main():
     path = args.out / f"{args.kind}.onnx"
     if train(model, torch.from_numpy(x), torch.from_numpy(y), args) or not path.exists():
         export(model, path)
-    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
-    batches = [rows.astype(np.float32) / 255 for rows in np.array_split(test_x, 20)]
-    found = np.concatenate([session.run(None, {"image": rows})[0].argmax(1) for rows in batches])
-    print(f"{args.kind}: accuracy on {len(test_y)} test images {np.mean(found == test_y):.4f}")
+    measure(path, args.kind, test_x, test_y)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ type statementOptions struct {
 	delta    float64
 	alpha    *float64 // nil: the value in the run or the file
 	examples int      // 0: the number in the run or the file
-	wanted   bool     // whether one of these flags is given; if so, a value that is given nowhere is an error
+	wanted   bool     // whether the user gave one of these flags; if so, an unknown value is an error
 }
 
 func newACCE(s streams) *cobra.Command {
@@ -76,8 +76,8 @@ residuals of the constraints and the calibration error at each step of these sea
 
 With --adaptive, the command also bounds the largest calibration error over --bins
 bins of equal count (AdaECE) from both sides. The command finds confidences that reach
-the lower bound. The upper bound holds for every choice of bins, because an adversary
-can move the edges of bins of equal count.
+the lower bound. An adversary who moves confidences also moves the edges of these bins.
+The upper bound holds for every position of the edges.
 
 CBS and CCE hold if every bound in the file holds. Each bound alone holds with
 probability 1 − alpha. With probability 1 − delta, at most k of the n bounds in the
@@ -195,7 +195,7 @@ func runACCE(ctx context.Context, s streams, path string, o acceOptions) error {
 
 // solve computes and prints the study of the bounds in a file or run. It returns the outcomes of the requirements.
 func (o acceOptions) solve(ctx context.Context, s streams, path string, formats []picture.Format) ([]gate.Outcome, error) {
-	bounds, err := findBounds(ctx, path, s.err)
+	bounds, err := findBounds(ctx, path, s)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (o acceOptions) solve(ctx context.Context, s streams, path string, formats 
 		if err != nil {
 			return nil, err
 		}
-		s.wrote(o.plots...)
+		s.wrote(append([]string{o.out, o.search.trace}, o.plots...)...)
 	}
 	if err := printStudy(s, o, results, study.Radii()); err != nil {
 		return nil, err

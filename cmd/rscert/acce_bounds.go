@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/table"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // recordsVotes reports whether a run has all the data from which its certificates can be computed again. Runs of format
@@ -22,7 +20,7 @@ func recordsVotes(run *runfolder.Run) bool {
 }
 
 // findBounds reads the bounds in a file or run folder, and warns of their limitations.
-func findBounds(ctx context.Context, path string, warnings io.Writer) (runfolder.Bounds, error) {
+func findBounds(ctx context.Context, path string, s streams) (runfolder.Bounds, error) {
 	if path == table.Stdin {
 		return runfolder.Bounds{File: path}, nil
 	}
@@ -37,14 +35,21 @@ func findBounds(ctx context.Context, path string, warnings io.Writer) (runfolder
 	if err != nil {
 		return runfolder.Bounds{}, badInput(err)
 	}
+	return bounds, warnOfBounds(s, path, evidence.Run != nil, bounds)
+}
+
+// warnOfBounds warns of the limitations of bounds. The argument ofRun tells whether a run folder says how the noise was
+// added.
+func warnOfBounds(s streams, path string, ofRun bool, bounds runfolder.Bounds) error {
+	var stop error
 	if bounds.Label {
-		fmt.Fprintf(warnings, "warning: %s certifies the label: wrong predictions have no bounds\n", quote.Line(path))
+		stop = s.warnf(warning.LabelBounds, "%s certifies the label: wrong predictions have no bounds", path)
 	}
-	if bounds.Unfinished > 0 {
-		fmt.Fprintf(warnings, "warning: %s: the run is not finished: %d examples are missing\n", quote.Line(path), bounds.Unfinished)
+	if stop == nil && bounds.Unfinished > 0 {
+		stop = s.warnf(warning.RunUnfinished, "%s: the run is not finished: %d examples are missing", path, bounds.Unfinished)
 	}
-	if evidence.Run != nil && bounds.Arithmetic != certify.Exact {
-		fmt.Fprintf(warnings, "warning: %s: the noise was added in floats: the bounds assume idealised arithmetic\n", quote.Line(path))
+	if stop == nil && ofRun && bounds.Arithmetic != certify.Exact {
+		stop = s.warnf(warning.FloatNoise, "%s: the noise was added in floats: the bounds assume idealised arithmetic", path)
 	}
-	return bounds, nil
+	return stop
 }

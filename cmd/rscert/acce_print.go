@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/acce"
+	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/report"
 )
 
-// printStudy prints the results. The argument asked is the number of requested radii. After an interruption, the slice
-// results holds fewer radii.
+// printStudy prints the results. The argument 'asked' is the number of requested radii. After an interruption, the
+// slice 'results' holds fewer radii.
 func printStudy(s streams, o acceOptions, results []acce.Result, asked int) error {
 	switch {
 	case o.json && asked > 1:
@@ -18,7 +19,7 @@ func printStudy(s streams, o acceOptions, results []acce.Result, asked int) erro
 	case o.json:
 		return report.WriteJSON(s.out, "acce", results[0])
 	}
-	fmt.Fprintf(s.out, "calibration under attack, %d equal-width bins\n", results[0].Bins)
+	fmt.Fprintf(s.out, "calibration under attack, %d equal-width bins %s\n", results[0].Bins, calib.LowerClosed.Brackets())
 	printSubject(s.out, o, results[0])
 	fmt.Fprintln(s.out)
 	t := tabulateStudy(results)

@@ -25,7 +25,7 @@ func TestACCEInterrupted(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		var stdout, stderr bytes.Buffer
 		ctx := &cancelledAfterReading{Context: t.Context()}
-		err := runACCE(ctx, streams{strings.NewReader(""), &stdout, &stderr}, bounds,
+		err := runACCE(ctx, streams{in: strings.NewReader(""), out: &stdout, err: &stderr}, bounds,
 			acceOptions{bins: 3, statement: statementOptions{delta: 0.05}, solvers: acce.Solvers[:2], out: out, json: asJSON})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v, want context.Canceled", err)

@@ -37,8 +37,12 @@ func newAttack(s streams) *cobra.Command {
 		Long: `This command looks for perturbed inputs x' with ‖x'−x‖ ≤ E that the model gets wrong.
 It prints the accuracy of the model under attack. This accuracy is an upper bound on
 the robust accuracy, because another attack may find more such inputs. With --smoothed
-or --run, the command attacks the smoothed classifier instead of the model, in the
-norm l2 and on the lattice of the data (docs/attacks.md).
+or --run, the command attacks the smoothed classifier instead of the model. The norm
+is then l2, and the perturbed inputs stay on the lattice, the grid of values that the
+data use (docs/attacks.md). With --keep all, the command writes one perturbed input for
+every example, even if the answer does not change. It looks within the norm E for
+the input that lowers the probability of the label most. 'rscert conformal apply'
+computes prediction sets of these inputs.
 
 E is in the units of the data, before --mean and --std, and every value of a perturbed
 input stays in the range --box. The stored float32 numbers satisfy ‖x'−x‖ ≤ E exactly,
@@ -65,9 +69,11 @@ attack and under attack. --plot draws the reliability diagrams.
 --out makes a folder with two files. attack.json holds the parameters and the result
 of each example. adversarial.npz holds the inputs found (x) and their labels (y), in
 the order of attack.json; 'rscert attack --data adversarial.npz' reads it as a
-dataset. If an attack is killed, --resume keeps its finished examples and continues.
+dataset. With --keep all, worst.npz holds an input for each example. If an attack is
+killed, --resume keeps its finished examples and continues.
 --verify checks a finished attack: the norm of every stored perturbation, the box, and
-the class of every stored input. The exit code is 3 if a result is not confirmed.`,
+the class of every stored input. For an attack with --smoothed, it checks no classes.
+The exit code is 3 if a result is not confirmed.`,
 		Example: `  rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --out attack
   rscert attack --model cnn.onnx --data mnist/ --norm l2 --eps 1 --steps 100 --restarts 5 --loss margin
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack fgsm --max 100 --json
@@ -78,7 +84,8 @@ the class of every stored input. The exit code is 3 if a result is not confirmed
   rscert attack --model cnn.onnx --data mnist/ --norm linf --eps 0.1 --attack pgd-conf --out conf
   rscert attack --verify ace
   rscert attack --model cnn.onnx --data mnist/ --smoothed --sigma 0.5 --eps 2 --max 20
-  rscert attack --run run --eps 2 --smoothed=stein --max 20`,
+  rscert attack --run run --eps 2 --smoothed=stein --max 20
+  rscert attack --model cnn.onnx --data mnist/ --smoothed --sigma 0.5 --eps 0.5 --keep all --steps 20 --out worst`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := settle(); err != nil {
@@ -106,7 +113,7 @@ func attackList() string {
 	return list.String()
 }
 
-// addAttackFlags adds the flags of attack. The command calls the function settle after it has parsed the flags.
+// addAttackFlags adds the flags of attack. The command calls the function 'settle' after it has parsed the flags.
 func addAttackFlags(cmd *cobra.Command, o *attackOptions) (settle func() error) {
 	f, p := cmd.Flags(), &o.plan
 	e := &p.Spec
@@ -181,9 +188,15 @@ func runAttack(ctx context.Context, s streams, o attackOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range found.Warnings {
+		if err := s.warnf(w.Check, "%s", w.Text); err != nil {
+			return err
+		}
+	}
 	if err := o.plot(formats, found); err != nil {
 		return err
 	}
+	s.wrote(append([]string{o.plan.Out}, o.plots...)...)
 	if o.json {
 		return report.WriteJSON(s.out, "attack", found)
 	}
@@ -213,9 +226,6 @@ func writeAttack(w io.Writer, r *run.Attacked) error {
 		}
 	}
 	fmt.Fprintf(w, "\nIntervals: Clopper–Pearson, %g %%, for examples drawn like these.\n", 100*r.Level)
-	for _, warning := range r.Warnings {
-		fmt.Fprintf(w, "warning: %s\n", warning.Text)
-	}
 	return nil
 }
 

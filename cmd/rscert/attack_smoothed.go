@@ -28,6 +28,8 @@ func addSmoothedFlags(cmd *cobra.Command, o *smoothedOptions, e *spec.Spec) {
 	choiceVar(f, &e.Noise, "noise", spec.Lattice, spec.NoiseKinds, "kind of the noise: "+spec.NoiseKinds.Described())
 	f.StringVar(&o.run, "run", "", "attack the smoothed classifier of the run in this `folder`, with the model, the data and the noise of the run")
 	integerVar(f, &p.Samples, "samples", attack.DefaultSmoothedSamples, "maximum number of noisy copies of the input per gradient")
+	choiceVar(f, &p.Keep, "keep", attack.KeepFound, attack.Keeps, "perturbed inputs to keep: "+
+		attack.Keeps.Described()+"; with all, worst.npz in the folder of --out holds these inputs as a dataset")
 	integerVar(f, &p.N, "n", 10_000, "number of fresh samples for each answer of the smoothed classifier")
 	f.Float64Var(&p.Alpha, "alpha", 0.001, "largest probability that an answer is wrong, and that a perturbation is verified wrongly")
 	group(cmd, "The smoothed classifier")
@@ -42,7 +44,7 @@ func (o *smoothedOptions) chosen(cmd *cobra.Command) bool {
 // have no meaning for an attack on the model. ofRun lists flags whose values a run determines.
 var (
 	modelOnly    = []string{"attack", "loss", "step-size"}
-	smoothedOnly = []string{"sigma", "law", "noise", "samples", "n", "alpha"}
+	smoothedOnly = []string{"sigma", "law", "noise", "samples", "keep", "n", "alpha"}
 	ofRun        = []string{"sigma", "law", "noise", "outputs", "scores-output", "layout", "mean", "std", "precision", "resize", "crop",
 		"interpolation", "label-column", "first-label", "allow-tf32", "prefer-nhwc", "conv-search"}
 )
@@ -118,6 +120,10 @@ func writeSmoothedAttack(w io.Writer, r *run.Attacked) error {
 	fmt.Fprintf(w, "%s on %s under %s %v, %d steps, starts: %d, copies: %d, l2 ≤ %g, values in [%s, %s], seed %d\n\n", r.Attack, r.Model.File,
 		n.Law.Law().Words().Symbol, n.Sigma, r.Steps, r.Restarts, n.Samples, r.Epsilon, r.Box[0], r.Box[1], r.Seed)
 	writeShares(w, r.Examples, []shareLine{{"smoothed accuracy", r.Accuracy}, {"robust accuracy, at most", r.Robust}})
+	if p := n.Lowered; p != nil {
+		fmt.Fprintf(w, "mean probability of the label under noise: %.4f, and %.4f at the inputs of worst.npz\n",
+			p.Before, p.After)
+	}
 	fmt.Fprintf(w, "\nIntervals: Clopper–Pearson, %g %%, for examples drawn like these.\n", 100*r.Level)
 	fmt.Fprintf(w, "Each answer comes from %d fresh samples. An answer, or the verification of a perturbation, is wrong with a probability of at most %g.\n", n.N, n.Alpha)
 	if r.ZeroGradients > 0 {

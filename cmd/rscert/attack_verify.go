@@ -28,7 +28,13 @@ func verifyAttack(ctx context.Context, s streams, o attackOptions) error {
 }
 
 func writeVerifiedAttack(s streams, v *run.VerifiedAttack) {
-	fmt.Fprintf(s.out, "%d inputs of %d examples were replayed: norm, box and class of each input, class of each example\n", v.Inputs, v.Examples)
+	if v.Classes {
+		fmt.Fprintf(s.out, "%d inputs of %d examples were replayed: norm, box and class of each input, class of each example\n",
+			v.Inputs, v.Examples)
+	} else {
+		fmt.Fprintf(s.out, "%d inputs of %d examples were checked: norm and box of each input; the classes depend on noise\n",
+			v.Inputs, v.Examples)
+	}
 	for _, p := range v.Wrong {
 		where := "the folder"
 		if p.Index >= 0 {

@@ -141,7 +141,9 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	}
 	c := newCalibrationTask(all, table)
 	if o.apply != "" {
-		err = c.readMap(o.apply)
+		if err = c.readMap(o.apply); err == nil {
+			err = c.warnOfFittedRows(s, o.apply)
+		}
 	} else {
 		err = c.fit(ctx, s, o)
 	}
@@ -166,6 +168,7 @@ func runCalibrate(ctx context.Context, s streams, path string, o calibrateOption
 	if err := c.write(o); err != nil {
 		return err
 	}
+	s.wrote(o.save, o.onnx, o.out)
 	if o.json {
 		return report.WriteJSON(s.out, "calibrate", r)
 	}
@@ -179,6 +182,7 @@ type calibrationTask struct {
 	rows             []int  // indices in testTable of the rows in test; nil: all rows
 	fitted           []bool // for each row of all, whether the map was fitted on the row
 	found            calibrator.Map
+	refit            bool // rows of the fit of a saved map are among the rows of all, but it is unknown which
 }
 
 // outputReader reads the outputs of a classifier.
@@ -191,6 +195,12 @@ func newCalibrationTask(all calibrator.Data, table *table.Table) calibrationTask
 // holdOut splits off the test data and returns the rows that remain for the fit. If the test data are in a separate
 // file, it returns all rows.
 func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputReader, o split, quiet bool) (train calibrator.Data, err error) {
+	// Copies would be on both sides of the split.
+	if p, err := predictionsOf(calibrator.Identity(c.all).Apply(c.all.Values), c.all); err == nil {
+		if err := warnOfCopiedPredictions(s, c.table.Path, p); err != nil {
+			return train, err
+		}
+	}
 	if o.file != "" {
 		if c.test, c.testTable, err = read(ctx, s, o.file, quiet); err != nil {
 			return train, err
@@ -198,7 +208,7 @@ func (c *calibrationTask) holdOut(ctx context.Context, s streams, read outputRea
 		for i := range c.fitted {
 			c.fitted[i] = true
 		}
-		return c.all, nil
+		return c.all, c.checkHeldOut(s, o.file)
 	}
 	held, err := calib.Holdout(c.all.N(), o.share, o.seed)
 	if err != nil {
@@ -223,6 +233,9 @@ type split struct {
 
 func readOutputs(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
 	t, err := readUnweighted(ctx, s, path, quiet, predictions.OutputColumns())
+	if err == nil {
+		t, err = leaveOutFitted(s, t)
+	}
 	if err != nil {
 		return calibrator.Data{}, nil, err
 	}
@@ -259,6 +272,9 @@ func (c *calibrationTask) fit(ctx context.Context, s streams, o calibrateOptions
 	}
 	train, err := c.holdOut(ctx, s, readOutputs, split{o.heldOut, o.holdout, o.Seed}, o.quiet)
 	if err != nil {
+		return err
+	}
+	if err := warnOfOneClass(s, c.table.Path, train.Label); err != nil {
 		return err
 	}
 	found, err := o.method.Fit(train, o.fit)

@@ -61,7 +61,7 @@ func (c *calibrationTask) writeProbabilities(out io.Writer, p []float64) error {
 		if c.all.Label != nil {
 			w.Int(c.all.Label[i])
 		}
-		w.Bool(fitted)
+		w.Bool(fitted || c.refit)
 		w.EndRow()
 	}
 	return w.Flush()

@@ -67,16 +67,19 @@ type calibration struct {
 	NLL            *estimate            `json:"nll,omitempty"`           // only with the probabilities of all classes
 	TopLabelNLL    *estimate            `json:"top_label_nll,omitempty"` // only without the probabilities of all classes
 	ClasswiseECE   *estimate            `json:"classwise_ece,omitempty"`
+	ClassECE       []float64            `json:"class_ece,omitempty"` // of each class
 	AUROC          *estimate            `json:"auroc,omitempty"`
 	AUPRC          *estimate            `json:"auprc,omitempty"`
 	Test           *calibrationTest     `json:"calibration_test,omitempty"`
 }
 
-// calibrationTest holds two tests of the hypothesis that every stated probability is right.
+// calibrationTest holds tests of the hypothesis that every stated probability is right.
 type calibrationTest struct {
 	P             report.Number `json:"p"` // valid for any number of independent examples
 	Spiegelhalter report.Number `json:"spiegelhalter_z"`
 	SpiegelP      report.Number `json:"spiegelhalter_p"` // asymptotic: for many examples
+	MonteCarlo    report.Number `json:"monte_carlo_p"`   // valid for any number too, with more power
+	Draws         int           `json:"monte_carlo_draws"`
 }
 
 func newCalibration(m calib.Metrics) calibration {
@@ -88,7 +91,8 @@ func newCalibration(m calib.Metrics) calibration {
 		AUROC: pointEstimate(m.AUROC), AUPRC: pointEstimate(m.AUPRC),
 	}
 	if t := m.Test; t != nil {
-		c.Test = &calibrationTest{report.Number(t.P), report.Number(t.Spiegelhalter), report.Number(t.SpiegelhalterP)}
+		c.Test = &calibrationTest{report.Number(t.P), report.Number(t.Spiegelhalter), report.Number(t.SpiegelhalterP),
+			report.Number(t.MonteCarlo), t.Draws}
 	}
 	switch nll := newEstimate(m.NLL); {
 	case m.Prevalence != nil:
@@ -97,6 +101,7 @@ func newCalibration(m calib.Metrics) calibration {
 		c.TopLabelNLL = nll
 	default:
 		c.NLL, c.ClasswiseECE = nll, newEstimate(m.PerClass.ClasswiseECE)
+		c.ClassECE = m.PerClass.ECE
 		c.Multiclass, c.ClassParts = newEstimate(m.PerClass.Brier), &m.PerClass.BrierParts
 	}
 	return c

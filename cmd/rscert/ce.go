@@ -15,16 +15,23 @@ import (
 	"github.com/rscert/rscert/internal/predictions"
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/table"
 )
 
 // ceOptions are the flags of ce.
 type ceOptions struct {
 	methods []calib.BoundMethod
+	lower   calib.LowerMethod
 	chosen  bool // --method is given
 	calib.BoundParams
 	varies                                bool // --variation or --monotone is given
 	monotone, joint, perturb, json, quiet bool
 	curve                                 string
+	planGap                               float64
+	gate                                  gateOptions
+	weights                               weightOptions
+	groups                                []string
 }
 
 func newCE(s streams) *cobra.Command {
@@ -47,8 +54,8 @@ the perturbed scores: use the classifier with perturbed scores. 'rscert perturb'
 perturbs scores and records h in the file. With --perturb, this command perturbs the
 scores itself. For the third assumption, the command refuses scores that the
 perturbation cannot have produced. The next list names the assumption of each method:
-'variation' stands for --monotone or --variation, and 'perturbed' stands for perturbed
-scores.
+'variation' stands for --monotone or --variation, 'perturbed' stands for perturbed
+scores, and 'weights' stands for 'variation' and a column weight.
 
 ` + describeBoundMethods() + `
 Without --method, the command computes the binned bound for each given assumption. It
@@ -66,12 +73,36 @@ the mean of P(y=1|s) over the bin. The limits hold in all bins together with
 probability 1 − delta, for any P(y=1|s).
 
 The file has the columns score (in [0,1]) and label (0 or 1). For a classifier with
-more than two classes it has the columns confidence and correct instead. The format is
-CSV, JSON lines or npz, or one of these as .gz. If the file name is -, the command
-reads stdin.`,
+more than two classes it has the columns confidence and correct instead. A file can
+also have the columns p0, p1, … and label. Then s is p1 for two classes, and the
+largest probability for more classes. The command leaves out rows whose column fitted
+is 1. 'rscert calibrate --out' writes this column. The format is CSV, JSON lines or
+npz, or one of these as .gz. If the file name is -, the command reads stdin.
+
+--group COLUMN also bounds the error of each group of rows, at delta divided by the
+number of groups. The largest of these upper bounds holds for every mixture of the
+groups, so it holds even if the shares of the groups change. With --joint, the groups
+share one half of delta, and the bounds for all rows share the other half.
+
+With a column weight, the bounds are about the population Q that the weights describe:
+a row's weight is the density of Q with respect to the population of the rows. The
+command keeps each row with probability weight/W, where W (--weight-bound, or the
+column weight_bound) is at least as large as every weight in the whole population. The
+kept rows are independent draws from Q. The method 'binned-tv-weighted' uses all rows
+instead. It needs weights whose mean in the population is 1, and is better only if the
+mean of the squared weights is below about W/5. Choose the method before you look at
+the bounds. If the column weight_estimated is 1 ('rscert weights' writes it), or with
+--weight-sensitivity G, the weights are not exact. Then the only sound bounds are
+those of 'binned-tv-weighted' with G > 1, which assume that every true weight lies
+between weight/G and weight·G.`,
 		Example: `  rscert ce scores.csv --monotone
+  rscert ce scores.csv --monotone --group sex --group region
+  rscert ce weighted.csv --monotone --weight-bound 8
+  rscert ce weighted.csv --monotone --method binned-tv-weighted --weight-sensitivity 1.2
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert ce perturbed.csv
+  rscert ce scores.csv --monotone --method binned-tv,binned-best --plan-gap 0.02
+  rscert ce scores.csv --monotone --method binned-best --require 'ce-upper<=0.03'
   rscert ce scores.csv --method nw --bandwidth 0.015625 --perturb --json`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,6 +114,7 @@ reads stdin.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	choiceListVar(f, &o.methods, "method", defaultBoundMethods(), calib.BoundChoices(), "`methods` of the upper bounds, separated by commas: "+calib.BoundChoices().String())
+	choiceVar(f, &o.lower, "lower", calib.LowerBetting, calib.LowerMethods, "`method` of the lower bound: "+calib.LowerMethods.Described())
 	f.Float64Var(&o.Delta, "delta", 0.05, "largest probability that a bound is wrong")
 	f.BoolVar(&o.monotone, "monotone", false, "assume that P(y=1|s) only increases or only decreases; this implies --variation 1")
 	f.Float64Var(&o.Variation, "variation", 0, "assume that P(y=1|s) has at most this total `variation`")
@@ -91,9 +123,14 @@ reads stdin.`,
 	integerVar(f, &o.Folds, "folds", 5, "number of folds for the cross-fitting in the methods 'tv' and 'nw'")
 	integerVar(f, &o.Seed, "seed", 1, "seed of the random order in the lower bound, of the folds and of --perturb")
 	f.BoolVar(&o.joint, "joint", false, "divide delta among the bounds, so that all of them hold together")
+	f.Float64Var(&o.weights.bound, "weight-bound", 0, "upper limit `W` of the weights in the whole population; default: the column weight_bound")
+	f.Float64Var(&o.weights.sensitivity, "weight-sensitivity", 1, "`factor` by which a true weight may differ from the column weight, in the method 'binned-tv-weighted'")
+	f.StringSliceVar(&o.groups, "group", nil, "also bound the error of each group: the rows with the same number in this `column`; the flag can be repeated")
 	f.StringVar(&o.curve, "curve", "", "write the calibration curve to this CSV `file`")
+	f.Float64Var(&o.planGap, "plan-gap", 0, "before you label data, estimate how many labels an upper bound of this `size` needs if the classifier is calibrated, such as 0.02; the file needs only the scores")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
+	gateFlags(cmd, &o.gate)
 	return cmd
 }
 
@@ -112,7 +149,7 @@ func (o ceOptions) check() error {
 	case o.perturb && o.Bandwidth == 0:
 		return badInputf("--perturb needs --bandwidth")
 	}
-	return nil
+	return o.weights.check()
 }
 
 // ceReport is what --json prints.
@@ -128,25 +165,46 @@ type ceReport struct {
 	// Recorded tells whether the file records the bandwidth.
 	Recorded   bool                        `json:"recorded"`
 	Assumption string                      `json:"assumption"`
+	Weights    *ceWeights                  `json:"weights,omitempty"`
 	Estimate   float64                     `json:"estimate"` // without a guarantee
 	Lower      map[string]calib.LowerBound `json:"lower"`
 	Bounds     map[string]calib.Bound      `json:"bounds"`
+	Groups     *ceGroups                   `json:"by_group,omitempty"`
+
+	Requirements []gate.Outcome `json:"requirements,omitempty"`
+
+	lower calib.LowerMethod // the key in Lower
 }
 
 func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := checkOutput("curve", o.curve, path); err != nil {
+	if err := errors.Join(checkOutput("curve", o.curve, path), o.gate.check(path)); err != nil {
 		return err
 	}
 	if o.monotone {
 		o.Variation = 1
 	}
-	r := ceReport{Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Perturbed: o.perturb}
+	if o.planGap != 0 {
+		return planCE(ctx, s, path, o)
+	}
+	return o.gate.decide(s, func() ([]gate.Outcome, error) {
+		var r ceReport
+		err := r.run(ctx, s, path, o)
+		return r.Requirements, err
+	})
+}
+
+// run bounds the error, checks the requirements and prints the results.
+func (r *ceReport) run(ctx context.Context, s streams, path string, o ceOptions) error {
+	*r = ceReport{Delta: o.Delta, Joint: o.joint, Folds: o.Folds, Seed: o.Seed, Perturbed: o.perturb, lower: o.lower}
 	sample, err := r.readSample(ctx, s, path, &o)
 	if err != nil {
 		return err
+	}
+	if o.curve != "" && !r.Weights.exact() {
+		return badInputf("%s: --curve needs exact weights, and these weights are not exact", displayPath(path))
 	}
 	methods, err := o.supported(path)
 	if err != nil {
@@ -158,30 +216,76 @@ func runCE(ctx context.Context, s streams, path string, o ceOptions) error {
 	if o.varies {
 		r.Variation = &o.Variation
 	}
-	r.N, r.Bandwidth = sample.N(), o.Bandwidth
+	r.Bandwidth = o.Bandwidth
 	r.Assumption = r.describeAssumptions(methods)
 	if err := r.compute(ctx, s, sample, methods, path, o); err != nil {
 		return err
+	}
+	refuted := r.refuted(path)
+	if refuted == nil { // otherwise an upper bound that meets a requirement may be false
+		if r.Requirements, err = o.gate.checkSummary(r.summary(path)); err != nil {
+			return err
+		}
 	}
 	if o.json {
 		err = report.WriteJSON(s.out, "ce", r)
 	} else {
 		err = r.print(s.out, methods)
 	}
-	return errors.Join(err, r.refuted(path))
+	return errors.Join(err, refuted)
 }
 
-// refuted returns an error if the lower bound is above a sound upper bound. In this case the assumption of the upper
-// bound is false, unless an event of small probability occurred.
+// refuted returns an error if a lower bound is above a sound upper bound, for all rows or in a group. In this case the
+// assumption of the upper bound is false, unless an event of small probability occurred.
 func (r *ceReport) refuted(path string) error {
-	lower := r.Lower["betting"]
-	for _, name := range slices.Sorted(maps.Keys(r.Bounds)) {
-		upper := r.Bounds[name]
+	err := r.refute(displayPath(path), r.Lower, r.Bounds, failureChance(r.Lower, r.Bounds))
+	if r.Groups == nil {
+		return err
+	}
+	chance := 0.0 // of all groups: the data choose the group that the error names
+	for _, g := range r.Groups.Groups {
+		chance += failureChance(g.Lower, g.Bounds)
+	}
+	for _, g := range r.Groups.Groups {
+		if err == nil {
+			err = r.refute(displayPath(path)+": "+g.name(), g.Lower, g.Bounds, chance)
+		}
+	}
+	return err
+}
+
+// failureChance returns the sum of the failure probabilities of the sound bounds.
+func failureChance(lowers map[string]calib.LowerBound, uppers map[string]calib.Bound) float64 {
+	sum := 0.0
+	for _, name := range slices.Sorted(maps.Keys(lowers)) {
+		if b := lowers[name]; b.Sound {
+			sum += b.Delta
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(uppers)) {
+		if b := uppers[name]; b.Sound {
+			sum += b.Delta
+		}
+	}
+	return sum
+}
+
+// refute makes the comparison of refuted for the bounds of one set of rows. The argument chance is the probability that
+// a bound fails, among all bounds from which the data choose the two bounds of the error.
+func (r *ceReport) refute(rows string, lowers map[string]calib.LowerBound, uppers map[string]calib.Bound, chance float64) error {
+	var lower calib.LowerBound
+	for _, b := range lowers {
+		if b.Sound && b.Value >= lower.Value {
+			lower = b
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(uppers)) {
+		upper := uppers[name]
 		if !upper.Sound || lower.Value <= upper.Value {
 			continue
 		}
 		return hint.Add(fmt.Errorf("%s: the error is at least %s and, by %s, at most %s: the assumption is false, or an event of probability at most %g occurred",
-			displayPath(path), report.Round(lower.Value, report.Down, 0, 4), name, report.Round(upper.Value, report.Up, 0, 4), lower.Delta+upper.Delta),
+			rows, report.Round(lower.Value, report.Down, 0, 4), name, report.Round(upper.Value, report.Up, 0, 4), min(1, math.Round(chance*1e9)/1e9)),
 			"this is what the upper bounds assume: %s", r.Assumption)
 	}
 	return nil
@@ -189,39 +293,57 @@ func (r *ceReport) refuted(path string) error {
 
 // readSample reads the scores and the recorded bandwidth, and perturbs the scores for --perturb.
 func (r *ceReport) readSample(ctx context.Context, s streams, path string, o *ceOptions) (*calib.Sample, error) {
-	columns := predictions.ScoreColumns()
-	columns.Optional = append(columns.Optional, predictions.PerturbationColumns...)
-	table, err := readUnweighted(ctx, s, path, o.quiet, columns)
+	columns := predictions.BinaryColumns()
+	columns.Required = o.groups
+	columns.Optional = slices.Concat(columns.Optional, predictions.PerturbationColumns, predictions.WeightColumns)
+	table, err := readTable(ctx, s, path, o.quiet, columns)
 	if err != nil {
+		return nil, err
+	}
+	if table, err = leaveOutFitted(s, table); err != nil {
 		return nil, err
 	}
 	score, label, err := predictions.Scores(table)
 	if err != nil {
 		return nil, badInput(err)
 	}
-	recorded, err := predictions.Perturbation(table)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	switch {
-	case recorded == 0:
-	case o.perturb:
-		return nil, badInputf("%s: its scores are perturbed already: leave out --perturb", table.Path)
-	case o.Bandwidth != 0 && o.Bandwidth != recorded:
-		return nil, badInputf("%s: --bandwidth %v, but its scores were perturbed with %v", table.Path, o.Bandwidth, recorded)
-	default:
-		o.Bandwidth, r.Recorded = recorded, true
+	if err := r.readBandwidth(table, o); err != nil {
+		return nil, err
 	}
 	if o.perturb {
 		if err := perturbScores(table, score, calib.Sech{Bandwidth: o.Bandwidth, Seed: o.Seed}, 0); err != nil {
 			return nil, err
 		}
 	}
+	r.N = table.N
+	if r.Groups, err = splitGroups(table, o.groups, score, label); err != nil {
+		return nil, err
+	}
+	if score, label, err = r.weighSample(table, score, label, o); err != nil {
+		return nil, err
+	}
 	sample, err := calib.NewSample(score, label)
 	if err != nil {
 		return nil, badInput(predictions.LocateRow(table, err))
 	}
-	return sample, nil
+	return sample, warnOfCopies(s, path, sample)
+}
+
+// readBandwidth reads the bandwidth that the table records.
+func (r *ceReport) readBandwidth(t *table.Table, o *ceOptions) error {
+	recorded, err := predictions.Perturbation(t)
+	switch {
+	case err != nil:
+		return badInput(err)
+	case recorded == 0:
+	case o.perturb:
+		return badInputf("%s: its scores are perturbed already: leave out --perturb", t.Path)
+	case o.Bandwidth != 0 && o.Bandwidth != recorded:
+		return badInputf("%s: --bandwidth %v, but its scores were perturbed with %v", t.Path, o.Bandwidth, recorded)
+	default:
+		o.Bandwidth, r.Recorded = recorded, true
+	}
+	return nil
 }
 
 // checkSample refuses an empty file, and scores that the perturbation cannot have produced.
@@ -241,11 +363,18 @@ func (r *ceReport) checkSample(sample *calib.Sample, methods []calib.BoundMethod
 // compute computes the bounds and writes the curve.
 func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample, methods []calib.BoundMethod, path string,
 	o ceOptions) error {
-	plan := calib.BoundPlan{Methods: methods, Curve: o.curve != "", Joint: o.joint, Params: o.BoundParams}
+	plan := calib.BoundPlan{Methods: methods, Lower: o.lower, Curve: o.curve != "", Joint: o.joint, Params: o.BoundParams}
+	if o.joint && r.Groups != nil {
+		plan.Params.Delta /= 2 // one half for all rows, the other half for the groups
+	}
 	bar := progress.Start(s.progress(o.quiet), "bounds", int64(plan.Parts()), 0)
 	defer bar.Finish()
 	plan.Done = func(bound string) { bar.Add(1, bound) }
 	found, err := plan.Compute(ctx, sample)
+	if err == nil {
+		plan.Curve = false
+		err = r.Groups.compute(ctx, path, plan)
+	}
 	var refused *calib.BoundMethodError
 	switch {
 	case errors.As(err, &refused): // the flags are valid, so the file has too few rows
@@ -254,9 +383,17 @@ func (r *ceReport) compute(ctx context.Context, s streams, sample *calib.Sample,
 		return fmt.Errorf("%s: %w", displayPath(path), err)
 	}
 	r.Bounds, r.Estimate = found.Upper, found.Estimate
-	r.Lower = map[string]calib.LowerBound{"betting": found.Lower}
+	r.Lower = map[string]calib.LowerBound{o.lower.String(): found.Lower}
+	if found.Weighted != nil {
+		r.Lower[weightedLower] = *found.Weighted
+	}
+	r.qualify(methods)
 	if o.curve == "" {
 		return nil
 	}
-	return writeCurve(o.curve, found.Curve)
+	if err := writeCurve(o.curve, found.Curve); err != nil {
+		return err
+	}
+	s.wrote(o.curve)
+	return nil
 }

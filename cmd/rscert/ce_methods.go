@@ -11,10 +11,11 @@ import (
 
 // describeBoundMethods lists the methods for the help text.
 func describeBoundMethods() string {
-	assumption := map[calib.Assumption]string{calib.BoundedVariation: "variation", calib.PerturbedScores: "perturbed"}
+	assumption := map[calib.Assumption]string{calib.BoundedVariation: "variation", calib.PerturbedScores: "perturbed",
+		calib.BoundedWeightedVariation: "weights"}
 	var b strings.Builder
 	for _, m := range calib.BoundMethods {
-		fmt.Fprintf(&b, "  %-16s %-10s %s\n", m.Name, assumption[m.Assumption], nameMethod(m.What, m.Sound))
+		fmt.Fprintf(&b, "  %-18s %-10s %s\n", m.Name, assumption[m.Assumption], nameMethod(m.What, m.Sound))
 	}
 	return b.String()
 }
@@ -31,12 +32,15 @@ func defaultBoundMethods() (methods []calib.BoundMethod) {
 
 const perturbHint = "'rscert perturb' or --perturb perturbs scores; 'rscert perturb --auroc' shows the cost of a bandwidth"
 
-// supported returns the methods whose assumption the user has stated with a flag or the input file records.
+// supported returns the methods whose assumption is stated by a flag or recorded in the input file.
 func (o ceOptions) supported(path string) (methods []calib.BoundMethod, err error) {
 	for _, m := range o.methods {
 		made := o.varies
 		if m.Assumption == calib.PerturbedScores {
 			made = o.Bandwidth > 0
+		}
+		if m.Assumption == calib.BoundedWeightedVariation && o.Weighted == nil {
+			return nil, badInputf("%s: --method %s needs a column weight, and --weight-bound", displayPath(path), m.Name)
 		}
 		switch {
 		case made:

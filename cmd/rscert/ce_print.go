@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rscert/rscert/internal/calib"
@@ -36,12 +38,18 @@ func writeCurve(path string, curve []calib.CurvePoint) error {
 // describeAssumptions states the assumptions of the bounds.
 func (r *ceReport) describeAssumptions(methods []calib.BoundMethod) string {
 	var all []string
-	if assume(methods, calib.BoundedVariation) {
-		if *r.Variation == 1 {
-			all = append(all, "if P(y=1|s) is monotone in s")
-		} else {
-			all = append(all, fmt.Sprintf("if P(y=1|s) has total variation ≤ %g", *r.Variation))
+	if assume(methods, calib.BoundedVariation) || assume(methods, calib.BoundedWeightedVariation) {
+		what := "if P(y=1|s) is monotone in s"
+		if *r.Variation != 1 {
+			what = fmt.Sprintf("if P(y=1|s) has total variation ≤ %g", *r.Variation)
 		}
+		if r.Weights != nil {
+			what += " in the weighted population"
+		}
+		all = append(all, what)
+	}
+	if r.Weights != nil && r.Weights.Sensitivity > 1 {
+		all = append(all, fmt.Sprintf("if each true weight is between weight/%[1]g and weight·%[1]g", r.Weights.Sensitivity))
 	}
 	if assume(methods, calib.PerturbedScores) {
 		switch {
@@ -59,6 +67,11 @@ func (r *ceReport) describeAssumptions(methods []calib.BoundMethod) string {
 
 func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 	fmt.Fprintf(out, "calibration error E|s − P(y=1|s)|, %d scores, %s\n\n", r.N, r.Assumption)
+	r.Weights.print(out, r.N, r.Seed)
+	kept := r.N
+	if r.Weights != nil {
+		kept = r.Weights.Kept
+	}
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Round: report.Up, Decimals: 4}, report.TextColumn(""), report.TextColumn(""),
 	}}
@@ -67,28 +80,64 @@ func (r *ceReport) print(out io.Writer, methods []calib.BoundMethod) error {
 		t.AddRow(report.Text("at most"), report.Number(b.Value), report.Text(nameMethod(m.Name, b.Sound)),
 			report.Text("= "+describeTerms(b.Terms)))
 	}
-	lower := report.Round(r.Lower["betting"].Value, report.Down, 0, 4)
-	t.AddRow(report.Text("at least"), report.Text(lower), report.Text("betting"), report.Text("whatever P(y=1|s) is"))
+	for _, name := range slices.Sorted(maps.Keys(r.Lower)) {
+		b := r.Lower[name]
+		t.AddRow(report.Text("at least"), report.Text(report.Round(b.Value, report.Down, 0, 4)),
+			report.Text(nameMethod(name, b.Sound)), report.Text("whatever P(y=1|s) is"))
+	}
 	estimate := report.Round(r.Estimate, report.Nearest, 0, 4)
 	t.AddRow(report.Text("estimate"), report.Text(estimate), report.Text("bins"), report.Text("no guarantee"))
 	if err := t.WriteText(out); err != nil {
 		return err
 	}
-	if r.Joint {
-		fmt.Fprintf(out, "\nAll bounds hold together with probability ≥ 1 − %g.\n", r.Delta)
-	} else {
-		fmt.Fprintf(out, "\nEach bound alone holds with probability ≥ 1 − %g; with --joint all hold together.\n", r.Delta)
+	fmt.Fprintln(out)
+	kind := ""
+	switch sound, unsound := r.countSound(); {
+	case sound == 0:
+		fmt.Fprintln(out, "None of these bounds is sound: nothing is promised about their probability.")
+	case unsound > 0:
+		kind = "sound "
+		fallthrough
+	default:
+		if r.Joint {
+			fmt.Fprintf(out, "All %sbounds hold together with probability ≥ 1 − %g.\n", kind, r.Delta)
+		} else {
+			fmt.Fprintf(out, "Each %sbound alone holds with probability ≥ 1 − %g; with --joint all hold together.\n", kind, r.Delta)
+		}
+	}
+	for _, outcome := range r.Requirements {
+		if outcome.Met {
+			fmt.Fprintln(out, outcome.Line())
+		}
 	}
 	for _, m := range methods {
 		if b := r.Bounds[m.Name]; b.OfSample > 0 {
 			_, err := fmt.Fprintf(out, "The mean of |s − P(y=1|s)| over these %d scores is at most %s (%s, alone).\n",
-				r.N, report.Round(b.OfSample, report.Up, 0, 4), m.Name)
+				kept, report.Round(b.OfSample, report.Up, 0, 4), m.Name)
 			if err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return r.Groups.print(out, r.Delta, r.Joint)
+}
+
+// countSound counts the sound bounds and the other bounds for all rows.
+func (r *ceReport) countSound() (sound, unsound int) {
+	count := func(is bool) {
+		if is {
+			sound++
+		} else {
+			unsound++
+		}
+	}
+	for _, b := range r.Bounds {
+		count(b.Sound)
+	}
+	for _, b := range r.Lower {
+		count(b.Sound)
+	}
+	return sound, unsound
 }
 
 // describeTerms writes the terms of a bound as a sum, without the rounding term.

@@ -15,6 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // certifyOptions are the flags of certify.
@@ -22,6 +23,8 @@ type certifyOptions struct {
 	run.Plan
 	gate        gateOptions
 	sign        signOptions
+	preset      preset
+	from        fromRun
 	check       bool
 	checkImage  string
 	plan        bool
@@ -63,18 +66,29 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
   rscert certify --model cnn.onnx --denoiser denoiser.onnx --data mnist/ --sigma 0.5 --out denoised
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --seed 7 --out repeated
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --sign minisign.key
+  rscert certify --from run --out again
+  rscert certify --from run/run.json --sigma 1 --out run-1
+  rscert certify --config run.yaml --out run
+  rscert certify --preset cohen2019 --model cnn.onnx --data mnist/ --sigma 0.5 --out run
   rscert certify --model cnn.onnx --data mnist/ --sigma 0.5 --out run --require 'certified:certified-accuracy@0.5>=0.9'`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, idle := range o.Settle() {
-				if cmd.Flags().Changed(idle.Flag) {
-					fmt.Fprintf(s.err, "warning: --%s has no effect without --%s\n", idle.Flag, idle.Without)
+				if !cmd.Flags().Changed(idle.Flag) {
+					continue
+				}
+				if err := s.warnf(warning.FlagWithoutEffect, "--%s has no effect without --%s", idle.Flag, idle.Without); err != nil {
+					return err
 				}
 			}
 			if err := settle(); err != nil {
 				return err
 			}
+			if (o.check || o.plan) && fromSettings(cmd, "require") {
+				o.gate.required = nil // requirements from a config file apply only to a run
+			}
+			o.Preset, o.Expected = o.preset.String(), o.from.expect()
 			return runCertify(cmd.Context(), s, o)
 		},
 	}
@@ -85,6 +99,10 @@ finished run with a key of minisign; 'rscert verify --key' checks the signature.
 		group(cmd, "Inputs and output")
 		addSamplingFlags(cmd, &o.Certification)
 	})
+	f.Var(&o.from, "from", "repeat the `run` in this folder: take its parameters, unless flags say otherwise, and check that model and data are the same")
+	value := presetValue{choiceValue[preset]{&o.preset, presets}}
+	f.Var(value, presetFlag, "take the parameters of a paper, unless flags say otherwise: "+presets.Described())
+	choices(f, presetFlag, described(presets)...)
 	f.BoolVar(&o.Resume, "resume", false, "continue the run in the folder of --out, or start it if there is none")
 	f.BoolVar(&o.check, "check", false, "without sampling, check the shapes and ranges of the data, the accuracy of the model on 200 examples and its speed")
 	f.StringVar(&o.checkImage, "check-image", "", "with --check, write a noisy example to this PNG `file`")
@@ -173,7 +191,7 @@ func runCertify(ctx context.Context, s streams, o certifyOptions) error {
 
 // certifyReport is what certify --json prints.
 type certifyReport struct {
-	run.Outcome                 // embedded: its fields appear beside the others
+	run.Outcome                 // embedded: JSON shows its fields as fields of certifyReport
 	Requirements []gate.Outcome `json:"requirements,omitempty"`
 }
 
@@ -190,7 +208,7 @@ func (o certifyOptions) print(s streams, outcome run.Outcome) error {
 	}
 	if clean, smoothed := outcome.CleanAccuracy, outcome.SmoothedAccuracy; clean != nil && smoothed != nil {
 		fmt.Fprintf(s.out, "\naccuracy %s %% without noise, %s %% of the smoothed classifier (estimates)\n",
-			report.Round(*clean, report.Nearest, 2, 1), report.Round(*smoothed, report.Nearest, 2, 1))
+			report.Round(*clean, report.Down, 2, 1), report.Round(*smoothed, report.Down, 2, 1))
 	}
 	writeTangentSamples(s.out, outcome.TangentSamples, o.N)
 	if err := writeClasses(s.out, outcome.Summary); err != nil {

@@ -30,10 +30,14 @@ func runCheck(ctx context.Context, s streams, o certifyOptions) error {
 	if c.Denoiser != nil {
 		add("", "%s", experiment.Classifier(o.ModelName(), c.Denoiser))
 	}
-	add("data", "%s, labels up to %d, %d examples in the run", c.Data, c.DataClasses-1, c.Examples)
+	labels := "no labels"
+	if c.DataClasses > 0 {
+		labels = fmt.Sprintf("labels up to %d", c.DataClasses-1)
+	}
+	add("data", "%s, %s, %d examples in the run", c.Data, labels, c.Examples)
 	add("values", "from %.6g to %.6g: %s", c.Low, c.High, c.Values)
 	add("device", "%s", c.Device)
-	percent := func(x float64) string { return report.Round(x, report.Nearest, 2, 1) + " %" }
+	percent := func(x float64) string { return report.Round(x, report.Down, 2, 1) + " %" }
 	add("accuracy", "%s without noise, %s with one draw of noise (%d examples)", percent(c.Look.Clean), percent(c.Look.Noisy), c.Look.Examples)
 	if c.Look.Differ != nil {
 		add("", "%s in float32; %d predictions differ", percent(*c.Look.Float32), *c.Look.Differ)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"maps"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,35 +12,17 @@ import (
 
 // certifyLine returns the shell command that made the run. The command works in the folder in which the run began.
 func certifyLine(run runfolder.Run, out string) string {
-	values := flagValues(run.Parameters)
-	maps.Copy(values, flagValues(run.Data.Options))
-	first, further := run.Model.Paths()
-	if len(further) > 0 {
-		values["outputs"] = run.Model.Reopened(run.Parameters.Conditions).Outputs.String()
-	}
-	maps.Copy(values, map[string]string{"model": first, "data": run.Data.File, "out": out, "device": run.Runtime.Device})
-	if run.Parameters.Max > 0 { // --select matters only with --max
-		values["select"] = run.Parameters.Select.String()
-	}
-	if run.Parameters.Law.Deterministic() { // for such a law, the user does not choose the following parameters
-		for _, name := range []string{"n", "n0", "alpha", "margin"} {
-			delete(values, name)
-		}
-	}
+	values := recordedFlags(run)
+	values["out"] = []string{out}
 	words := []string{"rscert certify"}
 	newCertify(streams{}).Flags().VisitAll(func(f *pflag.Flag) {
-		value, recorded := values[f.Name]
-		switch {
-		case !recorded || value == "" || value == f.DefValue || "["+value+"]" == f.DefValue:
-		case f.Name == "temperature" && value == "0": // a run without scores
-		case f.Value.Type() == "bool":
-			words = append(words, "--"+f.Name)
-		default:
-			words = append(words, "--"+f.Name, quote.Shell(value))
-		}
-		if f.Name == "model" {
-			for _, path := range further {
-				words = append(words, "--model", quote.Shell(path))
+		for _, value := range values[f.Name] {
+			switch {
+			case value == "" || isDefault(f, value):
+			case f.Value.Type() == "bool":
+				words = append(words, "--"+f.Name)
+			default:
+				words = append(words, "--"+f.Name, quote.Shell(value))
 			}
 		}
 	})

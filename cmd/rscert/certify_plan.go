@@ -35,7 +35,7 @@ func runPlan(ctx context.Context, s streams, o certifyOptions) error {
 	add("device", "%s, %d threads", f.Device, f.Threads)
 	add("samples", "%s%d: %d examples × %d", atMost, f.Samples, f.Examples, f.Samples/int64(f.Examples))
 	add("speed", "%.0f samples/s, measured on %d samples; %.1f s to start", f.SamplesPerSecond, f.Measured, f.StartSeconds)
-	add("time", "%s%s, %.2f core-hours", atMost, run.Duration(3600*f.Hours), f.CoreHours)
+	add("time", "%s%s; %s of core time", atMost, run.Duration(3600*f.Hours), run.Duration(3600*f.CoreHours))
 	if f.Shards > 0 {
 		add("shards", "%d for %v, on machines like this one: %s%s each", f.Shards, o.deadline, atMost, run.Duration(f.ShardSeconds))
 	}

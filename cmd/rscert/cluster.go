@@ -102,7 +102,8 @@ func (s sharded) chooseSeed() (uint64, error) {
 	return experiment.DrawSeed()
 }
 
-// thisProgram returns the path of this rscert. The path must be the same on all machines of the cluster.
+// thisProgram returns the path of the running program, rscert. The path must be the same on all machines of the
+// cluster.
 func thisProgram() (string, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// A σ for each channel must go through certify, radius, report, verify, predict, merge and compare with the bundled
-// model, and every output must say that the radii are in units of σ. Commands that cannot use such a run must refuse
-// it.
+// The test certifies the bundled model with a separate σ for each channel, and runs radius, report, verify, predict,
+// merge and compare on the result. Every output must say that the radii are in units of σ. Commands that cannot use
+// such a run must refuse it.
 func TestScaledRun(t *testing.T) {
 	dir := t.TempDir()
 	run, again := filepath.Join(dir, "run"), filepath.Join(dir, "certificates.jsonl")
@@ -106,7 +106,8 @@ func TestScaledRun(t *testing.T) {
 		t.Log(strings.TrimSpace(rscert(exitUsage, wrong...)))
 	}
 
-	// A file of votes alone does not say what σ was, so its votes are not certified as if there were one σ.
+	// A file of votes without its run does not record the σ of each channel. Commands must not certify these votes with
+	// a single σ.
 	votes := filepath.Join(t.TempDir(), "votes.jsonl")
 	text, err := os.ReadFile(filepath.Join(run, "votes.jsonl"))
 	if err == nil {

@@ -69,7 +69,9 @@ func runCompare(ctx context.Context, s streams, paths []string, o compareOptions
 		}
 	}
 	for i, run := range runs {
-		warnUnbound(s, paths[i], run.Run)
+		if err := warnUnbound(s, paths[i], run.Run); err != nil {
+			return err
+		}
 	}
 	bar := progress.Start(s.progress(o.quiet), "scores", int64(min(len(runs[0].Certificates), len(runs[1].Certificates))), 0)
 	found, err := agreement.Compare(ctx, runs[0], runs[1], func() { bar.Add(1, "") })

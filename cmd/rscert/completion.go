@@ -32,7 +32,7 @@ func choicesOf(f *pflag.Flag) []string {
 	return known
 }
 
-// described returns the names of a list with their descriptions, in the form that the function choices takes.
+// described returns the names of a list with their descriptions, in the form that the function 'choices' takes.
 func described[T fmt.Stringer](list choice.List[T]) []string {
 	all := list.Names()
 	for i, v := range list.Values() {

@@ -13,7 +13,7 @@ func newConformal(s streams) *cobra.Command {
 		Use:   "conformal",
 		Short: "Prediction sets that contain the label with a stated probability, also under attack",
 		Long: `A prediction set is a set of classes that contains the label of an input with
-probability at least 1 − miss, also if somebody has moved the input within a radius.
+probability at least 1 − miss, even if somebody has moved the input within a radius.
 
   rscert conformal fit       chooses a threshold by calibration examples
   rscert conformal apply     computes the sets of other inputs
@@ -27,7 +27,7 @@ The page docs/conformal.md explains the guarantee and proves it.`,
 	return cmd
 }
 
-// unknownSubcommand is the Args of a command with subcommands: any argument is an unknown subcommand.
+// unknownSubcommand is the field Args of a command with subcommands. It treats any argument as an unknown subcommand.
 func unknownSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -5,14 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/conformalfile"
-	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
@@ -40,13 +38,14 @@ make the sets ('rscert conformal fit'). The command refuses a model whose SHA-25
 differs, and inputs that are calibration examples.
 
 The noise is fresh: nobody can know it before the inputs are fixed, so the sets hold
-under attack. With --seed, the command repeats the noise of an earlier command. Such
-sets promise nothing, and say so.
+under attack. With --seed, the command repeats the noise of an earlier command. The
+guarantee does not hold for such sets, and the output marks them as not sound.
 
-A line of the output has the set, the counts of the scores that reach the threshold,
-and all conditions of the promise: rule, radius, miss, guarantee, sound, arithmetic.
---out writes .jsonl, .csv or .parquet. Without --out, the command prints a table. If the
-predictor was fitted on a file of scores, --data is such a file too.`,
+Each line of the output has the set, the number of scores of each class that reach the
+threshold, and all conditions of the guarantee: rule, radius, miss, guarantee, sound,
+arithmetic. --out writes .jsonl, .csv or .parquet. Without --out, the command prints a
+table. If the predictor was fitted on a file of scores, --data must also name a file of
+scores.`,
 		Example: `  rscert conformal apply conformal.json --data test/ --out sets.jsonl
   rscert conformal apply conformal.json --data test/ --max 10
   rscert conformal apply conformal.json --data mnist/ --shard 1/2 --json
@@ -67,10 +66,14 @@ predictor was fitted on a file of scores, --data is such a file too.`,
 	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
 		f.StringVar(&o.out, "out", "", "write the sets to this .jsonl, .csv or .parquet `file`")
 		group(cmd, "Inputs and output")
-		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "also draw as many copies of each input as of a calibration example, so that 'rscert conformal evaluate' can bound the mean size of the sets under attack")
-		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the calibration data: refuse them, or round them to it (the distance that an input moves is subtracted from the radius of its set)")
+		f.BoolVar(&o.plan.CertifiedSize, "certified-size", false, "also draw as many copies of each input as of a "+
+			"calibration example, so that 'rscert conformal evaluate' can bound the mean size of the sets under attack")
+		f.StringVar(&o.offLattice, "off-lattice", "refuse", "what to do with inputs that are not on the lattice of the "+
+			"calibration data: refuse them, or round them to it (the distance that an input moves is subtracted from the "+
+			"radius of its set, and the miss rises by 4/(n+1) for n calibration examples)")
 		choices(f, "off-lattice", "refuse", "round")
-		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each input, in the order of the data")
+		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each input, in the "+
+			"order of the data")
 		f.StringVar(&o.group, "group", "", "`column` of --groups with the name of the group")
 		group(cmd, "Prediction sets")
 	})
@@ -94,14 +97,14 @@ func (o *conformalApplyOptions) settle(f *pflag.FlagSet) (err error) {
 	if p.Round, err = parseOffLattice(o.offLattice); err != nil {
 		return err
 	}
-	if _, err := o.writer(); err != nil {
+	if _, err := setWriters.choose(o.out); err != nil {
 		return err
 	}
 	p.Groups, err = readGroups(o.groups, o.group)
 	return err
 }
 
-// readGroups reads the groups of --groups and --group, which need each other.
+// readGroups reads the groups that --groups and --group specify. Each of these flags needs the other one.
 func readGroups(path, column string) ([]string, error) {
 	if path == "" && column == "" {
 		return nil, nil
@@ -113,43 +116,24 @@ func readGroups(path, column string) ([]string, error) {
 	return groups, badInput(err)
 }
 
-// writer returns the function that writes the sets in the format of --out.
-func (o conformalApplyOptions) writer() (func(io.Writer, []conformalfile.Set) error, error) {
-	switch filepath.Ext(o.out) {
-	case ".jsonl":
-		return conformalfile.WriteLines, nil
-	case ".csv":
-		return conformalfile.WriteCSV, nil
-	case ".parquet":
-		return conformalfile.WriteParquet, nil
-	}
-	if o.out != "" {
-		return nil, badInputf("--out %s: want a .jsonl, .csv or .parquet file", o.out)
-	}
-	return nil, nil
+// setWriters write sets in the formats of --out.
+var setWriters = rowWriters[conformalfile.Set]{
+	conformalfile.WriteLines, conformalfile.WriteCSV, conformalfile.WriteParquet,
 }
 
 func runConformalApply(ctx context.Context, s streams, o conformalApplyOptions) error {
-	if err := checkOutput("out", o.out, append(o.plan.Spec.Models(), o.plan.Spec.Data, o.plan.Path, o.groups)...); err != nil {
+	inputs := append(o.plan.Spec.Models(), o.plan.Spec.Data, o.plan.Path, o.groups)
+	if err := checkOutput("out", o.out, inputs...); err != nil {
 		return err
 	}
 	r, err := run.ApplyConformal(ctx, o.plan, s.console(o.quiet))
 	if err != nil {
 		return err
 	}
-	if o.out != "" {
-		write, err := o.writer()
-		if err != nil {
-			return err
-		}
-		var b bytes.Buffer
-		if err := write(&b, r.Sets); err != nil {
-			return err
-		}
-		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
-			return err
-		}
+	if err := setWriters.write(o.out, r.Sets); err != nil {
+		return err
 	}
+	s.wrote(o.out)
 	if o.json {
 		return report.WriteJSON(s.out, "conformal-apply", r)
 	}
@@ -164,7 +148,8 @@ func runConformalApply(ctx context.Context, s streams, o conformalApplyOptions) 
 // writeSets prints a table of the sets.
 func writeSets(w io.Writer, r *run.ConformalSets) error {
 	table := report.Table{Columns: []report.Column{
-		report.ExactColumn("index"), report.ExactColumn("label"), report.TextColumn("set"), report.ExactColumn("size"), report.ExactColumn("draws"),
+		report.ExactColumn("index"), report.ExactColumn("label"), report.TextColumn("set"), report.ExactColumn("size"),
+		report.ExactColumn("draws"),
 	}}
 	for _, s := range r.Sets {
 		row := []report.Cell{report.Count(s.Index), nil, setCell(s), report.Count(s.Size), report.Count(s.Draws)}
@@ -189,11 +174,13 @@ func setCell(s conformalfile.Set) report.Cell {
 func writeApplied(w io.Writer, r *run.ConformalSets, out string) error {
 	var b bytes.Buffer
 	inputs := float64(max(r.Inputs, 1))
-	fmt.Fprintf(&b, "%d sets of %.3f classes on average: %d empty, %d of one class", r.Inputs, float64(r.Classes)/inputs, r.Empty, r.Singletons)
+	fmt.Fprintf(&b, "%d sets of %.3f classes on average: %d empty, %d of one class", r.Inputs,
+		float64(r.Classes)/inputs, r.Empty, r.Singletons)
 	if r.Labelled > 0 {
 		fmt.Fprintf(&b, "; %d of %d contain the label", r.Covered, r.Labelled)
 	}
-	fmt.Fprintf(&b, "\n%.1f draws per set on average, at most %d; rule %s, miss %g, seed %d\n", float64(r.Draws)/inputs, r.QueryM, r.Rule, r.Miss, r.NoiseSeed)
+	fmt.Fprintf(&b, "\n%.1f draws per set on average, at most %d; rule %s, miss %.4g, seed %d\n",
+		float64(r.Draws)/inputs, r.QueryM, r.Rule, r.Miss, r.NoiseSeed)
 	fmt.Fprintf(&b, "\n%s\n", paragraph(r.Statement))
 	if out != "" {
 		fmt.Fprintf(&b, "\nthe sets are in %s\n", out)

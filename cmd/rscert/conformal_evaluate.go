@@ -12,22 +12,28 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/conformalfile"
+	"github.com/rscert/rscert/internal/dataset"
+	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/report/curves"
 	"github.com/rscert/rscert/internal/report/gate"
+	"github.com/rscert/rscert/internal/report/page"
 	"github.com/rscert/rscert/internal/report/summary"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // conformalEvaluateOptions are the flags of conformal evaluate.
 type conformalEvaluateOptions struct {
 	gateOptions
-	level  float64
-	strata bool
-	plots  []string
-	curve  curves.SetCurve
-	look   curves.Options
-	json   bool
+	level      float64
+	strata     bool
+	plots      []string
+	curve      curves.SetCurve
+	look       curves.Options
+	html       string
+	classNames string
+	json       bool
 }
 
 func newConformalEvaluate(s streams) *cobra.Command {
@@ -50,17 +56,21 @@ beyond the radius.
 If the sets were computed with --certified-size, the command also bounds their mean
 size under the worst attack within the radius.
 
+--html writes one HTML page with all this, the coverage by size and by class, the
+curves and the conditions of the guarantee.
+
 With --require, the exit code is 3 if a requirement is not met:
 
   conformal-coverage>=0.9  share of the sets that contain the label
   conformal-size<=1.2      mean number of classes in a set
 
-Sets that promise nothing do not meet a requirement on the coverage. If some sets have
+Sets that are not sound never meet a requirement on the coverage. If some sets have
 no label, their coverage is not known, and the exit code is 2.`,
 		Example: `  rscert conformal evaluate sets.jsonl
   rscert conformal evaluate sets.jsonl --require 'conformal-coverage>=0.9' --require 'conformal-size<=1.2'
   rscert conformal evaluate sets-0.25.jsonl sets-0.5.jsonl sets-1.jsonl --plot size.svg
-  rscert conformal evaluate sets.jsonl --strata --json`,
+  rscert conformal evaluate sets.jsonl --strata --json
+  rscert conformal evaluate sets.jsonl attacked.jsonl --html sets.html`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fmt.Errorf("want one sets.jsonl or more")
@@ -78,6 +88,10 @@ no label, their coverage is not known, and the exit code is 2.`,
 	f.BoolVar(&o.strata, "strata", false, "also print the coverage by size and by class")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	group(cmd, "The tables")
+	f.StringVar(&o.html, "html", "", "write one HTML `file` with the tables, the curves and the conditions of the guarantee")
+	f.StringVar(&o.classNames, "class-names", "", "with --html, `file` with the class names, in the format of "+
+		"--class-names of certify")
+	group(cmd, "The page")
 	f.StringSliceVar(&o.plots, "plot", nil, "draw a curve with a point for each file to this .svg, .png or .pdf `file`")
 	choiceVar(f, &o.curve, "curve", curves.SetSize, curves.SetCurves, "`name` of the curve: "+curves.SetCurves.Described())
 	o.look.Size = picture.Size{Width: 15, Height: 10}
@@ -102,6 +116,12 @@ func runConformalEvaluate(s streams, paths []string, o conformalEvaluateOptions)
 	if err := o.check(paths...); err != nil {
 		return err
 	}
+	if o.html == "" && o.classNames != "" {
+		return badInputf("--class-names needs --html")
+	}
+	if err := checkOutput("html", o.html, append(paths, o.classNames)...); err != nil {
+		return err
+	}
 	formats, err := pictureFormats(o.plots, paths...)
 	if err != nil {
 		return err
@@ -110,7 +130,9 @@ func runConformalEvaluate(s streams, paths []string, o conformalEvaluateOptions)
 }
 
 // evaluate evaluates the files, checks the requirements and prints the tables.
-func (o conformalEvaluateOptions) evaluate(s streams, paths []string, formats []picture.Format) ([]gate.Outcome, error) {
+func (o conformalEvaluateOptions) evaluate(
+	s streams, paths []string, formats []picture.Format,
+) ([]gate.Outcome, error) {
 	r := conformalEvaluated{}
 	var summaries []summary.Summary
 	for _, path := range paths {
@@ -120,7 +142,10 @@ func (o conformalEvaluateOptions) evaluate(s streams, paths []string, formats []
 		}
 		r.Files = append(r.Files, e)
 		if e.Labelled > 0 && e.Labelled < e.Sets {
-			s.console(true).Warnf("%s: the coverage is that of the %d labelled sets of %d", path, e.Labelled, e.Sets)
+			err := s.warnf(warning.SetsUnlabelled, "%s: the coverage is that of the %d labelled sets of %d", path, e.Labelled, e.Sets)
+			if err != nil {
+				return nil, err
+			}
 		}
 		sets := &summary.Sets{Inputs: e.Sets, Size: e.Classes, Labelled: e.Labelled, Unsound: e.Unsound, Why: e.WhyUnsound()}
 		if e.Evaluation != nil {
@@ -136,6 +161,10 @@ func (o conformalEvaluateOptions) evaluate(s streams, paths []string, formats []
 	if err := o.draw(r.Files, formats); err != nil {
 		return nil, err
 	}
+	if err := o.writePage(r); err != nil {
+		return nil, err
+	}
+	s.wrote(o.plots...)
 	if o.json {
 		return outcomes, report.WriteJSON(s.out, "conformal-evaluate", r)
 	}
@@ -147,18 +176,61 @@ func (o conformalEvaluateOptions) draw(files []*conformalfile.Evaluated, formats
 	if len(formats) == 0 {
 		return nil
 	}
-	var points []curves.SetPoint
+	points := setPoints(files)
+	if len(points) < len(files) {
+		for _, e := range files {
+			if e.Evaluation == nil {
+				return badInputf("%s: its inputs have no labels", e.File)
+			}
+		}
+	}
+	return writePictures(o.plots, formats, func(format picture.Format) ([]byte, error) {
+		return o.curve.Draw(format, points, o.look)
+	})
+}
+
+// setPoints returns the points of the curves. Files whose inputs have no labels have no point.
+func setPoints(files []*conformalfile.Evaluated) (points []curves.SetPoint) {
 	for _, e := range files {
 		v := e.Evaluation
 		if v == nil {
-			return badInputf("%s: its inputs have no labels", e.File)
+			continue
 		}
 		points = append(points, curves.SetPoint{
-			Name: fmt.Sprintf("%s, miss %g", e.Rule, e.Miss), Norm: e.Norm.Title(), Radius: e.Radius,
-			Size: float64(e.Classes) / float64(e.Sets), Coverage: v.Coverage.Coverage, Lower: v.Lower, Upper: v.Upper, Wanted: 1 - e.Miss,
+			Name: fmt.Sprintf("%s, miss %.4g", e.Rule, e.Miss), Norm: e.Norm.Title(), Radius: e.Radius,
+			Size: float64(e.Classes) / float64(e.Sets), Coverage: v.Coverage.Coverage, Lower: v.Lower, Upper: v.Upper,
+			Wanted: 1 - e.Miss,
 		})
 	}
-	return writePictures(o.plots, formats, func(format picture.Format) ([]byte, error) { return o.curve.Draw(format, points, o.look) })
+	return points
+}
+
+// writePage writes the page of --html.
+func (o conformalEvaluateOptions) writePage(r conformalEvaluated) (err error) {
+	if o.html == "" {
+		return nil
+	}
+	p := page.Sets{Files: r.Files, Level: o.level, Requirements: r.Requirements}
+	if o.classNames != "" {
+		if p.ClassNames, err = dataset.ReadClassNames(o.classNames); err != nil {
+			return badInput(err)
+		}
+	}
+	if points := setPoints(r.Files); len(points) > 0 {
+		for _, curve := range curves.SetCurves.Values() {
+			svg, err := curve.Draw(picture.SVG, points, o.look)
+			if err != nil {
+				return err
+			}
+			what := report.Capitalise(curves.SetCurves.What(curve))
+			p.Figures = append(p.Figures, page.Figure{Title: what, Meaning: "A point for each file.", SVG: svg})
+		}
+	}
+	var text bytes.Buffer
+	if err := p.Write(&text); err != nil {
+		return err
+	}
+	return durable.WriteFile(o.html, text.Bytes())
 }
 
 // print prints the tables.
@@ -170,16 +242,21 @@ func (o conformalEvaluateOptions) print(w io.Writer, r conformalEvaluated) error
 		return c
 	}
 	table := report.Table{Columns: []report.Column{
-		report.TextColumn("file"), report.TextColumn("rule"), report.RoundedColumn("radius", report.Down, 3), report.ExactColumn("miss"), report.ExactColumn("sets"),
-		percent("coverage %"), percent(fmt.Sprintf("%g %% interval", 100*o.level)), report.RoundedColumn("p", report.Nearest, 3),
-		report.RoundedColumn("size", report.Nearest, 3), report.ExactColumn("one"), report.ExactColumn("empty"), report.RoundedColumn("draws", report.Nearest, 1),
+		report.TextColumn("file"), report.TextColumn("rule"), report.RoundedColumn("radius", report.Down, 3),
+		report.ExactColumn("miss"), report.ExactColumn("sets"),
+		percent("coverage %"), percent(fmt.Sprintf("%g %% interval", 100*o.level)),
+		report.RoundedColumn("p", report.Nearest, 3),
+		report.RoundedColumn("size", report.Nearest, 3), report.ExactColumn("one"), report.ExactColumn("empty"),
+		report.RoundedColumn("draws", report.Nearest, 1),
 		report.RoundedColumn("certified size", report.Up, 3),
 	}}
 	for _, e := range r.Files {
-		row := []report.Cell{report.Text(filepath.Base(e.File)), report.Text(e.Rule), report.Number(e.Radius), report.Number(e.Miss), report.Count(e.Sets)}
+		row := []report.Cell{report.Text(filepath.Base(e.File)), report.Text(e.Rule), report.Number(e.Radius),
+			report.Number(e.Miss), report.Count(e.Sets)}
 		if v := e.Evaluation; v != nil {
 			row = append(row, report.Number(v.Coverage.Coverage), report.Interval{Low: v.Lower, High: v.Upper}, worstMisses(v),
-				report.Number(float64(e.Classes)/float64(e.Sets)), report.Count(v.Singletons), report.Count(v.Empty), report.Number(v.MeanDraws), nil)
+				report.Number(float64(e.Classes)/float64(e.Sets)), report.Count(v.Singletons), report.Count(v.Empty),
+				report.Number(v.MeanDraws), nil)
 			if c := v.CertifiedSize; c != nil {
 				row[len(row)-1] = report.Number(c.Upper)
 			}
@@ -208,19 +285,15 @@ func (o conformalEvaluateOptions) print(w io.Writer, r conformalEvaluated) error
 	return err
 }
 
-// worstMisses returns the least p-value of the test for too many misses, times the number of tests.
+// worstMisses returns the p-value of the test for too many misses.
 func worstMisses(v *conformal.Evaluation) report.Cell {
-	if len(v.Exchangeability) == 0 {
-		return nil
+	if p, known := v.TooManyMisses(); known {
+		return report.Number(p)
 	}
-	least := 1.
-	for _, x := range v.Exchangeability {
-		least = min(least, x.TooMany)
-	}
-	return report.Number(min(1, least*float64(len(v.Exchangeability))))
+	return nil
 }
 
-// unsoundSets counts the sets that promise nothing.
+// unsoundSets says in words how many of the sets have no guarantee.
 func unsoundSets(e *conformalfile.Evaluated) string {
 	if e.Unsound == e.Sets {
 		return "these sets"
@@ -228,7 +301,7 @@ func unsoundSets(e *conformalfile.Evaluated) string {
 	return fmt.Sprintf("%d of these %d sets", e.Unsound, e.Sets)
 }
 
-// printFile prints what does not fit into the table.
+// printFile prints the notes and the tables by stratum for one file.
 func (o conformalEvaluateOptions) printFile(w io.Writer, e *conformalfile.Evaluated) error {
 	name := filepath.Base(e.File)
 	if !e.Sound {
@@ -252,10 +325,12 @@ func (o conformalEvaluateOptions) printFile(w io.Writer, e *conformalfile.Evalua
 		interval := report.RoundedColumn(fmt.Sprintf("%g %% interval", 100*o.level), report.Nearest, 1)
 		share.Percent, interval.Percent = true, true
 		table := report.Table{Columns: []report.Column{
-			report.TextColumn(strings.ToLower(part.of)), report.ExactColumn("sets"), share, interval, report.RoundedColumn("size", report.Nearest, 3),
+			report.TextColumn(strings.ToLower(part.of)), report.ExactColumn("sets"), share, interval,
+			report.RoundedColumn("size", report.Nearest, 3),
 		}}
 		for _, s := range part.strata {
-			table.AddRow(report.Text(s.Name), report.Count(s.N), report.Number(s.Coverage.Coverage), report.Interval{Low: s.Lower, High: s.Upper}, report.Number(s.MeanSize))
+			table.AddRow(report.Text(s.Name), report.Count(s.N), report.Number(s.Coverage.Coverage),
+				report.Interval{Low: s.Lower, High: s.Upper}, report.Number(s.MeanSize))
 		}
 		if err := table.WriteText(w); err != nil {
 			return err

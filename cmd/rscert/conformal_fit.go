@@ -17,10 +17,12 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/conformalfile"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // conformalFitOptions are the flags of conformal fit.
@@ -54,9 +56,9 @@ population. They must be different examples (docs/conformal.md).
 With --model and --data, the command samples the model. If the sampling takes long,
 make a run with 'rscert certify --save-scores' first: a run can be divided into shards,
 resumed and merged. Then give this RUN in place of --model and --data. The command uses
-the run's estimation samples as the noisy copies. A file scores.npz
-(scores [N, n, m], labels [N]) from elsewhere also serves. Without a σ, the model runs
-without noise, and the sets hold for --radius 0 only.
+the run's estimation samples as the noisy copies. A file scores.npz of another program
+(scores [N, n, m], labels [N]) can replace the run. Without --sigma, the model runs
+without noise, and --radius must be 0.
 
 The rules:
 ` + choiceLines(conformal.Rules.Values(), conformal.Rules.What) + `
@@ -78,7 +80,8 @@ The scores:
 			if err := settle(); err != nil {
 				return err
 			}
-			o.penalty, o.free, o.radius = given(cmd, "raps-penalty", &penalty), given(cmd, "raps-free", &free), given(cmd, "radius", &radius)
+			o.penalty, o.free = given(cmd, "raps-penalty", &penalty), given(cmd, "raps-free", &free)
+			o.radius = given(cmd, "radius", &radius)
 			if len(args) == 1 {
 				o.plan.Saved = args[0]
 			}
@@ -92,21 +95,31 @@ The scores:
 	settle = addExperimentFlags(cmd, &o.plan.Spec, func() {
 		f.StringVar(&o.out, "out", "", "write the predictor to this JSON `file`")
 		group(cmd, "Inputs and output")
-		f.Float64Var(&radius, "radius", 0, "largest perturbation of an input, in the norm of the noise law and in the units of the data; 0: no attack")
+		f.Float64Var(&radius, "radius", 0, "largest perturbation of an input, in the norm of the noise law and in the "+
+			"units of the data; 0: no attack")
 		f.Float64Var(&p.Miss, "miss", 0.1, "allowed probability that a set misses the label")
-		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules, "rule that decides which classes a set contains: "+conformal.Rules.String())
-		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies of an input of which a set is computed; 0 means 20 for the rules count and bincp, and 1 for the others")
-		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of a calibration example; 0: rscert chooses")
-		choiceVar(f, &o.score, "score", conformal.THR, conformal.ScoreKinds, "score of a class: "+conformal.ScoreKinds.String())
+		choiceVar(f, &p.Rule, "rule", conformal.Auto, conformal.Rules,
+			"rule that decides which classes a set contains: "+conformal.Rules.String())
+		integerVar(f, &p.Draws, "draws", 0, "number of noisy copies from which the set of an input is computed; 0 means 20 "+
+			"for the rules count and bincp, and 1 for the others")
+		integerVar(f, &p.CalibrationDraws, "calibration-draws", 0, "number of noisy copies of a calibration example; 0: "+
+			"rscert chooses")
+		choiceVar(f, &o.score, "score", conformal.THR, conformal.ScoreKinds,
+			"score of a class: "+conformal.ScoreKinds.String())
 		f.Float64Var(&penalty, "raps-penalty", conformal.DefaultPenalty, "for the score raps, penalty for each further rank")
 		f.IntVar(&free, "raps-free", conformal.DefaultFree, "for the score raps, number of ranks without a penalty")
-		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees, "what holds with probability 1 − miss: "+conformal.Guarantees.String())
-		f.Float64Var(&p.Delta, "delta", 0, "for the guarantee training, allowed probability that the calibration examples mislead")
-		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each example, in the order of the data")
+		choiceVar(f, &p.Guarantee, "guarantee", conformal.Marginal, conformal.Guarantees,
+			"what holds with probability 1 − miss: "+conformal.Guarantees.String())
+		f.Float64Var(&p.Delta, "delta", 0, "for the guarantee training, largest probability that the "+
+			"guarantee fails for the calibration examples at hand")
+		f.StringVar(&o.groups, "groups", "", "for the guarantee group, CSV `file` with a row for each example, in the "+
+			"order of the data")
 		f.StringVar(&o.plan.GroupColumn, "group", "", "`column` of --groups with the name of the group")
-		integerVar(f, &p.Attack.Queries, "queries", 1, "number of times that an attacker may submit an input; all sets hold together")
+		integerVar(f, &p.Attack.Queries, "queries", 1, "number of variants of one input that an attacker may submit; the "+
+			"guarantee holds for all their sets together")
 		integerVar(f, &p.Poisoned, "poisoned", 0, "number of calibration examples that an attacker may have replaced")
-		f.Float64Var(&p.Attack.PoisonRadius, "poison-radius", 0, "radius within which an attacker may have moved every calibration example, before its noise was drawn")
+		f.Float64Var(&p.Attack.PoisonRadius, "poison-radius", 0, "radius within which an attacker may have moved every "+
+			"calibration example, before its noise was drawn")
 		f.Float64Var(&o.plan.Temperature, "temperature", 1, "temperature of the softmax that turns logits into probabilities")
 		group(cmd, "Prediction sets")
 	})
@@ -125,10 +138,10 @@ func choiceLines[T fmt.Stringer](values []T, what func(T) string) string {
 	return list.String()
 }
 
-// ofSaved lists the flags that also serve a fit from saved scores. The other experiment flags need --model.
+// ofSaved lists the flags that also apply to a fit from saved scores. The other experiment flags need --model.
 var ofSaved = []string{
-	"out", "radius", "miss", "rule", "draws", "calibration-draws", "score", "raps-penalty", "raps-free", "guarantee", "delta",
-	"groups", "group", "queries", "poisoned", "poison-radius", "json", "quiet", "help",
+	"out", "radius", "miss", "rule", "draws", "calibration-draws", "score", "raps-penalty", "raps-free", "guarantee",
+	"delta", "groups", "group", "queries", "poisoned", "poison-radius", "json", "quiet", "help",
 }
 
 // settle completes the plan from the flags.
@@ -142,7 +155,7 @@ func (o *conformalFitOptions) settle(f *pflag.FlagSet) (err error) {
 	}
 	p.Version, p.Params.Attack.Radius = version(), *o.radius
 	if p.Params.Attack.Queries == 1 {
-		p.Params.Attack.Queries = 0 // the same, and files omit it
+		p.Params.Attack.Queries = 0 // 0 also means one query, and JSON omits the 0
 	}
 	p.Params.Scorer = conformal.NewScorer(o.score)
 	if o.score != conformal.RAPS && (o.penalty != nil || o.free != nil) {
@@ -202,7 +215,8 @@ type conformalFitted struct {
 }
 
 func runConformalFit(ctx context.Context, s streams, o conformalFitOptions) error {
-	if err := checkOutput("out", o.out, append(o.plan.Spec.Models(), o.plan.Spec.Data, o.plan.Saved, o.groups)...); err != nil {
+	inputs := append(o.plan.Spec.Models(), o.plan.Spec.Data, o.plan.Saved, o.groups)
+	if err := checkOutput("out", o.out, inputs...); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -212,7 +226,11 @@ func runConformalFit(ctx context.Context, s streams, o conformalFitOptions) erro
 		return err
 	}
 	if file.IncludesAll() {
-		console.Warnf("there are too few calibration examples or draws for this %s: every set contains every class", asFlag("miss"))
+		err := s.warnf(warning.SetsOfAllClasses, "there are too few calibration examples or draws for this %s: every set contains every class",
+			param.Miss)
+		if err != nil {
+			return err
+		}
 	}
 	if err := file.Write(o.out); err != nil {
 		return err
@@ -258,7 +276,8 @@ func writeFitted(w io.Writer, f *conformalfile.File, out string) error {
 	fmt.Fprintf(&b, "rule         %s: %s\n", p.Rule, conformal.Rules.What(p.Rule))
 	fmt.Fprintf(&b, "query        a class is in the set if %d of %d scores reach the threshold\n", p.QueryT, p.QueryM)
 	if p.T > 0 {
-		fmt.Fprintf(&b, "calibration  %d examples with %d draws each; an example counts as covered by %d of them\n", p.N, p.M, p.T)
+		fmt.Fprintf(&b, "calibration  %d examples with %d draws each; an example counts as covered by %d of them\n", p.N,
+			p.M, p.T)
 	} else {
 		fmt.Fprintf(&b, "calibration  %d examples with %d draws each; slack of the weights %.2g\n", p.N, p.M, p.Slack)
 	}

@@ -18,12 +18,13 @@ import (
 	"github.com/rscert/rscert/internal/conformalfile"
 )
 
-// A fit that a signal ends leaves no file: neither a predictor nor a temporary file. A SIGINT gives exit code 130.
+// If a signal ends a fit, the fit must leave no predictor and no temporary file. A SIGINT gives exit code 130.
 func TestConformalFitKilled(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "c.json")
-		cmd := program(t, "conformal", "fit", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
+		cmd := program(t, "conformal", "fit", "--model", "../../testdata/mnist-cnn.onnx", "--data",
+			"../../testdata/mnist", "--sigma", "0.5",
 			"--radius", "0.5", "--calibration-draws", "10000", "--draws", "20", "--out", out)
 		var printed strings.Builder
 		stderr, err := cmd.StderrPipe()
@@ -58,13 +59,15 @@ func TestConformalFitKilled(t *testing.T) {
 	}
 }
 
-// A server with a predictor answers with the prediction sets, beside the classes. They promise what the predictor does,
-// and a replay of the log repeats them.
+// A server with a predictor must answer with prediction sets in addition to classes. The sets must have the predictor's
+// guarantee, and a replay of the log must repeat them.
 func TestServeSets(t *testing.T) {
 	folder, dir := servedRun(t), t.TempDir()
 	fitted, log := filepath.Join(dir, "c.json"), filepath.Join(dir, "log")
-	if out, err := program(t, "conformal", "fit", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--sigma", "0.5",
-		"--radius", "0.5", "--miss", "0.05", "--score", "aps", "--shard", "1/2", "--batch", "8", "--quiet", "--out", fitted).CombinedOutput(); err != nil {
+	if out, err := program(t, "conformal", "fit", "--model", "../../testdata/mnist-cnn.onnx", "--data",
+		"../../testdata/mnist", "--sigma", "0.5",
+		"--radius", "0.5", "--miss", "0.05", "--score", "aps", "--shard", "1/2", "--batch", "8", "--quiet", "--out",
+		fitted).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s := startServer(t, "--run", folder, "--conformal", fitted, "--log", log)
@@ -89,8 +92,10 @@ func TestServeSets(t *testing.T) {
 	}
 	var in []int
 	var lines []string
-	if text, err := io.ReadAll(resp.Body); err != nil || json.Unmarshal(text, &answer) != nil || len(answer.Outputs) != 2 ||
-		json.Unmarshal(answer.Outputs[0].Data, &in) != nil || json.Unmarshal(answer.Outputs[1].Data, &lines) != nil || len(in) != 100 || len(lines) != 10 {
+	if text, err := io.ReadAll(resp.Body); err != nil || json.Unmarshal(text,
+		&answer) != nil || len(answer.Outputs) != 2 ||
+		json.Unmarshal(answer.Outputs[0].Data, &in) != nil || json.Unmarshal(answer.Outputs[1].Data,
+		&lines) != nil || len(in) != 100 || len(lines) != 10 {
 		t.Fatalf("%v: %s\n%s", err, text, s.stderr)
 	}
 	covered := 0
@@ -118,7 +123,8 @@ func TestServeSets(t *testing.T) {
 		t.Errorf("SIGTERM: %v\n%s", err, s.stderr)
 	}
 	for _, more := range [][]string{nil, {"--conformal", fitted}} {
-		out, err := program(t, append([]string{"predict", "--run", folder, "--data", "../../testdata/mnist", "--replay", log, "--quiet"}, more...)...).CombinedOutput()
+		out, err := program(t, append([]string{"predict", "--run", folder, "--data", "../../testdata/mnist", "--replay",
+			log, "--quiet"}, more...)...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "10 repeated bit by bit, 0 different") {
 			t.Errorf("replay %v: %v\n%s", more, err, out)
 		}
@@ -130,8 +136,10 @@ func TestParagraph(t *testing.T) {
 		"a b":    "A b.",
 		"a.":     "A.",
 		"é b. C": "É b. C.",
-		strings.TrimSpace(strings.Repeat("word ", 40)): strings.TrimSuffix("Word "+strings.Repeat("word ", 16), " ") + "\n" + strings.TrimSuffix(strings.Repeat("word ", 17), " ") + "\n" + strings.TrimSuffix(strings.Repeat("word ", 6), " ") + ".",
-		strings.Repeat("x", 90) + " y":                 "X" + strings.Repeat("x", 89) + "\ny.",
+		strings.TrimSpace(strings.Repeat("word ", 40)): strings.TrimSuffix("Word "+strings.Repeat("word ", 16),
+			" ") + "\n" + strings.TrimSuffix(strings.Repeat("word ", 17),
+			" ") + "\n" + strings.TrimSuffix(strings.Repeat("word ", 6), " ") + ".",
+		strings.Repeat("x", 90) + " y": "X" + strings.Repeat("x", 89) + "\ny.",
 	} {
 		if got := paragraph(sentence); got != want {
 			t.Errorf("%.20q…: %q, want %q", sentence, got, want)

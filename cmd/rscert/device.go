@@ -13,7 +13,7 @@ func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
 	f := cmd.Flags()
 	f.TextVar(&p.Device, "device", onnx.Device{}, "device that runs the model: "+onnx.Devices()+"; cuda uses all working GPUs, and each example runs on one of them")
 	choiceVar(f, &p.NoiseOn, "noise-on", spec.NoiseOnAuto, spec.NoiseOns, "where rscert makes the noise and counts the votes: host, device (in the model's graph) or auto (device on a GPU, host elsewhere); the votes are the same everywhere, and scores differ at most in their last bits")
-	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "number format of the model's arithmetic: f32, bf16 or f16 (both only with openvino) or tf32 (only with cuda); the certificates hold for the model in this format")
+	choiceVar(f, &p.Precision, "precision", onnx.F32, onnx.Precisions, "number format of the model's arithmetic: f32, bf16 (only with openvino), f16 (only with openvino) or tf32 (only with cuda); the certificates hold for the model in this format")
 	f.BoolVar(tf32, "allow-tf32", false, "let NVIDIA GPUs round the factors of products to TF32; the same as --precision tf32")
 	f.BoolVar(&p.PreferNHWC, "prefer-nhwc", false, "on NVIDIA GPUs, compute convolutions in the memory layout with the channels last")
 	choiceVar(f, &p.ConvSearch, "conv-search", onnx.HeuristicSearch, onnx.ConvSearches, "how cuDNN chooses convolution algorithms on NVIDIA GPUs: heuristic, exhaustive (times all of them, so the choice can change between runs) or default")
@@ -23,7 +23,7 @@ func addDeviceFlags(cmd *cobra.Command, p *spec.Spec, tf32 *bool) {
 	libraryFlag(cmd, &p.Library)
 }
 
-// choosePrecision applies --allow-tf32. The parameter given tells whether the user also gave --precision.
+// choosePrecision applies --allow-tf32. The boolean 'given' is true if the user also gave --precision.
 func choosePrecision(s *spec.Spec, given bool) error {
 	if given && s.Precision != onnx.TF32 {
 		return hint.Add(badInputf("--allow-tf32 and --precision %s contradict each other", s.Precision), "leave one of them out")

@@ -40,7 +40,7 @@ var reasons = []string{
 // the blocks need.
 var runElsewhere = map[string]string{
 	"docs/first-model.md": "make newcomers", // scripts/newcomers/run_page.py runs every block in order
-	"docs/install.md":     "make newcomers", // this target tests the three ways to install; python blocks have a mark
+	"docs/install.md":     "make newcomers", // this target tests the three ways to install; Python blocks have marks
 	"docs/gpu.md":         "a GPU",
 }
 
@@ -166,13 +166,13 @@ func TestDocsBlocks(t *testing.T) {
 
 // The test checks blocks with valid marks, with invalid marks, and without a mark.
 func TestDocsBlocksNeedMarks(t *testing.T) {
-	const targets = "\nwheel: tools\n"
+	const targets = "\nwheel-test: tools\n"
 	for text, want := range map[string]string{
 		"    rscert doctor":                                          "run",
 		"    $ rscert doctor\n    rscert":                            "console",
 		"<!-- not run: output -->\n\n    x":                          "output",
 		"<!-- not run: because -->\n\n    x":                         "",
-		"<!-- run by: make wheel -->\n```python\nx\n```":             "make wheel",
+		"<!-- run by: make wheel-test -->\n```python\nx\n```":        "make wheel-test",
 		"<!-- run by: make nothing -->\n```python\nx\n```":           "",
 		"```python\nx\n```":                                          "",
 		"```\nx\n```":                                                "run",
@@ -326,7 +326,7 @@ func head(t *testing.T, compressed []byte, lines int) []byte {
 	return bytes.Join(bytes.SplitAfterN(text, []byte("\n"), lines+1)[:lines], nil)
 }
 
-// without returns a copy of a zip file that lacks one of the files.
+// without returns a copy of a zip file in which the member with this name is missing.
 func without(t *testing.T, path, name string) []byte {
 	t.Helper()
 	r, err := zip.OpenReader(path)

@@ -185,7 +185,7 @@ func withoutModel(line string) string {
 		args[i] = strings.NewReplacer(`'`, "", `"`, "").Replace(args[i])
 	}
 	var said strings.Builder
-	code := execute(args, streams{strings.NewReader(""), io.Discard, &said})
+	code := execute(args, streams{in: strings.NewReader(""), out: io.Discard, err: &said})
 	if code != exitUsage {
 		return fmt.Sprintf("exit code %d: %s", code, &said)
 	}
@@ -199,7 +199,7 @@ var shellEnd = regexp.MustCompile(`\s[|>&;#]|\s\(|  +\S`)
 // wrongCommand describes the mistake in a command line. It returns "" for a correct command line.
 func wrongCommand(line string) string {
 	var started bool
-	root := newRoot(streams{strings.NewReader(""), io.Discard, io.Discard}, &started)
+	root := newRoot(streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, &started)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultVersionFlag()
@@ -306,7 +306,7 @@ func papers(t *testing.T, page string) map[string]string {
 var (
 	// paperLink matches a link to a paper: its text and the key.
 	paperLink = regexp.MustCompile(`\[([^\]]+)\]\((?:docs/)?references\.md#(\w+)\)`)
-	// notProse matches parts without links: blocks, headings, code and generated parts.
+	// notProse matches the parts of a page in which a paper needs no link: blocks, headings, code and HTML comments.
 	notProse = regexp.MustCompile("(?m)^```(?:.*\n)*?```$|^ {4}.*$|^#.*$|`[^`\n]*`|<!-- .*? -->")
 )
 
@@ -451,7 +451,7 @@ func TestDocsAreInside(t *testing.T) {
 // 'rscert help methods' lists every method, says whether it is sound, and names papers in docs/references.md.
 func TestMethodsTopic(t *testing.T) {
 	var out strings.Builder
-	if code := execute([]string{"help", "methods"}, streams{strings.NewReader(""), &out, io.Discard}); code != exitDone {
+	if code := execute([]string{"help", "methods"}, streams{in: strings.NewReader(""), out: &out, err: io.Discard}); code != exitDone {
 		t.Fatalf("exit code %d", code)
 	}
 	for _, want := range []string{

@@ -36,7 +36,7 @@ func sampling(out string, more ...string) []string {
 	return append([]string{"certify", "--data", "../../testdata/mnist", "--n", "200", "--n0", "50", "--max", "4", "--quiet", "--out", out}, more...)
 }
 
-// TestEnsembleRun runs the commands that sample a model on ensembles of the bundled models.
+// TestEnsembleRun uses ensembles of the bundled models, and runs each command that samples a model.
 func TestEnsembleRun(t *testing.T) {
 	rscert, dir := inProcess(t), t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -206,7 +206,7 @@ func TestChangesDuringRun(t *testing.T) {
 func TestFlips(t *testing.T) { testFlips(t, 6) }
 
 // testFlips flips some bits in each file of a finished run, one bit at a time, and runs every command that reads the
-// file. The command must fail. With --resume, it may restore the file instead.
+// file. The command must fail. A command with --resume may restore the file instead of failing.
 func testFlips(t *testing.T, flips int) {
 	run := filepath.Join(t.TempDir(), "run")
 	certify := []string{"certify", "--model", cnn, "--data", "../../testdata/mnist", "--sigma", "0.5", "--n", "100", "--n0", "20", "--max", "4",
@@ -214,7 +214,7 @@ func testFlips(t *testing.T, flips int) {
 	certify = append(certify, everything...)
 	rscert := func(args ...string) (int, string) {
 		var stderr bytes.Buffer
-		return execute(args, streams{strings.NewReader(""), io.Discard, &stderr}), stderr.String()
+		return execute(args, streams{in: strings.NewReader(""), out: io.Discard, err: &stderr}), stderr.String()
 	}
 	if code, said := rscert(certify...); code != exitDone {
 		t.Fatal(said)
@@ -409,8 +409,8 @@ func TestHostileInputs(t *testing.T) {
 			}
 			if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && runtime.GOOS == "linux" {
 				t.Logf("%d kB of file, %d MiB of memory, %v", len(tt.data)>>10, usage.Maxrss>>10, took)
-				// Maxrss includes the memory of the test process, of which the child was a copy before it started the
-				// program.
+				// Maxrss includes the memory of the test process, because the child process began as a copy of the test
+				// process.
 				if usage.Maxrss>>10 > 2048 {
 					t.Errorf("took %d MiB of memory", usage.Maxrss>>10)
 				}

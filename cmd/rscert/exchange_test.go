@@ -226,8 +226,8 @@ func TestExchangedFiles(t *testing.T) {
 	t.Logf("%d trials, %d silent", trials, silent)
 }
 
-// resumed resumes a run in the same way as certify --resume, but without a model. The result code is 0 if every example
-// passes the checks.
+// resumed resumes a run in the same way as certify --resume, but without a model. The result 'code' is 0 if every
+// example passes the checks.
 func resumed(dir string, run runfolder.Run) (code int, said string) {
 	run.TangentSamples = run.Parameters.TangentSamples()
 	f, err := runfolder.Resume(dir, run)

@@ -8,13 +8,13 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function own is not nil,
+// addExperimentFlags adds the flags of an experiment: model, data, noise and device. If the function 'own' is not nil,
 // addExperimentFlags calls it after --law, so that the command can add its own flags there. The command calls settle
 // after parsing the flags.
 func addExperimentFlags(cmd *cobra.Command, s *spec.Spec, own func()) (settle func() error) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	modelFlag(f, s, "ONNX `file` of the classifier")
+	modelFlag(f, s, "ONNX `file` of the classifier, or builtin:NAME for a model that is part of rscert (docs/training.md)")
 	f.StringVar(&s.Data, "data", "", "`path` of the dataset, a file or a folder; the format is images in folders, Parquet, WebDataset tar, npz, npy, CSV, MNIST IDX or CIFAR (binary or Python version); see docs/my-data.md")
 	f.Float64Var(&s.Sigma, "sigma", 0, scaleWords()+", in the units of the data")
 	lawFlag(f, &s.Law)

@@ -90,7 +90,7 @@ func (c choiceValue[T]) String() string {
 	return (*c.value).String()
 }
 
-// Type returns "", as for TextVar, so that --help shows the name that stands in backquotes in the usage text.
+// Type returns "", as the flags of TextVar do. Then --help shows the name that the usage text has in backquotes.
 func (choiceValue[T]) Type() string { return "" }
 
 // choiceList is a flag's value with several names from a list. The user separates the names by commas or repeats the

@@ -86,7 +86,7 @@ func gateFlags(cmd *cobra.Command, o *gateOptions) {
 // given reports whether the user gave any requirement.
 func (o gateOptions) given() bool { return len(o.required) > 0 || o.drop.Given() }
 
-// check refuses impossible flags before any work starts.
+// check checks the flag --junit before any work starts.
 func (o gateOptions) check(inputs ...string) error {
 	if o.junit != "" && !o.given() {
 		return badInputf("--junit: without --require there is nothing to report")
@@ -149,9 +149,14 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 		if o.annotations.github() && o.given() {
 			fmt.Fprintln(s.err, gate.GitHubCommand("error", "rscert: requirements not checked", quote.Line(errorText(err))))
 		}
-		return errors.Join(err, o.writeJUnit(gate.JUnitError(o.names(), errors.New(errorText(err)))))
+		summed := o.addStepSummary(func() ([]byte, error) { return gate.MarkdownError(errors.New(errorText(err))), nil })
+		return errors.Join(err, summed, o.writeJUnit(gate.JUnitError(o.names(), errors.New(errorText(err)))))
 	}
 	if err := o.writeJUnit(gate.JUnit(outcomes)); err != nil {
+		return err
+	}
+	s.wrote(o.junit)
+	if err := o.addStepSummary(func() ([]byte, error) { return gate.Markdown(outcomes) }); err != nil {
 		return err
 	}
 	for _, outcome := range outcomes {
@@ -166,6 +171,27 @@ func (o gateOptions) decide(s streams, work func() ([]gate.Outcome, error)) erro
 		return requirementError{n, len(outcomes)}
 	}
 	return nil
+}
+
+// stepSummary is the variable with the file that GitHub Actions shows on the page of a workflow run.
+const stepSummary = "GITHUB_STEP_SUMMARY"
+
+// addStepSummary appends a section to the file $GITHUB_STEP_SUMMARY, if the variable is set and there are requirements.
+func (o gateOptions) addStepSummary(section func() ([]byte, error)) (err error) {
+	path := os.Getenv(stepSummary)
+	if path == "" || !o.given() || o.annotations == annotateNone {
+		return nil
+	}
+	text, err := section()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("$%s: %w", stepSummary, err)
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }
 
 func (o gateOptions) writeJUnit(doc []byte, err error) error {
@@ -223,7 +249,7 @@ func (o gateOptions) checkStudy(path string, b runfolder.Bounds, results []acce.
 		return nil, badInput(fmt.Errorf("--require: %w", err))
 	}
 	s := summary.Summary{Name: filepath.Base(path), Path: path, Selected: b.Unfinished, Calibration: at}
-	if b.Alpha > 0 { // from a run, in which sound methods certified all classes
+	if b.Alpha > 0 { // the bounds come from a run in which sound methods certified all classes
 		sound := true
 		s.Conditions = summary.Conditions{Sound: &sound, Arithmetic: b.Arithmetic}
 	}

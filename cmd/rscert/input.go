@@ -36,7 +36,7 @@ func readUnweighted(ctx context.Context, s streams, path string, quiet bool, opt
 	for i, w := range weights {
 		if w != weights[0] {
 			return nil, hint.Add(badInput(t.Errorf(i, "column weight: this command counts every row once, and the weights differ")),
-				"remove the column to treat all rows alike; 'rscert metrics' uses weights")
+				"remove the column to treat all rows alike; 'rscert metrics' and 'rscert ce' use weights")
 		}
 	}
 	return t, nil

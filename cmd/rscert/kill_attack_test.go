@@ -17,9 +17,16 @@ import (
 // perturbed inputs may be lost, and no line may be incomplete. After the last resume, the folder must have the files
 // and bytes of an undisturbed attack.
 func TestKilledAttack(t *testing.T) {
-	t.Run("pgd", func(t *testing.T) { testKilledAttack(t, 3, "pgd", "--eps", "0.3", "--max", "96", "--steps", "60") })
+	t.Run("pgd", func(t *testing.T) {
+		testKilledAttack(t, 3, "--attack", "pgd", "--norm", "linf", "--eps", "0.3", "--max", "96", "--steps", "60")
+	})
 	t.Run("ace", func(t *testing.T) {
-		testKilledAttack(t, 13, "ace", "--eps", "0.1", "--max", "80", "--steps", "30", "--pictures", "2", "--threads", "1")
+		testKilledAttack(t, 13, "--attack", "ace", "--norm", "linf", "--eps", "0.1", "--max", "80", "--steps", "30",
+			"--pictures", "2", "--threads", "1")
+	})
+	t.Run("smoothed", func(t *testing.T) {
+		testKilledAttack(t, 4, "--smoothed", "--sigma", "0.5", "--eps", "2", "--keep", "all", "--max", "40", "--steps", "8",
+			"--samples", "32", "--restarts", "1", "--n", "100")
 	})
 }
 
@@ -41,10 +48,10 @@ func attackFiles(t *testing.T, dir string) map[string][]byte {
 
 // testKilledAttack kills and resumes an attack. If the attack is not disturbed, it leaves plan.json and the given
 // number of other files.
-func testKilledAttack(t *testing.T, files int, method string, more ...string) {
+func testKilledAttack(t *testing.T, files int, more ...string) {
 	args := func(out string) []string {
-		return append([]string{"attack", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist", "--attack", method,
-			"--norm", "linf", "--seed", "1", "--quiet", "--resume", "--out", out}, more...)
+		return append([]string{"attack", "--model", "../../testdata/mnist-cnn.onnx", "--data", "../../testdata/mnist",
+			"--seed", "1", "--quiet", "--resume", "--out", out}, more...)
 	}
 	whole, dir := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "killed")
 	began := time.Now()
@@ -62,7 +69,7 @@ func testKilledAttack(t *testing.T, files int, method string, more ...string) {
 		if kills%2 == 1 { // a busy machine may make no progress before a fixed time: wait for another line
 			moment = grown(t, filepath.Join(dir, runfolder.AttackedFile), done)
 		}
-		if kills == 12 { // ends the test on any machine
+		if kills == 12 { // without a kill, the attack ends on any machine
 			moment = nil
 		}
 		if killAt(t, moment, args(dir)) {
@@ -97,8 +104,8 @@ func testKilledAttack(t *testing.T, files int, method string, more ...string) {
 	t.Logf("killed %d times, %d times after progress", kills, later)
 }
 
-// grown returns a channel that receives when a file has more than the given number of lines. The test may end before
-// the file reaches this length.
+// grown returns a channel on which a value arrives when a file has more than the given number of lines. The test may
+// end before the file reaches this length.
 func grown(t *testing.T, path string, lines int) <-chan time.Time {
 	tick, longer := time.NewTicker(time.Millisecond), make(chan time.Time, 1)
 	go func() {
@@ -118,8 +125,8 @@ func grown(t *testing.T, path string, lines int) <-chan time.Time {
 	return longer
 }
 
-// killAt runs the program and kills it when the channel receives. It reports whether the program ended before the kill.
-// It never kills the program if the channel is nil.
+// killAt runs the program and kills it when a value arrives on the channel. It reports whether the program ended before
+// the kill. If the channel is nil, killAt does not kill the program.
 func killAt(t *testing.T, moment <-chan time.Time, args []string) (ended bool) {
 	t.Helper()
 	cmd := program(t, args...)

@@ -16,7 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// program returns a command that runs the real rscert in its own process.
+// program returns a command that runs rscert itself, in a separate process.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -29,7 +29,7 @@ func certifyArgs(out string, more ...string) []string {
 		"--sigma", "0.5", "--seed", "1", "--n", "1000", "--max", "60", "--quiet", "--out", out}, more...)
 }
 
-// The flags in the list everything make a run write every kind of file that a run folder can hold.
+// The flags in the list 'everything' make a run write every kind of file that a run folder can hold.
 var everything = []string{"--confidence-radii", "0.25,0.5", "--save-scores"}
 
 func results(t *testing.T, dir string) map[string][]byte {
@@ -57,9 +57,9 @@ func TestKilled(t *testing.T) {
 	t.Run("scores", func(t *testing.T) { testKilled(t, 4, everything, "host") })
 }
 
-// testKilled kills and resumes a run with the additional flags in more. An undisturbed run leaves the given number of
-// files. The argument places lists where the noise is made, on the host or on the device. Each resume takes the next
-// entry of places.
+// testKilled kills and resumes a run with the additional flags in the argument 'more'. An undisturbed run leaves the
+// given number of files. Each entry of places is "host" or "device", the place where the noise is made. Each resume
+// takes the next entry.
 func testKilled(t *testing.T, files int, more []string, places ...string) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	began := time.Now()

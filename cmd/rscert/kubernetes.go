@@ -47,7 +47,7 @@ All pods mount one volume with the model, the data and the results. If the pods 
 several nodes, the volume must be ReadWriteMany. Relative paths in the flags of
 certify start at the root of the volume. If a shard fails, it starts again and
 continues where it stopped. If a shard ends with exit code 2 (wrong input), it does
-not start again. A pod lost with its node does not count as failed. The Job needs
+not start again. If a node fails, its pods do not count as failed. The Job needs
 Kubernetes 1.29 or later (backoffLimitPerIndex).`,
 		Example: `  rscert kubernetes --shards 8 --image me/rscert:1 --claim work -- \
       certify --model cnn.onnx --data mnist --sigma 0.5 --seed 18 --out run | kubectl apply -f -
@@ -58,7 +58,7 @@ Kubernetes 1.29 or later (backoffLimitPerIndex).`,
       certify --model resnet50.onnx --data val --sigma 0.5 --device cuda --out run >job.yaml`,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if cmd.ArgsLenAtDash() != 0 {
-				words = nil // the words are before --
+				words = nil // the words stand before --, not after it
 			}
 			return runKubernetes(s, o, words)
 		},

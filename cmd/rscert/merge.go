@@ -15,6 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // mergeOptions are the flags of merge.
@@ -103,7 +104,9 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		if !o.allowGaps {
 			return badInput(explainGap(gap))
 		}
-		fmt.Fprintf(s.err, "warning: %v\n", gap)
+		if err := s.warnf(warning.RunUnfinished, "%v", gap); err != nil {
+			return err
+		}
 		done.Missing, done.Absent = gap.Missing, gap.Examples
 	}
 	if key != nil {
@@ -114,8 +117,11 @@ func runMerge(ctx context.Context, s streams, dirs []string, o mergeOptions) err
 		done.Shards = append(done.Shards, ran.Shard)
 	}
 	if libraries := shards.Run().Runtime.Libraries(); len(libraries) > 1 {
-		fmt.Fprintf(s.err, "warning: the shards ran with %d libraries of ONNX Runtime %s, of SHA-256 %s: votes near ties may differ\n",
+		err := s.warnf(warning.OtherConditions, "the shards ran with %d libraries of ONNX Runtime %s, of SHA-256 %s: votes near ties may differ",
 			len(libraries), shards.Run().Runtime.Library, strings.Join(libraries, ", "))
+		if err != nil {
+			return err
+		}
 	}
 	bar := progress.Start(s.progress(o.quiet), "merge", shards.Steps(), 0)
 	err = shards.Merge(ctx, o.out, func(n int64) { bar.Add(n, "") })

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,11 +23,13 @@ type metricsOptions struct {
 	plots    []string
 	diagram  diagramOptions
 	quantity *calib.Quantity // nil: the columns determine it
-	// The field probabilities says which numbers of a run to use. If it is nil, metrics uses the mean scores if the run
-	// bounds them, and otherwise the vote shares.
+	// The field probabilities says which numbers of a run to use. If it is nil, metrics uses the mean scores for a run
+	// that bounds mean scores, and the vote shares for any other run.
 	probabilities *probabilities
+	jointBands    bool
 	everyExample  bool // for bounds.csv: include examples without a certified class
 	heldOut       string
+	versus        string
 	attacks       []string
 	tpr           float64
 	radius        *float64
@@ -51,13 +54,16 @@ the file name - means stdin. The file has one of these sets of columns:
   p0, p1, …, label             the probabilities of all classes; the true class
   probabilities, labels        the same quantities as arrays [N, m] and [N] of an npz file
   score, label                 the probability of class 1; the true class (0 or 1)
-The columns weight and index are optional. The input can also be a run folder or
-votes.jsonl, whose vote shares are the probabilities. If the run bounds the confidence
-under attack, the confidence is the mean score of the chosen class without attack, as
-in 'rscert acce'. --probabilities selects the vote shares or the mean scores. If the
-file has a column radius (bounds.csv, or the --out file of 'rscert acce'), the command
-uses only the rows at one radius that have a certified class. --radius selects this
-radius if the file has several.
+The columns weight and index are optional. The command leaves out rows whose column
+fitted is 1; 'rscert calibrate --out' writes this column.
+
+The input can also be a run folder or votes.jsonl, whose vote shares are the
+probabilities. If the run bounds the confidence under attack, the confidence is the
+mean score of the chosen class without attack, as in 'rscert acce'. --probabilities
+selects the vote shares or the mean scores. If the file has a column radius
+(bounds.csv, or the --out file of 'rscert acce'), the command uses only the rows at one
+radius that have a certified class. --radius selects this radius if the file has
+several.
 
 From the columns score and label, the command computes class-1 calibration: how often
 the label is 1 given the score s. From other columns it computes top-label
@@ -77,6 +83,7 @@ number of independent examples.`,
   rscert metrics scores.csv --quantity top-label
   rscert metrics predictions.csv --bins 10 --plot reliability.pdf --title 'ResNet-20' --json
   rscert metrics attack.csv --radius 0.5
+  rscert metrics new.csv --versus old.csv
   rscert metrics test.csv --held-out clean.csv --attack pgd.csv --attack square.csv --tpr 0.99`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,7 +99,8 @@ number of independent examples.`,
 	integerVar(f, &o.Bins, "bins", 15, "number of bins in the calibration errors that use bins")
 	choiceVar(f, &o.Edge, "edge", calib.UpperClosed, calib.Edges, "`edge` that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi)")
 	f.Float64Var(&o.Level, "level", 0.95, "confidence level of the intervals")
-	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap")
+	f.BoolVar(&o.jointBands, "joint-bands", false, "widen the intervals of the reliability diagram so that they hold in all bins together with the probability of --level")
+	integerVar(f, &o.Seed, "seed", 1, "seed of the bootstrap and of the simulated calibration test")
 	f.Float64Var(&radius, "radius", 0, "use only the rows with this radius")
 	choiceVar(f, &quantity, "quantity", calib.TopLabelQuantity, calib.Quantities,
 		"`calibration` to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file has the columns score and label")
@@ -111,6 +119,9 @@ number of independent examples.`,
 		"`file` with predictions on the same rows under an attack; the flag can be repeated, and then the worst attack counts for each row")
 	f.Float64Var(&o.tpr, "tpr", 0.99, "share of the correct answers in the held-out file whose confidence is at or above the threshold")
 	group(cmd, "Thresholds under attack")
+	f.StringVar(&o.versus, "versus", "", "`file` of another classifier's predictions on the same rows in the same order; the command compares error rate, Brier score and clipped NLL row by row, "+
+		"with intervals that hold for any number of rows")
+	group(cmd, "Another classifier")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON document")
 	f.BoolVar(&o.quiet, "quiet", false, "do not show progress")
 	return cmd
@@ -120,15 +131,18 @@ number of independent examples.`,
 type metricsReport struct {
 	N       int `json:"n"`
 	Classes int `json:"classes,omitempty"`
-	// For a run, Probabilities names its numbers that serve as probabilities: vote shares or mean scores.
+	// For a run, Probabilities names the numbers of the run that serve as probabilities: vote shares or mean scores.
 	Probabilities probabilities    `json:"probabilities,omitempty"`
 	Radius        *float64         `json:"radius,omitempty"` // of the rows, if --radius is given
 	Weighted      bool             `json:"weighted"`
+	EffectiveSize float64          `json:"effective_sample_size,omitempty"` // of the weights
 	Level         float64          `json:"level"`
 	Bins          int              `json:"bins"`
 	Edge          calib.Edge       `json:"edge"`
-	calibration                    // embedded: its fields appear beside the others
+	calibration                    // embedded: JSON shows its fields as fields of metricsReport
 	Rejection     *rejection       `json:"rejection,omitempty"`
+	Versus        *versus          `json:"versus,omitempty"`
+	JointBands    bool             `json:"joint_bands,omitempty"` // the intervals in Reliability hold together
 	Reliability   []reliabilityBin `json:"reliability"`
 }
 
@@ -148,7 +162,16 @@ type rejection struct {
 
 	Attacks         int            `json:"attacks"`
 	RobustTestError *report.Number `json:"robust_test_error,omitempty"`
+	Listed          *report.Number `json:"robust_test_error_listing_2,omitempty"`
 	Unthresholded   *report.Number `json:"robust_test_error_unthresholded,omitempty"`
+}
+
+// bands returns the intervals of the reliability diagram.
+func (o metricsOptions) bands(p *calib.Predictions, bins []calib.Bin) [][2]float64 {
+	if o.jointBands {
+		return calib.JointBands(p, bins, o.Level)
+	}
+	return calib.Bands(p, bins, o.Level)
 }
 
 func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) error {
@@ -166,19 +189,27 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 	if err != nil {
 		return err
 	}
-	warnUnboundFile(s, path)
 	r := metricsReport{N: p.N(), Classes: p.Classes, Radius: o.radius, Weighted: p.Weight != nil,
-		Level: o.Level, Bins: o.Bins, Edge: o.Edge}
+		Level: o.Level, Bins: o.Bins, Edge: o.Edge, JointBands: o.jointBands}
+	if r.Weighted {
+		r.EffectiveSize = calib.EffectiveSize(p.Weight)
+	}
 	if o.heldOut != "" {
 		if r.Rejection, err = rejectByThreshold(ctx, s, p, table, o); err != nil {
 			return err
 		}
+	}
+	if r.Versus, err = compareWith(ctx, s, path, p, table != nil, o); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	m, err := calib.Measure(p, o.MetricOptions)
 	if err != nil {
+		return err
+	}
+	if err := warnOfPredictions(s, path, p, m.AUROC); err != nil {
 		return err
 	}
 	r.calibration = newCalibration(m)
@@ -191,7 +222,7 @@ func runMetrics(ctx context.Context, s streams, path string, o metricsOptions) e
 			r.Probabilities = meanScores
 		}
 	}
-	bands := calib.Bands(p, m.Bins, o.Level)
+	bands := o.bands(p, m.Bins)
 	for k, b := range m.Bins {
 		r.Reliability = append(r.Reliability, reliabilityBin{b, bands[k][0], bands[k][1]})
 	}
@@ -215,13 +246,13 @@ func (r metricsReport) print(s streams) error {
 		fmt.Fprintf(s.out, " at radius %g", *r.Radius)
 	}
 	if r.Weighted {
-		fmt.Fprint(s.out, ", weighted")
+		fmt.Fprintf(s.out, ", weighted (effective sample size %.1f)", r.EffectiveSize)
 	}
 	of := ""
 	if r.Probabilities != "" {
 		of = " of " + r.Probabilities.words()
 	}
-	fmt.Fprintf(s.out, "; %s calibration%s; %d bins; intervals at level %g\n\n", r.Quantity, of, r.Bins, r.Level)
+	fmt.Fprintf(s.out, "; %s calibration%s; %d bins %s; intervals at level %g\n\n", r.Quantity, of, r.Bins, r.Edge.Brackets(), r.Level)
 	t := report.Table{Columns: []report.Column{
 		report.TextColumn(""), {Decimals: 4}, {Decimals: 4}, report.TextColumn(""),
 	}}
@@ -241,6 +272,10 @@ func (r metricsReport) print(s streams) error {
 		return err
 	}
 	fmt.Fprintln(s.out)
+	r.printWorstClass(s.out)
+	if nll := cmp.Or(r.NLL, r.TopLabelNLL); nll != nil && nll.Interval == "" {
+		fmt.Fprintf(s.out, "The NLL has no interval, because a bootstrap of fewer than %d examples is too short.\n", calib.MinBootstrap)
+	}
 	writeParts(s.out, "Brier", r.Brier.Value, r.BrierParts)
 	if r.ClassParts != nil {
 		writeParts(s.out, "Brier (all classes)", r.Multiclass.Value, *r.ClassParts)
@@ -251,12 +286,30 @@ func (r metricsReport) print(s streams) error {
 			fmt.Fprintf(s.out, "; Spiegelhalter's Z = %s, p = %.3g for many",
 				signed(float64(j.Spiegelhalter), 3), float64(j.SpiegelP))
 		}
-		fmt.Fprintln(s.out)
+		fmt.Fprintf(s.out, "\n            p = %.3g by simulation (%d draws), for any number of independent examples, with more power\n",
+			float64(j.MonteCarlo), j.Draws)
 	}
 	if r.Rejection != nil {
 		r.Rejection.print(s.out)
 	}
+	if r.Versus != nil {
+		return r.Versus.print(s.out)
+	}
 	return nil
+}
+
+// printWorstClass prints the class with the largest ECE.
+func (r metricsReport) printWorstClass(w io.Writer) {
+	if len(r.ClassECE) == 0 {
+		return
+	}
+	worst := 0
+	for k, ece := range r.ClassECE {
+		if ece > r.ClassECE[worst] {
+			worst = k
+		}
+	}
+	fmt.Fprintf(w, "The largest ECE of a class is %.4f, of class %d; --json lists all classes.\n", r.ClassECE[worst], worst)
 }
 
 // writeParts prints a Brier score as the sum of its parts.
@@ -284,5 +337,9 @@ func (j *rejection) print(w io.Writer) {
 	if j.Attacks > 1 {
 		against = fmt.Sprintf("robust test error, the worst of %d attacks,", j.Attacks)
 	}
-	fmt.Fprintf(w, "%s %.4f; without a threshold %.4f\n", against, float64(*j.RobustTestError), float64(*j.Unthresholded))
+	listed := ""
+	if *j.Listed != *j.RobustTestError {
+		listed = fmt.Sprintf(" by equation (2) of Stutz, %.4f by listing 2", float64(*j.Listed))
+	}
+	fmt.Fprintf(w, "%s %.4f%s; without a threshold %.4f\n", against, float64(*j.RobustTestError), listed, float64(*j.Unthresholded))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rscert/rscert/internal/report"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/table"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // rejectByThreshold reads the attacks and the held-out file. It computes the confidence threshold from the held-out
@@ -38,10 +39,10 @@ func rejectByThreshold(
 	if err != nil || len(attacks) == 0 {
 		return r, err
 	}
-	worst := calib.WorstOf(attacks...)
-	robust := report.Number(calib.RobustTestError(worst, found.Threshold))
-	plain := report.Number(calib.RobustTestError(worst, 0))
-	r.Attacks, r.RobustTestError, r.Unthresholded = len(attacks), &robust, &plain
+	robust := report.Number(calib.RobustTestError(attacks, found.Threshold))
+	listed := report.Number(calib.ListedRobustTestError(attacks, found.Threshold))
+	plain := report.Number(calib.RobustTestError(attacks, 0))
+	r.Attacks, r.RobustTestError, r.Listed, r.Unthresholded = len(attacks), &robust, &listed, &plain
 	return r, nil
 }
 
@@ -123,6 +124,16 @@ func readPredictionTable(
 	if err != nil {
 		return nil, nil, err
 	}
+	if t, err = leaveOutFitted(s, t); err != nil {
+		return nil, nil, err
+	}
+	if w, err := predictions.ReadWeights(t); err == nil && w != nil && w.Estimated {
+		err := s.warnf(warning.EstimatedWeights, "%s: the weights are estimates (column weight_estimated), and nothing bounds their "+
+			"error: no interval or test accounts for it", displayPath(path))
+		if err != nil {
+			return nil, nil, err
+		}
+	}
 	t, err = predictions.SelectRadius(t, o.radius)
 	if err == nil && !o.everyExample {
 		t, err = predictions.SelectCertified(t)
@@ -202,7 +213,9 @@ func runRecords(ctx context.Context, s streams, e *runfolder.Evidence) ([]certif
 		return nil, fmt.Errorf("%s: no example has votes and a certificate", e.Path)
 	}
 	if missing := e.Run.Data.Selected - len(records); missing > 0 {
-		fmt.Fprintf(s.err, "warning: %s: the run is not finished: %d examples are missing\n", e.Path, missing)
+		if err := s.warnf(warning.RunUnfinished, "%s: the run is not finished: %d examples are missing", e.Path, missing); err != nil {
+			return nil, err
+		}
 	}
 	votes := make([]certify.Votes, len(records))
 	for i, r := range records {

@@ -47,13 +47,17 @@ func checkOutput(flag, path string, inputs ...string) error {
 // output keeps the first error of writing to stdout. This error ends the command with exit code 1. Therefore the
 // commands do not check the error of each line that they print.
 type output struct {
-	w   io.Writer
-	err error
+	w      io.Writer
+	strict *strictness // prints nothing after a warning that ends the command
+	err    error
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	if o.err != nil {
 		return 0, o.err
+	}
+	if err := o.strict.verdict(nil); err != nil {
+		return 0, err
 	}
 	n, err := o.w.Write(p)
 	if err != nil {

@@ -54,7 +54,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 // TestOutput checks that an output stops at its first error, so that it writes nothing after a gap.
 func TestOutput(t *testing.T) {
 	w := limitedWriter{left: 3}
-	out := output{w: &w}
+	out := output{w: &w, strict: new(strictness)}
 	for range 3 {
 		_, _ = out.Write([]byte("abc"))
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // flagNames returns the flags of all commands.
@@ -74,9 +75,9 @@ func TestSpellsParametersAsFlags(t *testing.T) {
 	}
 	var said strings.Builder
 	console := streams{err: &said}.console(false)
-	console.Warn(param.Textf("%s is 0", param.N))
+	console.Warnf(warning.ShardSeed, "%s is 0", param.N)
 	console.Note(param.Textf("%s is drawn", param.Seed))
-	if got := said.String(); got != "warning: --n is 0\n--seed is drawn\n" {
+	if got := said.String(); got != "warning: --n is 0 [shard-seed]\n--seed is drawn\n" {
 		t.Error(got)
 	}
 }

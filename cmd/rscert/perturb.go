@@ -53,8 +53,8 @@ files (shards, batches of requests), give each file a different --first-row or -
 
 The output has the columns score and label (or confidence and correct), and the
 columns sech_bandwidth, sech_seed and sech_row, from which 'rscert ce' learns how the
-scores were perturbed. Only --auroc needs the labels. The output is CSV on stdout or
-in the file --out.`,
+scores were perturbed. It keeps the columns weight, weight_bound, weight_estimated and fitted. Only --auroc
+needs the labels; it refuses weights. The output is CSV on stdout or in the file --out.`,
 		Example: `  rscert perturb scores.csv --auroc 0.25,0.0625,0.015625,0.00390625
   rscert perturb scores.csv --bandwidth 0.015625 --out perturbed.csv
   rscert perturb scores.csv --bandwidth 0.015625 | rscert ce -`,
@@ -109,12 +109,18 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	if err := o.check(); err != nil {
 		return err
 	}
-	table, err := readUnweighted(ctx, s, path, o.quiet, predictions.ScoreColumns())
+	if len(o.auroc) > 0 {
+		table, err := readUnweighted(ctx, s, path, o.quiet, predictions.ScoreColumns())
+		if err != nil {
+			return err
+		}
+		return reportAUROC(ctx, s, table, o)
+	}
+	columns := predictions.ScoreColumns()
+	columns.Optional = append(columns.Optional, predictions.WeightColumns...)
+	table, err := readTable(ctx, s, path, o.quiet, columns)
 	if err != nil {
 		return err
-	}
-	if len(o.auroc) > 0 {
-		return reportAUROC(ctx, s, table, o)
 	}
 	names := []string{"score", "label"}
 	score, ok := table.Column(names[0])
@@ -134,15 +140,25 @@ func runPerturb(ctx context.Context, s streams, path string, o perturbOptions) e
 	if err := o.writeScores(&b, table, names, score); err != nil {
 		return err
 	}
-	return durable.WriteFile(o.out, b.Bytes())
+	if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
+		return err
+	}
+	s.wrote(o.out)
+	return nil
 }
 
-// writeScores writes the perturbed scores and the parameters of each row. If the input has labels, it also writes the
-// labels.
+// writeScores writes the perturbed scores and the parameters of each row. If the input has labels or weights, it also
+// writes them.
 func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []string, score []float64) error {
 	label, labelled := t.Column(names[1])
 	if !labelled {
 		names = names[:1]
+	}
+	var weights [][]float64
+	for _, name := range append([]string{"fitted"}, predictions.WeightColumns...) {
+		if column, ok := t.Column(name); ok {
+			names, weights = append(names, name), append(weights, column)
+		}
 	}
 	w := table.NewWriter(out)
 	w.Header(slices.Concat(names, predictions.PerturbationColumns)...)
@@ -150,6 +166,9 @@ func (o perturbOptions) writeScores(out io.Writer, t *table.Table, names []strin
 		w.Float(x)
 		if labelled {
 			w.Float(label[i])
+		}
+		for _, column := range weights {
+			w.Float(column[i])
 		}
 		w.Float(o.bandwidth)
 		w.Uint(o.seed)

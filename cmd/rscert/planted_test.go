@@ -99,7 +99,7 @@ func absolutePython(t *testing.T) string {
 }
 
 // TestNothingPlantedRuns runs each command that starts other programs, in a folder full of traps. The search paths for
-// programs and for Python modules contain such folders.
+// programs and for Python modules also contain folders full of traps.
 func TestNothingPlantedRuns(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the traps are shell scripts")

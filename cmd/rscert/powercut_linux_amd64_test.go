@@ -41,7 +41,7 @@ func TestPowerCuts(t *testing.T) {
 
 // testPowerCuts records the file operations of a real run and simulates power cuts during this run. At each cut,
 // several simulated disks choose at random which operations they have carried out. Each disk leaves a set of files. The
-// argument most is the maximum number of different sets that the test chooses. The test resumes the run from each
+// argument 'most' is the maximum number of different sets that the test chooses. The test resumes the run from each
 // chosen set. Each resumed run must end with the bytes of the undisturbed run. Then testPowerCuts cuts the power of
 // resumed runs in the same way.
 func testPowerCuts(t *testing.T, random, most, again int) {
@@ -228,8 +228,8 @@ func tryRemains(t *testing.T, remains []remain, want map[string][]byte) {
 	}
 }
 
-// tryRemain resumes the run from the given files. The result wrong describes the first fault of the resumed run, or is
-// empty.
+// tryRemain resumes the run from the given files. The string 'wrong' describes the first fault of the resumed run. It
+// is empty if there is no fault.
 func tryRemain(t *testing.T, files powercut.Files, want map[string][]byte) (wrong string, err error) {
 	root, err := os.MkdirTemp(t.TempDir(), "")
 	if err == nil {

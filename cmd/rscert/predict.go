@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/rscert/rscert/internal/certify"
-	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/predict"
 	"github.com/rscert/rscert/internal/report"
@@ -39,10 +36,10 @@ func newPredict(s streams) *cobra.Command {
 		Use:   "predict --run RUN --data DATA",
 		Short: "Answer inputs with the smoothed classifier that was certified",
 		Long: `Certificates are about the smoothed classifier G, which returns the class that the
-model answers most often under noise. This command runs G. For each input it draws
-votes (the model's answers to noisy copies of the input) until they decide. Then it
-answers a class or abstains. For each input, it answers a different class from G with
-probability at most --alpha.
+model answers most often under noise. This command runs G. For each input the command
+draws votes (the model's answers to noisy copies of the input) until they decide. Then
+it answers a class or abstains. The probability of an answer that differs from G's
+answer is at most --alpha for each input.
 
 With --run, the command uses the classifier of the run, with the same noise law, σ,
 lattice, normalisation, precision and provider. It refuses a model whose SHA-256
@@ -143,7 +140,7 @@ func (o *predictOptions) settle(f *pflag.FlagSet) error {
 	if !f.Changed("device") {
 		p.Spec.Device = onnx.Device{}
 	}
-	if _, err := o.writer(); err != nil {
+	if _, err := answerWriters.choose(o.out); err != nil {
 		return err
 	}
 	return o.settleCertify(f)
@@ -165,21 +162,8 @@ func (o *predictOptions) settleCertify(f *pflag.FlagSet) error {
 	return nil
 }
 
-// writer returns the function that writes the answers in the format of --out.
-func (o predictOptions) writer() (func(io.Writer, []predict.Answer) error, error) {
-	switch filepath.Ext(o.out) {
-	case ".jsonl":
-		return predict.WriteLines, nil
-	case ".csv":
-		return predict.WriteCSV, nil
-	case ".parquet":
-		return predict.WriteParquet, nil
-	}
-	if o.out != "" {
-		return nil, badInputf("--out %s: want a .jsonl, .csv or .parquet file", o.out)
-	}
-	return nil, nil
-}
+// answerWriters write answers in the formats of --out.
+var answerWriters = rowWriters[predict.Answer]{predict.WriteLines, predict.WriteCSV, predict.WriteParquet}
 
 func runPredict(ctx context.Context, s streams, o predictOptions) error {
 	if err := checkOutput("out", o.out, append(o.plan.Spec.Models(), o.plan.Spec.Data)...); err != nil {
@@ -189,19 +173,10 @@ func runPredict(ctx context.Context, s streams, o predictOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.out != "" {
-		write, err := o.writer()
-		if err != nil {
-			return err
-		}
-		var b bytes.Buffer
-		if err := write(&b, r.Answers); err != nil {
-			return err
-		}
-		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
-			return err
-		}
+	if err := answerWriters.write(o.out, r.Answers); err != nil {
+		return err
 	}
+	s.wrote(o.out)
 	if o.json {
 		return report.WriteJSON(s.out, "predict", r)
 	}
@@ -218,11 +193,8 @@ func writeAnswers(w io.Writer, r *run.Predicted) error {
 	columns := []report.Column{report.ExactColumn("index"), report.ExactColumn("label"), report.ExactColumn("answer"), report.ExactColumn("votes")}
 	certified := len(r.Answers) > 0 && r.Answers[0].Certificate != nil
 	if certified {
-		title := r.Answers[0].Certificate.Norm.Title() + " radius"
-		if r.Answers[0].Certificate.Scaled {
-			title = "scaled " + title
-		}
-		columns = append(columns, report.RoundedColumn(title, report.Down, 3))
+		c := r.Answers[0].Certificate
+		columns = append(columns, report.RoundedColumn(certify.NormTitle(c.Norm, c.Scaled)+" radius", report.Down, 3))
 	}
 	sets := len(r.Answers) > 0 && r.Answers[0].Set != nil
 	if sets {

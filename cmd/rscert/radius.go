@@ -85,8 +85,8 @@ the stopping rule assigns to this number of samples.`,
 // targetFlags adds the flags of radius and confidence whose defaults come from a run.
 func targetFlags(cmd *cobra.Command, t *certify.Target) {
 	f := cmd.Flags()
-	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: 'predicted', which needs selection samples, or 'label'; default: the choice of the run")
-	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; default: the value of the run")
+	choiceVar(f, &t.Class, "class", certify.Predicted, methods(certify.Classes()), "class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, its choice replaces the default")
+	f.Float64Var(&t.Alpha, "alpha", 0.001, "largest probability that the certificate of an example is wrong; if the input is a run, its value replaces the default")
 	f.Float64Var(&t.Sigma, "sigma", 0, scaleWords()+"; default: the value of the run")
 	lawFlag(f, &t.Law)
 }

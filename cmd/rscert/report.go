@@ -12,11 +12,11 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/durable"
 	"github.com/rscert/rscert/internal/picture"
-	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report/curves"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/summary"
 	"github.com/rscert/rscert/internal/report/tables"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // reportOptions are the flags of report.
@@ -156,6 +156,9 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 		return nil, badInput(err)
 	}
 	r := tables.Report{Runs: runs, Classes: o.classes}
+	if err := o.warn(s, runs, baseline); err != nil {
+		return nil, err
+	}
 	o.look.Envelope = o.look.Envelope && summary.Comparable(runs)
 	if len(runs) > 1 && o.look.Envelope {
 		r.Envelope = summary.Envelope(runs)
@@ -175,15 +178,6 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 			}
 		}
 	}
-	if baseline != nil {
-		warnUnbound(s, baseline.Path, baseline.Run)
-	}
-	for _, run := range runs {
-		warnUnbound(s, run.Path, run.Run)
-		if run.Selected > run.Examples {
-			fmt.Fprintf(s.err, "warning: %s: the run is not finished: it has %d of %d examples\n", quote.Line(run.Path), run.Examples, run.Selected)
-		}
-	}
 	if err := o.draw(formats, runs); err != nil {
 		return nil, err
 	}
@@ -192,6 +186,30 @@ func (o reportOptions) report(ctx context.Context, s streams, paths []string, fo
 	}
 	s.wrote(append(slices.Clone(o.plots), o.page.html)...)
 	return r.Requirements, r.Write(s.out, o.format)
+}
+
+// warn warns of runs that do not say all that they seem to say.
+func (o reportOptions) warn(s streams, runs []summary.Summary, baseline *summary.Summary) error {
+	if baseline != nil {
+		if err := warnUnbound(s, baseline.Path, baseline.Run); err != nil {
+			return err
+		}
+	}
+	for _, run := range runs {
+		if err := warnUnbound(s, run.Path, run.Run); err != nil {
+			return err
+		}
+		if run.Selected <= run.Examples {
+			continue
+		}
+		if err := s.warnf(warning.RunUnfinished, "%s: the run is not finished: it has %d of %d examples", run.Path, run.Examples, run.Selected); err != nil {
+			return err
+		}
+	}
+	if o.look.Envelope && !summary.SameExamples(runs) {
+		return s.warnf(warning.DifferentExamples, "the runs certify different examples, so they have no upper envelope; each row is about its own examples")
+	}
+	return nil
 }
 
 // addToSummary extends o.summary by the norms, thresholds and figures that the requirements and the curve need.

@@ -22,13 +22,14 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // These are the exit codes, in the order of the table in the help text.
 const (
 	exitDone        = 0
 	exitFailed      = 1
-	exitUsage       = 2   // wrong usage or input
+	exitUsage       = 2   // wrong usage or input, or a warning with --strict
 	exitRequirement = 3   // a --require is not met, verify finds a run invalid, or audit finds it contradicted
 	exitInterrupted = 130 // SIGINT or SIGTERM
 )
@@ -37,6 +38,7 @@ const (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+	strict   *strictness // nil: warnings end no command
 }
 
 // wrote says which files a command wrote besides its results. It leaves out empty names.
@@ -72,7 +74,7 @@ func (s streams) console(quiet bool) experiment.Console {
 		note = func(param.Text) {}
 	}
 	return experiment.Console{
-		Warn: func(t param.Text) { fmt.Fprintf(s.err, "warning: %s\n", quote.Line(t.Spell(asFlag))) },
+		Warn: func(w warning.Warning) { _ = s.warn(w) }, // --strict cancels the context of the command
 		Note: note, Progress: s.progress(quiet),
 	}
 }
@@ -99,6 +101,9 @@ func badInputf(format string, args ...any) error { return badInput(fmt.Errorf(fo
 // newRoot builds the command tree. It sets *started to true when the code of a command starts. An error before this
 // moment is an error in the command line.
 func newRoot(s streams, started *bool) *cobra.Command {
+	if s.strict == nil {
+		s.strict = &strictness{cancel: func() {}} // there is no work to cancel
+	}
 	root := &cobra.Command{
 		Use:   "rscert",
 		Short: "Certify classifiers: certified radii, confidence bounds and calibration under attack",
@@ -109,7 +114,7 @@ The exit code says how a command ended:
 
   0    it is done
   1    it failed
-  2    the usage or the input is wrong
+  2    the usage or the input is wrong, or --strict met a warning
   3    a requirement is not met, a run is not valid, or an audit contradicts
        the certificates of a run
   130  it was interrupted`,
@@ -118,8 +123,12 @@ The exit code says how a command ended:
 		Args:          unknownCommand,
 		Version:       version(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := takeSettings(cmd, s); err != nil {
+				return err
+			}
 			*started = true
+			return nil
 		},
 	}
 	root.SetIn(s.in)
@@ -138,12 +147,16 @@ The exit code says how a command ended:
 		newConfidence(s),
 		newConformal(s),
 		newDoctor(s),
+		newExplain(s),
+		newInit(s),
 		newKubernetes(s),
+		newLs(s),
 		newMan(),
 		newMerge(s),
 		newMethodsTopic(),
 		newMetrics(s),
 		newPerturb(s),
+		newWeights(s),
 		newPredict(s),
 		newRadius(s),
 		newReport(s),
@@ -151,9 +164,12 @@ The exit code says how a command ended:
 		newSetup(s),
 		newSlurm(s),
 		newTemperature(s),
+		newTrain(s),
 		newVerify(s),
 	)
 	root.SetVersionTemplate(versionText())
+	addConfig(root)
+	addStrict(root, s.strict)
 	groupFlags(root)
 	completeValues(root)
 	return root
@@ -165,14 +181,18 @@ func execute(args []string, s streams) int {
 	defer stop()
 	defer watchSignals(ctx, stop, s.err)()
 	var started bool
-	out := &output{w: s.out}
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.strict = &strictness{cancel: cancel}
+	out := &output{w: s.out, strict: s.strict}
 	s.out = out
 	root := newRoot(s, &started)
 	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err := root.ExecuteContextC(work)
 	if out.err != nil {
 		started, err = true, out.err
 	}
+	err = s.strict.verdict(err)
 	if err == nil {
 		return exitDone
 	}

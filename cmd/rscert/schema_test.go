@@ -23,7 +23,7 @@ const rejectedDocument = 99
 
 // checkedMain runs main and checks its --json output against docs/schemas. So every testscript also tests the schemas.
 func checkedMain() {
-	s := streams{os.Stdin, os.Stdout, os.Stderr}
+	s := streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}
 	schemas := os.Getenv(schemasEnv)
 	if schemas == "" || !slices.Contains(os.Args, "--json") {
 		os.Exit(execute(os.Args[1:], s))
@@ -100,7 +100,8 @@ func forbidOthers(schema any) {
 	}
 }
 
-// TestSchemasAreWhole checks that every command with the flag --json has a schema, which describes each member.
+// TestSchemasAreWhole checks that every command with the flag --json has a schema, and that the schema describes each
+// member of the document.
 func TestSchemasAreWhole(t *testing.T) {
 	const folder = "../../docs/schemas"
 	var started bool

@@ -16,11 +16,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rscert/rscert/internal/builtin"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/predict"
 	"github.com/rscert/rscert/internal/run"
 	"github.com/rscert/rscert/internal/serve"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // serveOptions are the flags of serve.
@@ -134,7 +136,7 @@ const minToken = 16
 func (o *serveOptions) settle(f *pflag.FlagSet) (err error) {
 	p, c := &o.plan, &o.config
 	if p.Conformal != "" && !f.Changed("batch") {
-		p.Spec.Batch = 0 // the batch of the calibration, on which the last bits of scores may depend
+		p.Spec.Batch = 0 // take the batch of the calibration, because the last bits of scores may depend on the batch
 	}
 	if p.Run == "" {
 		return badInputf("--run is missing")
@@ -196,7 +198,10 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 	console := s.console(o.quiet)
 	for _, listen := range []string{c.Listen, c.GRPCListen} {
 		if host, _, err := net.SplitHostPort(listen); err == nil && !isLoopback(host) && (c.Token == nil || c.TLS == nil) {
-			console.Warnf("%s is open to the network: --tls-cert, --tls-key and --token-file keep strangers out", listen)
+			err := s.warnf(warning.OpenToNetwork, "%s is open to the network: --tls-cert, --tls-key and --token-file keep strangers out", listen)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	if c.Name == "" {
@@ -222,8 +227,8 @@ func runServe(ctx context.Context, s streams, o serveOptions) error {
 	})
 }
 
-// servingGC is the percentage by which the heap of a server grows between two garbage collections. The heap holds only a
-// few megabytes, so Go's default of 100 would collect several times a second under load.
+// servingGC is the percentage by which the heap of a server grows between two garbage collections. The heap holds only
+// a few megabytes. So with Go's default of 100, the collector would run several times a second under load.
 const servingGC = 400
 
 // collectLess sets servingGC, unless the environment sets GOGC.
@@ -248,6 +253,9 @@ func modelName(p run.PredictPlan) (string, error) {
 			return "", err
 		}
 		file = recorded
+	}
+	if name, ok := builtin.Name(file); ok {
+		return name, nil
 	}
 	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), nil
 }

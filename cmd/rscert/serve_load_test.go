@@ -114,7 +114,7 @@ type figures struct {
 	samples   float64
 	server    float64   // seconds of the processor in the server
 	clients   float64   // and in the clients
-	rates     []float64 // samples per second of each round, divided by those of certify
+	rates     []float64 // samples per second of each round, divided by the samples per second of certify
 	memory    float64   // resident bytes at the end
 }
 
@@ -206,7 +206,7 @@ func (f *figures) load(
 	return samples / length.Seconds()
 }
 
-// attackHTTP sends one hostile request over HTTP, on a connection of its own.
+// attackHTTP sends one hostile request over HTTP, on a new connection.
 func (s *served) attackHTTP(rng *rand.Rand) {
 	address := strings.TrimPrefix(s.root(), "http://")
 	conn, err := net.DialTimeout("tcp", address, time.Second)

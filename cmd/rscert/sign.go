@@ -14,6 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/signature"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // passwordEnv is the environment variable with the password of an encrypted key.
@@ -36,7 +37,7 @@ func (o signOptions) given() bool {
 	return o.flags != nil && (o.flags.Changed("sign") || o.flags.Changed("sign-password-file"))
 }
 
-// key reads the secret key before the work starts, because a wrong password should not show only after hours of
+// key reads the secret key before the work starts. So a wrong password is an error at once, not after hours of
 // sampling. It returns nil without --sign.
 func (o signOptions) key(ctx context.Context, s streams) (*signature.SecretKey, error) {
 	switch {
@@ -48,7 +49,9 @@ func (o signOptions) key(ctx context.Context, s streams) (*signature.SecretKey, 
 		return nil, badInputf("--sign is empty: name a key file")
 	}
 	if signature.Exposed(o.file) {
-		fmt.Fprintf(s.err, "warning: %s: others can read the secret key; 'chmod 600' keeps it to you\n", quote.Line(o.file))
+		if err := s.warnf(warning.ExposedKey, "%s: others can read the secret key; 'chmod 600' keeps it to you", o.file); err != nil {
+			return nil, err
+		}
 	}
 	key, err := signature.ReadSecretKey(o.file, func() (string, error) { return o.password(ctx, s.err) })
 	if ctx.Err() != nil {
@@ -80,8 +83,8 @@ func (o signOptions) password(ctx context.Context, prompt io.Writer) (string, er
 	return password, err
 }
 
-// askPassword reads a line from a terminal without showing it. If the context is done first, askPassword restores the
-// terminal, which then shows typed text again.
+// askPassword reads a line from a terminal without showing it. If the context ends first, askPassword restores the
+// terminal's settings, and the terminal shows typed text again.
 func askPassword(ctx context.Context, terminal int) (string, error) {
 	before, err := term.GetState(terminal)
 	if err != nil {

@@ -228,7 +228,7 @@ func (o slurmOptions) watch(s streams, a *cluster.Array) *cluster.Watch {
 	var shown int
 	return &cluster.Watch{
 		Queue: cluster.Slurm{}, Retries: o.retries, Every: o.every, Extent: runfolder.ReadExtent, Sleep: cluster.Pause,
-		Note: s.console(o.quiet).Notef,
+		Note: s.console(o.quiet).Notef, Warn: s.console(o.quiet).Warnf,
 		Show: func(done, total int, note string) {
 			if bar == nil && total > 0 {
 				bar = progress.Start(s.progress(o.quiet), fmt.Sprintf("%d shards", a.Shards), int64(total), int64(done))

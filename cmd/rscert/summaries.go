@@ -102,7 +102,7 @@ func summaryCells(certified []certify.CertifiedAccuracy, averageRadius float64, 
 	for _, c := range certified {
 		row = append(row, report.Number(c.Accuracy))
 	}
-	return append(row, report.Number(averageRadius), report.Count(abstained))
+	return append(row, report.RadiusNumber(averageRadius), report.Count(abstained))
 }
 
 // conditions holds the conditions of the certificates, except the method: the arithmetic of the noise, the number
@@ -116,7 +116,7 @@ type conditions struct {
 func (c conditions) write(w io.Writer) error {
 	var err error
 	if c.quantisation > 0 {
-		_, err = fmt.Fprintf(w, "every radius is reduced by up to %s: the inputs are off the lattice, and rounding them is part of the classifier\n",
+		_, err = fmt.Fprintf(w, "every radius is reduced by up to %s, because the classifier first rounds its inputs to multiples of a small step (a lattice)\n",
 			report.Round(c.quantisation, report.Up, 0, 4))
 	}
 	if c.precision != "" && c.precision != "f32" && err == nil {
@@ -136,7 +136,8 @@ func nameMethod(name string, sound bool) string {
 	return name
 }
 
-// writeStatement prints how many certificates may be wrong. The argument who names the methods for which this holds.
+// writeStatement prints how many certificates may be wrong. The text begins with who, the names of the methods to which
+// this statement applies.
 func writeStatement(w io.Writer, who string, s certify.Summary) {
 	certificates := report.Certificates(s.Examples, s.Sampled)
 	if s.Failures == 0 {

@@ -67,6 +67,9 @@ CSV with the columns p0, p1, …, label and fitted (1 if T was fitted on the row
 // readLogits reads logits [N×m] and labels.
 func readLogits(ctx context.Context, s streams, path string, quiet bool) (calibrator.Data, *table.Table, error) {
 	t, err := readUnweighted(ctx, s, path, quiet, predictions.LogitColumns())
+	if err == nil {
+		t, err = leaveOutFitted(s, t)
+	}
 	if err != nil {
 		return calibrator.Data{}, nil, err
 	}
@@ -117,6 +120,9 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 	if c.test.Classes != all.Classes {
 		return badInputf("%s: %d classes, %s has %d", c.testTable.Path, c.test.Classes, table.Path, all.Classes)
 	}
+	if err := warnOfOneClass(s, table.Path, train.Label); err != nil {
+		return err
+	}
 	found, err := calib.FitTemperature(train.Values, train.Classes, train.Label)
 	if err != nil {
 		return fmt.Errorf("%s: %w", table.Path, err)
@@ -142,6 +148,7 @@ func runTemperature(ctx context.Context, s streams, path string, o temperatureOp
 		if err := durable.WriteFile(o.out, b.Bytes()); err != nil {
 			return err
 		}
+		s.wrote(o.out)
 	}
 	if o.json {
 		return report.WriteJSON(s.out, "temperature", r)

@@ -107,6 +107,7 @@ func runVerify(ctx context.Context, s streams, path string, o verifyOptions, cho
 	if err := o.writeJUnit(gate.JUnit(verifyOutcomes(verdict))); err != nil {
 		return err
 	}
+	s.wrote(o.junit)
 	if o.json {
 		err = report.WriteJSON(s.out, "verify", verdict)
 	} else {

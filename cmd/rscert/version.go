@@ -6,8 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// 'make build' sets builtVersion and builtCommit with -ldflags '-X main.builtVersion=v1.2.3', because Go does not know
-// version and commit outside the repository (make build VERSION=v1.2.3) or with -buildvcs=false.
+// 'make build' sets builtVersion and builtCommit with -ldflags '-X main.builtVersion=v1.2.3'. Go alone does not know
+// the version and the commit with -buildvcs=false, or if the sources are outside the repository. Outside the
+// repository, the user gives the version: make build VERSION=v1.2.3.
 var builtVersion, builtCommit string
 
 // version returns the version set by the build, or else the module's version or commit.

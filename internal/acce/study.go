@@ -106,6 +106,9 @@ type Result struct {
 	Norm   *law.Norm `json:"norm,omitempty"`   // norm of the radius, if known
 	N      int       `json:"n"`
 	Bins   int       `json:"bins"`
+	// Edge is the edge that each bin includes. It is always LowerClosed, because the certified calibration error is
+	// defined for such bins.
+	Edge calib.Edge `json:"edge"`
 	// SameExamples says that N counts only examples with a row at every radius of the study.
 	SameExamples bool              `json:"same_examples,omitempty"`
 	ECE          *float64          `json:"ece,omitempty"` // without attack; nil if the table has no confidences
@@ -165,7 +168,7 @@ func (r *Result) measureTime(name string, work func() error) error {
 
 func (s *Study) solve(ctx context.Context, g group) (Result, error) {
 	r := Result{
-		Radius: g.radius, N: len(g.Intervals), Bins: s.bins.Len(), SameExamples: s.options.SameExamples, Seconds: map[string]float64{},
+		Radius: g.radius, N: len(g.Intervals), Bins: s.bins.Len(), Edge: calib.LowerClosed, SameExamples: s.options.SameExamples, Seconds: map[string]float64{},
 	}
 	err := r.measureTime("cbs", func() (err error) { r.CBS, err = calib.CBS(g.Intervals); return err })
 	if err != nil {

@@ -317,10 +317,11 @@ func TestEstimatesAreFeasibleAndBelowExact(t *testing.T) {
 }
 
 // With a small learning rate for the assignment, ADMM converges on predictions that resemble those of a certified
-// classifier. The constraints are met in the limit, and the relaxed error approaches the projected error. (With the
+// classifier. The constraints are met in the limit, and the relaxed error approaches the projected error. With the
 // rates of the paper's grid, α_a = 0.01 or 0.1, ADMM does not converge. At ρ = 10 the quadratic terms have the
-// curvature ρ(2 + M + number of bins out of reach), so the gradient step overshoots. No theorem says that the estimate
-// is near the exact value. The test checks this only for these predictions.)
+// curvature ρ(2 + M + number of bins out of reach), so the gradient step overshoots. No theorem says that ADMM
+// converges or that the estimate is near the exact value. The test checks only the convergence, and only for these
+// predictions.
 func TestADMMConverges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds")

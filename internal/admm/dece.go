@@ -17,7 +17,7 @@ const (
 	lastTau     = 1e-6
 	ascentRate  = 0.01 // default rate at the start; it falls to 0 along a half cosine
 	ascentClip  = 1    // limit for the absolute value of each entry of the gradient of N·dECE
-	softmaxTail = 40   // bins with less than e⁻⁴⁰ of the largest weight count as 0
+	softmaxTail = 40   // weights below e⁻⁴⁰ times the largest weight count as 0
 )
 
 // DECE runs gradient ascent on the differentiable calibration error of Bohdal et al. 2023, in the simplified form of

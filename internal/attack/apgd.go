@@ -9,7 +9,7 @@ import (
 // These are the constants of Auto-PGD. The comments give their names in the paper.
 const (
 	apgdMomentum = .75 // α: weight of the new direction in a step
-	apgdRho      = .75 // ρ: a checkpoint halves the step length if less than this share of the steps improved the loss
+	apgdRho      = .75 // ρ: a checkpoint halves the step length if fewer than this share of the steps improved the loss
 )
 
 // autoClimb runs Auto-PGD (Croce & Hein 2020, algorithm 1) on all targets, round by round. Auto-PGD is gradient ascent
@@ -111,9 +111,9 @@ func (c *autoClimbing) check() bool {
 	return c.halvedBefore
 }
 
-// move takes a step from a point x along its gradient. First z = P(x + η·g), where P projects, η is the step's length
-// and g is the direction of the gradient. Let previous be the point before x and α = apgdMomentum. The new point is P(x
-// + α·(z − x) + (1 − α)·(x − previous)).
+// move takes a step from a point x along its gradient. It first computes z = P(x + η·g), where P projects, η is the
+// step's length and g is the direction of the gradient. Let previous be the point before x and α = apgdMomentum. The
+// new point is P(x + α·(z − x) + (1 − α)·(x − previous)).
 func (c *autoClimbing) move(from, gradient []float32) {
 	z := slices.Clone(from)
 	if !c.s.step(z, gradient, c.length) {

@@ -148,9 +148,9 @@ func TestAutoHalves(t *testing.T) {
 			t.Errorf("%s: halved after %v, want %v", c.name, got, c.want)
 		}
 	}
-	// From the third loss on, each loss is above the previous loss, but all losses stay below the first. So the largest
-	// loss never changes. The first checkpoint does not halve the step, because it has no earlier checkpoint to compare
-	// with.
+	// From the third loss on, each loss is above the previous loss, but all losses stay below the first. The largest
+	// loss therefore never changes. The first checkpoint does not halve the step, because it has no earlier checkpoint
+	// to compare with.
 	losses := []float64{1000}
 	for step := range 100 {
 		losses = append(losses, float64(step))
@@ -227,7 +227,7 @@ func TestAutoNaN(t *testing.T) {
 type several struct {
 	w     [][]float64 // weights of each class
 	batch int
-	aims  map[int][]int64 // the target classes whose gradients were asked for, by label
+	aims  map[int][]int64 // for each label, the target classes for which a gradient was computed
 }
 
 func (c *several) InputLen() int { return len(c.w[0]) }
@@ -310,7 +310,7 @@ func TestTargets(t *testing.T) {
 }
 
 // TestSequence: each attack of a sequence runs on the examples that the earlier attacks did not break. The result names
-// the attack that broke an example. On these examples, the attack finds the same perturbations as it would find alone.
+// the attack that broke an example. On its examples, each attack finds the same perturbations as it would find alone.
 func TestSequence(t *testing.T) {
 	l := newLinear()
 	all, _ := examplesOf(l, 40, Linf)

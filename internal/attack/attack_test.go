@@ -54,7 +54,7 @@ func TestProject(t *testing.T) {
 				if distance > epsilon || exactNorm(t, norm, a, x, epsilon) > 0 || exactNorm(t, norm, a, x, distance) > 0 {
 					t.Fatalf("%s %g: norm %g", norm, epsilon, distance)
 				}
-				if a[0] != -1 || a[1] != 0 || distance < .99*epsilon && epsilon > 1e-6 && epsilon < 1 { // ε = 3 exceeds the box
+				if a[0] != -1 || a[1] != 0 || distance < .99*epsilon && epsilon > 1e-6 && epsilon < 1 { // for ε = 3 the box limits the perturbation
 					t.Fatalf("%s %g: norm %g, first values %v", norm, epsilon, distance, a[:2])
 				}
 			}
@@ -91,7 +91,8 @@ func TestThreatCheck(t *testing.T) {
 	}
 }
 
-// linear is a classifier with the scores [0, w·x + b]. So the test knows the nearest input of the other class.
+// linear is a classifier with the scores [0, w·x + b]. The tests can therefore compute the nearest input of the other
+// class.
 type linear struct {
 	w        []float64
 	b        float64

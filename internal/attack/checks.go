@@ -3,31 +3,15 @@ package attack
 import (
 	"context"
 	"math"
+
+	"github.com/rscert/rscert/internal/warning"
 )
 
-// Check is the name of a test for misleading results. AutoAttack makes these tests, too (Croce & Hein 2020, checks.py).
-type Check string
-
-// These are the checks.
-const (
-	// ZeroGradients: a gradient was zero, so the attack could not take a step along it.
-	ZeroGradients Check = "zero-gradients"
-	// ScoresBetter: an attack that uses only scores broke examples that attacks by gradients had failed to break.
-	ScoresBetter Check = "scores-better"
-	// RandomScores: the scores of the same inputs change from run to run.
-	RandomScores Check = "random-scores"
-	// Probabilities: the model returns probabilities. The gradients of probabilities vanish at inputs where the model is
-	// confident.
-	Probabilities Check = "probabilities"
-	// FewClasses: an attack of a preset was left out because its loss needs more classes.
-	FewClasses Check = "few-classes"
-)
-
-// Warning is a check that failed.
+// Warning is a failed check for misleading results. AutoAttack makes these checks, too (Croce & Hein 2020, checks.py).
 type Warning struct {
-	Check    Check  `json:"check"`
-	Examples int    `json:"examples,omitempty"` // number of examples that failed the check
-	Text     string `json:"text"`
+	Check    warning.Code `json:"check"`
+	Examples int          `json:"examples,omitempty"` // number of examples that failed the check
+	Text     string       `json:"text"`
 }
 
 // scoresBetterShare limits the share of examples that attacks by scores break although attacks by gradients failed to
@@ -65,7 +49,7 @@ func BrokenByScores(found []Found, stages []Method) (examples int, warn bool) {
 // These are the constants of Random.
 const (
 	RandomExamples = 64   // number of examples
-	randomChange   = 1e-4 // largest change of an example's scores that counts as rounding, relative to their norm
+	randomChange   = 1e-4 // largest change of an example's scores that counts as rounding, relative to the norm of the scores
 )
 
 // Random runs the classifier twice on the first 64 examples. It divides each example's scores by their Euclidean norm.

@@ -20,30 +20,34 @@ func (s *Search) alteredBy(t *target, candidate []float32, class int, scores []f
 // smallest is the smallest normal float32. It replaces probabilities of 0, whose logarithm would be infinite.
 const smallest = 0x1p-126
 
-// logit returns the logit of class k.
-func (s *Search) logit(scores []float32, k int) float64 {
-	if s.Probabilities {
+// logit returns the logit of class k. The scores are logits or probabilities.
+func logit(scores []float32, k int, probabilities bool) float64 {
+	if probabilities {
 		return math.Log(max(float64(scores[k]), smallest))
 	}
 	return float64(scores[k])
 }
 
 // crossEntropy returns −ln softmax(z)_y for the logits z. The result is accurate even if it is tiny.
-func (s *Search) crossEntropy(scores []float32, y int) float64 {
-	own, most := s.logit(scores, y), 0.
+func crossEntropy(scores []float32, y int, probabilities bool) float64 {
+	own, most := logit(scores, y, probabilities), 0.
 	if math.IsInf(own, -1) { // the score −∞ masks the class
 		return math.Inf(1)
 	}
 	for k := range scores {
-		most = max(most, s.logit(scores, k)-own)
+		most = max(most, logit(scores, k, probabilities)-own)
 	}
 	rest := 0.
 	for k := range scores {
 		if k != y {
-			rest += math.Exp(s.logit(scores, k) - own - most)
+			rest += math.Exp(logit(scores, k, probabilities) - own - most)
 		}
 	}
 	return most + math.Log1p(math.Exp(-most)-1+rest)
+}
+
+func (s *Search) crossEntropy(scores []float32, y int) float64 {
+	return crossEntropy(scores, y, s.Probabilities)
 }
 
 // confidence returns the largest probability.

@@ -19,13 +19,24 @@ const (
 
 // directions returns the perturbation that each restart found, and the number of steps with a gradient of zero.
 func (s *SmoothedSearch) directions(ctx context.Context, x Example) (found [][]float64, flat int, err error) {
+	return s.restarts(ctx, func(ctx context.Context, restart int) ([]float64, int, error) {
+		return s.descend(ctx, x, restart)
+	})
+}
+
+// runRestart runs one restart. It returns a perturbation and the number of steps with a gradient of zero.
+type runRestart func(ctx context.Context, restart int) (delta []float64, flat int, err error)
+
+// restarts runs all restarts side by side. It returns their perturbations and the number of steps with a gradient of
+// zero.
+func (s *SmoothedSearch) restarts(ctx context.Context, run runRestart) (found [][]float64, flat int, err error) {
 	found = make([][]float64, s.Restarts)
 	zeros := make([]int, s.Restarts)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(s.Workers, 1))
 	for restart := range found {
 		g.Go(func() (err error) {
-			found[restart], zeros[restart], err = s.descend(ctx, x, restart)
+			found[restart], zeros[restart], err = run(ctx, restart)
 			return err
 		})
 	}
@@ -50,12 +61,8 @@ func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (d
 		if err != nil {
 			return nil, flat, err
 		}
-		anneal := ddnLast + (1-ddnLast)*(1+math.Cos(math.Pi*float64(step)/float64(s.Steps)))/2
-		if norm := length(blurred.gradient); norm > 0 && !math.IsInf(norm, 1) {
-			for i, g := range blurred.gradient {
-				delta[i] += anneal * radius * g / norm
-			}
-		} else {
+		anneal := s.anneal(step)
+		if !blurred.follow(delta, anneal*radius) {
 			flat++
 		}
 		change := 1 + ddnRadius*anneal
@@ -66,6 +73,11 @@ func (s *SmoothedSearch) descend(ctx context.Context, x Example, restart int) (d
 		s.rescale(delta, x.Values, radius)
 	}
 	return delta, flat, nil
+}
+
+// anneal returns the factor by which the length of a step is below that of the first step.
+func (s *SmoothedSearch) anneal(step int) float64 {
+	return ddnLast + (1-ddnLast)*(1+math.Cos(math.Pi*float64(step)/float64(s.Steps)))/2
 }
 
 // start returns the first perturbation of a restart.
@@ -147,8 +159,8 @@ func (s *SmoothedSearch) newBlurred(x Example) (*blurred, error) {
 
 // run computes the gradient at x + delta with the noise of a step. It reports whether the label has fewer votes than
 // another class among the noisy copies. In run r the label has the mean probability P_r = exp(−loss_r). The loss of all
-// runs together is −ln of the mean of all P_r. So the gradient of this loss is proportional to the mean of the runs'
-// gradients with the weights P_r. The factor in front of this mean does not matter, because only the gradient's
+// runs together is −ln of the mean of all P_r. The gradient of this loss is therefore proportional to the mean of the
+// runs' gradients with the weights P_r. The factor in front of this mean does not matter, because only the gradient's
 // direction is used.
 func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool, err error) {
 	at := make([]float32, len(delta))
@@ -176,6 +188,19 @@ func (b *blurred) run(ctx context.Context, delta []float64, step int) (lost bool
 		lost = lost || class != b.example.Label && n > votes[b.example.Label]
 	}
 	return lost, nil
+}
+
+// follow moves delta along the gradient by a step of this length. If the gradient is zero or not finite, follow does
+// not move delta and returns false.
+func (b *blurred) follow(delta []float64, step float64) bool {
+	norm := length(b.gradient)
+	if !(norm > 0) || math.IsInf(norm, 1) {
+		return false
+	}
+	for i, g := range b.gradient {
+		delta[i] += step * g / norm
+	}
+	return true
 }
 
 // add adds the gradient of one run to the sum of gradients, with a weight proportional to e^{−loss}.

@@ -41,7 +41,7 @@ func (s *Search) fab(ctx context.Context, targets []*target) error {
 // chase is FAB on one example.
 type chase struct {
 	*target
-	rivals []int     // the classes whose boundary with the label a step may cross
+	rivals []int     // a step may cross the boundary between the label and one of these classes
 	x      []float32 // the current point
 	// These fields describe the boundary nearest to x, under the approximation that the logits are linear. The boundary
 	// contains all x + d with difference + slope·d = 0, and the field away is its distance from x. If the gradients of
@@ -188,8 +188,8 @@ func (t Threat) between(x, a []float32, share float64) []float32 {
 }
 
 // shrunk moves the input a towards x until the norm of the perturbation is the given share of the old norm. For L2 it
-// scales the perturbation. For Linf it limits the change of each value, so that changes below the limit stay as they
-// are. Many changes are below the limit for values near the ends of the box.
+// scales the perturbation. For Linf it limits the change of each value, and keeps changes below the limit. Values near
+// the ends of the box often change by less than the limit.
 func (t Threat) shrunk(x, a []float32, share float64) []float32 {
 	if t.Norm == L2 {
 		return t.between(x, a, share)
@@ -249,7 +249,7 @@ func (s *Search) closeIn(ctx context.Context, chases []*chase) error {
 const sectionBeyond = .01
 
 // section is the range in which the final search looks for the boundary. Its ends, inner and outer, are norms of
-// perturbations. They are given as shares of the norm of the perturbation that leads to the input in the field end.
+// perturbations. They are given as shares of the distance between the example and the input in the field end.
 type section struct {
 	*chase
 	end          []float32 // the adversarial input from which the search starts; its share is 1

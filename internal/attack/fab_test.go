@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// affine is a classifier with the scores W·x + b for several classes. So the tests know the distance to the boundary
-// between any two classes.
+// affine is a classifier with the scores W·x + b for several classes. The tests can therefore compute the distance to
+// the boundary between any two classes.
 type affine struct {
 	w      [][]float64
 	b      []float64

@@ -11,9 +11,9 @@ import (
 //
 // The solution is |d_i| = min(λ·s_i, c_i) where w_i ≠ 0, with the sign of w_i·gap. Here c_i is the distance from x_i to
 // the end of the box in the direction of this sign, and s_i is 1 for Linf and |w_i| for L2. The left side of Σ
-// |w_i|·min(λ·s_i, c_i) = |gap| is piecewise linear in λ, with corners at c_i/s_i. So towards sorts the corners and
-// finds λ exactly, up to rounding (Croce & Hein 2020, FAB, section 3.1). For Linf several d can have the smallest norm.
-// Among these d, towards returns the d that is zero where w is zero.
+// |w_i|·min(λ·s_i, c_i) = |gap| is piecewise linear in λ, with corners at c_i/s_i. The method therefore sorts the
+// corners and finds λ exactly, up to rounding (Croce & Hein 2020, FAB, section 3.1). For Linf several d can have the
+// smallest norm. Among these d, towards returns the d that is zero where w is zero.
 func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	corners := make([]corner, 0, len(x))
 	for i, v := range w {
@@ -32,8 +32,8 @@ func (t Threat) towards(x []float32, w []float64, gap float64) []float64 {
 	return d
 }
 
-// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. The term is rate·λ while λ is at most the
-// field at. For every larger λ, the term keeps the value in the field stays.
+// corner describes one term of Σ |w_i|·min(λ·s_i, c_i) as a function of λ. The term is rate·λ for every λ up to the
+// field "at". For every larger λ, the term equals the field "stays".
 type corner struct{ at, rate, stays float64 }
 
 // reach returns the smallest λ at which the sum of all terms is the gap, or +∞ if there is no such λ.

@@ -46,11 +46,12 @@ func (l Lattice) Within(t Threat) Lattice {
 // Move returns a lattice point x + Step·k that goes far in a direction: Σ k·direction is large, and Step·‖k‖₂ ≤ radius
 // holds exactly. The input x must be on the lattice. The distance is Step·‖k‖₂, rounded up, but at most the radius.
 //
-// At first k is λ·direction, rounded and clipped to the ends of the lattice, for the largest λ that keeps Step·‖k‖₂ ≤
-// radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the gain
-// |direction| to the cost 2|k|+1 comes first. Adding units in this order from k = 0 on passes through the rounded
-// λ·direction. So Move returns the same result as if it had added single units from k = 0 on. Call the first unit that
-// would break the bound u. For every allowed k, Σ k·direction is at most the sum of the result plus the gain of u.
+// Move first sets k to λ·direction, rounded and clipped to the ends of the lattice, for the largest λ that keeps
+// Step·‖k‖₂ ≤ radius. Then Move adds single units while this bound still holds. The unit with the largest ratio of the
+// gain |direction| to the cost 2|k|+1 comes first. A search that starts at k = 0 and adds single units in this order
+// passes through the rounded λ·direction. Move therefore returns the result of this search. Let u be the first unit
+// that would break the bound. For every allowed k, Σ k·direction is at most this sum for the result of Move, plus the
+// gain of u.
 func (l Lattice) Move(x []float32, direction []float64, radius float64) (moved []float32, distance float64) {
 	var all []mover
 	for i, u := range direction {

@@ -114,7 +114,7 @@ func bestMove(l Lattice, at []int, direction []float64, budget int64) float64 {
 }
 
 // TestMoveBest compares Move with all lattice points in a few dimensions. The difference from the best point is at most
-// the largest gain of one unit. Nearly always Move finds the best point.
+// the largest gain of one unit. Move finds the best point in nearly all cases.
 func TestMoveBest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	l := Lattice{Step: big.NewRat(1, 4), Low: -3, High: 4}

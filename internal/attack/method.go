@@ -62,7 +62,7 @@ type definition struct {
 	run       func(*Search, context.Context, []*target) error
 	preset    []Stage // the attacks of a preset, for which the field run is nil
 	// confidence says that the attack changes confidences. Such an attack also attacks examples that the classifier
-	// gets wrong anyway.
+	// already gets wrong.
 	confidence bool
 }
 
@@ -127,8 +127,12 @@ func (m Method) String() string { return string(m) }
 // MarshalText writes the method.
 func (m Method) MarshalText() ([]byte, error) { return []byte(m), nil }
 
-// UnmarshalText reads a method or a sequence of methods.
+// UnmarshalText reads a method, a sequence of methods or a SmoothedMethod.
 func (m *Method) UnmarshalText(text []byte) error {
+	if _, err := SmoothedMethods.Parse(string(text)); err == nil {
+		*m = Method(text)
+		return nil
+	}
 	for name := range strings.SplitSeq(string(text), ",") {
 		var one Method
 		if err := Methods.Unmarshal([]byte(name), &one); err != nil {

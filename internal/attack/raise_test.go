@@ -124,8 +124,8 @@ func TestBacktracking(t *testing.T) {
 	}
 }
 
-// TestKeepHighest: a misclassified input is better than a correctly classified one. Between two inputs of the same
-// kind, the probability of a wrong class decides.
+// TestKeepHighest: a misclassified input is better than a correctly classified one. If both inputs are misclassified,
+// or both are classified correctly, the input with the larger probability of a wrong class is better.
 func TestKeepHighest(t *testing.T) {
 	s := &Search{Threat: Threat{L2, 10, -10, 10}, Probabilities: true}
 	target := &target{Example: Example{Values: []float32{0}}, found: new(Found)}

@@ -11,20 +11,20 @@ import (
 // score of another class minus the label's score. ScoreGradients estimates the variance v for each value of the input.
 type ScoreGradients struct {
 	Classifier Classifier
-	Feed       func(in, values []float32) // sets the slice in to the model's input for the values, without noise
+	Feed       func(in, values []float32) // writes the model's input for the values, without noise, to the slice in
 	// Slope converts a gradient. The argument in holds the gradient with respect to the model's input. Slope replaces
 	// it by the gradient with respect to the example's values.
 	Slope func(values, in []float32)
-	// Size is the number of noisy copies per Run. The estimate ignores copies for whose scores the classifier votes for
-	// no class.
+	// Size is the number of noisy copies per Run. The estimate ignores copies that vote for no class.
 	Size int
 }
 
 // Copies implements NoisyGradients.
 func (g *ScoreGradients) Copies() int { return g.Size }
 
-// Run implements NoisyGradients. A caller weights runs by exp(−loss), which needs a loss that is −ln of a probability.
-// The margin m is not −ln of a probability, so Run returns the loss 0 and all runs have equal weights.
+// Run implements NoisyGradients. A caller weights runs by exp(−loss). These weights are meaningful only if the loss is
+// −ln of a probability. The margin m is not −ln of a probability, so Run returns the loss 0 and all runs have equal
+// weights.
 func (g *ScoreGradients) Run(ctx context.Context, x, noise []float32, label int, scores, gradient []float32) (float64, error) {
 	d, m := g.Classifier.InputLen(), g.Classifier.Classes()
 	if err := g.score(ctx, x, noise, scores); err != nil {

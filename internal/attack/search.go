@@ -45,6 +45,7 @@ type Found struct {
 	// one.
 	Confidence float64
 	Altered    []Altered
+	Lowered    *Lowered // only with KeepAll
 }
 
 // Correct reports whether the classifier is right about the unperturbed example.

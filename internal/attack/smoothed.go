@@ -90,6 +90,8 @@ type SmoothedSearch struct {
 	Screen   int // largest number of selection samples per perturbation
 	Seed     uint64
 	Workers  int
+	// Probabilities says that the scores are probabilities, not logits. Only Lower uses this field.
+	Probabilities bool
 }
 
 // firstPoll is the number of selection samples that the method poll draws before it counts votes for the first time.
@@ -214,9 +216,9 @@ func (s *SmoothedSearch) stretch(x []float32, r ray) []float32 {
 	return values
 }
 
-// crossing returns the ray with a new radius. This is the smallest radius at which the label loses among selection
-// samples, up to a relative tolerance. The search starts at the ray's old radius, or at the scale of the noise if the
-// old radius is 0.
+// crossing returns the ray with a new radius. The new radius is the smallest radius at which the label loses among
+// selection samples, up to a relative tolerance. The search starts at the ray's old radius, or at the scale of the
+// noise if the old radius is 0.
 func (s *SmoothedSearch) crossing(ctx context.Context, x Example, r ray, samples int, tolerance float64) (ray, error) {
 	loses := func(radius float64) (bool, error) {
 		values, _ := s.point(x, ray{r.direction, radius})
@@ -346,6 +348,17 @@ func (s *SmoothedSearch) Votes(ctx context.Context, values []float32, stream smo
 
 // count adds the votes of the samples with the numbers first, …, end − 1 to the argument votes.
 func (s *SmoothedSearch) count(ctx context.Context, input smoothing.Input, stream smoothing.Stream, first, end int, votes []int) error {
+	scores, err := s.scores(ctx, input, stream, first, end)
+	for m := s.Classifier.Classes(); len(scores) > 0; scores = scores[m:] {
+		if class := smoothing.Vote(scores[:m]); class >= 0 {
+			votes[class]++
+		}
+	}
+	return err
+}
+
+// scores returns the scores of the samples with the numbers first, …, end − 1.
+func (s *SmoothedSearch) scores(ctx context.Context, input smoothing.Input, stream smoothing.Stream, first, end int) ([]float32, error) {
 	batch, d, m := max(s.Classifier.Batch(), 1), s.Classifier.InputLen(), s.Classifier.Classes()
 	pieces := (end - first + batch - 1) / batch
 	scores := make([]float32, pieces*batch*m)
@@ -361,12 +374,7 @@ func (s *SmoothedSearch) count(ctx context.Context, input smoothing.Input, strea
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return err
+		return nil, err
 	}
-	for row := range end - first {
-		if class := smoothing.Vote(scores[row*m : (row+1)*m]); class >= 0 {
-			votes[class]++
-		}
-	}
-	return nil
+	return scores[:(end-first)*m], nil
 }

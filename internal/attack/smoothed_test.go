@@ -77,8 +77,8 @@ func newSmoothed(t *testing.T, l *linear) *SmoothedSearch {
 	}
 }
 
-// wideLinear returns a linear classifier of 60 values between 0 and 1. It also returns examples and their distances
-// from the boundary.
+// wideLinear returns a linear classifier of inputs with 60 values between 0 and 1. It also returns examples and their
+// distances from the boundary.
 func wideLinear(examples int) (l *linear, all []Example, distances []float64) {
 	const d = 60
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -146,6 +146,21 @@ func TestSmoothedLinear(t *testing.T) {
 	}
 }
 
+// sameForEveryBatch checks that a search has the same result for every batch size and number of goroutines, and another
+// result for another seed. The argument find changes a search and runs it.
+func sameForEveryBatch[T any](t *testing.T, find func(change func(*SmoothedSearch, *linear)) T) {
+	t.Helper()
+	first := find(func(*SmoothedSearch, *linear) {})
+	for _, batch := range []int{1, 7, 4096} {
+		if again := find(func(s *SmoothedSearch, l *linear) { l.batch, s.Workers = batch, batch%5 }); !reflect.DeepEqual(first, again) {
+			t.Errorf("batch %d changes the result", batch)
+		}
+	}
+	if reflect.DeepEqual(first, find(func(s *SmoothedSearch, _ *linear) { s.Seed++ })) {
+		t.Error("another seed gives the same result")
+	}
+}
+
 // TestSmoothedSame: candidates depend on the seed. They do not depend on the batch size, on the number of goroutines or
 // on how copies are split into runs.
 func TestSmoothedSame(t *testing.T) {
@@ -161,15 +176,7 @@ func TestSmoothedSame(t *testing.T) {
 		}
 		return found
 	}
-	first := find(func(*SmoothedSearch, *linear) {})
-	for _, batch := range []int{1, 7, 4096} {
-		if again := find(func(s *SmoothedSearch, l *linear) { l.batch, s.Workers = batch, batch%5 }); !reflect.DeepEqual(first, again) {
-			t.Errorf("batch %d changes the candidates", batch)
-		}
-	}
-	if reflect.DeepEqual(first, find(func(s *SmoothedSearch, _ *linear) { s.Seed++ })) {
-		t.Error("another seed gives the same candidates")
-	}
+	sameForEveryBatch(t, find)
 }
 
 // TestSmoothedRuns: several runs together give the same gradient as one run with all copies, and also agree on whether

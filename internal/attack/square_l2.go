@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	// firstTiles is the number of tiles along each side of an image that hold Square's first perturbation for L2.
+	// firstTiles is the number of tiles along each side of an image. Square's first perturbation for L2 consists of
+	// these tiles.
 	firstTiles = 5
 	// leastSide is the smallest side of a window that Square changes for L2.
 	leastSide = 3
@@ -60,7 +61,7 @@ func (w *walk) tile(s *Search) []float32 {
 	return w.perturbed(s, d)
 }
 
-// perturbed returns the example plus d, projected.
+// perturbed returns the projection of the example plus d.
 func (w *walk) perturbed(s *Search, d []float64) []float32 {
 	x := slices.Clone(w.Values)
 	for i, v := range d {
@@ -70,7 +71,7 @@ func (w *walk) perturbed(s *Search, d []float64) []float32 {
 	return x
 }
 
-// rectangle is the same part of every channel.
+// rectangle is a part of an image. It is the same in every channel.
 type rectangle struct{ row, column, height, width int }
 
 // window returns the height and width of a window with this share of an image's area.
@@ -107,8 +108,8 @@ func (w *walk) within(channel int, r rectangle) []int {
 	return all
 }
 
-// gather changes one channel of the perturbation d. It sets the window "from" to 0 and moves its norm into the window
-// "into", together with an unused squared norm. The new values in the window "into" are (ρ·η + ν/‖ν‖)·√(‖d on both
+// gather changes one channel of the perturbation d. It sets the window "from" to 0. The window "into" gets the squared
+// norm of both windows plus the argument unused. The new values in the window "into" are (ρ·η + ν/‖ν‖)·√(‖d on both
 // windows‖² + unused) / ‖ρ·η + ν/‖ν‖‖. Here ν holds the old values in the window "into", η is the form and ρ is a
 // random sign.
 func (w *walk) gather(d []float64, channel int, into, from rectangle, form []float64, unused float64) {
@@ -140,7 +141,7 @@ func (w *walk) gather(d []float64, channel int, into, from rectangle, form []flo
 	}
 }
 
-// form returns twoBumps for a window. At random, the bumps are side by side or one above the other.
+// form returns twoBumps for a window. A random bit decides whether the bumps lie side by side or one above the other.
 func (w *walk) form(height, width int) []float64 {
 	if across := w.rng.Uint64()&1 == 0; across && width > 1 || height == 1 {
 		return transpose(twoBumps(width, height), height)

@@ -63,7 +63,7 @@ func (t Threat) Outside(x []float32) (value float32, found bool) {
 }
 
 // Distance returns ‖a − x‖, rounded up: the result is never below the exact norm of the difference of these float32
-// numbers. For Linf it is exact if the largest difference is a float64.
+// numbers. For Linf the result is exact if a float64 can hold the largest difference exactly.
 func (t Threat) Distance(a, x []float32) float64 {
 	if t.Norm == L2 {
 		sum := 0.
@@ -82,7 +82,7 @@ func (t Threat) Distance(a, x []float32) float64 {
 	return most
 }
 
-// sign is 0 if the argument sum is 0, and 1 otherwise. So equal inputs have distance 0.
+// sign is 0 if the argument sum is 0, and 1 otherwise. Equal inputs therefore have distance 0.
 func sign(sum float64) float64 {
 	if sum == 0 {
 		return 0
@@ -120,8 +120,8 @@ func (t Threat) Project(a, x []float32) {
 		return
 	}
 	whole := append([]float32(nil), a...)
-	// Rounding to float32 may make the perturbation longer than Epsilon again. So the loop shrinks the factor until the
-	// perturbation is short enough. With the factor 0 the result is x itself.
+	// Rounding to float32 may make the perturbation longer than Epsilon again. The loop therefore shrinks the factor
+	// until the perturbation is short enough. With the factor 0 the result is x itself.
 	for shrink, less := 1., 0x1p-22; ; shrink, less = shrink-less, 2*less {
 		factor := max(0, shrink) * t.Epsilon / far
 		for i := range a {
@@ -133,7 +133,7 @@ func (t Threat) Project(a, x []float32) {
 	}
 }
 
-// within returns the number nearest to v whose distance from x is at most Epsilon.
+// within returns the number nearest to v among the numbers at most Epsilon away from x.
 func (t Threat) within(v, x float32) float32 {
 	if magnitude(float64(v), float64(x)) <= t.Epsilon {
 		return v

@@ -111,8 +111,8 @@ func (l *Log) start(path string) error {
 // Begin appends a session.
 func (l *Log) Begin(s Session) error { return l.write([]Line{{Session: &s}}) }
 
-// Append appends the answers to a request. After Append returns without an error, a kill of the process loses none of
-// the answers.
+// Append adds the answers to one request to the log. After Append returns without an error, a kill of the process loses
+// none of the answers.
 func (l *Log) Append(answers []Answer) error {
 	lines := make([]Line, len(answers))
 	for i := range answers {

@@ -16,9 +16,9 @@ const unit = 0x1p-53
 // Span encloses a number: Lower ≤ value ≤ Upper, despite rounding.
 type Span struct{ Lower, Upper float64 }
 
-// stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, to within 4·unit (absolute). For n ≤ 15 the value comes from
-// the factorial. For larger n it comes from the series of DLMF 5.11.1. The first omitted term of the series bounds the
-// error (5.11(ii)): 691/(360360·16¹¹) < 2·unit.
+// stirlingError returns ln n! − ln(√(2πn)(n/e)ⁿ), n ≥ 1, with an absolute error of at most 4·unit. For n ≤ 15 the value
+// comes from the factorial. For larger n it comes from the series of DLMF 5.11.1. The first omitted term of the series
+// bounds the error (5.11(ii)): 691/(360360·16¹¹) < 2·unit.
 func stirlingError(n int64) float64 {
 	if n < int64(len(stirlingTable)) {
 		return stirlingTable[n]
@@ -62,8 +62,8 @@ func deviance(x, m float64) float64 {
 	return m * ((1+v)*math.Log1p(v) - v)
 }
 
-// LogTerm returns ln P(Bin(n, p) = k) and a bound on its absolute error. Domain: 0 < p < 1, q = 1−p to within 2·unit
-// relative, 0 ≤ k ≤ n.
+// LogTerm returns ln P(Bin(n, p) = k) and a bound on its absolute error. Domain: 0 < p < 1, q = 1−p with a relative
+// error of at most 2·unit, 0 ≤ k ≤ n.
 //
 // It uses Loader's saddle-point form (2000): ½ ln(n/(2πk(n−k))) + δ(n) − δ(k) − δ(n−k) − D(k, np) − D(n−k, nq), where δ
 // is the Stirling error. The means np and nq each carry a relative error of 3·unit, which changes each D by at most
@@ -83,8 +83,8 @@ func LogTerm(n, k int64, p, q float64) (logp, absErr float64) {
 	return logp, unit * (24*math.Abs(x-N*p) + 24*(d1+d2) + 4*math.Abs(logp) + 64)
 }
 
-// powerLog returns ln (1−p)ᴺ, with q = 1−p, to within 6·unit relative. It uses the smaller of p and q, because the
-// larger of the two has a rounding error of up to unit.
+// powerLog returns ln (1−p)ᴺ, where q = 1−p, with a relative error of at most 6·unit. It uses the smaller of p and q,
+// because the larger of the two has a rounding error of up to unit.
 func powerLog(N, p, q float64) float64 {
 	if p < 0.5 {
 		return N * math.Log1p(-p)
@@ -165,7 +165,7 @@ func upperSum(n, k int64, p, q, lambda float64) Span {
 	rel := e + float64(32*steps+16)*unit
 	if logp < -700 {
 		// The result may be smaller than every normal float64, where relative error bounds fail. So the lower end is 0,
-		// and the upper end uses that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
+		// and the upper end uses the fact that P(Bin(n, p) = k) is below 2e⁻⁷⁰⁰.
 		return Span{0, math.Exp(-700) * a * q * value.Upper * 2}
 	}
 	return Span{factor * value.Lower * (1 - 2*rel), factor * value.Upper * (1 + 2*rel)}

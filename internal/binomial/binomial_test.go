@@ -143,8 +143,8 @@ func TestStirlingTable(t *testing.T) {
 	}
 }
 
-// exactLogTerm returns ln P(Bin(n, p) = k) and the error bound that LogTerm documents. It computes both from 200-bit
-// logarithms of the exact p and 1−p.
+// exactLogTerm returns ln P(Bin(n, p) = k) and the error bound that LogTerm documents. It computes both numbers from
+// 200-bit logarithms of the exact p and 1−p.
 func exactLogTerm(n, k int64, p float64) (logp, allowance float64) {
 	f := func(x float64) *big.Float { return new(big.Float).SetPrec(200).SetFloat64(x) }
 	mul := func(x, y *big.Float) *big.Float { return new(big.Float).SetPrec(200).Mul(x, y) }

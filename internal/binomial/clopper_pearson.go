@@ -6,15 +6,15 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// MinLevel is the smallest α of the bounds here. With this limit, tails near α are far above the smallest normal
+// MinLevel is the smallest α that the bounds accept. With this limit, tails near α are far above the smallest normal
 // float64. Below the smallest normal float64, relative error bounds fail.
 const MinLevel = 1e-100
 
 // LowerBound returns the one-sided Clopper–Pearson bound: a lower bound at level 1−α on the success probability p of a
 // binomial of n trials with x successes. The bound is lower(x, n, α) = BetaInv(α; x, n−x+1), or 0 for x = 0 (Clopper &
-// Pearson 1934; DLMF 8.17.5 gives the tail as an incomplete beta function). For x > 0 it is the p at which P(Bin(n, p)
-// ≥ x) = α. An enclosure proves that the tail at the returned number is ≤ α. So the returned number never exceeds the
-// exact bound. It is below the exact bound by at most a relative 1e-9.
+// Pearson 1934; DLMF 8.17.5 gives the tail as an incomplete beta function). For x > 0 the bound is the p at which
+// P(Bin(n, p) ≥ x) = α. An enclosure proves that the tail at the returned number is ≤ α. So the returned number never
+// exceeds the exact bound. Its relative distance from the exact bound is at most 1e-9.
 //
 // Domain: 0 ≤ x ≤ n, MinLevel ≤ α < 1.
 func LowerBound(x, n int64, alpha float64) float64 {
@@ -85,7 +85,7 @@ func UpperBound(x, n int64, alpha float64) float64 {
 }
 
 // lowerGuess returns a starting point for LowerBound, for 0 < x ≤ n: the lower end of Wilson's interval for k = x − ½
-// successes. It is in (0, 1) for 0 < k < n, because the product of the two ends of the interval is k²/(n(n+z²)).
+// successes. This end is in (0, 1) for 0 < k < n, because the product of the two ends of the interval is k²/(n(n+z²)).
 func lowerGuess(x, n int64, alpha float64) float64 {
 	z := -mathext.NormalQuantile(alpha)
 	k, N := float64(x)-0.5, float64(n)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkTenMillion measures the times in docs/benchmarks.md. It computes each bound on 10⁷ scores and leaves out no
+// BenchmarkTenMillion measures the times in docs/benchmarks.md. It computes each bound on 10⁷ scores and uses every
 // validation point. The time of "all" includes the sort but not the parsing. The binned bounds and the lower bound
 // should take at most 2 s.
 func BenchmarkTenMillion(b *testing.B) {

@@ -37,25 +37,17 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
 	}
-	epochs := s.collectEpochs(seed)
-	bets := placeBets(epochs)
-	lambdas := betSizes(s.N(), delta)
+	value := refutedByBets(placeBets(s.collectEpochs(seed)), s.N(), delta)
+	return LowerBound{Value: value, Delta: delta, Sound: true}, nil
+}
+
+// refutedByBets returns the largest m at which the wealth of n pairs reaches 1/δ, or 0 if there is none.
+func refutedByBets(bets *[signKinds][gridCells + 1]float64, n int, delta float64) float64 {
+	lambdas := betSizes(n, delta)
 	// Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤ ln 2 are off by at most n·2⁻⁴⁰. The derivative
 	// of ln(1+λ(X−m)) in X is λ/(1+λ(X−m)) ≤ 1/(1 − λ(1+m)), which is bounded for every m tried below.
 	target := math.Log(1/delta) + 1e-9
-	reached := func(m float64) bool { return logWealth(bets, lambdas, m)-float64(s.N())*0x1p-36 >= target }
-	if !reached(0) {
-		return LowerBound{Delta: delta, Sound: true}, nil
-	}
-	lo, hi := 0.0, 1.0
-	for range 26 { // lo approaches the bound from below, to within 2⁻²⁶
-		if m := (lo + hi) / 2; reached(m) {
-			lo = m
-		} else {
-			hi = m
-		}
-	}
-	return LowerBound{Value: lo, Delta: delta, Sound: true}, nil
+	return largestRefuted(func(m float64) bool { return logWealth(bets, lambdas, m)-float64(n)*0x1p-36 >= target })
 }
 
 const (

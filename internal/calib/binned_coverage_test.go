@@ -1,8 +1,10 @@
 package calib
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -61,8 +63,8 @@ func pairLaws() []pairLaw {
 	}
 }
 
-// misses draws samples of n pairs. It checks four kinds of statement: the upper bound on CE, the bound on the error of
-// the sample (OfSample), the lower bound and the curve. For each kind it counts the samples in which the statement is
+// misses draws samples of n pairs. It checks these kinds of statement: the upper bounds on CE, the bounds on the error of
+// the sample (OfSample), the lower bounds and the curve. For each kind it counts the samples in which the statement is
 // false.
 func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]int {
 	t.Helper()
@@ -73,7 +75,23 @@ func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]i
 		if err != nil {
 			t.Fatal(err)
 		}
+		best, err := BinnedBest(s, delta, l.variation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bentkus, err := BinnedBentkus(s, delta, l.variation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		quadratic, err := BinnedQuadratic(s, delta, l.variation)
+		if err != nil {
+			t.Fatal(err)
+		}
 		lower, err := BettingLower(s, delta, trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mixture, err := MixtureLower(s, delta, trial)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +113,10 @@ func (l pairLaw) misses(t *testing.T, n, trials int, delta float64) map[string]i
 		}
 		for what, false := range map[string]bool{
 			"upper": b.Value < l.truth-1e-9, "of sample": b.OfSample < own-1e-9,
-			"lower": lower.Value > l.truth+1e-9, "curve": outside,
+			"best": best.Value < l.truth-1e-9, "best of sample": best.OfSample < own-1e-9,
+			"bentkus": bentkus.Value < l.truth-1e-9, "bentkus of sample": bentkus.OfSample < own-1e-9,
+			"quadratic": quadratic.Value < l.truth-1e-9, "quadratic of sample": quadratic.OfSample < own-1e-9,
+			"lower": lower.Value > l.truth+1e-9, "mixture": mixture.Value > l.truth+1e-9, "curve": outside,
 		} {
 			if false {
 				missed[what]++
@@ -123,8 +144,9 @@ func checkBinnedCoverage(t *testing.T, sizes []int, trials int) {
 				}
 			}
 		}
-		t.Logf("δ = %v: worst share of false statements over δ: upper %.2f, of sample %.2f, lower %.2f, curve %.2f",
-			delta, worst["upper"], worst["of sample"], worst["lower"], worst["curve"])
+		for _, what := range slices.Sorted(maps.Keys(worst)) {
+			t.Logf("δ = %v: worst share of false statements over δ: %s %.2f", delta, what, worst[what])
+		}
 	}
 }
 

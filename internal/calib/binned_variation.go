@@ -30,11 +30,8 @@ import (
 //
 // V is an assumption that no data can confirm.
 func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
-	if err := s.check(delta); err != nil {
+	if err := checkVariation(s, delta, variation); err != nil {
 		return Bound{}, err
-	}
-	if !(variation >= 0) || math.IsInf(variation, 0) {
-		return Bound{}, fmt.Errorf("variation %v is negative or not finite", variation)
 	}
 	step := newOneStep(s, delta, partitions(s.N()))
 	best := candidate{gap: math.Inf(1)}
@@ -45,6 +42,16 @@ func BinnedVariation(s *Sample, delta, variation float64) (Bound, error) {
 		}
 	})
 	return step.bound(best, "variation", delta, true)
+}
+
+func checkVariation(s *Sample, delta, variation float64) error {
+	if err := s.check(delta); err != nil {
+		return err
+	}
+	if !(variation >= 0) || math.IsInf(variation, 0) {
+		return fmt.Errorf("variation %v is negative or not finite", variation)
+	}
+	return nil
 }
 
 // variationRemainder returns n·R_k.
@@ -60,11 +67,17 @@ func variationRemainder(bins []bin, variation float64) float64 {
 	for i := range bins {
 		weights[i] = bins[i].deviation()
 	}
+	return sumOfLargest(weights, variation)
+}
+
+// sumOfLargest returns the largest Σ w_i·v_i over 0 ≤ v_i ≤ 1 with Σ v_i ≤ total: the sum of the ⌊total⌋ largest
+// weights plus total−⌊total⌋ times the next largest weight. It sorts the weights, which are at least 0.
+func sumOfLargest(weights []float64, total float64) float64 {
 	slices.Sort(weights)
 	sum := 0.0
-	for i := len(weights) - 1; i >= 0 && variation > 0; i-- {
-		sum += min(1, variation) * weights[i]
-		variation--
+	for i := len(weights) - 1; i >= 0 && total > 0; i-- {
+		sum += min(1, total) * weights[i]
+		total--
 	}
 	return sum
 }
@@ -93,8 +106,8 @@ func (c *candidate) keepLess(d candidate) {
 	}
 }
 
-// bound returns the Bound for the candidate with the smallest sum. The argument remainder names the term for its
-// remainder. The argument means says that bin means were fitted, not lines.
+// bound returns the Bound for the candidate with the smallest sum. The argument remainder is the name of the term that
+// holds the remainder. The argument means says that bin means were fitted, not lines.
 func (o oneStep) bound(best candidate, remainder string, delta float64, means bool) (Bound, error) {
 	value := o.population(best.sum(), means)
 	order := 1.0

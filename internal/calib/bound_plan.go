@@ -3,11 +3,13 @@ package calib
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // BoundPlan says which bounds on the calibration error of one sample to compute.
 type BoundPlan struct {
 	Methods []BoundMethod // methods of the upper bounds
+	Lower   LowerMethod   // method of the lower bound
 	Curve   bool          // also enclose the calibration curve
 	// If Joint is set, all bounds share Params.Delta evenly. By the union bound they then hold together with
 	// probability ≥ 1 − Delta. Otherwise each bound by itself holds with probability ≥ 1 − Delta.
@@ -19,7 +21,8 @@ type BoundPlan struct {
 // ErrorBounds are the results of a BoundPlan.
 type ErrorBounds struct {
 	Upper    map[string]Bound // keyed by the name of the method
-	Lower    LowerBound       // from BettingLower
+	Lower    LowerBound       // by BoundPlan.Lower
+	Weighted *LowerBound      // from WeightedLower, if a method uses the weights of all rows
 	Estimate float64          // from EstimateError, without a guarantee
 	Curve    []CurvePoint
 }
@@ -35,13 +38,22 @@ func (e *BoundMethodError) Error() string { return fmt.Sprintf("%s: %v", e.Metho
 // Unwrap returns Err.
 func (e *BoundMethodError) Unwrap() error { return e.Err }
 
-// Parts returns the number of bounds: an upper bound for each method, the lower bound, and the curve if it is wanted.
-// The curve counts once, because its bounds hold in all bins together.
+// Parts returns the number of bounds: an upper bound for each method, the lower bound, the weighted lower bound and the
+// curve if they are wanted. The curve counts once, because its bounds hold in all bins together.
 func (p BoundPlan) Parts() int {
-	if p.Curve {
-		return len(p.Methods) + 2
+	parts := len(p.Methods) + 1
+	if p.usesWeights() {
+		parts++
 	}
-	return len(p.Methods) + 1
+	if p.Curve {
+		parts++
+	}
+	return parts
+}
+
+// usesWeights reports whether a method uses the weights of all rows.
+func (p BoundPlan) usesWeights() bool {
+	return slices.ContainsFunc(p.Methods, func(m BoundMethod) bool { return m.Assumption == BoundedWeightedVariation })
 }
 
 // Compute computes the bounds. If an upper bound fails, the error is a *BoundMethodError. When ctx is cancelled,
@@ -67,11 +79,19 @@ func (p BoundPlan) Compute(ctx context.Context, s *Sample) (ErrorBounds, error) 
 		done(m.Name)
 	}
 	var err error
-	if found.Lower, err = BettingLower(s, params.Delta, params.Seed); err != nil {
+	if found.Lower, err = p.Lower.Compute(s, params.Delta, params.Seed); err != nil {
 		return found, err
 	}
 	found.Estimate = EstimateError(s)
-	done("betting")
+	done(p.Lower.String())
+	if p.usesWeights() {
+		weighted, err := WeightedLower(params.Weighted, params.Delta, params.Seed)
+		if err != nil {
+			return found, err
+		}
+		found.Weighted = &weighted
+		done("betting-weighted")
+	}
 	if p.Curve {
 		found.Curve, err = Curve(s, params.Delta)
 	}

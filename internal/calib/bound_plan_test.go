@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -39,13 +40,33 @@ func TestBoundPlanLevels(t *testing.T) {
 		if !c.curve {
 			curve = nil
 		}
-		want := ErrorBounds{map[string]Bound{"binned-tv": upper}, lower, EstimateError(s), curve}
+		want := ErrorBounds{Upper: map[string]Bound{"binned-tv": upper}, Lower: lower, Estimate: EstimateError(s), Curve: curve}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("joint %v, curve %v: %+v, want %+v", c.joint, c.curve, got, want)
 		}
 		if plan.Parts() != c.parts || !reflect.DeepEqual(done, []string{"binned-tv", "betting"}) {
 			t.Errorf("joint %v, curve %v: %d parts, done %v", c.joint, c.curve, plan.Parts(), done)
 		}
+	}
+}
+
+func TestBoundPlanLower(t *testing.T) {
+	plan, s := planned(t)
+	plan.Lower = LowerMixture
+	got, err := plan.Compute(t.Context(), s)
+	want, err2 := MixtureLower(s, 0.06, 3)
+	if err != nil || err2 != nil || got.Lower != want {
+		t.Errorf("%+v, want %+v: %v %v", got.Lower, want, err, err2)
+	}
+	for _, m := range []LowerMethod{LowerBetting, LowerMixture} {
+		text, err := m.MarshalText()
+		again := LowerMethod(7)
+		if err != nil || again.UnmarshalText(text) != nil || again != m {
+			t.Errorf("%s reads back as %d", text, again)
+		}
+	}
+	if _, err := LowerMethod(7).Compute(s, 0.1, 1); err == nil {
+		t.Error("a lower bound that does not exist is computed")
 	}
 }
 
@@ -66,5 +87,36 @@ func TestBoundPlanErrors(t *testing.T) {
 	cancel()
 	if _, err := plan.Compute(ctx, s); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A method that uses the weights of all rows adds the weighted lower bound, so a joint plan divides delta among one
+// more bound.
+func TestBoundPlanWithWeights(t *testing.T) {
+	plan, s := planned(t)
+	plan.Joint, plan.Params.Weighted = true, equalWeights(s)
+	plan.Methods = slices.Clone(plan.Methods) // not the array of BoundMethods
+	for _, m := range BoundMethods {
+		if m.Assumption == BoundedWeightedVariation {
+			plan.Methods = append(plan.Methods, m)
+		}
+	}
+	got, err := plan.Compute(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delta := plan.Params.Delta / 4
+	lower, err1 := WeightedLower(plan.Params.Weighted, delta, plan.Params.Seed)
+	upper, err2 := WeightedVariation(plan.Params.Weighted, delta, plan.Params.Variation)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if plan.Parts() != 4 || got.Weighted == nil || *got.Weighted != lower || !reflect.DeepEqual(got.Upper["binned-tv-weighted"], upper) {
+		t.Errorf("%d parts, lower %+v, upper %+v", plan.Parts(), got.Weighted, got.Upper)
+	}
+	plan.Params.Weighted = nil
+	var refused *BoundMethodError
+	if _, err := plan.Compute(t.Context(), s); !errors.As(err, &refused) || refused.Method != "binned-tv-weighted" {
+		t.Errorf("without weights: error %v", err)
 	}
 }

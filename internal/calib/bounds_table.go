@@ -1,6 +1,10 @@
 package calib
 
-import "github.com/rscert/rscert/internal/choice"
+import (
+	"errors"
+
+	"github.com/rscert/rscert/internal/choice"
+)
 
 // Assumption names what an upper bound on the calibration error assumes. Without an assumption, finite data give no
 // upper bound.
@@ -8,8 +12,9 @@ type Assumption int
 
 // These assumptions concern P(y=1|s) or the scores.
 const (
-	BoundedVariation Assumption = iota // P(y=1|s) has a total variation of at most BoundParams.Variation
-	PerturbedScores                    // the scores were perturbed with the sech kernel of BoundParams.Bandwidth
+	BoundedVariation         Assumption = iota // P(y=1|s) has a total variation of at most BoundParams.Variation
+	PerturbedScores                            // the scores were perturbed with the sech kernel of BoundParams.Bandwidth
+	BoundedWeightedVariation                   // BoundedVariation in the population that the weights of BoundParams.Weighted describe
 )
 
 // BoundParams holds the parameters of the bounds, except the sample. Each bound uses some of these fields.
@@ -17,6 +22,9 @@ type BoundParams struct {
 	CrossFit
 	Variation float64 // assumed total variation of P(y=1|s)
 	Bandwidth float64 // bandwidth of the kernel that perturbed the scores
+	// Weighted holds all rows with their weights. It is nil without weights. The other argument of Compute then holds
+	// the rows that KeepByWeight keeps.
+	Weighted *WeightedSample
 }
 
 // BoundMethod is a named upper bound on the calibration error.
@@ -36,6 +44,14 @@ var BoundMethods = []BoundMethod{
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedVariation(s, p.Delta, p.Variation) }},
 	{"binned-lipschitz", true, "compares the scores with means or lines fitted in bins; needs a single concentration inequality", "ciosek2025 hoeffding1963", PerturbedScores, true,
 		func(s *Sample, p BoundParams) (Bound, error) { return BinnedLipschitz(s, p.Delta, p.Bandwidth) }},
+	{"binned-best", true, "the smaller of binned-bentkus and binned-quadratic, each at delta/2; the sharpest method for this assumption", "ciosek2025 bentkus2004", BoundedVariation, false,
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBest(s, p.Delta, p.Variation) }},
+	{"binned-bentkus", true, "like binned-tv, but with a sharper concentration inequality", "bentkus2004", BoundedVariation, false,
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedBentkus(s, p.Delta, p.Variation) }},
+	{"binned-quadratic", true, "tests the squared gaps of all bins together; sharpest near calibration, from about 10,000 scores on", "lee2023", BoundedVariation, false,
+		func(s *Sample, p BoundParams) (Bound, error) { return BinnedQuadratic(s, p.Delta, p.Variation) }},
+	{"binned-tv-weighted", true, "is binned-tv for rows with weights; needs no rejection of rows", "ciosek2025 hoeffding1963", BoundedWeightedVariation, false,
+		weightedVariation},
 	{"tv", true, "uses total variation denoising", "ciosek2025 davies2001", BoundedVariation, false,
 		func(s *Sample, p BoundParams) (Bound, error) { return TotalVariation(s, p.CrossFit, p.Variation) }},
 	{"nw", true, "uses Nadaraya–Watson smoothing", "ciosek2025", PerturbedScores, false, nadarayaWatson(Repaired)},
@@ -45,6 +61,13 @@ var BoundMethods = []BoundMethod{
 		func(s *Sample, p BoundParams) (Bound, error) { return Lipschitz(s, p.Delta, p.Bandwidth) }},
 	{"ciosek-nw", false, "is nw as printed in the paper; this bound fails with a probability far above delta", "ciosek2025", PerturbedScores, false,
 		nadarayaWatson(Printed)},
+}
+
+func weightedVariation(_ *Sample, p BoundParams) (Bound, error) {
+	if p.Weighted == nil {
+		return Bound{}, errors.New("the rows have no weights")
+	}
+	return WeightedVariation(p.Weighted, p.Delta, p.Variation)
 }
 
 func nadarayaWatson(kind NadarayaWatsonKind) func(*Sample, BoundParams) (Bound, error) {

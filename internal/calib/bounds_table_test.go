@@ -9,15 +9,20 @@ import (
 // as the function of the method.
 func TestBoundMethods(t *testing.T) {
 	sample := draw(60, 1, func(r *rand.Rand) float64 { return r.Float64() }, func(s float64) float64 { return s })
-	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 3}, Variation: 0.25, Bandwidth: 0.25}
+	p := BoundParams{CrossFit: CrossFit{Delta: 0.05, Folds: 2, Seed: 3}, Variation: 0.25, Bandwidth: 0.25,
+		Weighted: equalWeights(sample)}
 	want := map[string]func() (Bound, error){
-		"binned-tv":        func() (Bound, error) { return BinnedVariation(sample, 0.05, 0.25) },
-		"binned-lipschitz": func() (Bound, error) { return BinnedLipschitz(sample, 0.05, 0.25) },
-		"tv":               func() (Bound, error) { return TotalVariation(sample, p.CrossFit, 0.25) },
-		"nw":               func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, Repaired) },
-		"nw-second-order":  func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, SecondOrder) },
-		"ciosek-nw":        func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, Printed) },
-		"lipschitz":        func() (Bound, error) { return Lipschitz(sample, 0.05, 0.25) },
+		"binned-tv":          func() (Bound, error) { return BinnedVariation(sample, 0.05, 0.25) },
+		"binned-lipschitz":   func() (Bound, error) { return BinnedLipschitz(sample, 0.05, 0.25) },
+		"binned-best":        func() (Bound, error) { return BinnedBest(sample, 0.05, 0.25) },
+		"binned-bentkus":     func() (Bound, error) { return BinnedBentkus(sample, 0.05, 0.25) },
+		"binned-quadratic":   func() (Bound, error) { return BinnedQuadratic(sample, 0.05, 0.25) },
+		"tv":                 func() (Bound, error) { return TotalVariation(sample, p.CrossFit, 0.25) },
+		"nw":                 func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, Repaired) },
+		"nw-second-order":    func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, SecondOrder) },
+		"ciosek-nw":          func() (Bound, error) { return NadarayaWatson(sample, p.CrossFit, 0.25, Printed) },
+		"lipschitz":          func() (Bound, error) { return Lipschitz(sample, 0.05, 0.25) },
+		"binned-tv-weighted": func() (Bound, error) { return WeightedVariation(equalWeights(sample), 0.05, 0.25) },
 	}
 	if len(BoundMethods) != len(want) {
 		t.Errorf("%d methods, %d are tested", len(BoundMethods), len(want))
@@ -60,7 +65,7 @@ func TestBoundMethodText(t *testing.T) {
 		}
 	}
 	_, err := BoundChoices().Parse("nonsense")
-	if err == nil || err.Error() != `"nonsense": want binned-tv, binned-lipschitz, tv, nw, nw-second-order, lipschitz or ciosek-nw` {
+	if err == nil || err.Error() != `"nonsense": want binned-tv, binned-lipschitz, binned-best, binned-bentkus, binned-quadratic, binned-tv-weighted, tv, nw, nw-second-order, lipschitz or ciosek-nw` {
 		t.Errorf("error %v", err)
 	}
 	for _, e := range []Edge{UpperClosed, LowerClosed} {

@@ -374,7 +374,7 @@ func TestBoundsOnOddSamples(t *testing.T) {
 func boundsOf(s *Sample, cf CrossFit, h, variation float64) map[string]func() (Bound, error) {
 	bounds := map[string]func() (Bound, error){}
 	for _, m := range BoundMethods {
-		bounds[m.Name] = func() (Bound, error) { return m.Compute(s, BoundParams{cf, variation, h}) }
+		bounds[m.Name] = func() (Bound, error) { return m.Compute(s, BoundParams{cf, variation, h, equalWeights(s)}) }
 	}
 	return bounds
 }

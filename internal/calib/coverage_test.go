@@ -81,7 +81,7 @@ func checkCoverage(t *testing.T, n, trials, folds int, delta float64, law scoreL
 	failures := map[string]int{}
 	for trial := range uint64(trials) {
 		s := draw(n, trial+1, law.draw, c.eta)
-		p := BoundParams{CrossFit{delta, folds, trial}, c.variation, c.bandwidth}
+		p := BoundParams{CrossFit{delta, folds, trial}, c.variation, c.bandwidth, equalWeights(s)}
 		for _, m := range BoundMethods {
 			if !m.Sound || m.Assumption == PerturbedScores && c.bandwidth == 0 {
 				continue

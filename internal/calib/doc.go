@@ -28,6 +28,11 @@
 //
 // BettingLower bounds CE from below without an assumption. Curve bounds η in bins. EstimateError estimates CE.
 //
+// With importance weights, the bounds are about another population than that of the rows: KeepByWeight draws rows of
+// that population, and WeightedVariation and WeightedLower use all rows of a WeightedSample. EstimateRatios estimates
+// weights. BoundPlan.ComputeGroups bounds the error of several groups together, and thereby the error of all their
+// mixtures. LooksCopied and Suspicions find mistakes in the data.
+//
 // # Calibration under attack
 //
 // A Bounded prediction has a confidence that an attack can move within an interval. Over all confidences in the
@@ -35,7 +40,7 @@
 // calibration error for every choice of bins. BoundRows takes such intervals from the columns of a table and groups
 // them by radius. StateForAll returns a Statement about the whole dataset, which allows for failed intervals. The other
 // bounds need every interval to hold. Thresholded bounds the error of a classifier that answers only when it is
-// confident. RobustTestError estimates this error from given attacks.
+// confident. RobustTestError and ListedRobustTestError estimate this error from given attacks.
 //
 // docs/metrics.md, docs/calibration-error.md and docs/calibration-under-attack.md show these functions at work.
 package calib

@@ -19,6 +19,14 @@ func (e Edge) String() string {
 	return fmt.Sprintf("edge %d", int(e))
 }
 
+// Brackets returns the form of the bins, (lo,hi] or [lo,hi).
+func (e Edge) Brackets() string {
+	if e == LowerClosed {
+		return "[lo,hi)"
+	}
+	return "(lo,hi]"
+}
+
 // MarshalText returns the name of the edge: upper or lower.
 func (e Edge) MarshalText() ([]byte, error) {
 	_, err := Edges.Parse(e.String())

@@ -12,9 +12,9 @@ type Worst struct {
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// The field over has length M and marks the bins with the sign '+'. Consider the confidences that attain Value. In
-	// these bins the number of correct predictions exceeds the sum of the confidences. In the other bins the sum is
-	// larger.
+	// The field over has length M and marks the bins with the sign '+'. For the confidences that attain Value, the
+	// number of correct predictions in a bin with the sign '+' exceeds the sum of the confidences. In the other bins
+	// the sum of the confidences is larger.
 	over []bool
 }
 

@@ -199,20 +199,15 @@ func ExampleThresholdedError() {
 	// Output: 0.333 of 0.75
 }
 
-// Both examples are answered rightly without an attack. An attack causes a confident wrong answer for one of the
-// examples.
+// Two examples are answered rightly without an attack. The attack makes one of the answers wrong. It also lifts the
+// confidence of a third answer, which is wrong without an attack.
 func ExampleRobustTestError() {
-	fmt.Println(calib.RobustTestError([]calib.Attacked{
+	attacks := [][]calib.Attacked{{
 		{Correct: true, Confidence: 0.9, AdversarialCorrect: true, AdversarialConfidence: 0.9},
 		{Correct: true, Confidence: 0.9, AdversarialCorrect: false, AdversarialConfidence: 0.8},
-	}, 0.5))
-	// Output: 0.5
-}
-
-// Two attacks on an example both cause a wrong answer. The answer with the larger confidence counts.
-func ExampleWorse() {
-	a := calib.Attacked{Correct: true, Confidence: 0.9, AdversarialConfidence: 0.6}
-	b := calib.Attacked{Correct: true, Confidence: 0.9, AdversarialConfidence: 0.8}
-	fmt.Println(calib.Worse(a, b).AdversarialConfidence)
-	// Output: 0.8
+		{Correct: false, Confidence: 0.4, AdversarialCorrect: false, AdversarialConfidence: 0.7},
+	}}
+	fmt.Printf("equation (2) %.3f, listing 2 %.3f\n",
+		calib.RobustTestError(attacks, 0.5), calib.ListedRobustTestError(attacks, 0.5))
+	// Output: equation (2) 0.667, listing 2 0.500
 }

@@ -126,12 +126,24 @@ func Bands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 	return out
 }
 
+// JointBands returns intervals like Bands that hold in all bins together with probability level (Bonferroni): each of
+// the M bins that are not empty gets the level 1 − (1−level)/M.
+func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
+	used := 0
+	for _, b := range bins {
+		if b.N > 0 {
+			used++
+		}
+	}
+	return Bands(p, bins, 1-(1-level)/float64(max(1, used)))
+}
+
 // ECEEstimate returns the ECE of the bins. Its interval is for θ, the ECE in which each outcome is replaced by its
 // probability given the confidence:
 //
 //	θ = Σ_m |D_m|,  D_m = Σ_{i∈m} a_i(P(correct_i) − confidence_i).
 //
-// Here a_i is the share of example i in the total weight, and below α is 1 − level. The plain ECE exceeds θ on average,
+// Here a_i is the share of example i in the total weight, and α is 1 − level. The plain ECE exceeds θ on average,
 // because noise does not cancel within the absolute values. A percentile bootstrap adds the same noise again, and its
 // interval almost always misses a θ near 0. The interval of ECEEstimate is valid for every n and θ, even if the bins
 // depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be the observed D_m, in which the
@@ -194,7 +206,7 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 		return Estimate{}, err
 	}
 	a, squares := p.shares(func(i int) float64 {
-		// For all signs, the residual is at most ((1−p_y) + Σ_{k≠y} p_k)/classes, where y is the label.
+		// For every pattern of signs, the residual is at most ((1−p_y) + Σ_{k≠y} p_k)/classes, where y is the label.
 		sum := 0.0
 		for k, x := range p.Probability[i*p.Classes : (i+1)*p.Classes] {
 			sum += math.Abs(indicator(k == p.Label[i]) - x)
@@ -224,8 +236,14 @@ func (p *Predictions) boundedEstimate(
 	return Estimate{value, max(0, value-d), min(most, value+d), Martingale}
 }
 
+// MinBootstrap is the smallest effective number of examples for which there is a bootstrap interval. With rare wrong
+// answers of high confidence, the interval of a smaller sample misses the true NLL far too often: a sample without such
+// an answer says nothing about such answers.
+const MinBootstrap = 100
+
 // NLLEstimate returns the NLL, or TopLabelNLL if the probability vectors are unknown, with a bootstrap interval. The
-// terms are unbounded, so no interval can be exact.
+// terms are unbounded, so no interval can be exact. There is no interval if the effective number of examples is below
+// MinBootstrap.
 func NLLEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	if p.Probability == nil {
 		return p.bootstrapMean(p.topLabelNLLTerm, level, seed)
@@ -241,9 +259,17 @@ const (
 // bootstrapMean returns the weighted mean of f with the BCa bootstrap interval (Efron 1987): percentiles of resampled
 // means, shifted for bias and skewness. If there are more than bootstrapGroups examples, bootstrapMean deals them at
 // random to bootstrapGroups groups and resamples the groups. The mean is a ratio of sums over groups, so the cost of a
-// resample does not grow with n. If all terms are equal or n = 1, there is no interval.
+// resample does not grow with n. If all terms are equal, there is no interval.
 func (p *Predictions) bootstrapMean(f func(i int) float64, level float64, seed uint64) Estimate {
 	e := Estimate{p.meanOf(f), math.NaN(), math.NaN(), Bootstrap}
+	size := float64(p.N())
+	if p.Weight != nil {
+		size = EffectiveSize(p.Weight)
+	}
+	if size < MinBootstrap {
+		e.Method = ""
+		return e
+	}
 	if math.IsInf(e.Value, 0) || math.IsNaN(e.Value) {
 		return e
 	}

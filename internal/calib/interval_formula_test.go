@@ -393,7 +393,7 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 	for _, tt := range []struct {
 		n              int
 		weighted, ties bool // ties: many resampled means equal the mean
-	}{{30, false, false}, {30, true, false}, {30, false, true}, {5000, true, false}} {
+	}{{130, false, false}, {300, true, false}, {132, false, true}, {5000, true, false}} {
 		n, weighted := tt.n, tt.weighted
 		rng := rand.New(rand.NewPCG(44, uint64(n)))
 		p := &Predictions{Confidence: make([]float64, n), Correct: make([]bool, n)}
@@ -436,10 +436,50 @@ func TestBootstrapFromTheFormula(t *testing.T) {
 		same(t, what+" to", got.Upper, high, 1e-11)
 	}
 	// If all terms are equal, there is no interval.
-	for _, c := range [][]float64{{0.5}, {0.5, 0.5}} {
-		p := &Predictions{Confidence: c, Correct: make([]bool, len(c))}
-		if e := NLLEstimate(p, 0.9, 1); !math.IsNaN(e.Lower) || !math.IsNaN(e.Upper) {
-			t.Errorf("%v: %+v", c, e)
+	halves := &Predictions{Confidence: slices.Repeat([]float64{0.5}, 150), Correct: make([]bool, 150)}
+	if e := NLLEstimate(halves, 0.9, 1); !math.IsNaN(e.Lower) || !math.IsNaN(e.Upper) {
+		t.Errorf("equal terms: %+v", e)
+	}
+	// Below an effective number of 100 examples there is no interval either.
+	for _, c := range []struct {
+		n      int
+		weight []float64
+		there  bool
+	}{
+		{1, nil, false}, {99, nil, false}, {100, nil, true},
+		{150, append(slices.Repeat([]float64{1}, 99), slices.Repeat([]float64{1e-9}, 51)...), false},
+		{150, append(slices.Repeat([]float64{1}, 101), slices.Repeat([]float64{1e-9}, 49)...), true},
+	} {
+		p := &Predictions{Correct: make([]bool, c.n), Weight: c.weight}
+		for i := range c.n {
+			p.Confidence = append(p.Confidence, float64(i%50+1)/60)
 		}
+		e := NLLEstimate(p, 0.9, 1)
+		if there := !math.IsNaN(e.Lower) && !math.IsNaN(e.Upper); there != c.there || (e.Method == Bootstrap) != c.there {
+			t.Errorf("%d examples: %+v", c.n, e)
+		}
+	}
+}
+
+// JointBands divides 1−level among the bins that are not empty.
+func TestJointBands(t *testing.T) {
+	p := drawPredictions(200, 1, func(r *rand.Rand) float64 { return 0.5 * r.Float64() }, uniform01)
+	bins, err := EqualWidth(p, 10, UpperClosed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want, single := JointBands(p, bins, 0.9), Bands(p, bins, 0.98), Bands(p, bins, 0.9) // five bins are not empty
+	for k := range bins {
+		for end := range 2 {
+			if math.Abs(got[k][end]-want[k][end]) > 1e-9 {
+				t.Errorf("bin %d: %v, want %v", k, got[k], want[k])
+			}
+		}
+		if bins[k].N > 0 && !(got[k][0] < single[k][0] && got[k][1] > single[k][1]) {
+			t.Errorf("bin %d: %v is not wider than %v", k, got[k], single[k])
+		}
+	}
+	if got := JointBands(p, make([]Bin, 2), 0.9); got[0] != [2]float64{0, 1} {
+		t.Errorf("empty bins: %v", got)
 	}
 }

@@ -26,12 +26,13 @@ func TestMeasure(t *testing.T) {
 	auroc, _ := Rank(p).AUROC()
 	auprc, _ := Rank(p).AveragePrecision()
 	z, pz := Spiegelhalter(p)
+	simulated, draws := MonteCarloTest(p, 3)
 	want := Metrics{
 		Quantity: p.Quantity, Accuracy: AccuracyEstimate(p, .9), MeanConfidence: p.MeanConfidence(),
 		ECE: ECEEstimate(p, width, .9), AdaECE: ECEEstimate(p, count, .9), DebiasedL2: DebiasedL2(p, count),
 		MCE: MCEEstimate(p, width, .9), Brier: BrierEstimate(p, .9, 3), NLL: NLLEstimate(p, .9, 3), AUROC: auroc, AUPRC: auprc,
 		BrierParts: DecomposeBrier(width, BrierEstimate(p, .9, 3).Value),
-		Test:       &Test{CalibrationTest(p), z, pz}, Bins: width, Ranked: Rank(p), Smooth: SmoothECE(p),
+		Test:       &Test{CalibrationTest(p), simulated, draws, z, pz}, Bins: width, Ranked: Rank(p), Smooth: SmoothECE(p),
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
@@ -57,7 +58,19 @@ func TestMeasureByKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (&PerClass{classwise, brier, parts}); !reflect.DeepEqual(m.PerClass, want) || m.Prevalence != nil {
+	each := make([]float64, top.Classes)
+	for k := range each { // the ECE of the probability of class k
+		one := &Predictions{Confidence: make([]float64, top.N()), Correct: make([]bool, top.N()), Weight: top.Weight}
+		for i, y := range top.Label {
+			one.Confidence[i], one.Correct[i] = top.Probability[i*top.Classes+k], y == k
+		}
+		bins, err := EqualWidth(one, 7, UpperClosed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each[k] = ECE(bins)
+	}
+	if want := (&PerClass{classwise, each, brier, parts}); !reflect.DeepEqual(m.PerClass, want) || m.Prevalence != nil {
 		t.Errorf("probability vectors: %+v, want %+v; prevalence %v", m.PerClass, want, m.Prevalence)
 	}
 
@@ -94,19 +107,5 @@ func TestRejectAtTPR(t *testing.T) {
 	}
 	if _, err := RejectAtTPR(held, &Predictions{Confidence: []float64{0.6}, Correct: []bool{false}}, 1); err == nil {
 		t.Error("no right held-out answer: no error")
-	}
-}
-
-func TestWorstOf(t *testing.T) {
-	right := Attacked{Correct: true, AdversarialCorrect: true, AdversarialConfidence: .9}
-	wrong := Attacked{Correct: true, AdversarialConfidence: .4}
-	worse := Attacked{Correct: true, AdversarialConfidence: .7}
-	first := []Attacked{right, wrong}
-	got := WorstOf(first, []Attacked{wrong, right}, []Attacked{right, worse})
-	if want := []Attacked{wrong, worse}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	if first[0] != right || WorstOf() != nil {
-		t.Error("an attack's answers were changed, or no attack has answers")
 	}
 }

@@ -5,7 +5,7 @@ type MetricOptions struct {
 	Bins  int
 	Edge  Edge    // the edge that a bin of equal width includes
 	Level float64 // confidence level of the intervals
-	Seed  uint64  // for the bootstrap
+	Seed  uint64  // for the bootstrap and the Monte Carlo test
 }
 
 // Metrics are the calibration metrics of predictions. A metric that the predictions do not define is NaN or nil.
@@ -27,19 +27,22 @@ type Metrics struct {
 
 	Bins   []Bin // of equal width
 	Ranked *Ranked
-	Smooth SmoothCurve // its ECE is the smooth ECE
+	Smooth SmoothCurve // Smooth.ECE is the smooth ECE
 }
 
 // PerClass are the metrics that need probability vectors.
 type PerClass struct {
 	ClasswiseECE Estimate
-	Brier        Estimate // of all classes
+	ECE          []float64 // of each class, the summands of ClasswiseECE
+	Brier        Estimate  // of all classes
 	BrierParts   Decomposition
 }
 
-// Test holds two tests of the hypothesis that every stated probability is right.
+// Test holds tests of the hypothesis that every stated probability is right.
 type Test struct {
 	P              float64 // CalibrationTest: valid for any number of independent examples
+	MonteCarlo     float64 // MonteCarloTest: valid for any number of independent examples, with more power
+	Draws          int     // number of simulations of MonteCarloTest
 	Spiegelhalter  float64 // Z
 	SpiegelhalterP float64 // asymptotic: for many examples
 }
@@ -74,6 +77,7 @@ func Measure(p *Predictions, o MetricOptions) (Metrics, error) {
 	if p.Weight == nil {
 		z, pz := Spiegelhalter(p)
 		m.Test = &Test{P: CalibrationTest(p), Spiegelhalter: z, SpiegelhalterP: pz}
+		m.Test.MonteCarlo, m.Test.Draws = MonteCarloTest(p, o.Seed)
 	}
 	switch {
 	case p.Quantity == ClassOneQuantity:
@@ -96,5 +100,9 @@ func measureClasses(p *Predictions, o MetricOptions) (*PerClass, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PerClass{ClasswiseECE: classwise, Brier: brier, BrierParts: parts}, nil
+	_, each, err := ClasswiseECE(p, o.Bins, o.Edge)
+	if err != nil {
+		return nil, err
+	}
+	return &PerClass{ClasswiseECE: classwise, ECE: each, Brier: brier, BrierParts: parts}, nil
 }

@@ -42,8 +42,8 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // nearest training score. Each of the two inequalities of Printed fails with probability at most δ/2K. The b2 of
 // Printed is the paper's b2, which is three times the b2 of the function derivatives.
 //
-// Repaired adds the term that this step omits. D changes by at most c_i = E_s[w_i(s)] when label i changes, so by
-// McDiarmid's inequality, given the training scores,
+// Repaired adds the term that the wrong step of the printed proof omits. D changes by at most c_i = E_s[w_i(s)] when
+// label i changes, so by McDiarmid's inequality, given the training scores,
 //
 //	D ≤ E_Y[D] + √(½ ln(1/δ3) Σc_i²),
 //
@@ -289,8 +289,8 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 // roundoff returns a bound on the rounding error of the means of |η̂−s| and g. z and x are the arguments of the
 // polynomials in addTo and powerSums. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum over n points combines terms of a total
 // size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m units of 2⁻⁵³, where m = blockSize +
-// n/blockSize. The factor 2 in 2m is necessary because two cells contribute. As Σk ≥ n/100 and W ≥ 1/n, the relative
-// error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are smaller.
+// n/blockSize. The factor 2 in 2m is necessary because two cells contribute. Because Σk ≥ n/100 and W ≥ 1/n, the
+// relative error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)

@@ -42,14 +42,14 @@ import "math"
 // exponent is sup_λ [−λa − ln φ(c)], where φ(c) is the largest E e^{−λW} over W ≥ −1 with mean c and E W² ≤ β. A law on
 // two points attains φ(c): W is −1 with probability p, and x = (c+p)/(1−p) ≥ 0 otherwise. So φ(c) = a₀ + a₁c + a₂β,
 // where q(w) = a₀ + a₁w + a₂w², a₂ ≥ 0, touches e^{−λw} at x. The derivative of φ in c is a₁ = −λe^{−λx} − 2a₂x < 0. So
-// the values of c that the data do not refute form an interval [0, c⁺], which bisection finds. As CE² ≤ β, values of c
-// above √β are refuted as well.
+// the values of c that the data do not refute form an interval [0, c⁺], which bisection finds. Because CE² ≤ β, values
+// of c above √β are refuted as well.
 //
 // Failure probabilities: there are K pairs of a partition and a kind of projection (bin means or lines). The bound of
 // each pair fails with probability at most δ₁/K. Each exponent refutes c if A is below some limit. These limits do not
 // depend on the data, so both exponents may use δ₁ in full, and the larger exponent is valid. β is unknown: its upper
-// bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, both together could fail
-// with probability δ + δ₂.)
+// bound fails with probability δ₂ = δ/10, and δ₁ = δ − δ₂. (If the second exponent used δ, this exponent and the bound
+// on β could together fail with probability δ + δ₂.)
 type oneStep struct {
 	n      float64
 	brier  float64 // β⁺, the upper bound on β

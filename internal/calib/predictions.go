@@ -19,6 +19,9 @@ type Predictions struct {
 	Probability []float64
 	Classes     int
 	Label       []int
+
+	// Index names the example of each row. It is nil if unknown.
+	Index []float64
 }
 
 // N returns the number of examples.

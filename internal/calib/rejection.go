@@ -30,28 +30,48 @@ func ThresholdAtTPR(confidence []float64, correct []bool, tpr float64) (float64,
 	return c[k], nil
 }
 
-// Attacked is a classifier's answer on an example before and after an attack.
+// Attacked holds a classifier's answers on an example before and after an attack.
 type Attacked struct {
 	Correct, AdversarialCorrect       bool
 	Confidence, AdversarialConfidence float64
 }
 
-// RobustTestError returns the confidence-thresholded robust test error (listing 2 of Stutz's article). It is the share
-// of wrong answers among the examples that the classifier answers with confidence ≥ τ, clean or attacked. If the answer
-// without an attack is wrong, the example counts only if its clean confidence is at least τ. The attacks must maximise
-// confidence. The result estimates the error from below, because better attacks may exist. It is NaN if no example is
-// answered.
-func RobustTestError(examples []Attacked, tau float64) float64 {
+// RobustTestError estimates the confidence-thresholded robust test error by equation (2) of Stutz's article. Each attack
+// holds one answer per example; all attacks have the same examples in the same order. The result is
+//
+//	#{examples with a wrong answer of confidence ≥ τ} / #{examples with an answer of confidence ≥ τ},
+//
+// where the answers of an example are its clean answer and its answers under the attacks. The result is NaN if no
+// example has an answer of confidence ≥ τ. Given attacks replace the maxima of the equation, so the result is not a
+// bound on the equation's value: a stronger attack can add to both counts.
+func RobustTestError(attacks [][]Attacked, tau float64) float64 {
 	var wrong, answered float64
-	for _, e := range examples {
-		clean := e.Confidence >= tau
-		attack := e.Correct && !e.AdversarialCorrect && e.AdversarialConfidence >= tau
-		if clean && !e.Correct || attack {
-			wrong++
+	for i := range attacks[0] {
+		clean := attacks[0][i].Confidence >= tau
+		anyWrong, anyAnswer := clean && !attacks[0][i].Correct, clean
+		for _, attack := range attacks {
+			confident := attack[i].AdversarialConfidence >= tau
+			anyWrong = anyWrong || confident && !attack[i].AdversarialCorrect
+			anyAnswer = anyAnswer || confident
 		}
-		if clean || attack {
-			answered++
+		wrong += indicator(anyWrong)
+		answered += indicator(anyAnswer)
+	}
+	return wrong / answered
+}
+
+// ListedRobustTestError estimates the confidence-thresholded robust test error by listing 2 of Stutz's article. The
+// listing differs from equation (2), see RobustTestError: it ignores the attacks on an example whose clean answer is
+// wrong, and it ignores right answers under attack. The result is NaN if no example is answered.
+func ListedRobustTestError(attacks [][]Attacked, tau float64) float64 {
+	var wrong, answered float64
+	for i, e := range attacks[0] {
+		clean, fooled := e.Confidence >= tau, false
+		for _, attack := range attacks {
+			fooled = fooled || e.Correct && !attack[i].AdversarialCorrect && attack[i].AdversarialConfidence >= tau
 		}
+		wrong += indicator(clean && !e.Correct || fooled)
+		answered += indicator(clean || fooled)
 	}
 	return wrong / answered
 }
@@ -67,21 +87,6 @@ func ThresholdedError(confidence []float64, right []bool, tau float64) (wrong, a
 		}
 	}
 	return wrong / answered, answered / float64(len(confidence))
-}
-
-// Worse returns the worse of an example's answers under two attacks. The worse answer is the same for every τ. If both
-// answers are wrong, the answer with the larger confidence is worse. If only one answer is wrong, this answer is worse.
-// If both answers are right, Worse may return either.
-func Worse(a, b Attacked) Attacked {
-	switch {
-	case a.AdversarialCorrect != b.AdversarialCorrect:
-		if a.AdversarialCorrect {
-			return b
-		}
-	case b.AdversarialConfidence > a.AdversarialConfidence:
-		return b
-	}
-	return a
 }
 
 // Rejection holds the errors of a classifier that answers only with a confidence of at least Threshold.
@@ -104,18 +109,4 @@ func RejectAtTPR(p, heldOut *Predictions, tpr float64) (Rejection, error) {
 	r.Wrong, r.Answered = ThresholdedError(confidence, right, tau)
 	r.Unthresholded, _ = ThresholdedError(confidence, right, 0)
 	return r, nil
-}
-
-// WorstOf returns the worst answer on each example under several attacks on the same examples (Worse).
-func WorstOf(attacks ...[]Attacked) []Attacked {
-	if len(attacks) == 0 {
-		return nil
-	}
-	worst := slices.Clone(attacks[0])
-	for _, attack := range attacks[1:] {
-		for i, answer := range attack {
-			worst[i] = Worse(worst[i], answer)
-		}
-	}
-	return worst
 }

@@ -128,6 +128,9 @@ const (
 	streamHoldout
 	streamBets
 	streamRounds
+	streamNull
+	streamPlan
+	streamRejection
 )
 
 func newStream(seed, stream uint64) *splitMix {

@@ -156,7 +156,7 @@ func (b BoundRows) row(i int) (Bounded, error) {
 // counted only the examples with a row, more of these bounds could fail than Bin(N, α) predicts.
 type Sampled struct {
 	Examples int
-	Assumed  bool // the number is unknown, and the examples in the rows are taken to be all
+	Assumed  bool // the number is unknown, and Examples counts only the examples in the rows
 }
 
 // ErrLeavesOut means that the number of sampled examples is unknown, but the rows omit some of these examples. Gaps in

@@ -51,7 +51,8 @@ func TestByRadius(t *testing.T) {
 	}
 }
 
-// ByRadius keeps rows without a certified class apart. It drops a radius if no row of the radius has a certified class.
+// ByRadius separates rows without a certified class from the other rows. It drops a radius if no row of the radius has
+// a certified class.
 func TestByRadiusOfUncertified(t *testing.T) {
 	b := BoundRows{
 		Lower: []float64{0.1, 0.2, 0.3, 0.4}, Upper: []float64{0.5, 0.6, 0.7, 0.8}, Correct: []float64{1, 0, 1, 0},

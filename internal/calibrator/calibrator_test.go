@@ -62,8 +62,8 @@ func fit(t *testing.T, name string, d Data) Map {
 }
 
 // The values come from other programs. The class _SigmoidCalibration of scikit-learn 1.9.1 fits the logits of the
-// scores, and its A and B have the opposite sign. IsotonicRegression(out_of_bounds="clip") is also from scikit-learn
-// 1.9.1. BetaCalibration("abm") of betacal 1.1.0 drops the first weight for these scores. The function
+// scores, and its A and B have the opposite sign of A and B here. IsotonicRegression(out_of_bounds="clip") is also from
+// scikit-learn 1.9.1. BetaCalibration("abm") of betacal 1.1.0 drops the first weight for these scores. The function
 // minimize(method="BFGS") of SciPy 1.17.1 minimises the penalised losses of vector and matrix scaling.
 func TestFitsAgree(t *testing.T) {
 	d := goldenScores()
@@ -72,7 +72,7 @@ func TestFitsAgree(t *testing.T) {
 	near(t, "Platt b", platt.B, -0.6754617299600906, 2e-5)
 	beta := fit(t, "beta", d).Beta[0]
 	near(t, "beta a", beta.A, 0, 0)
-	near(t, "beta b", beta.B, 2.044962070424887, 2e-3) // the same solver stops early
+	near(t, "beta b", beta.B, 2.044962070424887, 2e-3) // scikit-learn's solver stops early
 	near(t, "beta c", beta.C, -2.44344824, 3e-3)
 	isotonic := fit(t, "isotonic", d)
 	want := []float64{0.08333333333333333, 0.10526315789473684, 0.14285714285714285, 0.19047619047619047,
@@ -218,7 +218,7 @@ func TestSeparable(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`x`:            "not a calibration map",
-		`{"schema":2}`: "schema 2 of a calibration map: this rscert reads 1 to 1",
+		`{"schema":3}`: "schema 3 of a calibration map: this rscert reads 1 to 2",
 		`{}`:           "schema 0",
 		`{"schema":1,"method":"platt","input":"logits","classes":2,"columns":1,"x":1}`:                                                 `unknown field "x"`,
 		`{"schema":1,"method":"platt","input":"logits","classes":2,"columns":1}`:                                                       "0 curves of platt for 2 classes",

@@ -48,7 +48,7 @@ func (d Data) check() error {
 }
 
 // Schema is the version of the JSON that this program writes. Parse refuses a newer version.
-const Schema = 1
+const Schema = 2
 
 // Map is a fitted map. Its parameters depend on its method. Multinomial methods (temperature, vector, matrix) have
 // Weight and Bias. The other methods have Platt, Beta or Steps. With two classes, these other methods map only class 1.
@@ -59,6 +59,8 @@ type Map struct {
 	Input   Input  `json:"input"`
 	Classes int    `json:"classes"`
 	Columns int    `json:"columns"` // columns of the input: 1, or one for each class
+	// Rows identifies the rows of the fit. It is nil in maps of schema 1.
+	Rows *Fingerprint `json:"rows,omitempty"`
 
 	Weight  []float64 `json:"weight,omitempty"` // W in zW + b: [classes×classes] row-major, diagonal [classes], or [1]
 	Bias    []float64 `json:"bias,omitempty"`   // [classes]

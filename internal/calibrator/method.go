@@ -58,6 +58,8 @@ func (m Method) Fit(d Data, o Options) (Map, error) {
 	if err != nil {
 		return Map{}, fmt.Errorf("%s: %w", m.Name, err)
 	}
+	rows := d.Fingerprint()
+	f.Rows = &rows
 	f.Schema, f.Method, f.Input, f.Classes, f.Columns = Schema, m.Name, d.Input, d.Classes, d.Columns
 	return f, f.check()
 }

@@ -1,14 +1,14 @@
 package certify
 
-// Accuracy counts the correct answers of the model without noise. It also counts the correct answers of the smoothed
-// classifier, which it estimates from the votes. Neither count is certified.
+// Accuracy counts the correct answers of the model without noise. It also estimates, from the votes, how many answers
+// of the smoothed classifier are correct. Neither count is certified.
 type Accuracy struct {
 	Labelled int // examples with a label
 	Asked    int // labelled examples whose prediction without noise is recorded
 	Clean    int // examples that the model answers correctly without noise
 	VoteRule     // how the smoothed classifier answers
 	Smoothed int // examples for which the smoothed classifier answers the label
-	stopped  int // labelled examples whose votes do not show the smoothed answer
+	stopped  int // labelled examples whose votes do not show the answer of the smoothed classifier
 }
 
 // VoteRule says how votes decide the answer of the smoothed classifier. Of tied classes, the class with the lowest
@@ -21,8 +21,8 @@ type VoteRule struct {
 	Deterministic bool
 }
 
-// Decides reports whether the votes can show the answer of the smoothed classifier. They cannot if sampling under a
-// deterministic law stopped early, because the known evaluations are not a random sample of all evaluations.
+// Decides reports whether the votes can show the answer of the smoothed classifier. They cannot show it if sampling
+// under a deterministic law stopped early, because the known evaluations are not a random sample of all evaluations.
 func (r VoteRule) Decides(v Votes) bool { return !r.Deterministic || !v.Stop.Given() }
 
 // Answer returns the class that wins the estimation votes, or Abstained if "no class" wins.
@@ -70,9 +70,9 @@ func (a Accuracy) CleanShare() (float64, bool) {
 	return float64(a.Clean) / float64(max(1, a.Asked)), a.Asked > 0
 }
 
-// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if it is unknown. It is unknown if
-// the votes of some examples do not show the answer, because the remaining examples are not a random sample of all
-// examples.
+// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if this accuracy is unknown. It is
+// unknown if the votes of some examples do not show the answer, because the remaining examples are not a random sample
+// of all examples.
 func (a Accuracy) SmoothedShare() (float64, bool) {
 	return float64(a.Smoothed) / float64(max(1, a.Labelled)), a.Labelled > 0 && a.stopped == 0
 }

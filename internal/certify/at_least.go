@@ -15,7 +15,7 @@ func (c *VoteCertifier) CertifyAtLeast(v Votes, margin float64) (Certificate, er
 }
 
 // claim is the key under which a VoteCertifier caches whether an observation proves a margin. Margins up to the
-// observation's bonferroni margin need no proof, so they have no claim.
+// observation's bonferroni margin need no proof, so the cache has no key for them.
 type claim struct {
 	observation
 	margin float64

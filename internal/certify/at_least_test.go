@@ -23,7 +23,7 @@ func randomVotes(r *rand.Rand, index, classes int, n int64, p float64) Votes {
 	return v
 }
 
-// A certificate of CertifyAtLeast must have at least the given margin if Certify's certificate has it. It must never
+// If Certify returns at least the given margin, CertifyAtLeast must also return at least this margin. It must never
 // claim more than the exact bound allows.
 func TestCertifyAtLeast(t *testing.T) {
 	for _, method := range VoteMethods() {

@@ -18,17 +18,17 @@ import "math"
 //
 //   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is one side
 //     of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction that Chernoff stakes (see
-//     below). Both are fixed before sampling. If c were always ¾, the bound would be a third wider when all samples are
-//     near 1.
-//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet aims at the part of the target 1/α that is
-//     still missing, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The target is recalculated once per block of
-//     samples. The code omits the paper's last step, which rejects at a random threshold. Without this step, Ville's
-//     inequality proves the test valid.
+//     below). Both numbers are fixed before sampling. If c were always ¾, the bound would be a third wider when all
+//     samples are near 1.
+//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet aims at the factor by which the capital
+//     must still grow to reach 1/α, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The code computes this factor
+//     again for each block of samples. The code omits the paper's last step, which rejects at a random threshold.
+//     Without this step, Ville's inequality proves that the test is valid.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
 //     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
 //     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the bound is never below the bound
-//     of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above Hoeffding's bound if some X is neither 0 nor
-//     1. The final K does not depend on the order of the samples.
+//     of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above Hoeffding's bound if some X lies strictly
+//     between 0 and 1. The final K does not depend on the order of the samples.
 //
 // (Another form of betting chooses the best λ after all samples are seen: it rejects m if sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
 // This form does not depend on the order of the samples. It follows from Gaffke's bound by Chernoff's inequality.
@@ -53,17 +53,17 @@ const (
 	// quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
 	// chernoffCap keeps K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1 can
-	// reject m. The cap widens the bound by a relative 2⁻¹⁰.
+	// reject m. The cap increases the width of the bound by a factor of about 1 + 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
 	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of a
 	// block's factors stays far inside the range of float64, because each factor lies between 2⁻¹⁰ and 2²⁴ (the largest
 	// bet on the grid).
 	bettingBlock = 16
-	// Edges lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. The smallest distance 2⁻²⁴ is small enough:
-	// even for n = 10⁷ samples that are all 1, the bound lies at the larger distance 2⁻²⁰ from 1. An octave lies
-	// between two successive distances. Each octave near 1, and each octave between 2^−fineOctaves and ½, is divided
-	// into fineSteps intervals. The octaves below 2^−fineOctaves are divided into coarseSteps intervals, because means
-	// this small matter only for an upper bound near 1.
+	// The edges of the grid lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. The smallest distance 2⁻²⁴ is
+	// small enough: even for n = 10⁷ samples that are all 1, the bound lies at the larger distance 2⁻²⁰ from 1. An
+	// octave is the interval between two successive distances. Each octave near 1, and each octave between
+	// 2^−fineOctaves and ½, is divided into fineSteps intervals. The octaves below 2^−fineOctaves are divided into
+	// coarseSteps intervals, because such small means matter only for an upper bound near 1.
 	gridOctaves = 24
 	fineOctaves = 4
 	fineSteps   = 8
@@ -124,9 +124,9 @@ func newBettingGrid(s stake, n int64, alpha float64) *bettingGrid {
 	return b
 }
 
-// hopeless reports whether the code can drop interval i. The argument e says that the capital K at the lower end of the
-// interval is below 2^e. The argument left is the number of remaining samples. hopeless returns true if e < giveUp, or
-// if K cannot reach the target 1/α even if all remaining samples are 1.
+// hopeless reports whether the code can drop interval i. The argument e bounds the capital K at the lower end of the
+// interval: K is below 2^e. The argument left is the number of remaining samples. hopeless returns true if e < giveUp,
+// or if K cannot reach the target 1/α even if all remaining samples are 1.
 func (b *bettingGrid) hopeless(i, e int, left int64) bool {
 	return e < giveUp || float64(e)*math.Ln2+float64(left)*b.most[i] < b.logTarget
 }
@@ -244,8 +244,8 @@ func (c *capital) settle() {
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// The bet aims at the part of the target ln(1/α) that ln K still lacks at the middle of the interval, but at
-		// least at 1.
+		// The variable target is the amount by which ln K, at the middle of the interval, must still grow to reach
+		// ln(1/α), but at least 1.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
 	case stakeFixed:
@@ -294,8 +294,8 @@ func (c *capital) share(w wager) float64 {
 func (c *capital) lower() float64 {
 	for i, share := range c.rejected {
 		if share < 1 {
-			// logTarget covers the rounding of the logarithms. This line has four more roundings of numbers ≤ 1, which
-			// the slack of 8 units covers.
+			// logTarget covers the rounding of the logarithms. This line adds four roundings of numbers ≤ 1. The slack
+			// of 8 units covers them.
 			return inUnit(c.edge[i]+share*(c.edge[i+1]-c.edge[i]), 8*unit)
 		}
 	}

@@ -1,9 +1,9 @@
-// Package certify turns votes and scores sampled under noise into statements that hold with a stated probability:
+// Package certify turns votes and scores sampled under noise into statements that hold with a given probability:
 // margins, certified radii and bounds on the confidence under attack.
 //
 // The functions take slices and return values, without side effects. Bounds err on the safe side: they are rounded
-// outward, and ties count against the certificate. A method that fails more often than it states is kept only to
-// reproduce its paper, and its certificates have Sound = false.
+// outward, and ties count against the certificate. A method that can fail with a probability above α is kept only to
+// reproduce its paper. Its certificates have Sound = false.
 //
 // # From votes
 //
@@ -39,12 +39,12 @@ const Abstained = -1
 type Votes struct {
 	Index int `json:"index"`
 	Label int `json:"label"` // true class
-	// N0 is the number of selection samples. Counts0 has length m and holds their votes for each class. Without
-	// selection samples, only the true label can be certified (Target.Class = Label).
+	// N0 is the number of selection samples. Counts0 has length m and holds the votes of these samples for each class.
+	// Without selection samples, only the true label can be certified (Target.Class = Label).
 	N0      int64   `json:"n0,omitempty"`
 	Counts0 []int64 `json:"counts0,omitempty"`
 	// N is the number of estimation samples, which are independent of the selection samples. Counts has length m and
-	// holds their votes for each class.
+	// holds the votes of these samples for each class.
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
 	// None0 and None count the samples without an answer (NaN or infinite output), which vote for no class. The
@@ -131,11 +131,19 @@ type Certificate struct {
 	Members     []MemberCertificate `json:"members,omitempty"`
 }
 
-// AsStated returns the certificate without steps if the stated certificate has none. A file of an earlier version can
-// lack them, and then says less.
+// AsStated returns c, but without Steps if the stated certificate has no Steps. Files of earlier versions may lack
+// Steps.
 func (c Certificate) AsStated(stated Certificate) Certificate {
 	if stated.Steps == nil {
 		c.Steps = nil
 	}
 	return c
+}
+
+// NormTitle names the norm of radii, for example "L2". For radii in units of each column's scale it is "scaled L2".
+func NormTitle(n law.Norm, scaled bool) string {
+	if scaled {
+		return "scaled " + n.Title()
+	}
+	return n.Title()
 }

@@ -8,19 +8,19 @@ import (
 )
 
 // A Claim says what a certificate claims of its class A within the radius. The zero value claims that the smoothed
-// classifier answers A. That classifier counts samples without an answer as votes for one more class.
+// classifier answers A. This classifier counts samples without an answer as votes for one more class.
 type Claim struct {
 	// TopK is the rank that is claimed: A stays among the TopK classes with the most votes. 0 and 1 both mean the one
 	// class with the most votes. Files omit these two values.
 	TopK int `json:"top_k,omitempty"`
-	// None says what samples without an answer mean.
+	// None says how the claim treats samples without an answer.
 	None NoneMode `json:"none_mode,omitempty"`
 	// A sample whose confidence is below RejectBelow counts as a sample without an answer. This rule is part of the
 	// classifier. 0 means that every sample with finite outputs votes.
 	RejectBelow float64 `json:"reject_below,omitempty"`
 }
 
-// NoneMode says what samples that vote for no class mean for the smoothed classifier and for the certificate's claim.
+// NoneMode says how the smoothed classifier and the certificate's claim treat samples that vote for no class.
 type NoneMode string
 
 const (
@@ -39,9 +39,9 @@ const (
 // NoneModes lists all modes, the default first.
 var NoneModes = choice.Of("none mode", NoneAnswer, NoneIgnore, NoneSafe).Optional().Describe(func(n NoneMode) string {
 	return map[NoneMode]string{
-		NoneAnswer: "the smoothed classifier answers the class, and is not silent; it is silent if \"no class\" gets the most votes",
-		NoneIgnore: "the class gets more votes than every other class; votes for no class do not count",
-		NoneSafe:   "the smoothed classifier answers the class or is silent, but answers no other class",
+		NoneAnswer: "the smoothed classifier answers the class",
+		NoneIgnore: "the class gets more votes than every other class, even if \"no class\" gets more",
+		NoneSafe:   "the smoothed classifier answers the class or is silent",
 	}[n]
 })
 

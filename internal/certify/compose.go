@@ -15,8 +15,7 @@ type Composition string
 
 // The compositions.
 const (
-	// Router: the class that the router answers chooses an expert, and the class that this expert answers is the
-	// answer.
+	// Router: the router's class selects an expert, and the class of this expert is the answer.
 	Router Composition = "router"
 	// Majority: the answer is the class that more than half of the members answer. If no class has this majority, there
 	// is no answer.
@@ -35,7 +34,7 @@ func (c Composition) String() string { return string(c) }
 // MarshalText writes the name.
 func (c Composition) MarshalText() ([]byte, error) { return []byte(c), nil }
 
-// Quorum returns how many of the given number of members must answer a class so that this class is the answer.
+// Quorum returns how many members must answer a class to make it the answer. The argument is the number of members.
 func (c Composition) Quorum(members int) int {
 	if c == Agree {
 		return members
@@ -98,8 +97,8 @@ func addUp(a, b float64) float64 {
 }
 
 // Poll returns the claim of a composition that treats all members alike. It claims a class if at least atLeast members
-// certify this class. The claimed radius is the largest that at least atLeast of these members certify. The number
-// atLeast must be more than half of the number of members, so that at most one class can be claimed.
+// certify this class. The claimed radius is the largest radius that at least atLeast of these members certify. The
+// number atLeast must be more than half of the number of members, so that at most one class can be claimed.
 func Poll(members []Certificate, atLeast int) CombinedClaim {
 	for _, a := range members {
 		var used []int
@@ -127,15 +126,16 @@ const MostMembers = 256
 // Suppose that the claim is false at a radius r. Then at most q−1 members really give the claimed answer everywhere
 // within r. Even if all of these members certify the radius r, at least c*−q+1 of the other members certify it wrongly.
 //
-// If the members certify the predicted class, the claimed class depends on the noise, and so does the set of the other
-// members. So any c*−q+1 of all K members may be wrong. If failures are independent and each alpha is α, the
-// probability of c*−q+1 or more wrong members is at most P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other,
-// Markov's inequality bounds this probability by the sum of the alphas divided by c*−q+1.
+// If the members certify the predicted class, both the claimed class and the set of the other members depend on the
+// noise. So any c*−q+1 of all K members may be wrong. If failures are independent and each alpha is α, the probability
+// of c*−q+1 or more wrong members is at most P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other, Markov's
+// inequality bounds this probability by the sum of the alphas divided by c*−q+1.
 //
 // If the members certify the label, the claimed class does not depend on the noise. Then the same formulas hold for the
 // other members alone. Their number is K−q+1 or more. The function bounds the probability for the K−q+1 members with
 // the largest alphas. The radius of a claim depends on the noise. But members that certify a radius also certify all
-// smaller radii. So the bound at the smallest r at which the claim is false covers all larger r.
+// smaller radii. Let r be the smallest radius at which the claim is false. The bound for this r also covers all larger
+// radii.
 func PollAlpha(alphas []float64, quorum, atLeast int, class Class, independent bool) (float64, error) {
 	k := len(alphas)
 	switch {

@@ -11,7 +11,7 @@ import (
 // The tests enumerate all outcomes of small compositions. A member holds if it really gives the claimed answer
 // everywhere within the claimed radius. A member that does not hold may certify this answer wrongly.
 
-// worstPoll returns the largest probability that a poll claims a wrong answer, over all sets of members that hold. A
+// worstPoll returns the largest probability, over all sets of members that hold, that a poll claims a wrong answer. A
 // member that holds always certifies. Any other member certifies independently, with the probability of its alpha.
 func worstPoll(alphas []float64, quorum, atLeast int) float64 {
 	k, worst := len(alphas), 0.0
@@ -56,7 +56,7 @@ func TestPollAlpha(t *testing.T) {
 					t.Errorf("%v, %d, %d: %v, %v; want %v", alphas, quorum, atLeast, got, err, want)
 				}
 				got, err = PollAlpha(alphas, quorum, atLeast, Predicted, true)
-				want = worstPoll(alphas, 1, atLeast-quorum+1) // no member holds: c*−q+1 failures
+				want = worstPoll(alphas, 1, atLeast-quorum+1) // no member holds, so c*−q+1 failures are enough
 				if err != nil || got < want*(1-1e-14) || got > want*(1+1e-11) {
 					t.Errorf("%v, %d, %d, predicted: %v, %v; want %v", alphas, quorum, atLeast, got, err, want)
 				}
@@ -77,8 +77,8 @@ func TestPollAlpha(t *testing.T) {
 	}
 }
 
-// TestPollAlphaOfRandomClass computes how often a poll of two members claims a class although their true answers
-// differ. Either member may fail and certify the answer of the other member.
+// TestPollAlphaOfRandomClass computes how often a poll of two members claims a class although the true answers of the
+// members differ. Either member may fail and certify the answer of the other member.
 func TestPollAlphaOfRandomClass(t *testing.T) {
 	const a = 0.2
 	false2 := 2 * a * (1 - a)
@@ -182,8 +182,8 @@ func TestPoll(t *testing.T) {
 }
 
 // TestPollRadius simulates claims whose radius depends on the noise. The answer of member k is constant within rho[k].
-// With probability alpha the member certifies a larger radius. The class is always the same, as it is if the members
-// certify the label. The claim must fail at most as often as PollAlpha says.
+// With probability alpha the member certifies a larger radius. All members certify one fixed class, for example the
+// label. The claim must fail at most as often as PollAlpha says.
 func TestPollRadius(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const alpha, draws = 0.2, 20000

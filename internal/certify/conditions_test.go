@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// levels returns a target whose Level is below its Alpha, and a target whose Alpha equals that Level. The two targets
-// have equal bounds and differ only in the stated α.
+// levels returns a target whose Level is below its Alpha, and a target whose Alpha equals the first target's Level. The
+// two targets have equal bounds and differ only in the α that certificates state.
 func levels() (leveled, plain Target) {
 	leveled = Target{Alpha: 0.04, Level: 0.004, Sigma: 0.5}
 	plain = leveled
@@ -183,8 +183,8 @@ func TestQuantisationIsTakenOff(t *testing.T) {
 	}
 }
 
-// An attack of radius r on a rounded input moves it by up to r + q. The intervals are computed for radius r + q, and
-// the rows state r.
+// If inputs are rounded, an attack of radius r moves the rounded input by up to r + q. The intervals are computed for
+// radius r + q, and the rows state r.
 func TestIntervalsOfRoundedInputs(t *testing.T) {
 	const q = 0.03
 	radii := []float64{0, 0.1, 0.2}
@@ -231,7 +231,7 @@ func TestIntervalsOfRoundedInputs(t *testing.T) {
 	}
 }
 
-// Agrees compares every condition of a certificate by scores with the run's certifier.
+// Agrees compares every condition of a certificate from scores with the run's certifier.
 func TestAgrees(t *testing.T) {
 	p := ScoreParams{Target: Target{Margin: FirstMargin, Alpha: 0.02, Sigma: 0.5, Lipschitz: 3, Arithmetic: Exact, Level: 0.0199}, Bound: Hoeffding,
 		Confidence: ConfidenceParams{Radii: []float64{0.1}}}
@@ -333,7 +333,7 @@ func TestAgreesWith(t *testing.T) {
 func TestShiftDownIsBelow(t *testing.T) {
 	for _, p := range []float64{0.99, 0.999, 1 - 0x1p-12, 1 - 0x1p-20, 1 - 0x1p-30, 1 - 0x1p-40} {
 		for _, shift := range []float64{0, 1e-3, 0.1, 1, 3} {
-			tail, e := normalCDF(shift - quantileHigh(p)) // tail of the upper side, where floats are precise
+			tail, e := normalCDF(shift - quantileHigh(p)) // the upper tail, where floats are precise
 			if got, most := shiftDown(law.Gaussian, p, shift), 1-tail*(1-2*e); got > most || got < most-1e-9 {
 				t.Errorf("shiftDown(%v, %v) = %v, want a little under %v", p, shift, got, most)
 			}
@@ -365,7 +365,7 @@ func TestRowsBelowOneStand(t *testing.T) {
 }
 
 // bridge returns an upper bound on the maximum of Hölder's bounds along the line between two nodes. The result is never
-// below the maximum and not far above it, even if the maximum is neither at an end nor in the middle.
+// below the maximum and not far above it, even if the maximum lies between an end and the middle.
 func TestBridgeIsTheTop(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	s := newSearch(newEvent(bonferroniOrder(scaleOf(SecondMargin), 1000, 0.001), 800, 150), scaleOf(SecondMargin), 0.001)

@@ -13,10 +13,10 @@ import (
 // certificates by scores, the largest mean score). If Certified is false, c is Label, and the prediction is not
 // certified. The row then says that within the radius no other class has a mean score above 1 − Lower.
 //
-// Each row fails with probability ≤ Alpha. Half of Alpha belongs to the certificate, the other half to the interval of
-// A. If A is not the label, the interval of A and the interval of the label get a quarter of Alpha each, because the
-// samples decide which interval is stated. (With the methods standard and cdf, the rows of one example hold
-// simultaneously at all radii. With the method tangent, each row holds with this probability only by itself.)
+// Each row fails with probability ≤ Alpha. The certificate uses half of Alpha, and the interval of A uses the other
+// half. If A is not the label, the interval of A and the interval of the label get a quarter of Alpha each, because the
+// samples decide which interval the row states. (With the methods standard and cdf, the rows of one example hold
+// simultaneously at all radii. With the method tangent, the rows need not hold simultaneously.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`
@@ -36,7 +36,8 @@ type ConfidenceBound struct {
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
 }
 
-// A confidence turns samples of f_A, the score of the class A, at the clean input into bounds on E f_A under attack.
+// A confidence turns samples of f_A at the clean input into bounds on E f_A under attack. f_A is the score of the class
+// A.
 type confidence interface {
 	add(x float64)
 	// bounds returns the bounds at the i-th radius.
@@ -71,8 +72,8 @@ func (a *ScoreAccumulator) startIntervals() {
 	}
 }
 
-// Confidence returns the bounds at every radius, given the certificate from the same samples. The bounds concern the
-// certified class if there is one, otherwise the label if it is known.
+// Confidence returns the bounds at every radius, given the certificate from the same samples. If a class is certified,
+// the bounds concern this class. Otherwise they concern the label, if it is known.
 func (a *ScoreAccumulator) Confidence(cert Certificate) []ConfidenceBound {
 	if len(a.intervals) == 0 {
 		return nil
@@ -116,8 +117,8 @@ func (a *ScoreAccumulator) selectionScores(class int) []float64 {
 	return x
 }
 
-// attackParams returns the parameters with larger radii. Each radius grows by the distance by which rounding to the
-// lattice can lengthen a perturbation.
+// attackParams returns the parameters with larger radii. Each radius grows by the largest distance that rounding to the
+// lattice can add to a perturbation.
 func (a *ScoreAccumulator) attackParams() ScoreParams {
 	p := a.certifier.params
 	if q := a.example.Quantisation; q > 0 {
@@ -135,9 +136,10 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }
 
-// standardConfidence bounds the clean mean score, z̲ ≤ z ≤ z̄, with the part sideAlpha of α on each side. Q and F are
-// the quantile function and the distribution function of the noise at σ = 1. The method uses the fact that Q(z(x)) is
-// 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
+// standardConfidence bounds the mean score z without attack: z̲ ≤ z ≤ z̄. Each side uses the part sideAlpha of α. Q and
+// F are the quantile function and the distribution function of the noise at σ = 1. The method uses the fact that
+// Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq.
+// 12):
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// If the class is not the label, the interval of the class and the interval of the label each have half of α. The test
-// compares the two intervals with the intervals of two other examples at half of α. In the first example the class is
-// the label. The second example has no label.
+// If the class is not the label, the interval of the class and the interval of the label each use a quarter of α. The
+// test compares the two intervals with the intervals of two other examples. Each of these examples has only one
+// interval and half of α. In the first example the class is the label. The second example has no label.
 func TestIntervalsShareAlpha(t *testing.T) {
 	const alpha = 0.02
 	selection, _ := scoreSamples(50)

@@ -18,7 +18,7 @@ import (
 // A stepModel is a classifier of two classes. Its score f_0 is a nondecreasing step function of one coordinate u:
 // levels[0] up to the first edge, levels[k] beyond the k-th edge. The smoothed score after a shift by δ is z(u+δ) =
 // levels[0] + Σ (levels[k] − levels[k−1]) Φ((u + δ − edges[k])/σ). For |δ| ≤ R it is smallest at δ = −R and largest at
-// δ = R. The method cdf bounds exactly these two values by means of the survival function of the scores.
+// δ = R. The method cdf uses the survival function of the scores to bound exactly these two values.
 type stepModel struct {
 	name          string
 	levels, edges []float64
@@ -64,7 +64,8 @@ func (s stepModel) smoothed(delta, sigma float64) float64 {
 
 var confidenceRadii = []float64{0, 0.1, 0.25, 0.5}
 
-// bounds samples the model and returns the bounds at all radii, including radii at which the class is not certified.
+// bounds draws samples from the model and returns the bounds at all radii, including radii at which the class is not
+// certified.
 func (s stepModel) bounds(t testing.TB, c *ScoreCertifier, r *rand.Rand, n0, n int) []ConfidenceBound {
 	t.Helper()
 	sigma := c.params.Sigma
@@ -277,7 +278,7 @@ func TestConfidenceKumar(t *testing.T) {
 	for lines.Scan() {
 		row := map[string]float64{}
 		for i, f := range strings.Split(lines.Text(), "\t") {
-			row[columns[i]], _ = strconv.ParseFloat(f, 64) // the last column is a time
+			row[columns[i]], _ = strconv.ParseFloat(f, 64) // the last column is a running time
 		}
 		if row["predict"] < 0 {
 			continue

@@ -14,7 +14,7 @@ import (
 // distance ρ while t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ), where F and Q belong to the law of the noise (law.Additive).
 type contest struct {
 	winner, rival int64   // estimation votes for the first event; upper bound on the estimation votes for the second
-	t             float64 // 1 for the usual margin Q(p_1) − Q(p_2); for other factors see the type ranks
+	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type ranks for other factors
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }
 
@@ -85,9 +85,9 @@ func safeContest(v Votes, a int) contest {
 // rankContest returns the contest for "A stays among the first k" that the selection samples favour. Here k is TopK.
 // Each possible contest leaves out a set U of u ≤ k−1 rivals, those with the most selection votes, and has the factor t
 // = k−u. If A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be
-// the set of the t most probable rivals outside U. S is fixed, and its probability is then at least t times A's
-// probability. The votes for S are at most the sum of the t largest counts outside U. Without selection samples, U is
-// empty.
+// the set of the t most probable rivals outside U. Then S has at least t times the probability of A. The estimation
+// samples do not affect S. The votes for S are at most the sum of the t largest counts outside U. Without selection
+// samples, U is empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // rivals by their selection votes, the most first
 	first := v.selected()
@@ -121,7 +121,7 @@ func (c Claim) rankContest(v Votes, a int) contest {
 
 // favourite chooses a contest by the selection samples, and returns it with the counts of the estimation samples. The
 // function tests lists the possible contests for a ballot. The chosen contest is the one for which the method suggested
-// returns the largest margin. Of several such contests, favourite chooses the first.
+// returns the largest margin. In a tie, favourite chooses the first of these contests.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {
@@ -144,8 +144,8 @@ func (x contest) suggested(n int64) float64 {
 	return s.margin(binomial.LowerBound(x.winner, n, level), binomial.LowerBound(n-x.rival, n, level))
 }
 
-// clearest returns the factor t of the contest that has the largest margin in the case that all votes are for A. It
-// returns 0 for the usual margin.
+// clearest returns the factor t of the contest that has the largest margin if all votes are for A. It returns 0 for the
+// margin Q(p_1) − Q(p_2).
 func (c Claim) clearest() float64 {
 	if !c.Ranked() {
 		return 0

@@ -29,8 +29,8 @@ func ExampleRoundUp() {
 	// Output: 0.666666667 -0.666666666
 }
 
-// Of three certificates two are correct and one abstained. The certified accuracy at a radius is the share of examples
-// with a correct certificate whose own radius is at least this radius.
+// Of three certificates two are correct and one abstained. The certified accuracy at a radius r is the share of
+// examples that have a correct certificate with a radius of at least r.
 func ExampleSummarize() {
 	certs := []certify.Certificate{
 		{Label: 0, Prediction: 0, Correct: true, Radius: 0.3, Alpha: 0.001, Sigma: 0.25, N: 1000, Sound: true},

@@ -2,7 +2,7 @@ package certify
 
 import "github.com/rscert/rscert/internal/law"
 
-// The functions below give the oracles of the tests the scale and the distribution of Gaussian noise.
+// The oracles of the tests use the functions below for the scale and the distribution of Gaussian noise.
 
 func scaleOf(m MarginKind) scale { return Target{Margin: m}.scale() }
 

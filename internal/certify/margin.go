@@ -19,13 +19,13 @@ import (
 // largest count of any other class. This count is at least the count of the true runner-up, and a larger count only
 // lowers the bound.
 //
-// Buehler's bound for an order is never below any other lower bound that is a function of the order (Buehler 1957), so
-// it is not below the bonferroni margin. The method returns the larger of two numbers: the margin that the search
-// proves, and the rounded bonferroni margin. Both are at most the exact bound, so the result is a 1−α bound. (The
-// larger of two arbitrary 1−α bounds need not be a 1−α bound.)
+// Among all lower bounds that are functions of the order, Buehler's bound is the largest (Buehler 1957). So it is not
+// below the bonferroni margin. The method returns the larger of two numbers: the margin that the search proves, and the
+// rounded bonferroni margin. Both numbers are at most the exact bound, so the result is a 1−α bound. (The larger of two
+// arbitrary 1−α bounds need not be a 1−α bound.)
 //
-// With two classes p_B ≤ 1−p_A, and p_B < 1−p_A if some outputs vote for no class. Then T orders outcomes by x1 alone,
-// and the bound is the Clopper–Pearson bound at level 1−α. With more than mostOthers votes for other classes the method
+// With two classes, p_B ≤ 1−p_A, even if some samples vote for no class. So the method orders outcomes by x1 alone, and
+// the bound is the Clopper–Pearson bound at level 1−α. With more than mostOthers votes for other classes the method
 // returns the bonferroni margin.
 func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	if o.two {
@@ -171,9 +171,9 @@ func (s *search) margin(floor float64) float64 {
 // leastMargin is the least margin that the search tries. The search certifies no smaller margin.
 const leastMargin = 1e-6
 
-// locate estimates, without a guarantee, the margin L at which the worst probability on the frontier is α, and d ln
-// P/dL there. The search starts at the argument L. If the argument at is not 0, locate also tries the point whose y is
-// this argument.
+// locate estimates the margin L at which the largest probability on the frontier is α, and d ln P/dL at this L. The
+// estimates have no guarantee. The search starts at the argument L. If the argument at is not 0, locate also tries the
+// point whose y is this argument.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // worst point, as a fraction of the frontier's range of y
 	width := 0.0
@@ -202,7 +202,7 @@ func (s *search) locate(L, at float64) (margin, slope float64) {
 		if math.Abs(move)*slope > 1e-7 {
 			continue
 		}
-		// The search is finished unless the grid now has a worse point.
+		// If the grid now has no worse point, the search is finished.
 		if checked {
 			return L, slope
 		}
@@ -222,7 +222,7 @@ func (s *search) value(f frontier, u float64) float64 {
 	return s.logP(q1, q2)
 }
 
-// last returns the y of the end of the frontier, or slightly less.
+// last returns the y of the end of the frontier, or a slightly smaller y.
 func (f frontier) last() float64 {
 	_, q2 := f.end()
 	return math.Sqrt(q2) * (1 - 0x1p-30)

@@ -7,19 +7,21 @@ import (
 )
 
 // prove tries to prove P_q(event) ≤ α for every point of the frontier f. It returns −1 if it succeeds, otherwise a y
-// near which the inequality may not hold.
+// near which the inequality may fail.
 //
-// It uses two arguments. First, by monotonicity, no point with q2 ≥ a and q1 ≤ b gives the event a larger probability
-// than the corner (b, a). This covers both ends of the frontier. Second, between the ends, a polygon lies above the
-// frontier. Its vertices are points c_0, c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the
-// tangents at c_i and c_{i+1} (q1 is concave in q2). Each point of the frontier lies below a point of an edge that has
-// the same q2 and a larger q1, and therefore a larger probability.
+// It uses two arguments. First, the event's probability rises with q1 and falls with q2. So its probability at the
+// corner (b, a) bounds its probability at all points with q1 ≤ b and q2 ≥ a. This argument covers both ends of the
+// frontier. Second, between the ends, a polygon lies above the frontier. Its vertices are points c_0, c_1, … on the
+// frontier and, between each c_i and c_{i+1}, a point V above the tangents at c_i and c_{i+1} (q1 is concave in q2).
+// Each point of the frontier lies below the point of an edge with the same q2. The point of the edge has a larger q1
+// and therefore a larger probability.
 //
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
-// ((a+b)e^u2 + a)/(1−a), which is convex. So, at the same u2, the straight line between the ends in natural parameters
-// has a u1 at least as large. The point on this line has a larger q1, smaller q2 and q3, and therefore a larger
-// probability. The points of this line are q ∝ A^{1−t}·B^t, where A and B are the ends of the edge and 0 ≤ t ≤ 1. On
-// this line Hölder's inequality bounds the probability by the probabilities at A and B (see bridge).
+// ((a+b)e^u2 + a)/(1−a). It makes u1 a convex function of u2. So the straight line between the ends in natural
+// parameters has, at the same u2, an equal or larger u1. The point on this line has a larger q1 and smaller q2 and q3,
+// and therefore a larger probability. The points of this line are q ∝ A^{1−t}·B^t, where A and B are the ends of the
+// edge and 0 ≤ t ≤ 1. On this line Hölder's inequality bounds the probability by the probabilities at A and B (see
+// bridge).
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -65,8 +67,8 @@ type position struct {
 	trend    float64 // change of ln P per unit of distance
 }
 
-// advance returns the next point of the frontier, up to which the polygon proves P ≤ α. If it finds no such point, it
-// returns nil and a y near which P ≤ α may fail.
+// advance returns the next point of the frontier. Up to this point the polygon proves P ≤ α. If it finds no such point,
+// it returns nil and a y near which P ≤ α may fail.
 func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
 	worse = c.y
 	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
@@ -82,7 +84,7 @@ func (s *search) advance(f frontier, c position, end float64) (next *position, w
 			continue
 		}
 		from := c.node
-		if !convex(from, v) { // a line through 0 under Laplace noise: begin above it
+		if !convex(from, v) { // under Laplace noise the edge can be a line through 0: begin above it
 			from = s.node(c.q[0]*lift*lift, c.q[1])
 		}
 		if !convex(from, v) || s.bridge(from, v) > s.logAlpha {

@@ -28,8 +28,8 @@ func (c *VoteCertifier) marginOf(n, a, b int64) float64 {
 }
 
 // The values come from direct summation, to four decimals. For the first margin, the order T = x1 − x2 would give
-// 0.6281 and 0.3736. The method orders by the bonferroni first margin, so that its result is never below the bonferroni
-// margin. For that order, direct summation gives the values below (see TestMarginAgainstSummation).
+// 0.6281 and 0.3736. The method orders outcomes by the bonferroni first margin, so that its result is never below the
+// bonferroni margin. For that order, direct summation gives the values below (see TestMarginAgainstSummation).
 func TestMarginReferenceValues(t *testing.T) {
 	for _, c := range []struct {
 		kind             MarginKind
@@ -95,8 +95,8 @@ func marginAt(kind MarginKind, q1, q2 float64) float64 {
 	return quantileNear(q1) - quantileNear(q2)
 }
 
-// The oracle follows the definition. It takes the largest L for which the event has a probability of at most α at every
-// point of a grid on the frontier. It sums this probability over all outcomes in the event.
+// The oracle follows the definition of the margin. It takes the largest L for which the event has a probability of at
+// most α at every point of a grid on the frontier. To get this probability, it sums over all outcomes in the event.
 func TestMarginAgainstSummation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int64{10, 40} {
@@ -199,8 +199,8 @@ func TestEventProbability(t *testing.T) {
 	}
 }
 
-// The test compares the recurrences with sums whose tails are computed one by one, for an n that takes thousands of
-// steps.
+// For an n that takes thousands of steps, the test compares the recurrences with sums in which each tail is computed
+// separately.
 func TestEventProbabilityLarge(t *testing.T) {
 	const n = 100000
 	for _, c := range []struct {
@@ -224,7 +224,7 @@ func TestEventProbabilityLarge(t *testing.T) {
 	}
 }
 
-// P_q on the line between two nodes is never above their bridge.
+// The function bridge bounds P_q(event) for all q on the line between two nodes.
 func TestBridgeBoundsTheLine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const n = 80
@@ -315,7 +315,8 @@ func TestMarginProperties(t *testing.T) {
 			alpha := alphas[rng.IntN(len(alphas))]
 			c := certifiers[alpha]
 			m := c[0].marginOf(n, a, b)
-			// The exact margin is monotone. The search may return a margin that is lower by up to the constant left.
+			// The exact margin is monotone. The search may return a smaller margin. The constant left limits the
+			// difference.
 			const left = 1e-5
 			if bonf := c[1].marginOf(n, a, b); m < bonf && bonf > 0 {
 				t.Errorf("%v margin of (%d; %d, %d) at α = %v: %v is below bonferroni's %v", kind, n, a, b, alpha, m, bonf)
@@ -377,8 +378,8 @@ func TestMoutaouakil(t *testing.T) {
 	}
 }
 
-// TestMarginManyOthers checks that the margin equals the bonferroni margin if there are too many other votes for the
-// search. If there are few other votes, the margin must be larger than the bonferroni margin.
+// TestMarginManyOthers checks that the margin equals the bonferroni margin if the votes for other classes are too many
+// for the search. If they are few, the margin must be larger than the bonferroni margin.
 func TestMarginManyOthers(t *testing.T) {
 	margin := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: ExactMargin})
 	bonferroni := mustVotes(t, VoteParams{Target: Target{Alpha: 0.001, Class: Label}, Method: Bonferroni})
@@ -434,8 +435,8 @@ func realVotes(t testing.TB) (votes []Votes) {
 	return votes
 }
 
-// For every tenth example of the real votes, the bound of the method "margin" is strictly above the bonferroni margin
-// if the example is certified. So the proof succeeds, and bonferroni does not replace its result.
+// The test takes every tenth example of the real votes. If the example is certified, the bound of the method "margin"
+// is strictly above the bonferroni margin. So the proof succeeds, and bonferroni does not replace its result.
 func TestMarginOnRealVotes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
@@ -461,8 +462,8 @@ func TestMarginOnRealVotes(t *testing.T) {
 	}
 }
 
-// BenchmarkMargin measures the time per example over all real votes. The search runs once for equal counts. The time
-// includes filling the table of the order.
+// BenchmarkMargin measures the time per example over all real votes. Examples with equal counts share one search. The
+// time includes filling the table of the order.
 func BenchmarkMargin(b *testing.B) {
 	votes := realVotes(b)
 	for _, n := range []int64{1000, 100000} {

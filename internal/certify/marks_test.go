@@ -7,8 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Votes by fixed inputs, or by a classifier with another reject_below, must not be certified as random samples of the
-// target's classifier.
+// Votes at fixed inputs, and votes of a classifier with another reject_below, must not be certified as random samples
+// of the target's classifier.
 func TestVotesMarks(t *testing.T) {
 	uniform := VoteParams{Target: Target{Alpha: .001, Sigma: 1, Class: Label, Law: law.Of(law.Uniform)}, Method: ExactMargin}
 	rejecting := uniform

@@ -13,10 +13,10 @@ const (
 	Bernstein MeanBound = "bernstein"
 	// PrPlEB is the predictable plug-in empirical Bernstein bound (prpl_eb.go).
 	PrPlEB MeanBound = "prpl-eb"
-	// Chernoff bets a fraction of its capital that is fixed before sampling. Apart from a small loss from the grid, it
-	// is never below the bound of Hoeffding 1963, Theorem 1 (betting.go).
+	// Chernoff bets a fraction of its capital that is fixed before sampling. Its bound is below the bound of Hoeffding
+	// 1963, Theorem 1, by at most a small loss from the grid (betting.go).
 	Chernoff MeanBound = "chernoff"
-	// STaR sizes each bet by the factor that the capital still lacks to the target 1/α (Voráček & Orabona 2025;
+	// STaR computes each bet from the factor by which the capital must still grow to reach 1/α (Voráček & Orabona 2025;
 	// betting.go).
 	STaR MeanBound = "star"
 )

@@ -41,7 +41,7 @@ func exactBetting(samples []float64, alpha float64) float64 {
 	return lo
 }
 
-// boundMean returns a lower bound at level 1−α on the mean of the variable behind the samples.
+// boundMean returns a lower bound at level 1−α on the mean of the distribution of the samples.
 func boundMean(bound MeanBound, samples []float64, alpha float64) float64 {
 	s := meanBounds.do(bound)(int64(len(samples)), alpha)()
 	for _, x := range samples {
@@ -50,7 +50,7 @@ func boundMean(bound MeanBound, samples []float64, alpha float64) float64 {
 	return s.lower()
 }
 
-// distributions holds distributions on [0,1] with their means, on which the tests try the bounds.
+// distributions holds the distributions on [0,1] for the tests of the bounds, with their means.
 var distributions = []struct {
 	name string
 	mean float64
@@ -170,7 +170,7 @@ func TestCoverageNeedsOrder(t *testing.T) {
 }
 
 // The bound on the grid is only slightly below the bound that keeps all samples. It can be above that bound only
-// because a whole interval of the grid uses one fraction.
+// because all m in an interval of the grid share one bet.
 func TestBettingAgainstExact(t *testing.T) {
 	for _, d := range distributions {
 		for _, n := range []int{50, 1000, 20000} {
@@ -269,8 +269,8 @@ func TestMeanBoundProperties(t *testing.T) {
 				if !(got >= 0 && got <= 1) {
 					t.Errorf("%s, %s, α = %v: %v", b, d.name, alpha, got)
 				}
-				// The bets of prpl-eb and star depend on α, so their bounds are monotone only roughly, and the check of
-				// star is skipped.
+				// The bets of prpl-eb and star depend on α, so their bounds are only roughly monotone in α. The check
+				// omits star.
 				if b != STaR && got < last-0.02 {
 					t.Errorf("%s, %s: %v at α = %v, %v at a smaller one", b, d.name, got, alpha, last)
 				}

@@ -46,7 +46,8 @@ func TestNoneIsInTheSums(t *testing.T) {
 	}
 }
 
-// None acts as one more class: the certificate equals the certificate from votes in which None is a class.
+// Samples without an answer count as one more class: the certificate equals the certificate from votes that have this
+// class.
 func TestNoneIsARival(t *testing.T) {
 	for _, row := range VoteMethods() {
 		for _, kind := range names(MarginKinds()) {
@@ -72,8 +73,8 @@ func TestNoneIsARival(t *testing.T) {
 	}
 }
 
-// None never becomes the class. If most selection samples have no answer, the class is still the one with the most
-// votes, or class 0 if there are no votes.
+// "No class" is never the certified class. If most selection samples have no answer, the class is still the one with
+// the most votes, or class 0 if there are no votes.
 func TestNoneIsNeverCertified(t *testing.T) {
 	c := mustVotes(t, VoteParams{Target: Target{Alpha: 0.01}})
 	v := Votes{Label: UnknownLabel, N0: 100, Counts0: []int64{1, 9, 0}, None0: 90, N: 1000, Counts: []int64{0, 990, 0}, None: 10}
@@ -91,9 +92,9 @@ func TestNoneIsNeverCertified(t *testing.T) {
 	}
 }
 
-// With two classes and outputs that are no answer there are three outcomes, so p_B is not 1−p_A. For every (p_A, p_B,
-// p_none) of a grid, the test sums the probability of all counts whose certified margin is above the true margin. This
-// sum must be at most α.
+// With two classes and samples without an answer, there are three outcomes. So p_B can be below 1−p_A. For every (p_A,
+// p_B, p_none) of a grid, the test sums the probabilities of all counts whose certified margin is above the true
+// margin. This sum must be at most α.
 func TestNoneWithTwoClasses(t *testing.T) {
 	const n, steps, alpha = 12, 20, 0.1
 	for _, method := range soundOnes(VoteMethods()) {
@@ -138,7 +139,7 @@ func TestSoftmaxOfNone(t *testing.T) {
 		{[]float32{-inf, -inf, -inf}, []float32{0, 0, 0}},
 	} {
 		got := []float32{9, 9, 9, 9, 9, 9}
-		Softmax(append(c.logits, 0, 0, -inf), got, 3, 2) // the next row is not touched
+		Softmax(append(c.logits, 0, 0, -inf), got, 3, 2) // the next row is not changed
 		if !reflect.DeepEqual(got, append(c.want, 0.5, 0.5, 0)) {
 			t.Errorf("softmax of %v is %v, want %v", c.logits, got, c.want)
 		}

@@ -21,7 +21,7 @@ type Space struct {
 //	‖δ‖₂ ≤ ‖δ‖₁,  ‖δ‖₁ ≤ √d·‖δ‖₂,  ‖δ‖₂ ≤ √d·‖δ‖∞,  ‖δ‖₁ ≤ d·‖δ‖∞.
 //
 // In L0 the returned radius is the largest number k ≤ d of coordinates with √k·Span < R if R is in L2, or k·Span < R if
-// R is in L1. The function returns an error if R is in another norm, and for L0 without a Span.
+// R is in L1. RadiusIn returns an error if R is in another norm, if Dim is below 1, or if to is L0 and Span is 0.
 func (s Space) RadiusIn(to, from law.Norm, radius float64) (float64, error) {
 	d := float64(s.Dim)
 	var factor float64

@@ -32,8 +32,8 @@ func TestRadiusIn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Scale both perturbations so that RadiusIn's result is their length in the second norm. Then, in the
-				// first norm, the longer of the two must have a length of 3.1 (the constant radius).
+				// Scale both perturbations so that their length in the norm 'to' is RadiusIn's result. Then the longer
+				// one must have the length 3.1 (the constant radius) in the norm 'from'.
 				all, one := length(from, got/length(to, 1, d), d), length(from, got, 1)
 				if far := max(all, one); far > radius*(1+1e-13) || far < radius*(1-1e-8) {
 					t.Errorf("d = %d: %v in %s is %v in %s, and reaches %v", d, radius, from, got, to, far)
@@ -46,7 +46,8 @@ func TestRadiusIn(t *testing.T) {
 		}
 	}
 	exact := Space{Dim: 100, Span: 1}
-	if k, _ := exact.RadiusIn(law.L0, law.L2, 2); k != 3 { // four coordinates reach the radius itself, where nothing is certified
+	// A change of four coordinates can have the length 2, and nothing is certified at the radius itself.
+	if k, _ := exact.RadiusIn(law.L0, law.L2, 2); k != 3 {
 		t.Errorf("R = 2: %v coordinates, want 3", k)
 	}
 	if got, _ := exact.RadiusIn(law.LInf, law.L2, math.MaxFloat64); got != math.MaxFloat64 {

@@ -10,10 +10,10 @@ import "math"
 //	μ̂_t = (½+ΣX_i)/(t+1), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1),
 //	λ_t = min(√(2 ln(1/α)/(nσ̂²_{t−1})), ½), the choice for a fixed n.
 //
-// The bound is the largest over t (running intersection). The code evaluates it every prplBlock samples and at the end.
-// λ_t and μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, prints three changes: μ̂_i in place of
-// μ̂_{i−1}, a square root over the whole half width, and ψ_E without its minus sign. Each of these three changes breaks
-// the proof.
+// The method returns the largest of these bounds over t (running intersection). The code evaluates it every prplBlock
+// samples and at the end. λ_t and μ̂_{t−1} use only samples before t. Moutaouakil 2024, Proposition 3, prints three
+// changes: μ̂_i in place of μ̂_{i−1}, a square root over the whole half width, and ψ_E without its minus sign. Each of
+// these three changes breaks the proof.
 type prplEB struct {
 	n        int64
 	logAlpha float64 // ln(1/α)
@@ -41,8 +41,8 @@ func (b *prplEB) add(x float64) {
 	lambda := min(math.Sqrt(2*b.logAlpha*t/(float64(b.n)*b.dev)), prplCap)
 	d := x - mean
 	b.lambda += lambda
-	// v·ψ_E = d²(−ln(1−λ)−λ). The difference cancels to about λ²/2. Only its absolute error, below 2·unit·λ, matters
-	// (see the method lower).
+	// v·ψ_E = d²(−ln(1−λ)−λ). The terms −ln(1−λ) and −λ cancel to about λ²/2. Only its absolute error, below 2·unit·λ,
+	// matters (see the method lower).
 	b.gain += lambda*x - d*d*(-math.Log1p(-lambda)-lambda)
 	b.count = t
 	b.sum += x
@@ -55,8 +55,8 @@ func (b *prplEB) add(x float64) {
 
 func (b *prplEB) lower() float64 {
 	// Each of the n terms of the gain is off by at most 8·unit (|λx| ≤ ½, d² ≤ 1, log1p within 2·unit of a number ≤
-	// 0.7), and the sums add a relative n·unit. The code divides these errors by Σλ, which is at least n times the
-	// smallest λ.
+	// 0.7), and the sums add a relative error of n·unit. The code divides these errors by Σλ, which is at least n times
+	// the smallest λ.
 	n := float64(b.n)
 	return inUnit(b.best, 8*n*unit*(1+n/b.lambda))
 }

@@ -11,7 +11,8 @@ import "math"
 // The margin is 2ρ for the largest such ρ. So the theorem that turns the second margin into a radius also holds for
 // this margin. For t = 1 this margin is the second margin. The frontier of a margin is q1 = F(ρ + Q(F(Q(q2)+ρ)/t)). On
 // the frontier, q1 is a concave function of q2. The reason for the concavity is that the function q ↦ F(Q(q)+ρ) is
-// concave and nondecreasing. The frontier applies it to q2, divides the result by t, and applies it again.
+// concave and nondecreasing. The frontier applies this function to q2, divides the result by t, and applies the
+// function again.
 //
 // With all votes for the class, t > 1 gives a larger margin than t = 1, and t < 1 gives a smaller margin.
 type ranks struct {
@@ -32,8 +33,8 @@ func (s *ranks) stays(a, b, rho, safety float64) bool {
 	return s.t*p*(1+errP) >= q*(1-errQ)*safety
 }
 
-// rho returns a number ρ with t·F(a−ρ) ≥ F(b+ρ) that is at most 10⁻¹² below the largest such number. It is −Inf if a is
-// −Inf or b is +Inf.
+// rho returns a number ρ with t·F(a−ρ) ≥ F(b+ρ) that is at most 10⁻¹² below the largest such number. The result is −Inf
+// if a is −Inf or b is +Inf.
 func (s *ranks) rho(a, b float64) float64 {
 	if math.IsInf(a, -1) || math.IsInf(b, 1) {
 		return math.Inf(-1)
@@ -75,7 +76,8 @@ func (s *ranks) widest() float64 {
 	return 2 * s.rho(most, s.Quantile(0))
 }
 
-// rise returns a number at or just above F(ρ + Q(F(z+ρ)/t)), and its derivative with respect to F(z).
+// rise returns a number at or just above F(ρ + Q(F(z+ρ)/t)), and the derivative of this expression with respect to
+// F(z).
 func (s *ranks) rise(z, rho float64) (q1, slope float64) {
 	w, _ := s.CDF(z + rho)
 	w *= lift / s.t

@@ -5,9 +5,8 @@ import (
 	"strconv"
 )
 
-// roundDigits is the number of significant decimal digits of a certificate's figures. With nine digits, the last bits
-// of exp and log, which differ between platforms, do not show. Nine digits are still finer than the accuracy of any
-// bound.
+// roundDigits is the number of significant decimal digits of a certificate's figures. Nine digits hide the last bits of
+// exp and log, which differ between platforms. Nine digits are still finer than the accuracy of any bound.
 const roundDigits = 9
 
 // RoundDown returns the largest number of nine significant decimal digits that is at most x. Reports show lower bounds,
@@ -30,7 +29,7 @@ func RoundUp(x float64) float64 { return -RoundDown(-x) }
 
 func roundNearest(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'e', roundDigits-1, 64), 64)
-	if err != nil { // out of range: x is within rounding of ±MaxFloat64
+	if err != nil { // out of range: x rounds to a number beyond ±MaxFloat64
 		return x
 	}
 	return y

@@ -6,7 +6,7 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// unit is the unit round-off of float64. The errors below are stated in this unit.
+// unit is the unit round-off of float64. The errors below are multiples of unit.
 const unit = 0x1p-53
 
 // A scale is the function Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹. For the first margin, Q is the identity. For the
@@ -98,7 +98,7 @@ func (q quantiles) point(margin, y float64) (q1, q2, slope float64) {
 func (q quantiles) reach(margin, q1 float64) float64 {
 	z := q.low(q1) - margin
 	z -= 8 * unit * (math.Abs(z) + margin + 1)
-	// The method point computes Q(y²) again, with rounding, so this code stays well below z.
+	// The method point computes Q(y²) again, with rounding errors. So this code uses a number well below z.
 	q2, _ := q.CDF(z - 1e-9)
 	return math.Sqrt(q2)
 }

@@ -11,8 +11,8 @@ import (
 // the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent, the interval at each radius uses the whole second half. So each interval holds by itself, but the
-// intervals at all radii need not hold simultaneously.
+// ConfidenceTangent, the interval at each radius uses the whole half of the intervals. So each interval holds by
+// itself, but the intervals at all radii need not hold simultaneously.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
@@ -34,7 +34,7 @@ func (p *ScoreParams) complete() error {
 		return errors.New("scores certify only the answer itself: ranks, samples without an answer and rejection are for votes")
 	}
 	if p.ClassByVotes && len(p.Confidence.Radii) == 0 {
-		return errors.New("of a class that votes certify, scores bound only the confidence: no radii are given")
+		return errors.New("scores bound only the confidence of a class that votes certify, and no radii are given")
 	}
 	if p.Alpha > 0.5 {
 		return fmt.Errorf("alpha %v is above 1/2", p.Alpha)
@@ -53,7 +53,7 @@ func (p *ScoreParams) complete() error {
 	return p.Confidence.complete()
 }
 
-// method returns the name and the soundness that certificates state for the bound on their margin.
+// method returns the method that bounds the margin: its name in certificates, and whether it is sound.
 func (p ScoreParams) method() method {
 	return method{p.Bound.String() + "+" + p.Combine.String(), p.Bound.Sound() && p.Combine.Sound()}
 }
@@ -66,7 +66,8 @@ func (p ScoreParams) ClassTarget() Target {
 	return p.Target
 }
 
-// ClassOnly returns the Target of the class, which gets half of α. The other half bounds the confidence.
+// ClassOnly returns the Target that certifies the class with half of α. The bounds on the confidence use the other
+// half.
 func (t Target) ClassOnly() Target {
 	t.Alpha /= 2
 	t.Level /= 2

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// A ScoreCertifier turns scores sampled under noise into certificates. It caches work shared between examples and may
-// be used from several goroutines.
+// A ScoreCertifier turns scores sampled under noise into certificates. Several goroutines may use it. It caches results
+// that examples share.
 type ScoreCertifier struct {
 	params ScoreParams
 	method method
@@ -84,8 +84,8 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	return nil
 }
 
-// AgreesWith does what Agrees does, and compares the certificate with the votes of its example. If the votes hold
-// counts, the predicted class must be one of the classes counted.
+// AgreesWith does the same as Agrees. It also compares the certificate with the votes of its example. If the votes hold
+// counts, the predicted class must be one of the counted classes.
 func (c *ScoreCertifier) AgreesWith(v Votes, cert Certificate) error {
 	switch {
 	case cert.Index != v.Index || cert.Label != v.Label:
@@ -155,13 +155,14 @@ type ScoreAccumulator struct {
 
 // rival is a class or a set of classes compared with A.
 type rival struct {
-	class  int // −1: all classes except A and except the rivals that are a single class
+	class  int // −1: all classes except A and the single-class rivals
 	weight float64
 	stream lowerMean
 	taylor lowerMean
 }
 
-// maxFirst is the number of selection samples kept whole. The weights are chosen from them.
+// maxFirst is the largest number of selection samples whose scores are kept. chooseWeight chooses the weights from
+// these scores.
 const maxFirst = 1024
 
 // Start returns an accumulator for the example e. If Class is Predicted, the example needs selection samples.
@@ -209,7 +210,7 @@ const sumTolerance = 1e-2
 func rowScale(row []float32) (float64, string) {
 	var sum float64
 	for class, p := range row {
-		if !(p >= 0 && p <= 1+sumTolerance) { // the mean of a forest's trees may be a unit above 1
+		if !(p >= 0 && p <= 1+sumTolerance) { // the mean over a forest's trees may exceed 1 by a rounding error
 			return 0, fmt.Sprintf("score %v of class %d is not a probability", p, class)
 		}
 		sum += float64(p)
@@ -344,8 +345,8 @@ func (a *ScoreAccumulator) chooseRivals() {
 	}
 }
 
-// bonferroniAlpha is the level of each of the two bounds of BonferroniScores. Taylor gets half of that level, because
-// its test uses half of α.
+// bonferroniAlpha is the failure probability of each of the two bounds of BonferroniScores, α/2. With Taylor it is α/4,
+// because Taylor's test uses the other half of α.
 func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	alpha := a.certifier.params.ClassTarget().level() / 2
 	if a.certifier.params.Combine == Taylor {

@@ -65,7 +65,7 @@ func TestAuditMeanBoundSearch(t *testing.T) {
 				most := int64(-1)
 				for step := range 300 {
 					d := randomThreePoint(r)
-					if step >= 200 { // near the worst so far
+					if step >= 200 { // near the worst distribution so far
 						d = threePoint{worst.p * math.Exp(0.2*r.NormFloat64()), worst.q * math.Exp(0.2*r.NormFloat64()), min(1, worst.x*math.Exp(0.1*r.NormFloat64()))}
 						if d.p+d.q > 1 {
 							continue
@@ -193,7 +193,7 @@ func TestAuditConfidenceSearch(t *testing.T) {
 			for step := range 60 {
 				s := randomStepModel(r)
 				if s.smoothed(-confidenceRadii[i], sigma) < 0.5 {
-					continue // below the least possible score for two classes
+					continue // with two classes, the predicted class has a mean score of at least ½
 				}
 				if k := count(s, 100, uint64(step)); k > most {
 					most, worst = k, s

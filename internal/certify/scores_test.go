@@ -190,7 +190,7 @@ func TestTaylorIsNotSound(t *testing.T) {
 }
 
 // The test compares directedMargin with a search over the pairs (μ1, μ2) that attain the bound y. directedMargin is
-// slightly below the least margin of all pairs (μ1, μ2) that agree with the bound.
+// slightly below the least margin of all pairs (μ1, μ2) that satisfy the bound.
 func TestDirectedMargin(t *testing.T) {
 	for _, r := range []float64{1, math.Sqrt2, 3, 50} {
 		for _, y := range []float64{0.5, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.999999} {
@@ -336,7 +336,8 @@ func TestScoreErrors(t *testing.T) {
 }
 
 // For a linear model the smoothed scores are known: f_0(x) = [wᵀx > 0], so z_0 = Φ(wᵀx/σ‖w‖) and the true radius is
-// wᵀx/‖w‖. No certificate may be above this radius, and with 20,000 samples none may be far below it.
+// wᵀx/‖w‖. No certified radius may exceed the true radius. With 20,000 samples, no certified radius may be far below
+// it.
 func TestScoresLinearModel(t *testing.T) {
 	const sigma, alpha = 0.5, 0.001
 	r := rand.New(rand.NewPCG(8, 8))
@@ -356,8 +357,8 @@ func TestScoresLinearModel(t *testing.T) {
 	}
 }
 
-// Directed is never far below Projected. It is above Projected if the scores of the other classes are spread over many
-// classes.
+// The radius of Directed is never far below the radius of Projected. It is larger if many other classes share the
+// remaining scores.
 func TestDirectedAgainstProjected(t *testing.T) {
 	radius := func(combine Combine, s scoreModel) float64 {
 		c, err := NewScoreCertifier(ScoreParams{Target: Target{Alpha: 0.001, Sigma: 1}, Combine: combine})
@@ -541,8 +542,8 @@ func BenchmarkBettingExample(b *testing.B) {
 	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/example")
 }
 
-// TestScoresAboveOne checks that scores slightly above 1 are accepted, because random forests return such scores, and
-// that their sum is normalised to 1.
+// TestScoresAboveOne checks that scores slightly above 1 are accepted and that their sum is normalised to 1. Random
+// forests return such scores.
 func TestScoresAboveOne(t *testing.T) {
 	for _, bound := range MeanBounds() {
 		p := ScoreParams{Target: Target{Alpha: 0.01, Sigma: 1}, Bound: bound.Name}

@@ -10,8 +10,8 @@ import (
 // probability 0. A row without an answer (IsNone) becomes zeros: score 0 for every class. The two slices may be the
 // same.
 //
-// The package has its own exponential, because math.Exp is assembly on some platforms and scores must have the same
-// bytes on all of them.
+// The package has its own exponential, because math.Exp is assembly on some platforms, and scores must have the same
+// bytes on all platforms.
 func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64) {
 	var room [64]float64
 	e := room[:]
@@ -71,7 +71,8 @@ func ClearNone(probs []float32, m int) {
 	}
 }
 
-// expNegative returns eˣ for x ≤ 0. Its relative error is 1e-15 where eˣ is a normal float64; below −745 it returns 0.
+// expNegative returns eˣ for x ≤ 0. Where eˣ is a normal float64, the relative error is 1e-15. For x < −745,
+// expNegative returns 0.
 //
 // Let k = ⌊x/ln 2 + ½⌋ and r = x − k ln 2. Then |r| ≤ 0.3466 and eˣ = 2ᵏ·Σ rⁱ/i!. The first omitted term, r¹⁴/14!, is
 // below 5e-18. ln 2 is split into two parts. The first part, ln2Hi, has trailing zeros, so that k·ln2Hi is exact. The
@@ -100,7 +101,7 @@ func expNegative(x float64) float64 {
 }
 
 // Retemper turns the probabilities of each row [k·m] at temperature 1 into probabilities at temperature T, in place.
-// The logarithm of a softmax is its logits up to a constant, so the result is p^(1/T), normalised. Retemper cannot
+// The logarithm of a softmax equals the logits up to a constant, so the result is p^(1/T), normalised. Retemper cannot
 // restore the precision that float32 lost. A probability that was rounded to 0 stays 0, and a row of zeros stays a row
 // of zeros.
 func Retemper(probs []float32, m int, temperature float64) {

@@ -2,8 +2,8 @@ package certify
 
 // splitTangent is the method tangent without selection samples. The first k = TangentSamples of the n estimation
 // samples fix the function S_0 of the type tangent. Only the other n − k samples enter the mean of the function ψ of
-// this type. The constant S_0 = ½ would be sound too, but its intervals are three times as wide as the intervals of the
-// method standard (docs/confidence.md).
+// the type tangent. The constant S_0 = ½ would be sound too, but its intervals are three times as wide as the intervals
+// of the method standard (docs/confidence.md).
 //
 // Proof. k depends on n alone, and the first k samples are independent of the others. Given the first k, ψ is a fixed
 // function, and the values ψ(f_A) of the other n − k samples are independent. Their expectation is the mean that the

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// The bounds without selection samples are the same as the bounds for which the first samples are declared as selection
-// samples.
+// The bounds without selection samples equal the bounds of an example whose first samples are the selection samples.
 func TestTangentTakesTheFirstSamples(t *testing.T) {
 	const n, k = 200, 10
 	c := mustConfidence(t, ConfidenceTangent)
@@ -78,7 +77,7 @@ func TestTangentWithoutSelectionIsNarrow(t *testing.T) {
 	}
 }
 
-// One sample cannot both fix a tangent and enter its mean.
+// A single sample cannot fix the tangent and also enter the mean.
 func TestTangentOfOneSample(t *testing.T) {
 	c := mustConfidence(t, ConfidenceTangent)
 	for _, b := range stepModels[0].bounds(t, c, rand.New(rand.NewPCG(1, 1)), 0, 1) {

@@ -11,12 +11,12 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Splitting is the method of the law Splitting (Levine & Feizi 2021). It is not among VoteMethods, because it is no
+// Splitting is the method of the law Splitting (Levine & Feizi 2021). VoteMethods does not list it, because it is not a
 // statistical bound: its votes come from all W evaluations that define the smoothed classifier.
 //
 // Let N_k be the number of evaluations with answer k. The smoothed classifier answers the class with the largest N_k,
-// the lowest such class in a tie. A perturbation of s lattice steps in the L1 norm changes at most s evaluations, so it
-// lowers N_A by at most s and raises N_j by at most s. Hence A stays the answer within
+// or the lowest such class in a tie. A perturbation of s lattice steps in the L1 norm changes at most s evaluations, so
+// it lowers N_A by at most s and raises N_j by at most s. Hence A stays the answer within
 //
 //	S = min over j ≠ A of ⌊(N_A − N_j − [j < A])/2⌋
 //
@@ -24,8 +24,8 @@ import (
 // gives the same answer to the same input. Evaluations without an answer count as one more class, which loses every
 // tie. If this class has the most evaluations, the smoothed classifier has no answer, and nothing is certified.
 //
-// If only n of the W evaluations are known, the remaining W − n may all be for j. Then N_A − N_j is at least the known
-// difference minus W − n.
+// If only n of the W evaluations are known, the remaining W − n may all be for j. Then N_A − N_j is at least the
+// difference of the known counts minus W − n.
 const Splitting VoteMethod = "splitting"
 
 // completeSplitting does the work of complete for the method Splitting.
@@ -138,8 +138,8 @@ func floorRat(x *big.Rat) float64 {
 	return RoundDown(f)
 }
 
-// newSplittingStop does the work of NewStopping for the method Splitting. The evaluations may end after any number,
-// because the certificate counts unknown evaluations against the class.
+// newSplittingStop does the work of NewStopping for the method Splitting. Sampling may end after any number of
+// evaluations, because the certificate counts unknown evaluations against the class.
 func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
 	c, err := NewVoteCertifier(p)
 	if err != nil {
@@ -159,7 +159,7 @@ func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
 // nextSplitting does the work of Next for the method Splitting. Let lead be the minimum over j of N_A − N_j − [j < A]
 // among the known evaluations, let left be the number of unknown ones, and let S be the rule's radius in steps. The
 // certified radius is at least S if lead − left ≥ 2S. It cannot reach S if lead + left < 2S. Each further evaluation
-// changes lead − left and lead + left by at most 2, which gives the least number of evaluations before a decision.
+// changes lead − left and lead + left by at most 2. This limit gives the least number of evaluations before a decision.
 func (s *Stopping) nextSplitting(v Votes) (int64, error) {
 	left := s.certifier.width - v.N
 	lead := int64(0)

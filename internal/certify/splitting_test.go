@@ -138,8 +138,8 @@ func distance(x, y []int32) (d int64) {
 	return d
 }
 
-// Two inputs within S steps of each other never get different answers. The test tries all pairs on small lattices with
-// random tables. Some tables change an answer at S + 1 steps, so S is not too small.
+// An input and every other input within S steps must get the same answer. The test tries all pairs on small lattices
+// with random tables. Some tables change an answer at S + 1 steps, so S is not too small.
 func TestSplittingByBruteForce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	within, beyond := 0, 0
@@ -246,8 +246,9 @@ func TestSplittingIsTight(t *testing.T) {
 	}
 }
 
-// The test tries all sequences of evaluations. Each example must end at the first moment at which the known evaluations
-// decide whether the radius reaches the rule's radius. Its radius must not exceed the radius that all evaluations give.
+// The test tries all sequences of evaluations. Sampling of an example must end as soon as the known evaluations decide
+// whether the radius reaches the rule's radius. The certified radius must not exceed the radius that all evaluations
+// give.
 func TestSplittingStopsAtTheDecision(t *testing.T) {
 	const w = 7
 	certifier := splitCertifier(t, w)

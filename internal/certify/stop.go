@@ -79,7 +79,7 @@ func (r *StopRule) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A Checkpoint is a number of samples at which sampling may end, and its share of the failure probability.
+// A Checkpoint is a number N of samples at which sampling may end. Share is its share of the failure probability.
 type Checkpoint struct {
 	N     int64
 	Share float64
@@ -89,9 +89,9 @@ type Checkpoint struct {
 // samples, which are called checkpoints. So batches and parallelism do not affect which samples are drawn.
 //
 // At the checkpoint with share w the method runs at level 1−wα. The shares add up to 1. So with probability 1−α the
-// bounds of all checkpoints hold simultaneously. This includes the bound at the checkpoint where sampling ended, for
-// whatever reason. (A bound from a mixture martingale holds at every n, but it is √(2 ln(1/α) + ln n) standard
-// deviations wide. docs/votes.md compares the two. Checkpoints work for every method.)
+// bounds of all checkpoints hold simultaneously. The bound at the checkpoint where sampling ended is one of these
+// bounds. (A bound from a mixture martingale holds at every n, but it is √(2 ln(1/α) + ln n) standard deviations wide.
+// docs/votes.md compares this bound with checkpoints. Checkpoints work for every method.)
 type Stopping struct {
 	certifier   *VoteCertifier
 	rule        StopRule
@@ -102,10 +102,10 @@ type Stopping struct {
 const (
 	// endShare is the share of α for each of two checkpoints. One checkpoint is the budget. With this share, a
 	// certificate from the whole budget is nearly as good as a certificate with a fixed n. The other checkpoint is the
-	// first that can certify the rule's radius. At this checkpoint the sampling of the clearest inputs ends.
+	// first checkpoint that can certify the rule's radius. At this checkpoint the sampling of the clearest inputs ends.
 	endShare = 0.25
-	// scoutShare is the share of α for all checkpoints before the first that can certify. At these early checkpoints,
-	// sampling of hopeless inputs ends.
+	// scoutShare is the share of α for all checkpoints before the first checkpoint that can certify. At these early
+	// checkpoints, sampling of hopeless inputs ends.
 	scoutShare = 0.05
 	// checkpointRatio is the ratio ρ of successive checkpoints. With this ratio, sampling on average exceeds the least
 	// sufficient n by a factor (ρ−1)/ln ρ, and ln(budget/first)/ln ρ checkpoints share α.
@@ -120,8 +120,8 @@ const (
 // ErrOutOfReach means that the budget cannot certify the rule's radius even if every vote is for the class.
 var ErrOutOfReach = errors.New("out of reach")
 
-// NewStopping returns the Stopping by the given rule for certificates with the parameters p. Sampling takes at most
-// budget samples.
+// NewStopping returns a Stopping that applies the given rule to certificates with the parameters p. Sampling takes at
+// most budget samples.
 func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 	if rule == (StopRule{}) {
 		return nil, errors.New("no rule to stop by")
@@ -210,7 +210,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 	return hi
 }
 
-// Checkpoints returns the numbers of samples at which sampling may end, ascending. The last is the budget.
+// Checkpoints returns the checkpoints in ascending order. The last checkpoint is at the budget.
 func (s *Stopping) Checkpoints() []Checkpoint { return s.checkpoints }
 
 // Next returns the total number of samples to draw for an example with the votes v, or v.N if these votes are enough.

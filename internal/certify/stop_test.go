@@ -174,8 +174,8 @@ func failureOfStopping(t *testing.T, s *Stopping, p, radius float64) (fail float
 	}
 }
 
-// By exact computation, the certificate is wrong with probability ≤ α wherever sampling ends. At the worst p, where the
-// true radius is just below the rule's radius, this probability is not far below α.
+// The test computes the exact probability that the certificate is wrong when sampling has ended. This probability is at
+// most α. At the worst p, where the true radius is just below the rule's radius, this probability is not far below α.
 func TestStoppingCoverage(t *testing.T) {
 	const alpha = 0.05
 	for _, rule := range []string{"radius>=0.3", "radius>=1", "precision=0.3"} {

@@ -9,8 +9,8 @@ import (
 )
 
 // ChooseFirst is the warning that certificates by several methods from the same samples need not hold simultaneously.
-const ChooseFirst = "sound is each method by itself: choose one before the votes or scores are seen; the best of several,\n" +
-	"picked by what they certify here, can be wrong with more than probability alpha"
+const ChooseFirst = "alpha holds for each sound method by itself. Choose one method before you see the votes or scores. If you choose the\n" +
+	"best of several methods by these results, a certificate can be wrong with a probability above alpha"
 
 // Summary summarises the certificates of one method.
 type Summary struct {

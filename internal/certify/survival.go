@@ -30,8 +30,8 @@ type survivalBand struct {
 	band   []bandPoint
 }
 
-// thresholds holds s_1 … s_k. They are 1/(1+e^{−t}) for k equidistant t in [−13, 13]. They are denser toward 0 and 1,
-// because near 0 and 1 the quantile function Q is steep and confident models have most of their scores.
+// thresholds holds s_1 … s_k. They are 1/(1+e^{−t}) for k equidistant t in [−13, 13]. They are densest near 0 and 1,
+// where the quantile function Q is steep and most scores of confident models lie.
 var thresholds = func() []float64 {
 	const k = 255
 	s := make([]float64, k)
@@ -63,7 +63,7 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses every binomialEvery-th threshold, which are K = 127 thresholds. With more thresholds, the level α/K
+// BandBinomial uses every binomialEvery-th threshold, in total K = 127 thresholds. With more thresholds, the level α/K
 // is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbouring thresholds.
 const binomialEvery = 2
 
@@ -88,8 +88,8 @@ func (b *survivalBand) binomialPoints() []bandPoint {
 	return points
 }
 
-// dkwPoints returns the empirical distribution ± √(ln(1/α)/2n). Each side fails with probability at most α, where α ≤ ½
-// (Massart 1990, Theorem 1).
+// dkwPoints returns a band around the empirical survival function, with the half width √(ln(1/α)/2n). Each side fails
+// with probability at most α, where α ≤ ½ (Massart 1990, Theorem 1).
 func (b *survivalBand) dkwPoints() []bandPoint {
 	n := float64(b.n)
 	width := math.Sqrt(math.Log(1/b.alpha)/(2*n)) + 4*unit

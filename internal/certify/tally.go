@@ -10,8 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Tally sums up certificates that share one method and one α. They are added one at a time. A Tally keeps 8 bytes per
-// correct certificate, so the certificates of a run of millions of examples fit into memory. The zero value is empty.
+// Tally sums up certificates that share one method and one α. The method Add adds them one at a time. A Tally keeps 8
+// bytes per correct certificate, so the certificates of a run of millions of examples fit into memory. The zero value
+// is empty.
 type Tally struct {
 	first        Certificate // the first certificate, without bounds
 	idealised    bool        // whether some certificate is idealised
@@ -70,10 +71,10 @@ func (p *part) count(c Certificate) {
 	}
 }
 
-// Examples returns the number of certificates added.
+// Examples returns the number of added certificates.
 func (t *Tally) Examples() int { return t.all.examples }
 
-// Correct returns the number of certificates added whose class is the label.
+// Correct returns the number of added certificates whose class is the label.
 func (t *Tally) Correct() int { return t.all.correct }
 
 // Largest returns the largest radius of a correct certificate, or 0 if there is none. It ignores radii that stand for

@@ -8,7 +8,7 @@ import (
 
 // tangent is a method that bounds the confidence under attack without a band. F, Q and f are the distribution function,
 // the quantile function and the density of the noise at σ = 1, and R is the radius. Let g(p) = F(Q(p) − R/σ) and S(s) =
-// P(f_A ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so it lies on or above its
+// P(f_A ≥ s) without attack. Then z(x+δ) ≥ ∫ g(S(s)) ds (see survivalBand). g is convex, so g lies on or above its
 // tangent at any p_0. For any function S_0(s) in (0,1) that is fixed before the estimation samples,
 //
 //	z(x+δ) ≥ ∫ [g(S_0) − S_0 g'(S_0)] ds + ∫ g'(S_0(s)) S(s) ds
@@ -20,10 +20,10 @@ import (
 //
 // S_0 is the survival function of the selection samples' scores. It counts κ additional samples on either side of every
 // threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows the
-// range of slopes, which suits few estimation samples. Fewer selection samples make the bound wider, never wrong.
-// Domain: R ≥ 0, σ > 0.
+// range of slopes. This is better if there are few estimation samples. Fewer selection samples make the bound wider,
+// never wrong. Domain: R ≥ 0, σ > 0.
 //
-// g'(p) = f(Q(p) − ρ)/f(Q(p)), ρ = R/σ. It grows with p because f is log-concave.
+// g'(p) = f(Q(p) − ρ)/f(Q(p)), ρ = R/σ. g' grows with p because f is log-concave.
 //
 // splitTangent implements the bound without selection samples.
 type tangent struct {
@@ -119,7 +119,7 @@ func (t *tangentSide) guess(counts []float64, complement bool, log float64) floa
 	return max(mean-math.Sqrt(2*max(squares/n-mean*mean, 0)*log)-mean*log, 0)
 }
 
-// lowerEdge and upperEdge are the ends of a cell.
+// lowerEdge and upperEdge return the ends of cell j.
 func lowerEdge(j int) float64 {
 	if j == 0 {
 		return 0
@@ -139,7 +139,7 @@ func newTangentSide(l law.Additive, s0 []float64, shift float64) tangentSide {
 	for j, p := range s0 {
 		width := upperEdge(j) - lowerEdge(j)
 		z := l.Quantile(p)
-		p, _ = l.CDF(z) // the tangent touches at F(z), which is near p
+		p, _ = l.CDF(z) // the tangent touches g at F(z), which is near p
 		slope := l.Slope(z, shift)
 		g, _ := l.CDF(z + shift)
 		t.slope = append(t.slope, slope)
@@ -170,8 +170,8 @@ func (t *tangent) add(x float64) {
 	}
 }
 
-// tangentSlack covers rounding, relative to ψ(1) + 1. The sums have 2⁸ cells, and their terms, Φ and exp of |z| < 40,
-// are within 2¹⁴·unit of the exact values.
+// tangentSlack covers rounding, relative to ψ(1) + 1. The sums have one term for each of 2⁸ cells. The terms contain Φ
+// and exp at |z| < 40, and are within 2¹⁴·unit of the exact values.
 const tangentSlack = 0x1p24 * unit
 
 func (t *tangent) bounds(i int) (lower, upper float64) {

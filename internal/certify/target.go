@@ -28,13 +28,13 @@ type Target struct {
 	// probabilities or mean scores; 0 = unknown. Only the first margin uses it.
 	Lipschitz  float64
 	Arithmetic Arithmetic // arithmetic of the noise
-	// Precision names the number format in which the model was computed, which is part of the model; empty if
-	// unknown.
+	// Precision names the number format in which the model was computed. The format is part of the model. Precision is
+	// empty if the format is unknown.
 	Precision string
 	Claim
 	// Scaled means that each column has a scale of its own, and that radii are in units of these scales. Sigma is then
-	// 1. A perturbation δ is within the radius if δ is 0 on the columns without noise and the norm of the numbers
-	// δ_d/scale_d of the other columns d is within the radius.
+	// 1. A perturbation δ is within the radius if two conditions hold. On the columns without noise, δ is 0. For the
+	// other columns d, the norm of the numbers δ_d/scale_d is within the radius.
 	Scaled bool
 	// Step is the step of the lattice of the inputs, for radii in L1: certificates also state these radii in steps. The
 	// method Splitting needs it. For other methods, nil means that the step is unknown.
@@ -82,8 +82,8 @@ func (t *Target) complete() error {
 	return nil
 }
 
-// accepts returns an error unless the votes were counted under noise of the target's kind, by the target's classifier.
-// Files that are older than the key reject_below lack it, so its absence is no error.
+// accepts returns an error unless the votes come from the target's classifier under the target's kind of noise. Old
+// files lack the key reject_below, so its absence is not an error.
 func (t Target) accepts(v Votes) error {
 	switch {
 	case v.Scaled != t.Scaled:
@@ -161,9 +161,9 @@ func (t Target) certificate(m method, index, label, a int, n int64, quantisation
 	return cert
 }
 
-// steps returns the radius of a certificate in steps of the lattice, rounded down. It returns nil if the certificate has
-// no class, or if radii are not in L1 on a lattice that holds the inputs. The reported radius is below the radius of the
-// theorem, so the certificate holds for every perturbation of this number of steps.
+// steps returns the radius of a certificate in steps of the lattice, rounded down. It returns nil if the certificate
+// has no class, if radii are not in L1, or if the inputs do not lie on a lattice. The reported radius is below the
+// radius of the theorem, so the certificate holds for every perturbation of this number of steps.
 func (t Target) steps(cert Certificate) *int64 {
 	if t.Step == nil || cert.Norm != law.L1 || cert.Prediction == Abstained || cert.Quantisation != 0 || cert.Unbounded {
 		return nil

@@ -7,9 +7,9 @@ import "math"
 // of X^A is above ½. Then it bounds the mean of Φ_M⁻¹(X^A) − max_j Φ_M⁻¹(X^j) from below at α/2. If the test fails, the
 // method falls back to Bonferroni, in this implementation at the remaining α/2.
 //
-// It is not sound. Φ⁻¹ and its polynomials of odd order are convex above ½, so by Jensen's inequality the mean of
-// Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X. So the method overestimates the margin that the radius needs. For
-// example, let X^A be ½ or 1 with probability ½ each, and X^B = 1−X^A. The second margin is 2Φ⁻¹(¾) = 1.35, but the
+// The method is not sound. Φ⁻¹ and its polynomials of odd order are convex above ½, so by Jensen's inequality the mean
+// of Φ_M⁻¹(X) lies above Φ_M⁻¹ of the mean of X. So the method overestimates the margin from which the radius follows.
+// For example, let X^A be ½ or 1 with probability ½ each, and X^B = 1−X^A. The second margin is 2Φ⁻¹(¾) = 1.35, but the
 // mean of Φ_M⁻¹(X^A) − Φ_M⁻¹(X^B) is Φ_M⁻¹(1), which is 1.88 for M = 7. (A method with only the linear term would be
 // sound, but weaker than Projected.)
 //

@@ -16,7 +16,7 @@ import (
 
 var phi, phiInv = distuv.UnitNormal.CDF, distuv.UnitNormal.Quantile
 
-// near reports whether got is within a relative 1e-6 of want.
+// near reports whether got is equal to want within a relative error of 1e-6.
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want)+1e-9 }
 
 // clopperPearsonLow returns BetaInv(α; x, n−x+1).
@@ -46,7 +46,8 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// The intervals get half of α, of which each side gets half. The certificate gets the other half of α.
+// The intervals get half of α. Each side of an interval gets half of this share. The certificate gets the other half of
+// α.
 func TestConfidenceTerms(t *testing.T) {
 	const n, alpha, sigma, radius = 4000, 0.02, 0.5, 0.2
 	selection, _ := scoreSamples(50)
@@ -137,8 +138,8 @@ func TestConfidenceTerms(t *testing.T) {
 	check("tangent, upper", upper, at.high.constant+at.high.top*(1-hoeffding(1-psi(&at.high), side)))
 }
 
-// g is not below its tangents, so ψ is an integral of slopes g′(S_0), and C is an integral of g(S_0)−S_0·g′(S_0). The
-// test recomputes ψ and C by finite differences of g. The tangent stays below g for every S_0.
+// g lies on or above its tangents, so ψ is an integral of slopes g′(S_0), and C is an integral of g(S_0)−S_0·g′(S_0).
+// The test recomputes ψ and C by finite differences of g. The tangent stays below g for every S_0.
 func TestTangentSide(t *testing.T) {
 	const shift = 0.7
 	g := func(p float64) float64 { return phi(phiInv(p) - shift) }
@@ -260,8 +261,8 @@ func TestVoteTerms(t *testing.T) {
 	}
 }
 
-// The selection samples may have another runner-up than the estimation samples. The certificate then concerns the
-// smaller of the margins against these two rivals.
+// The selection samples may have another runner-up than the estimation samples. The certificate then bounds the smaller
+// of the margins against these two rivals.
 func TestRivalThatTheSelectionDidNotSee(t *testing.T) {
 	repeat := func(row []float32, k int) (rows []float32) {
 		for range k {
@@ -299,7 +300,7 @@ func TestPolygonCoversTheFrontier(t *testing.T) {
 					for k := 1; k < 20; k++ {
 						y := y0 + (y1-y0)*float64(k)/20
 						curve, at, _ := f.point(y)
-						// The variable over is the q1 of the edge at the same q2.
+						// The variable over is the q1 of the polygon's edge at the same q2.
 						over := q1 + (v1-q1)*(at-q2)/(v2-q2)
 						if at > v2 {
 							over = q1n + (v1-q1n)*(q2n-at)/(q2n-v2)

@@ -172,8 +172,8 @@ func (e *event) lowerTail(k int64, q2 float64) float64 {
 	return binomial.Tail(n, n-k, math.Nextafter(1-q2, 2)).Upper
 }
 
-// withoutRest returns the probability for q1 = 1−q2. Then x1 = n−x2, and the event is that x2 is at most the last value
-// with t(x2) ≤ n−x2.
+// withoutRest returns the probability of the event for q1 = 1−q2. Then x1 = n−x2, so the event is t(x2) ≤ n−x2. This
+// inequality holds for all x2 up to a largest value.
 func (e *event) withoutRest(q2 float64) float64 {
 	n := e.order.n
 	lo, hi := int64(-1), n+1

@@ -129,8 +129,8 @@ func argMax(counts []int64) int {
 	return best
 }
 
-// A VoteCertifier turns votes into certificates. It may be used from several goroutines and caches the bounds of
-// equal counts.
+// A VoteCertifier turns votes into certificates. Several goroutines may use it. Examples with equal counts share a
+// cached bound.
 type VoteCertifier struct {
 	params VoteParams
 	method method
@@ -147,9 +147,9 @@ type VoteCertifier struct {
 // An observation holds the inputs of a bound except the method and the kind of margin.
 type observation struct {
 	n, a, b int64 // samples, votes for the class, votes for the runner-up
-	two     bool  // the claim is the usual one, and the model has two classes
+	two     bool  // the claim is that the classifier answers A, and the model has two classes
 	alpha   float64
-	t       float64 // factor of the contest; 0 means 1, the usual margin
+	t       float64 // factor of the contest; 0 stands for the factor 1
 }
 
 // ranking holds the inputs of an order except the method and the kind of margin.
@@ -158,7 +158,7 @@ type ranking struct {
 	alpha float64
 }
 
-// once holds a result that one goroutine computes while the others wait.
+// once holds a result that one goroutine computes while other goroutines wait for it.
 type once struct {
 	sync.Once
 	bound marginBound
@@ -178,8 +178,8 @@ func NewVoteCertifier(p VoteParams) (*VoteCertifier, error) {
 	}, nil
 }
 
-// Certify returns the certificate of v. Its prediction is the class A if the margin is above 0; otherwise it is
-// Abstained, with margin and radius 0.
+// Certify returns the certificate of v. Its prediction is the class A if the margin is above 0; otherwise the
+// prediction is Abstained, and margin and radius are 0.
 func (c *VoteCertifier) Certify(v Votes) (Certificate, error) { return c.certify(v, c.bound) }
 
 // certify returns the certificate of v, with the margin that the argument bound computes.
@@ -231,13 +231,13 @@ func (c *VoteCertifier) scaleOf(o observation) scale {
 	return c.ranksOf(o)
 }
 
-// ranksOf returns a new scale of a contest with a factor. Goroutines must not share it, because it caches ends of
-// frontiers without a lock.
+// ranksOf returns the scale of a contest with the factor o.t. Each call makes a new scale. Goroutines must not share a
+// scale, because it caches ends of frontiers without a lock.
 func (c *VoteCertifier) ranksOf(o observation) *ranks {
 	return &ranks{quantiles: quantiles{c.params.additive()}, t: o.t, ends: make(map[float64][2]float64)}
 }
 
-// beaten reports whether the observed counts do not favour the contest's winner over its rival.
+// beaten reports whether the rival has at least t times as many votes as the winner, where t is the contest's factor.
 func (o observation) beaten() bool {
 	if o.t == 0 {
 		return o.a <= o.b

@@ -19,7 +19,8 @@ func trueMargin(kind MarginKind, p []float64) float64 {
 	return marginAt(kind, p[0], b)
 }
 
-// A world says how many further classes share the votes that are neither for the class nor for the runner-up.
+// A world says how many classes there are besides the class and the runner-up. The remaining votes are for these
+// classes.
 type world int
 
 const (
@@ -37,8 +38,8 @@ func (w world) bound(c *VoteCertifier, n int64, o outcome) marginBound {
 	return c.bound(observation{n: n, a: o.x1, b: max(o.x2, other), alpha: c.params.Alpha})
 }
 
-// failure returns the probability that the certificate claims a margin above the true margin. It sums this probability
-// over all outcomes of n samples. The summation's own error is far below the allowed 1e-9.
+// failure returns the probability that the certificate claims a margin above the true margin. It sums the probabilities
+// of the outcomes of n samples with such a certificate. The rounding error of the sum is far below the tolerance 1e-9.
 func (w world) failure(c *VoteCertifier, all []outcome, n int64, p []float64) (fail float64) {
 	truth := trueMargin(c.params.Margin, p)
 	if w == endless {
@@ -215,10 +216,11 @@ func binomialDraw(rng *rand.Rand, n int64, p float64) int64 {
 
 // The test compares the published log of Cohen et al. (σ = 0.25, n = 100,000, α = 0.01) with the votes that Jia et al.
 // got from the same network on the same images. The noise samples differ, so the radii differ by sampling error. If
-// both certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). p̲ determines the
-// number of votes that Cohen et al. saw, up to the rounding of r to three digits. A two-sample test compares the two
-// probabilities by the normal approximation. Its level is 0.05 for all 500 images together, so the test of one image is
-// two-sided with z = 4.06. An allowance of 3 votes covers the error of the approximation near p = 1.
+// both groups of votes certify an image, the two estimates of p_A must agree. The logged radius r gives p̲ = Φ(r/σ). p̲
+// determines the number of votes that Cohen et al. saw, up to the rounding of r to three digits. A two-sample test
+// compares the two probabilities by the normal approximation. Its level is 0.05 for all 500 images together, so the
+// test of one image is two-sided with z = 4.06. An allowance of 3 votes covers the error of the approximation near p =
+// 1.
 func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 	votes := realVotes(t)
 	log, err := os.ReadFile("../../../shared/data/cohen2019/cifar10-resnet110-sigma0.25.tsv")
@@ -285,9 +287,9 @@ func TestClopperPearsonAgreesWithCohenLog(t *testing.T) {
 		t.Errorf("only %d images could be compared", compared)
 	}
 	for k, r := range radii {
-		// An image can make the two counts differ only if its true radius is within sampling error of r. This holds for
-		// few of the 500 images. At r = 0 the classes may differ too. The paper predicts from n0 = 100 samples, so it
-		// abstains or errs more often near p_A = ½.
+		// An image can make the two counts differ only if its true radius is within sampling error of r. Few of the 500
+		// images have such a radius. At r = 0 the classes may differ too. The paper predicts from n0 = 100 samples, so
+		// it abstains or errs more often near p_A = ½.
 		if diff := ours[k] - theirs[k]; diff > 6 || diff < -6 {
 			t.Errorf("certified at %v: %d of our images, %d of Cohen's", r, ours[k], theirs[k])
 		}

@@ -58,7 +58,7 @@ const (
 var table = crc32.MakeTable(crc32.Castagnoli)
 
 // A form describes the end of a JSON object: the text before the checksum, the checksum, and the text after it. The
-// field end holds the end of an object without a checksum.
+// field 'end' holds the end of an object without a checksum.
 type form struct{ before, after, end string }
 
 var (
@@ -147,7 +147,7 @@ func (s Seed) rowSum(header, row []byte) uint32 {
 
 func appendCell(b []byte, sum uint32) []byte { return fmt.Appendf(b, "%s%0*x", mark, digits, sum) }
 
-// isCell reports whether b has the form of a checksum. The function compare checks the digits.
+// isCell reports whether b has the form of a checksum. The function 'compare' checks the digits.
 func isCell(b []byte) bool { return len(b) == cellLen && string(b[:len(mark)]) == mark }
 
 // compare returns the state of the checksum in cell. The text is the concatenation of parts, and sum is the CRC of the

@@ -34,7 +34,7 @@ func seed(first uint16) Seed {
 func (s Seed) valid() bool { return s == seed(uint16(s>>16)) }
 
 // AppendJSON returns line with "check" added as its last key. The value is the CRC of the text before the comma that
-// precedes this key, started from s. The argument line is a JSON object with at least one key, without its newline.
+// precedes this key, started from s. The argument 'line' is a JSON object with at least one key, without its newline.
 func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 
 // VerifyJSON undoes AppendJSON. If the line has no checksum, VerifyJSON returns it unchanged. VerifyJSON also removes a
@@ -42,7 +42,7 @@ func (s Seed) AppendJSON(line []byte) []byte { return lineForm.add(s, line) }
 func (s Seed) VerifyJSON(line []byte) (body []byte, state State) { return lineForm.verify(s, line) }
 
 // AppendCSV returns row with an added last cell: the CRC of the header, a newline and the row, started from s. The
-// argument header is the first line of the file. Its last column must already be Column. Neither argument ends with a
+// argument 'header' is the first line of the file. Its last column must already be Column. Neither argument ends with a
 // newline.
 func (s Seed) AppendCSV(header, row []byte) []byte {
 	return appendCell(append(bytes.Clone(row), ','), s.rowSum(header, row))

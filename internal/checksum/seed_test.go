@@ -18,7 +18,7 @@ func randomText(r *rand.Rand, n int) []byte {
 	return text
 }
 
-// The function back must invert crc32.Update, on random texts of all small lengths.
+// The function 'back' must invert crc32.Update, on random texts of all small lengths.
 func TestBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 0))
 	for n := range 300 {

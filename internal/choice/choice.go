@@ -15,13 +15,13 @@ type List[T fmt.Stringer] struct {
 	optional bool
 }
 
-// Of returns a List of values. The method String of a value gives its name. The argument kind, for example "precision",
-// names the values in errors.
+// Of returns a List of values. The method String of a value gives its name. The argument 'kind', for example
+// "precision", names the values in errors.
 func Of[T fmt.Stringer](kind string, values ...T) List[T] {
 	return List[T]{kind: kind, values: values}
 }
 
-// Describe returns l with a line of help for each value. The argument what gives the line for a value.
+// Describe returns l with a line of help for each value. The function 'what' returns the line for a value.
 func (l List[T]) Describe(what func(T) string) List[T] {
 	l.what = what
 	return l

@@ -138,7 +138,7 @@ func Load(out string) (*Array, error) {
 	return a, nil
 }
 
-// Same returns an error if the shards of the argument other cannot be shards of this array. The error names the setting
+// Same returns an error if the shards of the array 'other' cannot be shards of this array. The error names the setting
 // that differs.
 func (a *Array) Same(other *Array) error {
 	for _, c := range []struct {
@@ -157,7 +157,7 @@ func (a *Array) Same(other *Array) error {
 	return nil
 }
 
-// Resume copies from other the settings that may change between submissions. It writes the script again.
+// Resume takes the settings that may change between submissions from the array other. It writes the script again.
 func (a *Array) Resume(other *Array) error {
 	a.Dir, a.Program, a.Options, a.AtOnce = other.Dir, other.Program, other.Options, other.AtOnce
 	if err := durable.WriteFile(a.Script(), []byte(a.Text())); err != nil {

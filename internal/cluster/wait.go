@@ -14,6 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Queue is a scheduler of job arrays.
@@ -26,12 +27,13 @@ type Queue interface {
 // Watch waits for an array and resubmits failed shards.
 type Watch struct {
 	Queue   Queue
-	Retries int                                              // maximum number of resubmissions of a failed shard
-	Every   time.Duration                                    // time between two queries
-	Note    func(format string, args ...any)                 // reports events
-	Show    func(done, total int, note string)               // shows the finished examples of all shards; total 0: unknown
-	Extent  func(dir string) (runfolder.Extent, error)       // usually runfolder.ReadExtent
-	Sleep   func(ctx context.Context, d time.Duration) error // usually Pause
+	Retries int                                                 // maximum number of resubmissions of a failed shard
+	Every   time.Duration                                       // time between two queries
+	Note    func(format string, args ...any)                    // reports events
+	Warn    func(code warning.Code, format string, args ...any) // reports a problem that may pass
+	Show    func(done, total int, note string)                  // shows the finished examples of all shards; total 0: unknown
+	Extent  func(dir string) (runfolder.Extent, error)          // usually runfolder.ReadExtent
+	Sleep   func(ctx context.Context, d time.Duration) error    // usually Pause
 }
 
 // maxSilent is the number of consecutive queries that may fail. The number is large enough for the time in which
@@ -120,7 +122,7 @@ func (w *Watch) Run(ctx context.Context, a *Array) error {
 			if silent++; silent > maxSilent {
 				return fmt.Errorf("%w; asked %d times", err, silent)
 			}
-			w.Note("warning: %v", err)
+			w.Warn(warning.QueueSilent, "%v", err)
 		default:
 			silent = 0
 			over, err := w.step(ctx, a, shards, tasks)

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // scripted is a queue whose tasks have given states. There is one state per query.
@@ -56,7 +58,7 @@ var (
 )
 
 // watching makes a Watch over an array of shards whose tasks have the given states. Each shard has 2 examples. The
-// function done returns the number of examples in the shard's folder.
+// function 'done' returns the number of examples in the shard's folder.
 func watching(t *testing.T, retries int, done func(shard int) int, states map[int][][]Task) (*Watch, *scripted, *Array, *[]string) {
 	q := &scripted{states: states, attempt: map[int]int{}, asked: map[string]int{}}
 	a := &Array{Shards: len(states), Out: filepath.Join(t.TempDir(), "run")}
@@ -74,6 +76,9 @@ func watching(t *testing.T, retries int, done func(shard int) int, states map[in
 	w := &Watch{
 		Queue: q, Retries: retries,
 		Note: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) },
+		Warn: func(code warning.Code, format string, args ...any) {
+			said = append(said, "warning: "+warning.New(code, format, args...).Spell(param.Plain))
+		},
 		Show: func(done, total int, note string) { said = append(said, fmt.Sprintf("%d/%d %s", done, total, note)) },
 		Extent: func(dir string) (runfolder.Extent, error) {
 			n := done(slices.Index(a.Parts(), dir))

@@ -21,10 +21,10 @@ type Attack struct {
 // Shift returns ρ = (Radius + PoisonRadius + Rounding)/Scale, the distance in units of the scale. Proofs use ρ·(1 +
 // 2⁻⁴⁸), which covers the rounding errors of this expression and of its terms.
 //
-// The poison radius adds to the radius. If each calibration input was moved by at most r_c before its secret noise was
-// drawn, each of its probabilities p rose to at most F(Q(p) + r_c/σ), where F and Q are the law's distribution and
-// quantile functions. So the counts are bounded by those of exchangeable examples with the raised probabilities. The
-// function g of the theorem must then undo both shifts.
+// The sum contains the poison radius for the following reason. If each calibration input was moved by at most r_c
+// before its secret noise was drawn, each of its probabilities p rose to at most F(Q(p) + r_c/σ), where F and Q are the
+// law's distribution and quantile functions. So the counts are at most the counts of exchangeable examples with the
+// raised probabilities. The function g of the theorem must then undo both shifts.
 func (a Attack) Shift() float64 {
 	sum := a.Radius + a.PoisonRadius + a.Rounding
 	if sum == 0 {

@@ -50,7 +50,7 @@ func (c *Calibrator) Add(p Point) error {
 	return nil
 }
 
-// Predictor computes the thresholds. The argument labels is the number of classes.
+// Predictor computes the thresholds. The argument 'labels' is the number of classes.
 func (c *Calibrator) Predictor(labels int) (*Predictor, error) {
 	if labels < 1 {
 		return nil, fmt.Errorf("%d classes: want 1 or more", labels)
@@ -124,7 +124,7 @@ func (p *Predictor) parts(points []Point) []part {
 	return []part{{points: points}}
 }
 
-// thresholds computes τ̂ of parts of the calibration examples.
+// thresholds computes the threshold τ̂ for a part of the calibration examples.
 type thresholds struct {
 	*Design
 	credits     polynomial // w(0), …, w(m) for weights, otherwise nil
@@ -214,8 +214,8 @@ func (t *thresholds) trainingRank(n int64) int64 {
 // Replacing an example can lower its loss by at most w(m) − w(0), so the sum is increased by this number for each
 // replaced example. With one threshold per class, this also covers replaced labels.
 //
-// The rank is 1 plus the number of examples below τ̂. It is returned only for m = m′ = 1. In this case the rank does
-// not depend on the data, and a query misses exactly if its own score is below τ̂.
+// The rank is 1 plus the number of examples below τ̂. The function returns the rank only for m = m′ = 1. In this case
+// the rank does not depend on the data, and a query misses exactly if its score is below τ̂.
 func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	w, n := t.credits, int64(len(points))
 	limit := new(big.Rat).Mul(t.miss, new(big.Rat).SetInt64(n+1))
@@ -226,9 +226,9 @@ func (t *thresholds) weighted(points []Point) (rank int64, tau Hex) {
 	sum := new(big.Int).Mul(big.NewInt(n+1), big.NewInt(one-w[0]))
 	sum.Add(sum, new(big.Int).Mul(big.NewInt(int64(t.Poisoned)), big.NewInt(w[m]-w[0])))
 	if t.OwnRange { // the level is a − 2/(n+1), and the sum is in units of 1/(n+1)
-		sum.Add(sum, big.NewInt(rangeRanks*one))
+		sum.Add(sum, big.NewInt(RangeRanks*one))
 	}
-	need := sum.Sub(sum, budget) // by how much the gains must lower the sum
+	need := sum.Sub(sum, budget) // the least amount by which the gains must lower the sum
 
 	type gain struct {
 		score float64

@@ -307,7 +307,7 @@ func TestBinCPCounts(t *testing.T) {
 	}
 }
 
-// A Predictor survives JSON, and Validate refuses changed numbers.
+// A Predictor must be the same after a round trip through JSON. Validate must refuse changed numbers.
 func TestPredictorFile(t *testing.T) {
 	for _, p := range []Params{
 		{Rule: Count, Draws: 10}, {Rule: Weights, Draws: 1, CalibrationDraws: 6, Degree: 2}, {Rule: RCP1}, {Rule: BinCP, Draws: 80}, {Rule: Clean},
@@ -363,7 +363,7 @@ func harmless(p Predictor) []string {
 		list = append(list, "rho") // clean sets claim nothing under attack
 	}
 	if len(p.Weights) > 0 {
-		list = append(list, "rank") // the rank of weights serves only the report
+		list = append(list, "rank") // with weights, the rank is only a figure for the report
 	} else {
 		list = append(list, "weight")
 	}
@@ -430,8 +430,9 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// If the calibration data choose the range of the values, two ranks are lost, for counts and for weights. The guarantee
-// Training, poisoned data, and random scores for several submissions are refused.
+// If the calibration data determine the range of the values, two ranks are lost, for counts and for weights. With such
+// a range, NewDesign must refuse the guarantee Training and poisoned data. It must always refuse random scores for
+// several submissions.
 func TestOwnRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, p := range []Params{

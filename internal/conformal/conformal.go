@@ -1,5 +1,5 @@
 // Package conformal computes prediction sets that contain the true class with a stated probability, also under attack.
-// It reads no files and runs no model: scores and counts in, sets and figures out.
+// It computes sets and figures from scores and counts. It reads no files and runs no model.
 //
 // A score s(u, y) says how well the class y conforms to the noisy input u. A query draws m′ noisy copies of an input x′
 // and includes y in the set if at least t′ of the m′ scores are at least the threshold τ̂. Calibration draws m noisy
@@ -25,7 +25,8 @@
 //
 // # Use
 //
-//   - Params says what is wanted. NewDesign chooses and proves the numbers m, t, m′, t′ or the weights, before any data.
+//   - Params describes the wanted sets. NewDesign chooses and proves the numbers m, t, m′, t′ or the weights, before
+//     any data.
 //   - Design.Calibrator takes the scores of the calibration examples and returns a Predictor.
 //   - Predictor.Decide and Predictor.Set turn the counts of a query into a set.
 //   - Evaluator computes coverage and sizes of sets whose labels are known.

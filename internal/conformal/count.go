@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// A countPair is a pair t → t′: calibration asks for t of m scores, a query for t′ of m′.
+// A countPair is a pair t → t′. An example counts as covered if t of its m scores reach the threshold. The set of a
+// query includes a class if t′ of the m′ scores reach the threshold.
 type countPair struct{ t, need int64 }
 
 // A pairSearch looks for the best proved pair. A query includes a class with probability about ½ if p = t′/(m′+1).
@@ -26,7 +27,7 @@ type pairSearch struct {
 	best    countPair // zero before a pair is found
 }
 
-// bestPair returns the best proved pair. A field of the argument fixed that is not 0 prescribes this count.
+// bestPair returns the best proved pair. If a field of fixed is not 0, the pair must have this count.
 func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
 	s.search(fixed, countPair{(s.m + 2) / 2, 1}, countPair{s.m, (s.draws + 1) / 2})
 	if s.best.t == 0 {
@@ -35,8 +36,8 @@ func (s pairSearch) bestPair(fixed countPair) (countPair, bool) {
 	return s.best, s.best.t > 0
 }
 
-// search tries the pairs whose counts lie between the counts of the pairs least and most. It starts at t/m ≈ F(ρ/2),
-// where the best pair usually lies.
+// search tries the pairs whose counts are at least the counts of the pair 'least' and at most the counts of the pair
+// 'most'. It starts at t/m ≈ F(ρ/2), where the best pair usually lies.
 func (s *pairSearch) search(fixed, least, most countPair) {
 	if fixed.t > 0 {
 		least.t, most.t = fixed.t, fixed.t
@@ -51,7 +52,7 @@ func (s *pairSearch) search(fixed, least, most countPair) {
 	}
 }
 
-// try looks for the largest t′ from lowest to highest for which the pair is proved and better than the best pair.
+// Among the t′ from lowest to highest, try looks for the largest t′ whose pair is proved and better than the best pair.
 func (s *pairSearch) try(t, lowest, highest int64) {
 	for ; lowest <= highest && !s.better(countPair{t, lowest}); lowest++ {
 	}

@@ -9,8 +9,9 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// An exampleLaw is a law of examples. Each kind of example occurs with a share, and gives the probability p_τ that a
-// noisy score reaches the l-th of a ladder of increasing thresholds. Scores lie on the ladder.
+// An exampleLaw is a law of examples of several kinds. The slice 'shares' holds the probability of each kind. Every
+// score is equal to one of a number of increasing thresholds, the levels. The function p returns the probability that a
+// noisy score of a kind reaches a level.
 type exampleLaw struct {
 	name   string
 	levels int
@@ -18,8 +19,8 @@ type exampleLaw struct {
 	p      func(kind, level int) float64
 }
 
-// laws returns laws of examples for which the rules are compared: homogeneous and mixed, with scores from
-// Gaussian, logistic, heavy-tailed, bimodal and almost deterministic laws.
+// laws returns laws of examples for which the rules are compared: homogeneous and mixed, with scores from Gaussian,
+// heavy-tailed, bimodal and almost deterministic laws.
 func laws() []exampleLaw {
 	const levels = 240
 	tau := func(level int) float64 { return -8 + 14*float64(level)/levels }
@@ -49,8 +50,8 @@ func laws() []exampleLaw {
 }
 
 // coverage returns P(Y ∈ C(X′)) exactly, for independent examples and the attack p′ = g(p). The threshold τ̂ is at
-// least the l-th of the ladder if and only if this threshold meets the condition of the theorem. So the distribution of
-// τ̂ follows from the distribution of the counts at each level.
+// least a level if and only if this level meets the condition of the theorem. So the distribution of τ̂ follows from
+// the distribution of the counts at each level.
 func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) float64 {
 	reached := make([]float64, c.levels+1) // P(τ̂ ≥ level)
 	covered := make([]float64, c.levels)   // P(Y ∈ C) given τ̂ = level
@@ -72,7 +73,7 @@ func (c exampleLaw) coverage(d *Predictor, attacked func(p float64) float64) flo
 	return total
 }
 
-// reaches returns the probability that the sum of the theorem is within (n+1)a, if the argument counts is the
+// reaches returns the probability that the sum of the theorem is within (n+1)a, if the argument 'counts' is the
 // distribution of an example's count.
 func (p *Predictor) reaches(counts []float64) float64 {
 	n := int(p.N)
@@ -180,8 +181,8 @@ func gaussianAttack(rho float64) func(float64) float64 {
 	}
 }
 
-// The exact worst case of 30 pairs of a law and a rule is at least 1 − a. It is close to 1 − a for some pairs, so that
-// an error of the rules shows (TestExactCoverageDetectsErrors).
+// The exact worst case of 30 pairs of a law and a rule is at least 1 − a. It is close to 1 − a for some pairs. So an
+// error in the rules would make the test fail (TestExactCoverageDetectsErrors).
 func TestExactCoverage(t *testing.T) {
 	lowest, highest := 1.0, 0.0
 	for name, d := range designs(t) {
@@ -231,8 +232,8 @@ func TestExactCoverageDetectsErrors(t *testing.T) {
 }
 
 // Simulations run the rules from scores to sets under the worst attack. The score is the noisy input itself, which the
-// attack lowers by the radius. Each rule covers with a probability of at least 1 − a, and the count of misses may
-// exceed its mean by four standard deviations.
+// attack lowers by the radius. The sets of each rule must cover the true class with a probability of at least 1 − a.
+// The count of misses may exceed its mean by four standard deviations.
 func TestSimulatedCoverage(t *testing.T) {
 	const queries, sigma, radius, miss = 1200, 0.5, 0.5, 0.1
 	r := rand.New(rand.NewPCG(5, 6))

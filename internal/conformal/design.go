@@ -12,7 +12,7 @@ import (
 )
 
 // FiniteWords describes noise that is computed from random words of finitely many bits. Each value of a noisy
-// coordinate has at most 1 + η times its ideal probability, where η is Eta. So any event of N = (n·m +
+// coordinate has at most 1 + η times its ideal probability, where η is Eta. So any event that depends on N = (n·m +
 // Q·m′)·Coordinates coordinates has at most e^{Nη} times its ideal probability. To make up for this factor, the level a
 // becomes a·(1−Nη) ≤ a·e^{−Nη}. The zero value is ideal noise.
 type FiniteWords struct {
@@ -28,7 +28,7 @@ type Params struct {
 	Miss      float64 // a: allowed probability of a miss, in (0, 1); its shortest decimal form counts
 	Guarantee Guarantee
 	Delta     float64 // for Training only: δ, the probability that the guarantee fails for the calibration examples, in (0, 1)
-	Poisoned  int     // number of calibration examples that an adversary may have replaced by any others
+	Poisoned  int     // number of calibration examples that an adversary may have replaced by arbitrary examples
 
 	Draws            int64   // m′: draws per query; 0 means DefaultDraws, or 1 for Weights, RCP1, Clean and without noise
 	CalibrationDraws int64   // m: draws per calibration example; 0 means m′, but at least DefaultDegree for Weights
@@ -78,22 +78,22 @@ type Design struct {
 	Spent       float64     `json:"spent,omitempty"`       // part of Miss that BinCP spends on its confidence intervals
 	Words       FiniteWords `json:"words"`
 	// OwnRange means that the classifier clamps the values of inputs to the range of the calibration data. Then the
-	// examples and a query are not exchangeable: only a query can lie outside the range. With the range of all n+1
-	// inputs they would be exchangeable. This range differs from the range of the calibration data only if the query
-	// alone has the largest or the smallest value, which has a probability of at most 2/(n+1). So the level is a −
-	// 2/(n+1), which costs two ranks.
+	// examples and a query are not exchangeable: only a query can lie outside the range. If the classifier used the
+	// range of all n+1 inputs, they would be exchangeable. The range of all inputs differs from the range of the
+	// calibration data only if the query alone has the largest or the smallest value, which has a probability of at
+	// most 2/(n+1). So the level is a − 2/(n+1), which costs two ranks.
 	OwnRange bool `json:"own_range,omitempty"`
 	Sound    bool `json:"sound"` // the guarantee holds under the attack
 }
 
-// rangeRanks is the number of ranks that OwnRange costs: one for each end of the range.
-const rangeRanks = 2
+// RangeRanks is the number of ranks that OwnRange costs: one for each end of the range.
+const RangeRanks = 2
 
 // lost returns the number of ranks lost to replaced examples and to the range of the data.
 func (d *Design) lost() int64 {
 	lost := int64(d.Poisoned)
 	if d.OwnRange {
-		lost += rangeRanks
+		lost += RangeRanks
 	}
 	return lost
 }
@@ -196,8 +196,9 @@ func (d *Design) chooseAuto(p Params) error {
 	if d.Attack.Scale == 0 {
 		return d.chooseClean(p)
 	}
-	// With fewer draws, a pair of counts loses more than the randomness of weights does. With more draws in calibration
-	// than in a query, the tails of the two counts differ so much that a proved pair is far from ideal.
+	// With fewer than five draws, a pair of counts loses more efficiency than weights lose by their randomness. With
+	// more draws in calibration than in a query, the tails of the two counts differ so much that a proved pair is far
+	// from ideal.
 	const fewest = 5
 	if enough := p.Draws == 0 || p.Draws >= fewest; enough && (p.CalibrationDraws == 0 || p.CalibrationDraws == max(p.Draws, DefaultDraws)) {
 		if err := d.chooseCount(p); err == nil {

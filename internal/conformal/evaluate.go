@@ -16,7 +16,7 @@ type Outcome struct {
 	Label int
 	Group string
 	Set   []int
-	Draws int64 // draws made, after early stopping
+	Draws int64 // number of draws made; fewer than m′ if the query stopped early
 }
 
 // An Evaluator computes figures of the sets of a test set.
@@ -66,7 +66,7 @@ func (e *Evaluator) Add(o Outcome) error {
 
 // AddCounts adds the complete counts of a clean query for the certified size: counts[y] is how many of Design.M scores
 // of class y reached the threshold of the class. The noise must be independent of the query's input. The number of
-// draws must not depend on the counts, so the counts of a query that stopped early do not serve.
+// draws must not depend on the counts, so do not add the counts of a query that stopped early.
 func (e *Evaluator) AddCounts(counts []int64) error {
 	p := e.predictor
 	if len(counts) != p.Labels {
@@ -155,8 +155,8 @@ type Evaluation struct {
 }
 
 // Evaluation returns the figures of all queries so far. Each interval holds by itself with probability 1 − alpha, if
-// the queries are independent. The set of a query decides in which stratum by size the query is, so the coverage of
-// such a stratum has no guarantee.
+// the queries are independent. The coverage of a stratum by size has no guarantee, because the strata by size depend on
+// the sets themselves.
 func (e *Evaluator) Evaluation() (*Evaluation, error) {
 	switch {
 	case e.all.n == 0:

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Clopper–Pearson for 3 of 5, each side at 0.05.
+	// The coverage must have the Clopper–Pearson interval for 3 of 5, each side at 0.05.
 	if v.N != 5 || v.Covered != 3 || v.Coverage.Coverage != 0.6 || math.Abs(v.Lower-mathext.InvRegIncBeta(3, 3, 0.05)) > 1e-8 ||
 		math.Abs(v.Upper-mathext.InvRegIncBeta(4, 2, 0.95)) > 1e-8 {
 		t.Errorf("coverage %+v", v.Coverage)
@@ -88,7 +89,7 @@ func TestEvaluatorErrors(t *testing.T) {
 	}
 }
 
-// The tails of the beta-binomial distribution against sums of probabilities from gonum's beta function.
+// The test compares the tails of the beta-binomial distribution with sums of probabilities from gonum's beta function.
 func TestBetaBinomial(t *testing.T) {
 	for _, c := range [][3]int64{{10, 3, 8}, {200, 50, 450}, {500, 1, 500}, {7, 20, 2}, {1, 1, 1}} {
 		n, a, b := c[0], c[1], c[2]
@@ -106,7 +107,24 @@ func TestBetaBinomial(t *testing.T) {
 	}
 }
 
-// Misses of clean sets have the distribution of the test, and its p-values are uniform or larger.
+// exchangeabilityOf evaluates sets of queries with the label 0, and returns the comparison of their misses.
+func exchangeabilityOf(t *testing.T, p *Predictor, sets [][]int) Exchangeability {
+	t.Helper()
+	e := p.Evaluator(0.05)
+	for _, set := range sets {
+		if err := e.Add(Outcome{Set: set}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := e.Evaluation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Exchangeability[0]
+}
+
+// The test simulates clean sets of exchangeable examples. The number of misses must have the expected mean. At most a
+// tenth of the p-values may be at most 0.1, up to four standard errors.
 func TestExchangeabilityHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	const runs, n, queries = 2000, 60, 40
@@ -119,21 +137,15 @@ func TestExchangeabilityHolds(t *testing.T) {
 			points[i].Scores = []float64{r.NormFloat64()}
 		}
 		p := fit(t, d, points)
-		e := p.Evaluator(0.05)
+		var sets [][]int
 		for range queries {
 			set := []int{}
 			if r.NormFloat64() >= p.Thresholds("")[0] {
 				set = []int{0}
 			}
-			if err := e.Add(Outcome{Set: set}); err != nil {
-				t.Fatal(err)
-			}
+			sets = append(sets, set)
 		}
-		v, err := e.Evaluation()
-		if err != nil {
-			t.Fatal(err)
-		}
-		x := v.Exchangeability[0]
+		x := exchangeabilityOf(t, p, sets)
 		if !x.Exact {
 			t.Fatal("clean sets are not exact")
 		}
@@ -151,6 +163,57 @@ func TestExchangeabilityHolds(t *testing.T) {
 		if got := float64(small[name]) / runs; got > 0.1+4*math.Sqrt(0.09/runs) || got < 0.04 {
 			t.Errorf("%s: a share %v of the p-values is at most 0.1", name, got)
 		}
+	}
+}
+
+// With the range of the calibration data, p-values are uniform or larger in the worst case: queries outside the range
+// miss, and the two examples at its ends have the largest scores. Without the two lost ranks, p-values are too small.
+func TestExchangeabilityOwnRange(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	const runs, n, queries = 2000, 60, 40
+	d := newDesign(t, Params{Rule: Clean, Miss: 0.2, OwnRange: true})
+	mean, small, smallBefore := 0.0, 0.0, 0.0
+	for range runs {
+		points, values := make([]Point, n), make([]float64, n)
+		for i := range points {
+			points[i].Scores, values[i] = []float64{r.NormFloat64()}, r.NormFloat64()
+		}
+		low, high := slices.Min(values), slices.Max(values)
+		for i, v := range values {
+			if v == low || v == high {
+				points[i].Scores[0] = 100
+			}
+		}
+		p := fit(t, d, points)
+		var sets [][]int
+		for range queries {
+			set := []int{}
+			if v := r.NormFloat64(); r.NormFloat64() >= p.Thresholds("")[0] && v >= low && v <= high {
+				set = []int{0}
+			}
+			sets = append(sets, set)
+		}
+		x := exchangeabilityOf(t, p, sets)
+		if x.Exact {
+			t.Fatal("few misses are a test, although the range of the data can only add misses")
+		}
+		mean += (float64(x.Misses) - x.Expected) / runs
+		if x.TooMany <= 0.1 {
+			small += 1. / runs
+		}
+		if compareMisses(x.N, x.Misses, p.Cells[0].K, n).TooMany <= 0.1 {
+			smallBefore += 1. / runs
+		}
+	}
+	if math.Abs(mean) > 0.3 { // the standard deviation of a run is 3.4
+		t.Errorf("the mean number of misses is off by %v", mean)
+	}
+	limit := 0.1 + 4*math.Sqrt(0.09/runs)
+	if small > limit || small < 0.04 {
+		t.Errorf("a share %v of the p-values is at most 0.1", small)
+	}
+	if smallBefore < limit {
+		t.Errorf("without the lost ranks, only a share %v of the p-values is at most 0.1: the test shows nothing", smallBefore)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/conformal"
 )
 
-// Sets that miss the true class with probability at most 0.1, for every attack within the L2 radius 0.25. Calibration
+// The sets miss the true class with probability at most 0.1, for every attack within the L2 radius 0.25. Calibration
 // sees 5 noisy scores of the true class of each of 19 examples.
 func ExampleNewDesign() {
 	design, err := conformal.NewDesign(conformal.Params{
@@ -77,7 +77,7 @@ func ExampleScorer_Scores() {
 	// Output: [-0.625 -0.25 -0.875]
 }
 
-// Coverage and sizes of sets whose true classes are known.
+// The example computes the coverage and the sizes of sets of queries whose true classes are known.
 func ExamplePredictor_Evaluator() {
 	p := conformal.Predictor{Labels: 3}
 	e := p.Evaluator(0.05)

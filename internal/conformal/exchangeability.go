@@ -6,17 +6,24 @@ import (
 )
 
 // Exchangeability compares the number of misses of one Cell with its distribution for exchangeable examples and
-// queries. If the threshold is S_(k) of n examples and a query misses exactly if its own S is below the threshold, then
-// the number of misses of N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied (Vovk 2012
-// gives the beta distribution of the coverage).
+// queries. Let the threshold be S_(k) of n examples, and let a query miss exactly if its S is below the threshold. Then
+// the number of misses of N queries is BetaBin(N; k, n+1−k), or stochastically smaller if scores are tied. Vovk 2012
+// gives the beta distribution of the coverage.
 //
-// A rule for attacks gives larger sets, and therefore fewer misses. For such a rule only TooMany is a test.
+// With Design.OwnRange the number of misses is at most BetaBin(N; k+2, n−1−k), even if every query outside the range of
+// the calibration data misses. Proof: given the calibration data, a query is inside the range with a probability that
+// is a Beta(n−1, 2) variable. A query inside the range competes with the n − 2 examples that are not at an end of the
+// range. It is covered with a probability of at least a Beta(n−1−k, k) variable, independent of the first variable. The
+// product of the two variables is a Beta(n−1−k, k+2) variable.
+//
+// A rule for attacks gives larger sets, and therefore fewer misses. For a rule for attacks, only TooMany is the p-value
+// of a test.
 type Exchangeability struct {
 	Label    *int    `json:"label,omitempty"`
 	Group    string  `json:"group,omitempty"`
 	N        int64   `json:"n"`         // queries
 	Misses   int64   `json:"misses"`    // observed
-	Expected float64 `json:"expected"`  // mean number of misses, N·k/(n+1)
+	Expected float64 `json:"expected"`  // mean number of misses: N·k/(n+1), or N·(k+2)/(n+1) with OwnRange
 	TooMany  float64 `json:"p_misses"`  // P(BetaBin ≥ misses)
 	TooFew   float64 `json:"p_covered"` // P(BetaBin ≤ misses)
 	TwoSided float64 `json:"p"`         // min(1, 2·min(TooMany, TooFew))
@@ -24,7 +31,7 @@ type Exchangeability struct {
 	Meaning  string  `json:"meaning"`
 }
 
-// exchangeability returns the comparison for every Cell with a rank and with queries. Weights with m > 1 have no rank.
+// exchangeability returns the comparison for every Cell that has a rank and queries. Weights with m > 1 have no rank.
 func (e *Evaluator) exchangeability() []Exchangeability {
 	p := e.predictor
 	var list []Exchangeability
@@ -41,7 +48,11 @@ func (e *Evaluator) exchangeability() []Exchangeability {
 		if c.K < 1 || t.n == 0 {
 			continue
 		}
-		x := compareMisses(t.n, t.n-t.covered, c.K, c.N)
+		k := c.K
+		if p.OwnRange {
+			k += RangeRanks
+		}
+		x := compareMisses(t.n, t.n-t.covered, k, c.N)
 		x.Label, x.Group = c.Label, c.Group
 		x.Exact = p.unenlarged()
 		x.Meaning = x.meaning()
@@ -50,14 +61,25 @@ func (e *Evaluator) exchangeability() []Exchangeability {
 	return list
 }
 
+// TooManyMisses returns the smallest p-value of the tests for too many misses, times the number of tests. The result
+// known is false if there is no such test.
+func (v *Evaluation) TooManyMisses() (p float64, known bool) {
+	least := 1.
+	for _, x := range v.Exchangeability {
+		least = min(least, x.TooMany)
+	}
+	return min(1, least*float64(len(v.Exchangeability))), len(v.Exchangeability) > 0
+}
+
 // unenlarged reports whether the rule treats a query like a calibration example. Then misses have the distribution that
 // Exchangeability states.
 func (d *Design) unenlarged() bool {
 	same := d.M == d.QueryM && d.T == d.QueryT || d.M == 1 && d.QueryM == 1
-	return same && d.Attack.queries() == 1 && d.Rule != BinCP
+	return same && d.Attack.queries() == 1 && d.Rule != BinCP && !d.OwnRange
 }
 
-// compareMisses returns the figures for misses of N = queries, rank k of n examples.
+// compareMisses returns the figures for the given numbers of queries and of misses, and for a threshold of rank k among
+// n examples.
 func compareMisses(queries, misses, k, n int64) Exchangeability {
 	x := Exchangeability{
 		N: queries, Misses: misses, Expected: float64(queries) * float64(k) / float64(n+1),

@@ -15,8 +15,8 @@ const maxCells = 1 << 21
 //
 // The proof writes p = F(z) and has three parts. In the middle, it bisects cells [l, r] of z until each satisfies
 // P(Bin(m, F(r)) ≥ t) ≤ (H∘g)^Q(F(l)), with both sides rounded outward; both sides increase with p. Where the
-// probabilities are close to 1, the same inequality is evaluated for their complements. The two unbounded ends are
-// proved by the inequality of an end (see end).
+// probabilities are close to 1, the same inequality is evaluated for their complements. For the two unbounded intervals
+// at the ends, the inequality in the comment on end is the proof.
 type pairClaim struct {
 	target
 	m, t int64
@@ -126,7 +126,8 @@ func (c pairClaim) holds(l, r float64) bool {
 	return binomial.Tail(c.m, c.m-c.t+1, c.low(-r)).Lower >= c.missCeiling(l)
 }
 
-// fails reports whether the inequality is false at z by more than rounding. Only the choice of pairs depends on it.
+// fails reports whether the inequality is false at z by more than rounding. Only the choice of pairs depends on this
+// result, not their proof.
 func (c pairClaim) fails(z float64) bool {
 	b := binomial.Tail(c.m, c.t, c.low(z)).Lower
 	h := math.Pow(binomial.Tail(c.draws, c.need, c.high(z-c.shift)).Upper, float64(c.queries))
@@ -144,7 +145,8 @@ type power struct{ n, k, times int64 }
 //
 // for small = F(x), big = F(x+ρ) and all x up to the result of the method start. The reversed hazard rate λ = f/F of
 // the law is nonincreasing. If λ(x) ≤ κ·λ(x+ρ) with κ = k′/(k·times), then k·times·ln small − k′·ln big is
-// nonincreasing in x, and 1 − small is too. So the inequality at the start implies the inequality for all smaller x.
+// nonincreasing in x. The term 1 − small is also nonincreasing. So the inequality at the start implies the inequality
+// for all smaller x.
 type end struct {
 	law        law.Additive
 	shift      float64
@@ -167,7 +169,7 @@ func (e end) start() (x float64, ok bool) {
 }
 
 // holds reports whether the inequality is proved at x. It demands a margin far above the rounding errors of the terms,
-// which are a few units of their absolute values.
+// which are a few unit round-offs times their absolute values.
 func (e end) holds(x float64) bool {
 	bounds := target{law: e.law}
 	s, sHigh, b := bounds.low(x), bounds.high(x), bounds.high(up(x+e.shift))
@@ -201,7 +203,7 @@ func logChoose(n, k int64) float64 {
 //
 //   - ρ = 0: every x, if k ≤ k′.
 //   - Gaussian: −1 < λ′ < 0 and λ(y) ≥ −y (Sampford 1953), so λ(x) ≤ λ(x+ρ) + ρ, which is at most κ·λ(x+ρ) if λ(x+ρ) ≥
-//     ρ/(κ−1), and so if x+ρ ≤ −ρ/(κ−1), for κ = k′/k > 1.
+//     ρ/(κ−1), for κ = k′/k > 1. By the bound on λ(y), this holds if x+ρ ≤ −ρ/(κ−1).
 //   - Laplace: λ = 1 on the negative numbers, so every x+ρ ≤ 0 if k ≤ k′.
 //   - Uniform: λ(x) = 1/(1+x) is unbounded at the end of the interval, so no such number exists.
 func hazardLimit(l law.Additive, shift float64, k, kBig int64) (limit float64, ok bool) {

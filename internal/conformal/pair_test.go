@@ -53,13 +53,14 @@ func logTail(n, k int64, p float64) float64 {
 	case p >= 1:
 		return 0
 	}
-	if a*math.Log(p) < -300 { // the first term, and a bound on the ratio of the others
+	if a*math.Log(p) < -300 { // the logarithm of the first term, to which the other terms add little
 		return -math.Log(a+b) - mathext.Lbeta(a+1, b) + a*math.Log(p) + (b-1)*math.Log1p(-p)
 	}
 	return math.Log(mathext.RegIncBeta(a, b, p))
 }
 
-// Every proved pair holds at every point, and every pair that holds with a margin is proved.
+// For every proved pair, the inequality must hold at every point. A pair for which the inequality holds with a margin
+// must be proved.
 func TestProofsOfPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	count := map[verdict]int{}
@@ -101,8 +102,8 @@ func TestBestPairsAreTight(t *testing.T) {
 	}
 }
 
-// Without an attack, the pair t′ = t is valid for every t. No pair is valid for uniform noise, whose g is 0 for small
-// p, nor for one draw per query.
+// Without an attack, the pair t′ = t must be valid for every t. For uniform noise, no pair is valid, because g is 0 for
+// small p. For one draw per query, no pair is valid either.
 func TestPairsAtTheLimits(t *testing.T) {
 	if s := (pairSearch{law: law.Gaussian, m: 9, draws: 9, queries: 1}); true {
 		if got, ok := s.bestPair(countPair{}); !ok || got != (countPair{5, 5}) {
@@ -142,15 +143,15 @@ func TestEnds(t *testing.T) {
 			}
 		}
 	}
-	// The powers must be ordered: with k ≥ k′ the inequality fails for small x.
+	// An end exists only if k < k′: if k ≥ k′, the inequality fails for small x.
 	e := end{law: law.Gaussian, shift: 1, small: power{20, 8, 1}, big: power{20, 8, 1}}
 	if _, ok := e.start(); ok {
 		t.Error("equal powers have a start")
 	}
 }
 
-// A cell is proved only if the inequality holds in all of it. The pairs are wrong in the middle, so that many cells
-// hold at one end only.
+// A cell may count as proved only if the inequality holds in the whole cell. For the pairs in this test, the inequality
+// fails in the middle, so in many cells it holds at one end only.
 func TestCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	count := map[bool]int{}
@@ -183,8 +184,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// The method holds of end evaluates the formula in the comment on end. This formula implies the inequality between the
-// tails.
+// The method end.holds must evaluate the formula in the comment on end. This formula must imply the inequality between
+// the tails.
 func TestEndIsItsFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
 	choose := func(n, k int64) float64 {

@@ -97,8 +97,8 @@ func (b polynomial) elevated(m int64) polynomial {
 	return e
 }
 
-// excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. The bound exceeds the maximum by about the
-// tolerance at most, unless the search reaches its limit of work first.
+// excess returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. The bound exceeds the maximum by at most about
+// the tolerance, unless the search reaches its limit of work first.
 func (b polynomial) excess(g target, tolerance float64) float64 {
 	return b.search(g, func(bound, seen float64) bool { return bound <= seen+tolerance })
 }
@@ -126,9 +126,9 @@ func (b polynomial) trivial(g target) bool {
 const maxSearch = 1 << 19
 
 // search returns an upper bound on B_w − (H∘g)^Q over all p in [0, 1]. On a cell [l, r] of z, where p = F(z), both
-// sides increase with p, so the difference is at most B_w(F(r)) − (H∘g)^Q(F(l)). The search halves the cell with the
-// largest such bound until stop accepts this bound, given the largest difference seen at a point. The outermost cells
-// are unbounded.
+// sides increase with p, so the difference is at most B_w(F(r)) − (H∘g)^Q(F(l)). Each step of the search halves the
+// cell with the largest such bound. The search ends when the function 'stop' accepts this bound, given the largest
+// difference seen at a point. The outermost cells are unbounded.
 func (b polynomial) search(g target, stop func(bound, seen float64) bool) float64 {
 	s := search{polynomial: b, target: g, seen: math.Inf(-1), scratch: make([]float64, len(b))}
 	const width = 1.0 / 16

@@ -32,7 +32,7 @@ type Cell struct {
 	Label *int   `json:"label,omitempty"` // for the guarantee Label
 	Group string `json:"group,omitempty"` // for the guarantee Group
 	N     int64  `json:"n"`               // calibration examples
-	K     int64  `json:"k"`               // τ̂ is the k-th smallest S_i; 0 if there is none, and always 0 with weights
+	K     int64  `json:"k"`               // τ̂ is the k-th smallest S_i; 0 if τ̂ has no rank
 	Tau   Hex    `json:"tau"`             // τ̂; −∞ includes every class
 }
 
@@ -92,7 +92,7 @@ func (p *Predictor) checkCells() error {
 	return nil
 }
 
-// Thresholds returns τ̂ of every class for a query of this group. The group matters for the guarantee Group only; a
+// Thresholds returns τ̂ of every class for a query of this group. The group matters only for the guarantee Group. A
 // group without calibration examples gets −∞, which includes every class.
 func (p *Predictor) Thresholds(group string) []float64 {
 	t := make([]float64, p.Labels)

@@ -26,7 +26,7 @@ const (
 var ScoreKinds = choice.Of("score", THR, APS, RAPS).Describe(func(s ScoreKind) string {
 	return map[ScoreKind]string{
 		THR:  "probability of the class",
-		APS:  "adaptive prediction sets, by the probability of the classes ranked above",
+		APS:  "adaptive prediction sets (APS), by the total probability of the classes ranked above",
 		RAPS: "APS with a penalty for large sets",
 	}[s]
 })

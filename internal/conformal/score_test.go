@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The scores of one example by hand: the probabilities 0.5, 0.3, 0.2 rank as 1, 2, 0 in the order of classes.
+// The test compares the scores of one example with scores computed by hand. The probabilities 0.5, 0.3 and 0.2 belong
+// to the classes 1, 2 and 0.
 func TestScores(t *testing.T) {
 	p := []float64{0.2, 0.5, 0.3}
 	const u = 0.25
@@ -34,7 +35,8 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// Equal probabilities rank in the order of classes, and a probability that is not a number conforms least.
+// Classes of equal probability must rank in the order of their numbers. A class whose probability is NaN must have the
+// lowest score.
 func TestScoresAtTheLimits(t *testing.T) {
 	if got := NewScorer(APS).Scores(nil, []float64{0.5, 0.5}, 0); got[0] != 0 || got[1] != -0.5 {
 		t.Errorf("ties: %v", got)

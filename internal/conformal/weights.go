@@ -19,7 +19,7 @@ const leastWeight = 1 << 20
 const slackTolerance = 1e-7
 
 // A population is a simple law π = (1−2c)δ₁ + 2c·Unif of p among examples: most have p close to 1. Weights are chosen
-// to maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if the field goal is 1−a, c is
+// to maximise ∫B_w dπ. At the threshold the mean of B_w over the examples is 1−a. So if the field 'goal' is 1−a, c is
 // chosen such that the maximum equals 1−a. A larger c would give weights whose mean cannot reach 1−a. If goal is 0, c
 // is not changed.
 type population struct{ c, goal float64 }
@@ -85,8 +85,8 @@ func step(t, m int64) polynomial {
 	return b
 }
 
-// slackened returns b minus a slack that makes b valid, and this slack. The slack exceeds the least such slack by about
-// twice the tolerance, so that a later proof (valid) is easier. The slack is never negative.
+// slackened returns b minus a slack that makes b valid, and this slack. The slack exceeds the least possible slack by
+// about twice the tolerance. This margin makes a later proof by the method valid easier. The slack is never negative.
 func slackened(b polynomial, g target, tolerance float64) (polynomial, float64, error) {
 	if b[0] < -leastWeight*one {
 		return nil, 0, fmt.Errorf("weights: w(0) = %v is below the limit %d", float64(b[0])/one, -leastWeight)
@@ -128,8 +128,8 @@ func peaks(rows []row, x []float64) []row {
 }
 
 // A program is the linear program of bestWeights. The variables are x_0 = −w(0) ≥ 0 and the increments x_i = w(i) −
-// w(i−1) ≥ 0. With T_i(p) = P(Bin(d, p) ≥ i), B_w(p) = Σ_{i≥1} x_i·T_i(p) − x_0. The constraints B_w ≤ (H∘g)^Q hold at
-// a few points only.
+// w(i−1) ≥ 0. With T_i(p) = P(Bin(d, p) ≥ i), B_w(p) = Σ_{i≥1} x_i·T_i(p) − x_0. The program imposes the constraints
+// B_w ≤ (H∘g)^Q at a few points only.
 type program struct {
 	target
 	degree int

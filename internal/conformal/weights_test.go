@@ -9,8 +9,8 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// means are ∫B_w dπ for rho = 1 and c = 0.05 by the degree, as computed by another program. That program subtracts a
-// slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
+// means holds ∫B_w dπ for rho = 1, c = 0.05 and each degree. Another program computed the values. That program
+// subtracts a slack of up to 2e-4, because it proves the weights on 40,000 fixed cells.
 var means = map[int]float64{2: 0.7955, 8: 0.8947, 32: 0.9195}
 
 func TestWeightsReference(t *testing.T) {
@@ -32,8 +32,8 @@ func TestWeightsReference(t *testing.T) {
 	}
 }
 
-// The operating point c rises with the degree, so better weights let more examples have small p. For degree 1 the
-// maximum is 1−a for the line of RCP1, c = 1−β.
+// The operating point c rises with the degree, so better weights let more examples have small p. For degree 1 the best
+// weights are the line of RCP1, and the maximum is 1−a at c = 1−β.
 func TestOperatingPoint(t *testing.T) {
 	g := newTarget(law.Gaussian, 1, 1, 1, 1)
 	beta, _ := law.Gaussian.CDF(law.Gaussian.Quantile(0.95) + 1)
@@ -138,7 +138,8 @@ func TestSlackMakesProposalsValid(t *testing.T) {
 	}
 }
 
-// The weights of a higher degree belong to the same polynomial, and a hypergeometric mean is exact.
+// The method elevated must return weights of a higher degree for the same polynomial. One weight must equal a
+// hypergeometric mean computed by hand.
 func TestElevation(t *testing.T) {
 	b := newPolynomial([]float64{-0.25, 0, 0.5, 1})
 	e := b.elevated(7)
@@ -154,7 +155,7 @@ func TestElevation(t *testing.T) {
 	}
 }
 
-// high must bound the polynomial from above, closely.
+// The method high must return an upper bound on the polynomial that is within rounding errors of the polynomial.
 func TestPolynomialBound(t *testing.T) {
 	b := newPolynomial([]float64{-0.5, 0.125, 0.25, 0.5, 0.625, 0.75})
 	for i := range 1000 {
@@ -166,7 +167,7 @@ func TestPolynomialBound(t *testing.T) {
 	}
 }
 
-// RCP1 is not trivial from these numbers of examples on: n+1 ≥ 1/(1−β).
+// RCP1 excludes classes only if n+1 ≥ 1/(1−β). The map holds the least such n for each miss probability.
 func TestRCP1NeedsExamples(t *testing.T) {
 	for miss, want := range map[float64]int{0.1: 88, 0.05: 244, 0.01: 2272} {
 		d, err := NewDesign(Params{

@@ -2,6 +2,7 @@ package conformalfile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rscert/rscert/internal/conformal"
 )
@@ -11,11 +12,12 @@ type Evaluated struct {
 	File     string `json:"file"`
 	Sets     int    `json:"sets"`     // number of sets
 	Labelled int    `json:"labelled"` // number of sets whose input has a label
-	Unsound  int    `json:"unsound"`  // number of sets that promise nothing
+	Unsound  int    `json:"unsound"`  // number of sets without a guarantee
 	Classes  int64  `json:"classes"`  // number of classes in all sets together
-	// Conditions are the conditions of the promises: the least radius of all sets, and sound only if all are.
+	// Conditions are the common conditions of the guarantees. The radius is the least radius of all sets. Sound is true
+	// only if all sets are sound.
 	Conditions
-	Evaluation *conformal.Evaluation `json:"evaluation,omitempty"` // of the sets with a label; absent if none has one
+	Evaluation *conformal.Evaluation `json:"evaluation,omitempty"` // for sets with a label; absent without labels
 }
 
 // Evaluate reads a sets.jsonl file and computes figures of its sets. Each confidence interval fails with probability at
@@ -58,7 +60,7 @@ func Evaluate(path string, alpha float64) (*Evaluated, error) {
 	return e, nil
 }
 
-// WhyUnsound says why sets promise nothing, and is "" if all sets are sound.
+// WhyUnsound returns the reason why sets have no guarantee, or "" if all sets are sound.
 func (e *Evaluated) WhyUnsound() string {
 	switch {
 	case e.Sound:
@@ -71,15 +73,31 @@ func (e *Evaluated) WhyUnsound() string {
 	return "the lines say that they are not sound"
 }
 
-// predictorOf returns the predictor of sets, without its thresholds and weights.
-func predictorOf(sets []Set) *conformal.Predictor {
-	c := sets[0].Conditions
-	p := &conformal.Predictor{Labels: len(sets[0].Counts), N: c.N}
-	p.Design = conformal.Design{
+// Statement says in words what the sets promise, and for which noise.
+func (e *Evaluated) Statement() string {
+	if !e.Sound {
+		return "nothing is promised under attack: " + e.WhyUnsound()
+	}
+	d := e.design()
+	return d.Claim() + proviso(e.Arithmetic, false)
+}
+
+// design returns the numbers of the rule, without weights.
+func (c Conditions) design() conformal.Design {
+	return conformal.Design{
 		Rule: c.Rule, Shift: c.Shift, Miss: c.Miss, Guarantee: c.Guarantee, Delta: c.Delta, Poisoned: c.Poisoned,
-		M: c.M, T: c.T, QueryM: c.QueryM, QueryT: c.QueryT,
+		M: c.M, T: c.T, QueryM: c.QueryM, QueryT: c.QueryT, OwnRange: c.OwnRange, Sound: c.Sound,
 		Attack: conformal.Attack{Law: c.Law, Norm: c.Norm, Scale: c.Scale, Radius: c.Radius, PoisonRadius: c.Poison, Queries: c.Queries},
 	}
+}
+
+// predictorOf returns the predictor of sets, without its thresholds and weights. If rounding to the lattice of the
+// calibration examples moved an input, the thresholds have no ranks: only a query can be off this lattice, so queries
+// may miss more often than ranks say, also if they are exchangeable with the examples.
+func predictorOf(sets []Set) *conformal.Predictor {
+	c := sets[0].Conditions
+	p := &conformal.Predictor{Labels: len(sets[0].Counts), N: c.N, Design: c.design()}
+	moved := slices.ContainsFunc(sets, func(s Set) bool { return s.Moved > 0 })
 	seen := map[cell]bool{}
 	for _, s := range sets {
 		at, known := s.cell()
@@ -88,6 +106,9 @@ func predictorOf(sets []Set) *conformal.Predictor {
 		}
 		seen[at] = true
 		made := conformal.Cell{N: s.N, K: s.K, Group: at.group}
+		if moved {
+			made.K = 0
+		}
 		if c.Guarantee == conformal.Label {
 			made.Label = s.Label
 		}
@@ -96,13 +117,14 @@ func predictorOf(sets []Set) *conformal.Predictor {
 	return p
 }
 
-// cell names one of the thresholds of a predictor: that of a label (guarantee label) or of a group (guarantee group).
+// cell identifies a threshold of a predictor: by its class for the guarantee label, or by its group for the guarantee
+// group.
 type cell struct {
 	label int
 	group string
 }
 
-// cell returns the threshold that a line's N and K belong to, and false if the line does not tell.
+// cell returns the threshold that a line's N and K describe, and false if the line does not identify the threshold.
 func (s Set) cell() (at cell, known bool) {
 	switch {
 	case s.Guarantee == conformal.Label && s.Label == nil:

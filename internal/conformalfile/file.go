@@ -1,5 +1,5 @@
-// Package conformalfile reads and writes the files of conformal prediction: conformal.json, which holds a fitted
-// predictor with everything that its sets depend on, and sets.jsonl, which holds prediction sets, one line per input.
+// Package conformalfile reads and writes the files of conformal prediction. The file conformal.json holds a fitted
+// predictor with everything that its sets depend on. The file sets.jsonl holds prediction sets, one line per input.
 package conformalfile
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 // Schema is the version of conformal.json that this package writes. The package refuses newer versions. A new version
-// only ever adds members.
+// only adds members to the file.
 const Schema = 1
 
 // File is the content of conformal.json.
@@ -31,15 +31,15 @@ type File struct {
 	Version string `json:"rscert"` // version of rscert
 	// Predictor holds the rule, its numbers and its thresholds.
 	Predictor conformal.Predictor `json:"predictor"`
-	// Sound is false if the sets promise nothing under attack, and Why then says why.
+	// Sound is false if the sets have no guarantee under attack. In this case Why holds the reason.
 	Sound bool   `json:"sound"`
 	Why   string `json:"why,omitempty"`
-	// Arithmetic is the arithmetic of the noise for which the promise holds.
+	// Arithmetic is the arithmetic of the noise for which the guarantee holds.
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 	// Temperature is the temperature of the softmax that turned logits into probabilities.
 	Temperature float64 `json:"temperature"`
 	// Allowance is the distance that rounding to the lattice can add to the distance of two inputs; 0 for inputs on a
-	// lattice. The predictor's shift ρ contains it.
+	// lattice. The predictor's shift ρ includes this distance.
 	Allowance float64 `json:"allowance,omitempty"`
 
 	// Calibration says where the scores of the calibration examples came from.
@@ -56,7 +56,8 @@ type Calibration struct {
 	RunID  string `json:"run_id,omitempty"` // ID of this run
 	Scores string `json:"scores,omitempty"` // file of scores that belongs to no run
 	SHA256 string `json:"sha256,omitempty"` // SHA-256 of this file
-	// Examples is a digest of the scores in this file. It does not depend on the compression and the order.
+	// Examples is a digest of the scores in this file. It depends neither on the compression of the file nor on the
+	// order of the scores.
 	Examples string          `json:"examples_sha256,omitempty"`
 	Data     *runfolder.Data `json:"data,omitempty"`  // nil for a file of scores
 	Group    string          `json:"group,omitempty"` // column with the groups
@@ -103,7 +104,7 @@ func (f *File) IncludesAll() bool {
 	return true
 }
 
-// Statement says in words what the sets promise, and for which noise. It has no full stop.
+// Statement says in words what the sets guarantee, and for which noise. It has no full stop.
 func (f *File) Statement() string {
 	if !f.Predictor.Sound {
 		return f.Predictor.Statement
@@ -111,8 +112,9 @@ func (f *File) Statement() string {
 	return f.Predictor.Statement + proviso(f.Arithmetic, f.Classifier == nil)
 }
 
-// proviso ends a sentence about prediction sets: it names the conditions that go beyond those of exact arithmetic. The
-// argument elsewhere says that the scores came from a file that names no run.
+// proviso returns the end of a sentence about prediction sets. This text names the additional conditions of idealised
+// arithmetic; for exact arithmetic it is empty. The boolean 'elsewhere' is true if the scores came from a file that
+// names no run.
 func proviso(a certify.Arithmetic, elsewhere bool) string {
 	switch {
 	case a == certify.Exact:
@@ -156,16 +158,25 @@ func (f *File) Write(path string) error {
 // maxSize is the maximum size of conformal.json in bytes. A threshold for each of a million classes fits.
 const maxSize = 256 << 20
 
-// Read reads and validates a conformal.json.
-func Read(path string) (*File, error) {
+// openRegular opens a regular file. It refuses folders, devices and pipes.
+func openRegular(path string) (*os.File, error) {
 	in, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close()
 	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s: is no regular file", path))
+		return nil, errors.Join(err, fmt.Errorf("%s: is no regular file", path), in.Close())
 	}
+	return in, nil
+}
+
+// Read reads and validates a conformal.json.
+func Read(path string) (*File, error) {
+	in, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
 	text, err := io.ReadAll(io.LimitReader(in, maxSize+1))
 	if err == nil && len(text) > maxSize {
 		err = fmt.Errorf("has more than %d MiB", maxSize>>20)
@@ -206,9 +217,6 @@ func decode(text []byte) (*File, error) {
 // validate returns an error if the file contradicts itself. The checksum is no protection against deliberate changes.
 func (f *File) validate() error {
 	if err := f.Predictor.Validate(); err != nil {
-		return err
-	}
-	if err := f.Predictor.Scorer.Validate(); err != nil {
 		return err
 	}
 	switch c := f.Classifier; {

@@ -40,7 +40,7 @@ func fitted(t testing.TB, miss float64) *File {
 		Calibration: Calibration{Scores: "scores.npz", SHA256: "aa"}}
 }
 
-// A file reads back as it was written, also with the threshold −∞, and keeps its ID.
+// A file must be read back as it was written, with the same ID, even if a threshold is −∞.
 func TestFileReadsBack(t *testing.T) {
 	for miss, tau := range map[float64]float64{.1: .1, .001: math.Inf(-1)} {
 		f := fitted(t, miss)
@@ -96,7 +96,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A predictor that forgets the range of the values, or their rounding, does not fit its classifier.
+// If the classifier clamps or rounds its inputs and the predictor does not allow for this, the file must be refused.
 func TestPredictorFitsItsClassifier(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*File)
@@ -128,8 +128,8 @@ func TestPredictorFitsItsClassifier(t *testing.T) {
 	}
 }
 
-// The statement of noise that is not exact says so, and that of scores from elsewhere says what they rest on. A rule
-// without a promise has nothing to add.
+// For idealised noise, the statement must say so. For idealised noise and scores from a file that names no run, the
+// statement must also say what it assumes about their noise. Without a guarantee, the statement must have no addition.
 func TestStatement(t *testing.T) {
 	const ran, drawn = "for idealised noise, not for the floats that were run", "if the noise of these scores was drawn as stated, fresh and secret"
 	for _, tt := range []struct {
@@ -152,7 +152,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// A column name that appears twice is refused, whether the groups are in it or not.
+// A file with two columns of one name must be refused, even if the groups are in another column.
 func TestReadGroups(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"id,kind\n0,a\n1,b\n", ""},
@@ -280,7 +280,7 @@ func TestReadSets(t *testing.T) {
 	}
 }
 
-// The figures of a file count its sets. A class without labelled inputs has no test.
+// The test compares the figures of a file with figures counted by hand. A class without labelled inputs has no test.
 func TestEvaluate(t *testing.T) {
 	text := ""
 	for i, c := range []string{
@@ -306,6 +306,24 @@ func TestEvaluate(t *testing.T) {
 	}
 	if len(v.ByClass) != 2 || len(v.Exchangeability) != 2 {
 		t.Errorf("classes %+v, tests %+v", v.ByClass, v.Exchangeability)
+	}
+}
+
+// Queries that are off the lattice of the calibration examples are not exchangeable with them, and no rank of a threshold
+// bounds how often they miss.
+func TestEvaluateMoved(t *testing.T) {
+	second := strings.Replace(line, `"index":1`, `"index":2`, 1)
+	for text, want := range map[string]bool{
+		line + "\n" + second: true,
+		line + "\n" + strings.Replace(second, `"draws":15`, `"draws":15,"moved":0.01`, 1): false,
+	} {
+		e, err := Evaluate(writeSets(t, text+"\n"), .05)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := e.Evaluation.TooManyMisses(); known != want {
+			t.Errorf("p is known: %v, want %v", known, want)
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,21 +31,22 @@ type Set struct {
 	// Counts holds, for each class, the number of the Draws scores that reach the class's threshold.
 	Counts []int64 `json:"counts"`
 	Draws  int64   `json:"draws"`
-	// CertifiedCounts are the counts of M draws, for the certified size; absent if it was not asked for.
+	// CertifiedCounts are the counts of M draws for the certified size. They are absent if no certified size was
+	// requested.
 	CertifiedCounts []int64 `json:"certified_counts,omitempty"`
 	Moved           float64 `json:"moved,omitempty"` // distance by which rounding to the lattice moved the input, rounded up
 
 	Conditions
 }
 
-// Conditions are the conditions of the promise about a set.
+// Conditions are the conditions of the guarantee of a set.
 type Conditions struct {
 	Predictor string         `json:"predictor"` // ID of the predictor's file
 	Rule      conformal.Rule `json:"rule"`
 	Law       law.Name       `json:"law,omitempty"`
 	Scale     float64        `json:"sigma,omitempty"` // scale of the noise; absent without noise
 	Norm      law.Norm       `json:"norm"`
-	Radius    float64        `json:"radius"` // the promise holds for perturbations up to this length
+	Radius    float64        `json:"radius"` // the guarantee holds for perturbations up to this length
 	Poison    float64        `json:"poison_radius,omitempty"`
 	Poisoned  int            `json:"poisoned,omitempty"`
 	Queries   int64          `json:"queries,omitempty"`
@@ -55,13 +55,16 @@ type Conditions struct {
 
 	Guarantee conformal.Guarantee `json:"guarantee"`
 	Delta     float64             `json:"delta,omitempty"`
-	// Sound is false if nothing is promised about the set. Seed is then the seed of repeated noise, if that is the reason.
+	// Sound is false if the set has no guarantee. If the reason is repeated noise, Seed is the seed of this noise.
 	Sound      bool               `json:"sound"`
 	Seed       *uint64            `json:"replayed_seed,omitempty"`
 	Arithmetic certify.Arithmetic `json:"arithmetic"`
 
-	// M, T, QueryM and QueryT are the numbers of draws and of needed scores (conformal.Design). N and K are the number of
-	// calibration examples and the rank of the threshold that the label's class has, or the only threshold.
+	// OwnRange says that the classifier clamps inputs to the range of the calibration data, which costs two ranks.
+	OwnRange bool `json:"own_range,omitempty"`
+	// M, T, QueryM and QueryT are the numbers of draws and of needed scores (conformal.Design). N and K are the number
+	// of calibration examples and the rank of the set's threshold. If each class has its own threshold, N and K
+	// describe the threshold of the label's class.
 	M      int64 `json:"m"`
 	T      int64 `json:"t"`
 	QueryM int64 `json:"query_m"`
@@ -155,14 +158,11 @@ const maxLine = 64 << 20
 
 // ReadSets reads a sets.jsonl file. All sets must come from one predictor, and no index may appear twice.
 func ReadSets(path string) ([]Set, error) {
-	in, err := os.Open(path)
+	in, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	if info, err := in.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s: is no regular file", path))
-	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
 	var sets []Set
@@ -231,7 +231,7 @@ func (s Set) validate() error {
 	return s.Conditions.validate()
 }
 
-// checkCounts returns an error unless the counts decide for exactly the classes of the set.
+// checkCounts returns an error if the set is not the set of classes that the counts determine.
 func (s Set) checkCounts() error {
 	p := &conformal.Predictor{Labels: len(s.Counts)}
 	p.QueryM, p.QueryT = s.QueryM, s.QueryT
@@ -257,7 +257,7 @@ func (s Set) checkCounts() error {
 // maxDraws is the maximum number of draws that a line may state.
 const maxDraws = 1_000_000
 
-// validate returns an error if the numbers are not those of a predictor.
+// validate returns an error if no predictor can have these numbers.
 func (c Conditions) validate() error {
 	l, err := c.Law.Additive()
 	if err != nil {
@@ -278,6 +278,8 @@ func (c Conditions) validate() error {
 		return fmt.Errorf("t is %d and query_t %d, of %d and %d draws", c.T, c.QueryT, c.M, c.QueryM)
 	case c.N < 0 || c.K < 0 || c.K > c.N:
 		return fmt.Errorf("k is %d of n = %d calibration examples", c.K, c.N)
+	case c.OwnRange && c.K > max(0, c.N-conformal.RangeRanks):
+		return fmt.Errorf("k is %d of n = %d calibration examples, and the range of the data costs %d ranks", c.K, c.N, conformal.RangeRanks)
 	case !(c.Shift >= 0) || math.IsInf(c.Shift, 1) || !(c.Scale >= 0) || math.IsInf(c.Scale, 1):
 		return fmt.Errorf("rho is %v and sigma %v: want numbers from 0", c.Shift, c.Scale)
 	}
@@ -307,17 +309,17 @@ type condition struct {
 	value any
 }
 
-// fixed returns the conditions that all sets of a predictor share. The others, such as the radius, differ if rounding
-// moves an input, or if files of several calls are joined.
+// fixed returns the conditions that all sets of a predictor share. Other conditions, such as the radius, can differ
+// between sets: rounding may move an input, and a file may join the sets of several calls.
 func (c Conditions) fixed() []condition {
 	return []condition{
 		{"rule", c.Rule}, {"law", c.Law.String()}, {"sigma", c.Scale}, {"norm", c.Norm}, {"poison_radius", c.Poison}, {"poisoned", c.Poisoned},
 		{"queries", c.Queries}, {"rho", c.Shift}, {"miss", c.Miss}, {"guarantee", c.Guarantee}, {"delta", c.Delta}, {"arithmetic", c.Arithmetic},
-		{"m", c.M}, {"t", c.T}, {"query_m", c.QueryM}, {"query_t", c.QueryT},
+		{"own_range", c.OwnRange}, {"m", c.M}, {"t", c.T}, {"query_m", c.QueryM}, {"query_t", c.QueryT},
 	}
 }
 
-// sameRank returns an error if an earlier line of the same threshold has another rank or number of examples.
+// sameRank returns an error if an earlier line with the same threshold has another rank or another number of examples.
 func (s Set) sameRank(cells map[cell]Conditions) error {
 	at, known := s.cell()
 	if !known {

@@ -70,6 +70,9 @@ func readCIFAR(ctx context.Context, path string, data contents) (*Dataset, error
 		return nil
 	}
 	d.bytes = true
+	if header == 2 {
+		d.addNote("fine labels, not coarse")
+	}
 	d.addNote("%s, bytes scaled to [0,1]", filepath.Base(path))
 	return d, nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // pickledLabels lists the keys under which CIFAR's pickled batches keep labels (Krizhevsky's page). Each entry also
-// gives the number of classes and the key of the class names, which are in a file beside the batches. Without
+// gives the number of classes and the key of the class names, which are in another file in the same folder. Without
 // Options.LabelColumn, rscert uses the first of these keys that a batch has.
 var pickledLabels = []struct {
 	key, format string
@@ -29,7 +29,7 @@ var pickledLabels = []struct {
 	{"coarse_labels", "CIFAR-100", 20, "coarse_label_names"},
 }
 
-// pickledNames lists the names of the files beside batches that hold class names.
+// pickledNames lists the names of the files that hold class names, in the same folder as the batches.
 var pickledNames = []string{"batches.meta", "meta"}
 
 const notPickle = `a pickle, which is a program; load it in Python and numpy.savez("data.npz", x=x, y=y)`
@@ -242,8 +242,8 @@ func (b *batch) cells(ctx context.Context, d *Dataset, key string, v any) (cells
 	return cells, err
 }
 
-// namesBeside returns the class names in the file beside a batch. It returns nil if this file does not exist, or if
-// Options.ClassNames is empty, because the names are not needed without ClassNames.
+// namesBeside returns the class names from the file in a batch's folder. It returns nil if this file does not exist, or
+// if Options.ClassNames is empty, because the names are not needed without ClassNames.
 func namesBeside(ctx context.Context, path, key string, opt Options) ([]string, error) {
 	if opt.ClassNames == "" {
 		return nil, nil

@@ -99,6 +99,40 @@ func newClassNames(source string, classes [][]string) *classNames {
 	return c
 }
 
+// modelNames returns the names of Options.ModelClasses, or nil if they do not number the classes.
+func (o Options) modelNames() *classNames {
+	if o.ClassNames != "" || o.FirstLabel != 0 || len(o.ModelClasses) == 0 {
+		return nil
+	}
+	var classes [][]string
+	for _, label := range o.ModelClasses {
+		classes = append(classes, []string{label})
+	}
+	return newClassNames("the model", classes)
+}
+
+// renumber replaces labels that are numbers by the model's classes with these labels. It changes nothing unless the
+// model's file holds all these labels.
+func (d *Dataset) renumber(opt Options) {
+	names := opt.modelNames()
+	if names == nil || d.names != nil || d.folders > 0 {
+		return
+	}
+	classes := make([]int, len(d.labels))
+	for i, label := range d.labels {
+		class, err := names.label(strconv.Itoa(label))
+		if err != nil {
+			return
+		}
+		classes[i] = class
+	}
+	d.labels, d.names, d.byName = classes, names, true
+	d.addNote("classes in the order of the model")
+}
+
+// ByModel reports whether the labels are numbered by Options.ModelClasses.
+func (d *Dataset) ByModel(opt Options) bool { return d.byName && opt.modelNames() != nil }
+
 // label returns the class with this name. It returns an error if several classes share the name, for example "crane" in
 // ImageNet.
 func (c *classNames) label(name string) (int, error) {

@@ -4,7 +4,7 @@
 // Open finds the format, checks the whole dataset once and computes its digest. Example reads one example. Values are
 // float32 in the layout [C,H,W], or flat. Bytes are scaled to [0,1]. Open refuses a file that is truncated, that
 // disagrees with its header or labels, or that holds a value that is not finite. The error names the file and the
-// place in it. If a file changes after Open, Example returns an error, never other data.
+// location in the file. If a file changes after Open, Example returns an error, never other data.
 package dataset
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Example is one labelled input.
@@ -44,22 +45,24 @@ type Dataset struct {
 	sum    string
 	bytes  bool // the values are bytes divided by 255
 
-	pictures bool        // the data are files of images, of 8 or 16 bits per channel
-	table    bool        // the data are a table with columns
-	columns  []string    // names of the value columns, from the header
-	cropped  bool        // Resize and Crop are done
-	names    *classNames // names of the model's classes; nil: not given
-	byName   bool        // the labels are written as names
-	root     string      // folder that contains the class folders
-	folders  int         // number of class folders if their order numbers the classes; 0: the data give the labels
-	warnings []param.Text
-	// values fills dst with example i. Its errors name the place in the data.
+	pictures bool // the data are files of images, of 8 or 16 bits per channel
+	table    bool // the data are a table with columns
+	// labelColumn describes the column of a CSV table that holds the labels. It is empty for other data.
+	labelColumn string
+	columns     []string    // names of the value columns, from the header
+	cropped     bool        // Resize and Crop are done
+	names       *classNames // names of the model's classes; nil: not given
+	byName      bool        // the labels are written as names
+	root        string      // folder that contains the class folders
+	folders     int         // number of class folders if their order numbers the classes; 0: the data give the labels
+	warnings    []warning.Warning
+	// values fills dst with example i. Its errors name the location in the data.
 	values func(i int, dst []float32) error
 	// roundings fills dst with a bound on |number in the file − value| for each value of example i, in any order. The
 	// result named tells whether every number is a usual spelling of its float32 (isNamed). The field roundings is nil
 	// if the file holds float32 or bytes.
 	roundings func(i int, dst []float64) (named bool, err error)
-	// labelAt returns the place of label i in the data, for use in errors.
+	// labelAt describes the location of label i in the data, for use in errors.
 	labelAt func(i int) string
 	closer  io.Closer
 }
@@ -108,12 +111,12 @@ func (d *Dataset) dropLabels() {
 	d.addNote("without labels")
 }
 
-// unplaced is the function labelAt for data without labels. No error contains its result, because without labels no
-// label can be wrong.
+// unplaced is the function labelAt for data without labels. Errors never contain its result, because only data with
+// labels can have a wrong label.
 func unplaced(int) string { return "no label" }
 
-// checkExample returns an error if one example, together with its intermediate forms while it is read, does not fit in
-// memory.
+// checkExample returns an error if the memory is too small for one example and for the intermediate forms of the
+// example during reading.
 func checkExample(shape []int) error {
 	const bytes = 32 // bytes per value: its form in the file, its float64, its offset and its float32
 	size := int64(1)
@@ -181,6 +184,10 @@ func (d *Dataset) size() int {
 // header.
 func (d *Dataset) Columns() []string { return slices.Clone(d.columns) }
 
+// LabelColumn describes the column of a CSV table that holds the labels, such as "the last column (y)". It is empty for
+// other data.
+func (d *Dataset) LabelColumn() string { return d.labelColumn }
+
 // Bytes reports whether the values are bytes that were scaled to [0,1].
 func (d *Dataset) Bytes() bool { return d.bytes }
 
@@ -215,6 +222,7 @@ func (d *Dataset) settle(opt Options) (err error) {
 		d.dropLabels()
 		return nil
 	}
+	d.renumber(opt)
 	return d.subtractFirst(opt.FirstLabel)
 }
 
@@ -224,7 +232,7 @@ func (d *Dataset) subtractFirst(first int) error {
 	low := slices.Min(d.labels)
 	switch {
 	case first == 0 && low == 1 && !d.byName && d.folders == 0 && slices.Max(d.labels) > 1:
-		d.warnings = append(d.warnings, param.Textf("no label is 0; if 1 is the first class, %s 1 says so", param.FirstLabel))
+		d.warnings = append(d.warnings, warning.New(warning.SuspectLabels, "no label is 0; if 1 is the first class, %s 1 says so", param.FirstLabel))
 		return nil
 	case first == 0:
 		return nil
@@ -249,9 +257,9 @@ func (d *Dataset) Classes() int {
 	return classes
 }
 
-// CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the place
-// of the first label that is too large. If the labels follow from the order of the class folders, the number of folders
-// must equal the number of classes, because a missing folder would shift the labels.
+// CheckLabels returns an error if the labels do not fit a model with this number of classes. The error names the
+// location of the first label that is too large. If the labels follow from the order of the class folders, the number
+// of folders must equal the number of classes, because a missing folder would shift the labels.
 func (d *Dataset) CheckLabels(classes int) error {
 	if d.names != nil && d.names.count != classes {
 		return quote.Error(fmt.Errorf("%s: %d class names, but the model has %d classes", d.names.source, d.names.count, classes))
@@ -274,7 +282,7 @@ func (d *Dataset) CheckLabels(classes int) error {
 }
 
 // Warnings returns lines about choices that the user may not have intended.
-func (d *Dataset) Warnings() []param.Text { return slices.Clone(d.warnings) }
+func (d *Dataset) Warnings() []warning.Warning { return slices.Clone(d.warnings) }
 
 // ClassNames returns the source of the model's class names and the SHA-256 of their file, in hex. Both are empty if the
 // labels are numbers or follow from the order of the folders.

@@ -154,7 +154,7 @@ func golden(t *testing.T) (g map[string]struct {
 	return g
 }
 
-// The test opens files of every kind that NumPy writes, and compares with the values that NumPy reads.
+// The test opens files of every kind that NumPy writes, and compares their values with the values that NumPy reads.
 func TestNumPyFiles(t *testing.T) {
 	n := 0
 	for path, want := range golden(t) {
@@ -183,7 +183,7 @@ func TestNumPyFiles(t *testing.T) {
 	}
 }
 
-// The test opens images of every kind that Pillow writes, and compares with the values that Pillow reads.
+// The test opens images of every kind that Pillow writes, and compares their values with the values that Pillow reads.
 func TestImageFolder(t *testing.T) {
 	d := mustOpen(t, "testdata/images")
 	if got := d.Shape(); !slices.Equal(got, []int{3, 3, 4}) {
@@ -196,8 +196,8 @@ func TestImageFolder(t *testing.T) {
 	compareImages(t, d)
 }
 
-// Colour planes are enlarged in the same way as in libjpeg. The method of image/jpeg, which repeats samples, is far
-// outside the tolerance of this test.
+// Colour planes are enlarged in the same way as in libjpeg. The package image/jpeg repeats samples, and its results are
+// far outside the tolerance of this test.
 func TestJPEG(t *testing.T) {
 	compareImages(t, mustOpen(t, "testdata/jpeg"))
 }
@@ -282,7 +282,7 @@ func TestImageFolderClasses(t *testing.T) {
 	}
 }
 
-// The test data are the first 100 test images in the form that ERAN gives them.
+// The test data are the first 100 test images in the files of ERAN.
 func TestERAN(t *testing.T) {
 	for _, c := range []struct {
 		file        string
@@ -464,7 +464,7 @@ func TestCSVUnits(t *testing.T) {
 	}
 }
 
-// Errors name the file and the place in it.
+// Errors name the file and the location in the file.
 func TestErrors(t *testing.T) {
 	px := pixels(2 * 6)
 	images, labels := idx(px, 2, 2, 3), idx([]byte{1, 2}, 2)

@@ -5,14 +5,16 @@ import (
 	"encoding/binary"
 )
 
-// Cameras store an image as the sensor lies, and say in the Exif field Orientation how to turn it. Browsers, OpenCV's
-// imread and Hugging Face's datasets turn the image; torchvision's ImageFolder and Keras do not. rscert turns it, and
-// warns. The code is that of Exif 2.32, section 4.6.4: 1 is upright, 2 to 8 are listed at turn.
+// Cameras store an image in the orientation of the sensor. The Exif field Orientation says how to turn the image.
+// Browsers, OpenCV's imread and Hugging Face's datasets turn the image; torchvision's ImageFolder and Keras do not.
+// rscert turns the image, and warns. The orientations are the numbers of Exif 2.32, section 4.6.4: 1 means upright, and
+// the comments in storedAt explain 2 to 8.
 
 // orientationTag is the tag of the field Orientation in the first directory of a TIFF file.
 const orientationTag = 0x0112
 
-// orientation returns the Exif orientation of an image file, 1 to 8. It returns 1 if there is none or if it is damaged.
+// orientation returns the Exif orientation of an image file, 1 to 8. It returns 1 if the orientation is missing or
+// damaged.
 func orientation(file []byte) int {
 	if code := tiffOrientation(exifBlock(file)); code >= 1 && code <= 8 {
 		return code
@@ -33,7 +35,7 @@ func exifBlock(file []byte) []byte {
 	return nil
 }
 
-// jpegExif returns the Exif data among the segments of a JPEG file, which stand before its pixels.
+// jpegExif returns the Exif data of a JPEG file. It searches the segments before the pixels.
 func jpegExif(segments []byte) []byte {
 	for len(segments) >= 4 && segments[0] == 0xff {
 		marker := segments[1]
@@ -112,7 +114,7 @@ func tiffOrientation(tiff []byte) int {
 // turned reports whether an orientation exchanges the height and the width.
 func turned(orientation int) bool { return orientation >= 5 }
 
-// turn fills dst with the upright image of an image [C,H,W] of this orientation.
+// turn turns an image [C,H,W] of this orientation upright and writes the result to dst.
 func turn(dst, src []float32, channels, height, width, orientation int) {
 	h, w := height, width
 	if turned(orientation) {
@@ -129,8 +131,8 @@ func turn(dst, src []float32, channels, height, width, orientation int) {
 	}
 }
 
-// storedAt returns the row and the column at which a stored image, of this height and width, has the pixel that is at
-// row y and column x of the upright image.
+// storedAt maps row y and column x of the upright image to a row and a column of the stored image, which has this
+// height and width.
 func storedAt(y, x, height, width, orientation int) (i, j int) {
 	bottom, right := height-1, width-1
 	switch orientation {

@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"hash/crc32"
 	"image"
 	"image/color"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rscert/rscert/internal/param"
 )
 
 // tiff makes Exif data that hold the field Orientation after another field.
@@ -46,8 +47,8 @@ func withExif(file, exif []byte) []byte {
 	return slices.Concat(file[:header], chunk, file[header:])
 }
 
-// sides lists, for each orientation, the side of the upright image at which the stored image's row 0 and column 0 are
-// (Exif 2.32, section 4.6.4, table 6).
+// sides lists two sides of the upright image for each orientation: the side where the stored image's row 0 is, and the
+// side where its column 0 is (Exif 2.32, section 4.6.4, table 6).
 var sides = [][2]string{1: {"top", "left"}, {"top", "right"}, {"bottom", "right"}, {"bottom", "left"},
 	{"left", "top"}, {"right", "top"}, {"right", "bottom"}, {"left", "bottom"}}
 
@@ -92,8 +93,8 @@ func TestOrientation(t *testing.T) {
 				t.Errorf("%s, orientation %d: shape %v, values %v, want %v %v", name, code, d.Shape(), values[0], shape, want)
 			}
 			said := false
-			for _, text := range d.Warnings() {
-				said = said || strings.Contains(fmt.Sprint(text), "have an Exif orientation")
+			for _, w := range d.Warnings() {
+				said = said || strings.Contains(w.Text.Spell(param.Plain), "have an Exif orientation")
 			}
 			if said != (code > 1) {
 				t.Errorf("%s, orientation %d: warnings %v", name, code, d.Warnings())
@@ -136,7 +137,7 @@ func TestOrientationResized(t *testing.T) {
 	}
 }
 
-// Damaged Exif data count as none.
+// Damaged Exif data are ignored.
 func TestDamagedExif(t *testing.T) {
 	whole := tiff(binary.LittleEndian, 6)
 	webp := slices.Concat([]byte("RIFF\x00\x00\x00\x00WEBPVP8 \x01\x00\x00\x00x\x00EXIF"), binary.LittleEndian.AppendUint32(nil, uint32(len(whole))), whole)

@@ -240,7 +240,7 @@ func readPieces(r io.Reader, length int64) (pieces, error) {
 			return m, err
 		}
 	}
-	// One more byte shows that r is too long.
+	// If one more byte can be read, r is too long.
 	if n, err := io.CopyN(io.Discard, r, 1); n > 0 {
 		return m, errors.New("more data than its header promises or memory holds")
 	} else if err != io.EOF {

@@ -210,7 +210,7 @@ func remedyInFolder(dir string) *remedy {
 	}
 	for _, e := range entries {
 		name := strings.ToLower(e.Name())
-		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // JSON may lie beside any data
+		if e.IsDir() || strings.HasSuffix(name, ".json") && name != "zarr.json" { // any folder may also hold JSON files
 			continue
 		}
 		for _, r := range remedies {

@@ -13,8 +13,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// fuzz opens arbitrary bytes under a name. Either Open refuses them with one line that names the file, or every example
-// is valid.
+// fuzz opens arbitrary bytes under a name. Either Open must refuse these bytes with a one-line error that names the
+// file, or every example must be valid.
 func fuzz(f *testing.F, name string, seeds ...[]byte) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -146,7 +146,7 @@ func FuzzImageLabels(f *testing.F) {
 	fuzz(f, "labels.csv", []byte("filename,label\na.png,3\n"), []byte("a.png;2\n"), []byte("4\n"), []byte("image\tclass\na\tn01440764 1 2\n"))
 }
 
-// FuzzSize checks that sizes survive a round trip through text, and that resizing ends within its limits.
+// FuzzSize checks that sizes survive a round trip through text, and that a white image stays white if it is resized.
 func FuzzSize(f *testing.F) {
 	for _, s := range []string{"256", "8x5", "0", "-1x2", "8192x8192", "1x"} {
 		f.Add(s, uint8(7), uint8(9))

@@ -130,7 +130,7 @@ func openIDX(ctx context.Context, images string, opt Options) (_ *Dataset, err e
 	return d, nil
 }
 
-// readLabels reads a file of labels. The returned function gives the place of label i, for use in errors.
+// readLabels reads a file of labels. The returned function describes the location of label i, for use in errors.
 func readLabels(ctx context.Context, path string) ([]int, func(i int) string, error) {
 	if strings.HasSuffix(strings.ToLower(path), ".npy") {
 		return readLabelsNPY(ctx, path)

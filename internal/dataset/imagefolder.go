@@ -15,13 +15,14 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // openImages reads either a folder with one subfolder of images for every class, or a folder of images and a file of
 // labels.
 //
-// Options.ClassNames numbers the classes. Without it, the labels are the folder names if all of them are numbers. Other
-// folders are numbered in the order of their names (bytewise, like Python's sorted).
+// Options.ClassNames numbers the classes. Without ClassNames, the labels are the folder names if all folder names are
+// numbers. Other folders are numbered in the order of their names (bytewise, like Python's sorted).
 func openImages(ctx context.Context, root string, opt Options) (*Dataset, error) {
 	if opt.Labels != "" && !opt.unlabelled() {
 		return openFlatImages(ctx, root, opt)
@@ -61,8 +62,8 @@ func openImages(ctx context.Context, root string, opt Options) (*Dataset, error)
 		return nil, err
 	}
 	d.root, d.folders, d.names, d.byName = root, order.counted, names, names != nil
-	if order.warning != nil {
-		d.warnings = append(d.warnings, param.Textf("%s: %s", quote.Line(root), *order.warning))
+	if order.ambiguity != nil {
+		d.warnings = append(d.warnings, warning.New(warning.FolderOrder, "%s: %s", quote.Line(root), *order.ambiguity))
 	}
 	scaled := "channels scaled to [0,1]"
 	switch {
@@ -172,9 +173,9 @@ func imagesIn(dir string) (files []string, err error) {
 
 // classOrder numbers the class folders.
 type classOrder struct {
-	labels  []int // label of each folder
-	counted int   // number of folders if their order numbers them; 0: their names give the labels
-	warning *param.Text
+	labels    []int // label of each folder
+	counted   int   // number of folders if their order numbers them; 0: their names give the labels
+	ambiguity *param.Text
 }
 
 func orderClasses(root string, folders []string, names *classNames) (o classOrder, err error) {
@@ -198,8 +199,8 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	if numbered {
 		if !slices.IsSorted(o.labels) {
-			warning := param.Textf("folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): give its order by %s FILE", param.ClassNames)
-			o.warning = &warning
+			ambiguity := param.Textf("folders are called by numbers and taken for these labels; torchvision's ImageFolder counts them in another order (10 before 2): give its order by %s FILE", param.ClassNames)
+			o.ambiguity = &ambiguity
 		}
 		return o, nil
 	}
@@ -208,9 +209,9 @@ func orderClasses(root string, folders []string, names *classNames) (o classOrde
 	}
 	o.counted = len(folders)
 	if a, b := unnatural(folders); a != "" {
-		warning := param.Textf("%s is numbered before %s, as torchvision does; if the model counts otherwise, %s FILE gives its order",
+		ambiguity := param.Textf("%s is numbered before %s, as torchvision does; if the model counts otherwise, %s FILE gives its order",
 			quote.Name(a), quote.Name(b), param.ClassNames)
-		o.warning = &warning
+		o.ambiguity = &ambiguity
 	}
 	return o, nil
 }

@@ -21,9 +21,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/warning"
 )
 
-// encoded is an image in the format of its file, with the facts that its header gives.
+// encoded is an image that is not decoded yet, with the information in its header.
 type encoded struct {
 	name  string
 	label int
@@ -134,7 +135,7 @@ func join(format string, images []encoded, opt Options) (*Dataset, error) {
 	}
 	if oriented > 0 {
 		fmt.Fprintln(hash, "upright by Exif")
-		d.warnings = append(d.warnings, param.Textf("%d of %d images have an Exif orientation: rscert turns them upright, as Hugging Face's datasets, OpenCV and browsers do; torchvision's ImageFolder and Keras do not",
+		d.warnings = append(d.warnings, warning.New(warning.ExifOrientation, "%d of %d images have an Exif orientation: rscert turns them upright, as Hugging Face's datasets, OpenCV and browsers do; torchvision's ImageFolder and Keras do not",
 			oriented, len(images)))
 	}
 	d.sum = hex.EncodeToString(hash.Sum(nil))

@@ -175,8 +175,9 @@ func TestDeepImages(t *testing.T) {
 	}
 }
 
-// TestPhotographs compares with Pillow on photographs, if RSCERT_PILLOW names a folder of them. Pillow's results must
-// be beside each photograph: NAME.png and NAME.SIZE.INTERPOLATION.png.
+// TestPhotographs compares decoded and resized photographs with Pillow's results, if RSCERT_PILLOW names a folder of
+// photographs. Pillow's results must be in the same folder as each photograph: NAME.png and
+// NAME.SIZE.INTERPOLATION.png.
 func TestPhotographs(t *testing.T) {
 	dir := os.Getenv("RSCERT_PILLOW")
 	if dir == "" {

@@ -25,9 +25,10 @@ func jpegRGB(dst []float32, img *image.YCbCr) {
 
 func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
-// enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2)
-// and of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg, it alternates the
-// direction of rounding. Like libjpeg, it repeats samples if the image is very narrow or if the plane has another size.
+// enlarge returns a colour plane at the image's resolution, [H,W]. It interpolates planes of half the width (4:2:2) and
+// of half the width and height (4:2:0) with weights ¾ and ¼ in each direction. Like libjpeg, it alternates the
+// direction of rounding. Like libjpeg, it repeats samples if the image is very narrow or if the plane has another
+// subsampling ratio.
 func enlarge(img *image.YCbCr, plane []uint8) []uint8 {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	out := make([]uint8, w*h)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
@@ -92,7 +93,16 @@ func watchedColumns(header []string, columns int, chosen string) ([]int, error) 
 	case len(oneHot(header)) > 0:
 		return nil, nil
 	}
-	return slices.Compact([]int{0, last}), nil
+	for _, k := range []int{0, last} {
+		if (header == nil || !isNumbered(header, k)) && !slices.Contains(labels, k) {
+			labels = append(labels, k)
+		}
+	}
+	if len(labels) == 0 || len(labels) == 1 && header != nil && named(header[labels[0]], indexNames) {
+		return nil, param.Errorf("no column is called label, class, target or y, and %s and %s hold no labels by their names; %s NAME says which column holds the labels, and %s none says that there are none",
+			quote.Field(header[0]), quote.Field(header[last]), param.LabelColumn, param.Labels)
+	}
+	return labels, nil
 }
 
 func chosenColumn(header []string, columns int, chosen string) (int, error) {
@@ -112,6 +122,42 @@ func chosenColumn(header []string, columns int, chosen string) (int, error) {
 		return 0, param.Errorf("%s %s: the first line is no header; want first, last, none or an index from 0", param.LabelColumn, quote.Name(chosen))
 	}
 	return 0, param.Errorf("%s %s: no column has this name", param.LabelColumn, quote.Name(chosen))
+}
+
+// notOf names the other columns that sound like labels, for messages. It returns "" if there are none.
+func notOf(header []string, column int) string {
+	var others []string
+	for k, name := range header {
+		if k != column && soundsLikeLabels(name) {
+			others = append(others, quote.Name(name))
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return ", not of " + strings.Join(others, ", ")
+}
+
+// soundsLikeLabels reports whether one of the words in a column's name is a usual name of a column of labels.
+func soundsLikeLabels(name string) bool {
+	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return slices.ContainsFunc(words, func(word string) bool { return len(word) > 1 && named(word, labelNames) })
+}
+
+// isNumbered reports whether column k is one of a series of numbered columns: pixel0, pixel1, pixel2, … Such a column
+// holds a value and no label.
+func isNumbered(header []string, k int) bool {
+	stem := strings.TrimRight(header[k], "0123456789")
+	if stem == "" || stem == header[k] {
+		return false
+	}
+	series := 0
+	for _, name := range header {
+		if number, found := strings.CutPrefix(name, stem); found && number != "" && strings.Trim(number, "0123456789") == "" {
+			series++
+		}
+	}
+	return series > 2
 }
 
 // oneHot returns the columns label_0, label_1, … (or class_0, target_0, y_0, …), which pandas.get_dummies writes for
@@ -162,7 +208,8 @@ func (t *csvTable) takeLabels(ctx context.Context, d *Dataset) (used []int, err 
 	if column == index {
 		return nil, fmt.Errorf("%s: column %s counts the rows; it is no label", t.path, quote.Field(t.header[index]))
 	}
-	d.addNote("labels of %s", t.columnName(column))
+	d.labelColumn = t.columnName(column)
+	d.addNote("labels of %s%s", d.labelColumn, notOf(t.header, column))
 	return append(used, column), d.setLabels(&t.cells[w], t.opt)
 }
 
@@ -257,16 +304,16 @@ type candidate struct {
 	whole    bool  // all cells are whole numbers from 0 up
 	damaged  error // error for the first cell that is not a whole number
 	row      int   // row of damaged
-	dense    bool  // at least two values occur, among them every value from 0 or 1 to top
+	dense    bool  // at least two values occur, and none is missing from 0 to top or from 1 to top
 	top      int
 	distinct int
 }
 
-// rivals reports whether the last column, c, looks like labels at least as much as the first column. If there are
+// rivals reports whether the last column, c, looks at least as much like labels as the first column does. If there are
 // enough rows, the labels in a column have no gaps (dense) and far fewer values than a pixel. The last column of an
 // image may take all values of a byte.
 func (c candidate) rivals(first candidate) bool {
-	const pixels = 20 // a byte has about 20 times as many values as 10 classes
+	const pixels = 20 // a byte has 256 values, about 20 times as many as there are labels of 10 classes
 	if !c.whole || c.distinct < 2 {
 		return false
 	}
@@ -319,13 +366,13 @@ func (c cell) label() (int, error) {
 	return label, nil
 }
 
-// written is a list of labels in the form in which the data give them.
+// written is a list of labels as the data spell them.
 type written interface {
 	len() int
 	at(i int) cell
 }
 
-// cellList is a list of cells from several places.
+// cellList is a list of cells that need not come from one column.
 type cellList []cell
 
 func (l cellList) len() int      { return len(l) }
@@ -338,7 +385,15 @@ func (d *Dataset) setLabels(labels written, opt Options) error {
 	if err != nil {
 		return err
 	}
-	return d.setLabelsBy(labels, names)
+	own := opt.modelNames()
+	if own == nil {
+		return d.setLabelsBy(labels, names)
+	}
+	err = d.setLabelsBy(labels, own)
+	if !d.byName {
+		d.names = nil // the labels are numbers
+	}
+	return err
 }
 
 func (d *Dataset) setLabelsBy(labels written, names *classNames) error {

@@ -42,6 +42,11 @@ func TestLabelColumn(t *testing.T) {
 		"name, no header":    {text: "1,2\n", opt: Options{LabelColumn: "label"}, want: "the first line is no header"},
 		"pandas index":       {text: ",a,label\n0,.5,7\n1,.25,1\n", labels: []int{7, 1}, first: []float32{.5}},
 		"pandas again":       {text: "Unnamed: 0,label,a\n1,7,.5\n2,1,.25\n", labels: []int{7, 1}, first: []float32{.5}},
+		"numbered, last":     {text: "pixel0,pixel1,pixel2,digit\n0,3,200,7\n1,4,9,2\n", labels: []int{7, 2}, first: []float32{0, 3. / 255, 200. / 255}},
+		"numbered, first":    {text: "digit,x1,x2,x10\n7,3,9,4\n2,4,9,1\n", labels: []int{7, 2}, first: []float32{3. / 255, 9. / 255, 4. / 255}},
+		"numbered, none":     {text: "pixel0,pixel1,pixel2\n0,3,7\n1,4,2\n", want: "\"pixel0\" and \"pixel2\" hold no labels by their names; label-column NAME"},
+		"numbered, index":    {text: "id,pixel0,pixel1,pixel2\n0,3,7,1\n1,4,2,1\n", want: "\"id\" and \"pixel2\" hold no labels by their names"},
+		"numbered, chosen":   {text: "pixel0,pixel1,pixel2\n0,3,7\n1,4,2\n", opt: Options{LabelColumn: "last"}, labels: []int{7, 2}, first: []float32{0, 3. / 255}},
 		"index, no label":    {text: ",a,b\n0,.5,7\n1,.25,1\n", want: "no column is called label, class, target or y"},
 		"shuffled index":     {text: ",a,label\n5,.5,7\n1,.25,1\n", want: "line 2: column \"\" seems to be an index"},
 		"shuffled id":        {text: "id,a,label\n5,.5,7\n1,.25,1\n", want: "column \"id\" seems to be an index"},
@@ -140,7 +145,7 @@ func TestLabelsFromOne(t *testing.T) {
 	if err := d.CheckLabels(2); err == nil || !strings.Contains(param.Spell(err, flag), "--first-label 1") {
 		t.Errorf("error %v", err)
 	}
-	if w := d.Warnings(); len(w) != 1 || !strings.Contains(w[0].Spell(flag), "--first-label 1") {
+	if w := d.Warnings(); len(w) != 1 || !strings.Contains(w[0].Text.Spell(flag), "--first-label 1") {
 		t.Errorf("warnings %v", w)
 	}
 }
@@ -203,7 +208,7 @@ func TestClassFolders(t *testing.T) {
 	if err := d.CheckLabels(2); err != nil {
 		t.Error(err)
 	}
-	if w := d.Warnings(); len(w) != 1 || !strings.Contains(w[0].Spell(param.Plain), "class10 is numbered before class2") {
+	if w := d.Warnings(); len(w) != 1 || !strings.Contains(w[0].Text.Spell(param.Plain), "class10 is numbered before class2") {
 		t.Errorf("warnings %v", w)
 	}
 	if !d.SortedByLabel() || !strings.Contains(d.Note(), "0 class10, 1 class2") {
@@ -320,4 +325,17 @@ func testFile(t testing.TB, name string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// The note says which of several columns holds the labels.
+func TestNotOf(t *testing.T) {
+	header := []string{"label", "weight", "fine_label", "labelled", "y_true", "class-name", "yield"}
+	for column, want := range map[int]string{0: ", not of fine_label, class-name", 2: ", not of label, class-name", 1: ", not of label, fine_label, class-name"} {
+		if got := notOf(header, column); got != want {
+			t.Errorf("column %d: %q, want %q", column, got, want)
+		}
+	}
+	if got := notOf([]string{"a", "b", "label"}, 2); got != "" {
+		t.Errorf("%q", got)
+	}
 }

@@ -26,11 +26,11 @@ const (
 
 // Lattice describes the lattice on which the values of a dataset lie.
 //
-// For k/255 and k/65535 the values in the file are rounded lattice points, and they determine k. The certificate
-// concerns the real vector k/255 and its neighbours k′/255, that is, images of bytes. The model receives values
-// computed from k, never the values in the file. So the rounding in the file does not reduce the radius. A certificate
-// can also be stated for the distance between the float32 vectors of two such files. Then subtract FileRounding, which
-// bounds the rounding of both files, from the radius.
+// On the lattices k/255 and k/65535, the values in the file are rounded lattice points, and each value determines its
+// k. The certificate concerns the real vector k/255 and its neighbours k′/255, that is, images of bytes. The model
+// receives values computed from k, never the values in the file. So the rounding in the file does not reduce the
+// radius. A certificate can also be stated for the distance between the float32 vectors of two such files. Then
+// subtract FileRounding, which bounds the rounding of both files, from the radius.
 type Lattice struct {
 	Kind      LatticeKind
 	Step      *big.Rat // nil for NoLattice
@@ -133,8 +133,8 @@ func (l Lattice) ReadingRounding(norm law.Norm, n int) float64 {
 //   - the coarsest k/2ᵉ, if the values are less than 2²⁰ steps from 0 and the numbers in the file are float32 or
 //     usual spellings of float32.
 //
-// Zeros and ones are on all three lattices. For them k/255 is right, because it allows the strongest adversary, who
-// may set any byte. Float16 values from 2⁻⁵ up are on k/2¹⁵.
+// Zeros and ones are on all three lattices. For them k/255 is right, because it allows the strongest adversary, who may
+// set any byte. Float16 values of at least 2⁻⁵ are on k/2¹⁵.
 func (d *Dataset) Lattice(ctx context.Context) (Lattice, error) {
 	r, err := d.recognise(ctx)
 	return r.lattice(), err
@@ -147,6 +147,13 @@ func (d *Dataset) LatticeAs(ctx context.Context, l Lattice) (Lattice, bool, erro
 	l.Low, l.High, l.Rounded = r.low, r.high, r.missed > 0
 	return l, r.on(l), err
 }
+
+// LatticeChanges is the largest number of examples of which each alone changes the Lattice: without it, the others have
+// a lattice that is not that of all examples. There are four ways to do so, and one example at most for each: all others
+// are of k/255, all others are of k/65535, the example alone needs the finest step (or has odd spellings) on k/2ᵉ, and
+// the example alone has the largest value, too many steps from 0. For example, of zeros, ones, 0.5+2⁻¹⁰ and 100/255 both
+// of the last two change the lattice.
+const LatticeChanges = 4
 
 // recognise reads all values, unless they are bytes.
 func (d *Dataset) recognise(ctx context.Context) (r recogniser, err error) {
@@ -243,10 +250,10 @@ func (r *recogniser) on(l Lattice) bool {
 	return true
 }
 
-// byteRounding reports whether x is k/255, for a byte k, in a form that programs compute. It also returns a bound on
-// |x − k/255|. Some programs divide in float32 (PyTorch, NumPy, rscert; the error is at most half the spacing of
-// float32 below 1). Some multiply by the float32 1/255 (JAX, TensorFlow; that factor is off by at most 2⁻³²). Some
-// round the quotient to float16.
+// byteRounding reports whether x is k/255, for a byte k, as computed by one of the common methods below. It also
+// returns a bound on |x − k/255|. Some programs divide in float32 (PyTorch, NumPy, rscert; the error is at most half
+// the spacing of float32 below 1). Some multiply by the float32 1/255 (JAX, TensorFlow; that factor is off by at most
+// 2⁻³²). Some round the quotient to float16.
 func byteRounding(x float32) (rounding float64, ok bool) {
 	k := float32(math.RoundToEven(255 * float64(x)))
 	if !(0 <= k && k <= 255) {

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/x448/float16"
@@ -17,8 +18,8 @@ func latticeOf(values ...float32) Lattice {
 	return r.lattice()
 }
 
-// TestBytesInFloats checks for every way of writing k/255 that Index gives back k, and that the error of the written
-// value is at most the stated rounding.
+// TestBytesInFloats writes k/255 in every form that rscert recognises. Index must return k, and the field rounding must
+// bound the error of the written values.
 func TestBytesInFloats(t *testing.T) {
 	inverse := float32(1) / 255
 	for name, c := range map[string]struct {
@@ -155,5 +156,43 @@ func TestLatticeOfDatasets(t *testing.T) {
 	cancel()
 	if _, err := mustOpen(t, "../../testdata/mnist").Lattice(ctx); err == nil {
 		t.Error("no error when cancelled")
+	}
+}
+
+// One example alone can change the lattice of all, and so can another: the examples are not exchangeable with a query
+// that is off the lattice of the others. No more than LatticeChanges examples do so.
+func TestLatticeChanges(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	kinds := []func() float32{
+		func() float32 { return float32(random.IntN(2)) },
+		func() float32 { return float32(random.IntN(256)) / 255 },
+		func() float32 { return float16.Fromfloat32(float32(random.IntN(256)) / 255).Float32() },
+		func() float32 { return float32(random.IntN(65536)) / 65535 },
+		func() float32 { return .5 + float32(math.Ldexp(1, -random.IntN(20))) },
+		func() float32 { return float32(math.Ldexp(1, random.IntN(24)-22)) },
+	}
+	changes := func(values []float32) (n int) {
+		all := latticeOf(values...)
+		for i := range values {
+			l := latticeOf(slices.Delete(slices.Clone(values), i, i+1)...)
+			if l.Kind != NoLattice && (l.Kind != all.Kind || l.Step.Cmp(all.Step) != 0) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := changes([]float32{0, 1, 0, 1, .5 + 0x1p-10, float32(100) / 255}); n != 2 {
+		t.Errorf("%d of the examples change the lattice, want 2", n)
+	}
+	most := 0
+	for range 20_000 {
+		values := []float32{kinds[0](), kinds[random.IntN(len(kinds))]()}
+		for range 3 + random.IntN(3) {
+			values = append(values, kinds[random.IntN(len(kinds))]())
+		}
+		most = max(most, changes(values))
+	}
+	if most < 2 || most > LatticeChanges {
+		t.Errorf("up to %d examples change the lattice", most)
 	}
 }

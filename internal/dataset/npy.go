@@ -24,14 +24,14 @@ type array struct {
 	data io.ReaderAt
 }
 
-// elementAt returns the place of element e in the file, for use in errors. Elements are counted in the order of the
-// file.
+// elementAt describes the location of element e in the file, for use in errors. Elements are counted in the order of
+// the file.
 func (a *array) elementAt(e int) string {
 	return fmt.Sprintf("%s: byte %d", a.name, a.Offset+int64(e)*int64(a.Width))
 }
 
-// parseNPY parses the header of a .npy file at the beginning of r. The argument length is the length of the whole file,
-// and the data must fill all of it after the header.
+// parseNPY parses the header of a .npy file at the beginning of r. The argument length is the length of the whole file.
+// The data must fill the rest of the file after the header.
 func parseNPY(name string, r io.Reader, length int64) (*array, error) {
 	h, err := npy.ReadHeader(r)
 	if err == nil {
@@ -96,7 +96,7 @@ func (a *array) labels() ([]int, error) {
 	return labels, nil
 }
 
-// labelAt returns the place of label i, for use in errors.
+// labelAt describes the location of label i, for use in errors.
 func (a *array) labelAt(i int) string {
 	if len(a.Shape) == 2 {
 		i *= a.Shape[1]
@@ -104,7 +104,7 @@ func (a *array) labelAt(i int) string {
 	return a.elementAt(i)
 }
 
-// dataset joins the inputs x and the labels. labelAt returns the place of label i.
+// dataset joins the inputs x and the labels. The function labelAt describes the location of label i, for errors.
 func (x *array) dataset(format string, labels []int, labelAt func(int) string) (*Dataset, error) {
 	if x.Kind != 'f' && !(x.Kind == 'u' && x.Width == 1) {
 		return nil, fmt.Errorf("%s: inputs of NumPy type %c%d: save bytes as uint8, which are scaled to [0,1], or values as float32, which are taken as they are",
@@ -292,8 +292,8 @@ func readLabelsNPY(ctx context.Context, path string) ([]int, func(i int) string,
 	return labels, a.labelAt, err
 }
 
-// npyLabelsFor returns the path of the labels that belong to a file of inputs. The inputs are x.npy, …_x.npy,
-// x_….npy, …images….npy, or a file whose name is in arrayNames. The labels lie beside them.
+// npyLabelsFor returns the path of the labels that belong to a file of inputs. The inputs are x.npy, …_x.npy, x_….npy,
+// …images….npy, or a file whose name is in arrayNames. The labels are in the same folder.
 func npyLabelsFor(path string) (string, error) {
 	dir, name := filepath.Split(path)
 	stem := name[:len(name)-len(".npy")]
@@ -439,7 +439,7 @@ func inputsAndLabels(path string, f contents, labelsApart bool) (x, y *zip.File,
 }
 
 // readMember opens an array of an archive. Data that are uncompressed and in C order stay in the file. Other data are
-// held in memory, in their own type.
+// held in memory, with the type that they have in the file.
 func readMember(ctx context.Context, path string, file io.ReaderAt, m *zip.File) (*array, error) {
 	name := path + ": " + m.Name
 	if err := npy.CheckMember(m); err != nil {

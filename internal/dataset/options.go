@@ -13,8 +13,8 @@ import (
 // the names below.
 type Options struct {
 	// Labels is the file of the labels, for formats that store them separately (IDX, .npy, .npz without labels, a flat
-	// folder of images). If Labels is empty, Open looks for the file beside the data. The value NoLabels means that
-	// Open reads no labels.
+	// folder of images). If Labels is empty, Open looks for the file in the folder of the data. The value NoLabels
+	// means that Open reads no labels.
 	Labels string `json:"labels,omitzero"`
 	// LabelColumn is the column of a table that holds the labels: 'first', 'last', a name, or an index from 0. With
 	// 'none' the labels are in the file Labels. If LabelColumn is empty, the header decides, and an unclear table is
@@ -24,6 +24,9 @@ type Options struct {
 	FirstLabel int `json:"first-label,omitzero"`
 	// ClassNames is a file with the names of the model's classes, in the order of the model.
 	ClassNames string `json:"class-names,omitzero"`
+	// ModelClasses are the labels of the model's classes that the model's file holds. Without ClassNames and
+	// FirstLabel, they say which label is which class, provided that they contain all labels of the data.
+	ModelClasses []string `json:"model-classes,omitempty"`
 	// Resize and Crop are applied to images of bytes, in this order, as in torchvision.
 	Resize        Size          `json:"resize,omitzero"`
 	Crop          Size          `json:"crop,omitzero"`
@@ -91,7 +94,7 @@ type Interpolation uint8
 // These are the interpolations that Resize knows.
 const (
 	Bilinear Interpolation = iota // the default of torchvision
-	Bicubic                       // the usual choice in timm
+	Bicubic                       // the filter that most models in timm use
 )
 
 // Interpolations are the choices of Interpolation.

@@ -37,6 +37,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 	var images []encoded
 	var cells []cell
 	var own []string
+	var column string
 	for _, path := range paths {
 		f, err := openChecked(path)
 		if err != nil {
@@ -53,6 +54,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 		if len(images) > 0 && !slices.Equal(own, t.classes) {
 			return nil, fmt.Errorf("%s: has other class names than %s", path, paths[0])
 		}
+		column = t.labels
 		own, images, cells = t.classes, append(images, t.images...), append(cells, t.cells...)
 	}
 	if len(images) == 0 {
@@ -71,7 +73,7 @@ func openParquets(ctx context.Context, paths []string, opt Options) (_ *Dataset,
 	}
 	d.names, d.byName, d.closer, d.table = labels.names, labels.byName, files, true
 	d.warnings = append(d.warnings, labels.warnings...)
-	d.addNote("%s, %schannels scaled to [0,1]", filepath.Base(paths[0]), labels.noteBefore())
+	d.addNote("labels of the column %s; %s, %schannels scaled to [0,1]", column, filepath.Base(paths[0]), labels.noteBefore())
 	return d, nil
 }
 
@@ -114,6 +116,7 @@ type parquetTable struct {
 
 	image, imagePath, label int      // leaf columns; imagePath is −1 if there is none
 	classes                 []string // names of a ClassLabel
+	labels                  string   // the column of the labels, for messages
 
 	images []encoded
 	cells  []cell
@@ -171,7 +174,7 @@ func (t *parquetTable) chooseColumns(chosen string) error {
 	case len(found) != 1:
 		return param.Errorf("cannot tell the column of the labels among %s; %s NAME says which", all, param.LabelColumn)
 	}
-	t.classes = t.classLabel(found[0])
+	t.classes, t.labels = t.classLabel(found[0]), quote.Name(found[0])+notOf(columns, slices.Index(columns, found[0]))
 	return nil
 }
 
@@ -275,8 +278,8 @@ func (t *parquetTable) reopen(group, row int) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 }
 
-// addPath opens image i by its path if the row holds no bytes of the image. The path must lead to a file beside or
-// below the Parquet file.
+// addPath opens image i by its path if the row holds no bytes of the image. The path must lead to a file in the folder
+// of the Parquet file or in its subfolders.
 func (t *parquetTable) addPath(i int, v parquet.Value) error {
 	if i >= len(t.images) {
 		return fmt.Errorf("row %d: a path without a row", i)

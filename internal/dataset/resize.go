@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
-// Images are resized and cropped exactly as torchvision does it with Pillow images, from bytes to bytes. So the
-// certified point is the same image that torchvision gives to the model in training and in tests, and it stays on the
-// lattice of bytes.
+// rscert resizes and crops images of bytes exactly as torchvision resizes and crops Pillow images, and the results are
+// bytes again. So the certified point is the same image that torchvision gives to the model in training and in tests,
+// and it stays on the lattice of bytes.
 
 func (o Options) resizes() bool { return !o.Resize.IsZero() || !o.Crop.IsZero() }
 
@@ -156,9 +156,9 @@ func (d *Dataset) FitChannels(channels int) bool {
 	return true
 }
 
-// resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). If
-// the image shrinks, it stretches the filter by the scale. It rounds the weights of the filter to 22 bits. It resizes
-// first the lines, then the columns, and rounds to bytes after each of the two steps.
+// resizePlane resizes [h,w] to [height,width] like Pillow's ImagingResample for bytes (src/libImaging/Resample.c). To
+// shrink an image, resizePlane stretches the filter by the scale. It rounds the weights of the filter to 22 bits. It
+// resizes first the lines, then the columns, and rounds to bytes after each of the two steps.
 func resizePlane(in []uint8, h, w, height, width int, by Interpolation) []uint8 {
 	if width != w {
 		in = resample(in, h, taps(w, width, by), func(line, at int) int { return line*w + at }, func(line, at int) int { return line*width + at })

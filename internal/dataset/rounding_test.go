@@ -70,7 +70,7 @@ func distanceL1(row []float64) *big.Float {
 }
 
 // TestFloat64ThatIsNoFloat32 reads inputs 1e6 ± 0.03, which have the same float32. The inputs are on no lattice, and
-// each example states its rounding.
+// each example must have the right Rounding.
 func TestFloat64ThatIsNoFloat32(t *testing.T) {
 	const d = 1024
 	rows := [][]float64{make([]float64, d), make([]float64, d)}

@@ -4,8 +4,8 @@ import "image"
 
 // webpRGB fills dst, [3,H,W], with the colours of a decoded lossy WebP image, exactly like libwebp (src/dsp/yuv.h and
 // upsampling.c), which Pillow and OpenCV use. The colours have the studio range of BT.601. They do not have the full
-// range of JPEG that image.YCbCr assumes. Colour planes are enlarged with the weights 9/16, 3/16, 3/16 and 1/16, in two
-// steps of rounding.
+// range of JPEG that image.YCbCr assumes. Colour planes are enlarged with the weights 9/16, 3/16, 3/16 and 1/16, and
+// rounded twice.
 func webpRGB(dst []float32, img *image.YCbCr) {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	clip := func(v int) float32 { return unit[clamp(v>>6)] }

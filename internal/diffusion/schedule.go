@@ -109,8 +109,9 @@ func (s Schedule) Noise(t int) float64 { return math.Sqrt((1 - s[t]) / s[t]) }
 // error of Timestep wraps ErrBeyond.
 var ErrBeyond = errors.New("beyond the schedule")
 
-// Timestep returns the t with Noise(t) nearest to noise. The argument noise is the standard deviation of the input's
-// noise, after scaling to the range of the model's inputs. Of two equally near timesteps it returns the smaller.
+// Timestep returns the t with Noise(t) nearest to noise. The argument 'noise' is the standard deviation of the input's
+// noise, after scaling to the range of the model's inputs. If two timesteps are equally near, it returns the smaller
+// one.
 func (s Schedule) Timestep(noise float64) (int, error) {
 	low, high := s.Noise(0), s.Noise(len(s)-1)
 	if !(noise >= low && noise <= high) {

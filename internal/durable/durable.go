@@ -110,7 +110,7 @@ func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	return StreamIn(root, name, mode, writerOf(data))
 }
 
-// StreamIn writes a file as WriteIn does. The function data writes the content.
+// StreamIn writes a file as WriteIn does. The function 'data' writes the content.
 func StreamIn(root *os.Root, name string, mode fs.FileMode, data func(io.Writer) error) error {
 	return writeIn(root, name, data, mode, func(*os.File) error { return nil })
 }

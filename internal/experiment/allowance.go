@@ -6,8 +6,8 @@ import "github.com/rscert/rscert/internal/smoothing"
 // real numbers (smoothing.Allowance). Here q is the rounding to the lattice, which is part of the classifier. Data on a
 // lattice are not rounded, so the result is 0.
 //
-// Certificates subtract less (Example.Quantisation), because they know the clean input x. A statement about an unknown
-// clean input needs the Allowance.
+// Certificates subtract less (Example.Quantisation), because each certificate belongs to a known clean input x. A
+// statement about an unknown clean input needs the Allowance.
 func (e *Experiment) Allowance() float64 { return e.noise.allowance(e.model.InputLen()) }
 
 // allowance returns the Allowance for inputs with this number of values.

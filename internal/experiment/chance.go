@@ -8,21 +8,22 @@ import (
 // These constants are levels of the tests of judgeAccuracy.
 const (
 	chanceLevel  = 0.05 // above this p-value, the accuracy may be chance
-	uselessLevel = 0.05 // below this p-value, the accuracy is less than that of a useful model
+	uselessLevel = 0.05 // below this p-value, the accuracy is too low for a useful model
 	baseLevel    = 0.001
 	fewAnswers   = 10 // fewer equal answers may be a coincidence
 )
 
-// judgeAccuracy tests the accuracy of answers to examples with these labels against chance, for m classes. The tests are
-// exact binomial tests of the number k of right answers among n:
+// judgeAccuracy tests the accuracy of the answers against chance, for m classes. The tests are exact binomial tests of
+// the number k of right answers among n:
 //
 //   - The accuracy may be chance if P(Bin(n, 1/m) ≥ k) > 0.05.
-//   - The accuracy is too low for a useful model if P(Bin(n, u) ≤ k) < 0.05, where u = 1/m + (1 − 1/m)/4 is a quarter of
-//     the way from chance to 1.
+//   - The accuracy is too low for a useful model if P(Bin(n, u) ≤ k) < 0.05, where u = 1/m + (1 − 1/m)/4 is a quarter
+//     of the way from chance to 1.
 //
-// If both hold, the set-up is suspect. If only the first holds, there are too few examples to decide. If at least a tenth
-// of the labels are not the most frequent one, the set-up is also suspect if all of ten or more answers are equal, or if
-// always answering the most frequent label is right more often (McNemar's exact test, p-value below 0.001).
+// If both hold, the set-up is suspect. If only the first holds, there are too few examples to decide. If more than a
+// tenth of the labels are not the most frequent one, the set-up is also suspect in two other cases. In the first case,
+// there are at least ten answers and all of them are equal. In the second case, always answering the most frequent
+// label would be right more often than the model (McNemar's exact test, p-value below 0.001).
 func judgeAccuracy(predicted, labels []int, m int) Finding {
 	n, right := len(predicted), 0
 	for i, k := range predicted {
@@ -35,7 +36,7 @@ func judgeAccuracy(predicted, labels []int, m int) Finding {
 	chance := 1 / float64(max(m, 2))
 	useful := chance + (1-chance)/4
 	said := param.Textf("the model is right on %s of %d examples without noise", percent(right, n), n)
-	mixed := 10*most < 9*n // if nearly all labels are equal, answering them alike is no sign of a mistake
+	mixed := 10*most < 9*n // if nearly all labels are equal, equal answers are no sign of a mistake
 	maybeChance := right < n && upper(n, right, chance) > chanceLevel
 	switch {
 	case maybeChance && lower(n, right, useful) < uselessLevel:
@@ -56,8 +57,9 @@ func upper(n, k int, p float64) float64 { return binomial.Tail(int64(n), int64(k
 // lower returns P(Bin(n, p) ≤ k) = P(Bin(n, 1−p) ≥ n−k).
 func lower(n, k int, p float64) float64 { return binomial.Tail(int64(n), int64(n-k), 1-p).Upper }
 
-// differences counts the examples that always answering the class common gets right and the model wrong (lost), and the
-// reverse (gained).
+// differences compares the model with a classifier that always answers the class common. The result lost counts the
+// examples that only this classifier gets right, and the result gained counts the examples that only the model gets
+// right.
 func differences(predicted, labels []int, common int) (lost, gained int64) {
 	for i, k := range predicted {
 		switch {
@@ -70,7 +72,7 @@ func differences(predicted, labels []int, common int) (lost, gained int64) {
 	return lost, gained
 }
 
-// mostFrequent returns the most frequent of some classes, and how often it occurs.
+// mostFrequent returns the most frequent of the given classes, and how often it occurs.
 func mostFrequent(classes []int) (class, times int) {
 	counts := map[int]int{}
 	for _, k := range classes {

@@ -35,7 +35,7 @@ func TestJudgeAccuracy(t *testing.T) {
 	}
 }
 
-// A model that always answers alike must be suspect only if the labels differ.
+// A model that gives all examples the same class must be suspect only if the labels differ.
 func TestJudgeConstantAnswers(t *testing.T) {
 	labels := make([]int, 20)
 	predicted := make([]int, 20)

@@ -7,10 +7,11 @@ import (
 
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // chooseSeed chooses the seed of the noise. Each experiment draws its own seed, because certificates are valid only if
-// the model was not chosen by its results under this noise. For example, if a model was chosen by its certified
+// nobody chose the model by its results under the same noise. For example, if a model was chosen by its certified
 // accuracy at seed 1, certificates at seed 1 are not valid.
 func (e *Experiment) chooseSeed() error {
 	s := &e.Spec
@@ -23,7 +24,7 @@ func (e *Experiment) chooseSeed() error {
 		return err
 	}
 	if s.Shard.K > 1 {
-		e.console.Warnf("%s %s without %s: each shard draws its own; give all the same to join them as one run",
+		e.console.Warnf(warning.ShardSeed, "%s %s without %s: each shard draws its own; give all the same to join them as one run",
 			param.Shard, s.Shard, param.Seed)
 	}
 	return nil

@@ -117,8 +117,8 @@ func (e *Experiment) findRanges(ctx context.Context, n *noise, made []smoothing.
 	return nil
 }
 
-// columnInput returns the noisy inputs of an example, with a scale of the noise for each column, and the amount by
-// which rounding reduces every radius.
+// columnInput returns the noisy inputs of an example if the noise has a scale for each column. It also returns the
+// amount by which rounding reduces every radius.
 func (n *noise) columnInput(example []float32) (smoothing.Input, float64, error) {
 	values := make([]float32, len(example))
 	n.Arrange(values, example)
@@ -161,8 +161,8 @@ func (n *noise) columnsText() string {
 	return strings.Join(says, "; ")
 }
 
-// adviseScales adds to an error the columns whose range is too large for one σ, and a hint to give each column its own
-// scale.
+// adviseScales extends an error. It names the columns whose range is too large for one σ, and adds a hint to give each
+// column its own scale.
 func (e *Experiment) adviseScales(ctx context.Context, err error, a graph.Arrangement) error {
 	c, none := e.splitColumns(a, false)
 	of, random := e.Spec.Law.Law().(law.Additive)

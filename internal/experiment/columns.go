@@ -15,6 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // columns are the parts of an input for which the noise can have different scales: the values of a flat example, or the
@@ -180,7 +181,7 @@ func (e *Experiment) scaleByData(ctx context.Context, a graph.Arrangement) (err 
 	}
 	e.noteReasons(stats, noisy)
 	if data.SHA256() == e.data.SHA256() {
-		e.console.Warnf("%s %s: these are the data to certify; take the training data, so that the scales do not depend on the results' examples", param.ScaleData, s.Data)
+		e.console.Warnf(warning.ScalesFromResults, "%s %s: these are the data to certify; take the training data, so that the scales do not depend on the results' examples", param.ScaleData, s.Data)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (e *Experiment) models() []*onnx.Model {
 // Device returns one Device that names all devices of the experiment.
 func (e *Experiment) Device() onnx.Device { return onnx.DeviceOf(e.models()...) }
 
-// Library is the open library of ONNX Runtime.
+// Library is the ONNX Runtime library that the experiment has opened.
 func (e *Experiment) Library() *onnx.Runtime { return e.library }
 
 // GPUs are the names of the GPUs among the devices.
@@ -52,8 +52,8 @@ func (e *Experiment) Sampler() smoothing.Sampler {
 }
 
 // ComparesFirst returns a function that chooses the example whose samples are rerun in other batches to compare the
-// outputs. It chooses the first example of the whole experiment, even if the experiment is a shard. So every run makes
-// this comparison once, however it is split into shards.
+// outputs. It chooses the first example of the whole experiment, even if the experiment is a shard. Every run therefore
+// makes this comparison once, even if it is split into shards.
 func ComparesFirst(c spec.Conditions, examples int) func(index int) bool {
 	c.Shard = spec.Whole
 	positions := c.Positions(examples)

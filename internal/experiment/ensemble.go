@@ -17,6 +17,7 @@ func (e *Experiment) readClassifier() (*graph.File, error) {
 		}
 	}
 	if len(files) == 1 {
+		e.recipe = files[0].RecipeSHA256()
 		return files[0], nil
 	}
 	joined := graph.Ensemble{Average: e.Spec.Average, Outputs: e.Spec.Outputs, Output: e.Spec.ScoresOutput}
@@ -25,7 +26,7 @@ func (e *Experiment) readClassifier() (*graph.File, error) {
 		return nil, err
 	}
 	for k, m := range members {
-		e.members = append(e.members, runfolder.Member{File: paths[k], SHA256: m.SHA256, Outputs: m.Outputs})
+		e.members = append(e.members, runfolder.Member{File: paths[k], SHA256: m.SHA256, Outputs: m.Outputs, Recipe: files[k].RecipeSHA256()})
 	}
 	e.Spec.Outputs = e.Spec.Average.Outputs()
 	return file, nil

@@ -105,6 +105,7 @@ func (e *Experiment) Record() runfolder.Run {
 		Model: runfolder.Model{
 			File: e.Spec.ModelName(), SHA256: e.modelSum,
 			Input: e.model.Input(), Output: e.model.Output(), Classes: e.model.Classes(),
+			Recipe:  e.recipe,
 			Changes: e.changes(), Denoiser: e.denoiser, Members: e.members,
 		},
 		Data: runfolder.Data{

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/ortlib"
 	"github.com/rscert/rscert/internal/param"
@@ -16,20 +18,31 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Console receives messages to the user and shows progress.
 type Console struct {
-	Warn     func(param.Text) // sends a warning: the results may not be what the user wants
-	Note     func(param.Text) // sends other information that the user may want
+	Warn     func(warning.Warning) // sends a warning: the results may not be what the user wants
+	Note     func(param.Text)      // sends other information that the user may want
 	Progress progress.Options
 }
 
 // Warnf sends a warning. The arguments may name parameters, as in param.Textf.
-func (c Console) Warnf(format string, args ...any) { c.Warn(param.Textf(format, args...)) }
+func (c Console) Warnf(code warning.Code, format string, args ...any) {
+	c.Warn(warning.New(code, format, args...))
+}
 
 // Notef sends a note. The arguments may name parameters, as in param.Textf.
 func (c Console) Notef(format string, args ...any) { c.Note(param.Textf(format, args...)) }
+
+// longSilence is the time of silent work after which the user wants to know what rscert does.
+const longSilence = 2 * time.Second
+
+// afterSeconds sends a note unless the caller stops the timer within longSilence.
+func (c Console) afterSeconds(note string) *time.Timer {
+	return time.AfterFunc(longSilence, func() { c.Notef("%s", note) })
+}
 
 // Experiment is an open experiment.
 type Experiment struct {
@@ -38,6 +51,7 @@ type Experiment struct {
 	console   Console
 	file      *graph.File // the model, joined with its denoiser if there is one
 	modelSum  string      // SHA-256 of the model, in hex
+	recipe    string      // SHA-256 of the model's recipe; empty for an ensemble
 	denoiser  *runfolder.Denoiser
 	members   []runfolder.Member // the models of an ensemble
 	library   *onnx.Runtime
@@ -45,7 +59,7 @@ type Experiment struct {
 	replicas  []*onnx.Model // copies of the model on further devices
 	data      *dataset.Dataset
 	noise     *noise
-	other     *graph.Arrangement // the values in the other layout; nil: the layout does not matter
+	other     *graph.Arrangement // arrangement of the values in the other layout; nil: the layout does not matter
 	onHost    error              // reason why the host makes noise that a device should make, or nil
 	threads   int
 	positions []int // positions of the examples in the data
@@ -87,12 +101,10 @@ func (e *Experiment) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.Spec.Requests != nil {
-		e.data, err = e.requests()
-	} else {
-		e.data, err = dataset.Open(ctx, e.Spec.Data, e.Spec.DataOptions)
+	if err := e.openData(ctx); err != nil {
+		return spec.BadInput(err)
 	}
-	if err != nil {
+	if err := e.checkExpected(); err != nil {
 		return spec.BadInput(err)
 	}
 	if e.library, err = OpenLibrary(e.Spec.Device, e.Spec.Library); err != nil {
@@ -106,12 +118,12 @@ func (e *Experiment) open(ctx context.Context) error {
 		Example: e.data.Shape(), Columns: e.data.Columns(),
 	})
 	if err != nil {
-		return spec.BadInput(fmt.Errorf("%s: %w", e.Spec.ModelName(), err))
+		return spec.BadInput(e.adviseLabels(fmt.Errorf("%s: %w", e.Spec.ModelName(), err)))
 	}
 	e.model, e.replicas = models[0], models[1:]
 	arrangement, err := e.chooseLayout()
 	if err != nil {
-		return spec.BadInput(fmt.Errorf("%s and %s: %w", e.Spec.ModelName(), e.Spec.Data, err))
+		return spec.BadInput(e.adviseLabels(fmt.Errorf("%s and %s: %w", e.Spec.ModelName(), e.Spec.Data, err)))
 	}
 	if err := e.data.CheckLabels(e.model.Classes()); err != nil {
 		return spec.BadInput(err)
@@ -119,13 +131,65 @@ func (e *Experiment) open(ctx context.Context) error {
 	if err := e.scaleColumns(ctx, arrangement); err != nil {
 		return err
 	}
-	if e.noise, err = e.newNoise(ctx, arrangement); err != nil {
+	patience := e.console.afterSeconds("noise: the lattice is fine against the range of the data; its tables take a while")
+	e.noise, err = e.newNoise(ctx, arrangement)
+	patience.Stop()
+	if err != nil {
 		return err
 	}
 	if e.Spec.Noise != spec.NoNoise {
 		e.onHost = e.placeNoise(ctx, e.Spec.NoiseOn, e.Spec.Seed)
 	}
 	return ctx.Err()
+}
+
+// openData opens the data, or the requests. The labels in the model's file number the classes if the user gives no
+// other names. The spec keeps these labels only if they are used, because run.json records the spec.
+func (e *Experiment) openData(ctx context.Context) (err error) {
+	if e.Spec.Requests != nil {
+		e.data, err = e.requests()
+		return err
+	}
+	options := &e.Spec.DataOptions
+	options.ModelClasses = e.file.ClassLabels()
+	e.data, err = dataset.Open(ctx, e.Spec.Data, *options)
+	if err == nil && !e.data.ByModel(*options) {
+		options.ModelClasses = nil
+	}
+	return err
+}
+
+// checkExpected returns an error unless the files have the digests that the spec expects.
+func (e *Experiment) checkExpected() error {
+	want := e.Spec.Expected
+	denoiser := ""
+	if e.denoiser != nil {
+		denoiser = e.denoiser.SHA256
+	}
+	for _, f := range []struct {
+		flag          param.Name
+		path, is, was string
+	}{
+		{param.Model, e.Spec.ModelName(), e.modelSum, want.Model}, {param.Data, e.Spec.Data, e.data.SHA256(), want.Data},
+		{param.Denoiser, e.Spec.Denoiser, denoiser, want.Denoiser},
+	} {
+		if f.was != "" && f.is != f.was {
+			return hint.Add(fmt.Errorf("%s: has the SHA-256 %.12s…, and %s was made with %.12s…", f.path, f.is, want.Run, f.was),
+				"to use this file all the same, name it: %s %s", f.flag, f.path)
+		}
+	}
+	return nil
+}
+
+// adviseLabels adds a hint to an error about the shape of examples from a table. One column too few or too many may
+// mean that the labels are in another column, or that the table has none.
+func (e *Experiment) adviseLabels(err error) error {
+	if labels := e.data.LabelColumn(); labels != "" {
+		if _, has := hint.Of(err); !has {
+			return hint.Add(err, "the labels are those of %s; %s says which column holds them, and %s none that there are none", labels, param.LabelColumn, param.Labels)
+		}
+	}
+	return err
 }
 
 // report sends the console a description of the opened experiment, and warnings about likely mistakes.
@@ -149,13 +213,13 @@ func (e *Experiment) report() {
 		e.console.Notef("noise: %s", e.noise)
 	}
 	if e.onHost != nil {
-		e.console.Warnf("the noise is made on the host, not on %s: %v", e.Device(), e.onHost)
+		e.console.Warnf(warning.WorkOnHost, "the noise is made on the host, not on %s: %v", e.Device(), e.onHost)
 	}
 	for _, w := range e.model.Warnings() {
-		e.console.Warnf("%s: %s", e.Spec.ModelName(), w)
+		e.console.Warnf(w.Code, "%s: %s", e.Spec.ModelName(), w.Text)
 	}
 	for _, w := range e.data.Warnings() {
-		e.console.Warnf("%s", w)
+		e.console.Warn(w)
 	}
 }
 

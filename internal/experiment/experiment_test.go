@@ -15,6 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // The small models of internal/onnx take images of 3·4·4 values and have four classes.
@@ -73,7 +74,7 @@ type said struct{ warnings, notes []string }
 
 func (s *said) console() Console {
 	return Console{
-		Warn:     func(t param.Text) { s.warnings = append(s.warnings, t.Spell(param.Plain)) },
+		Warn:     func(w warning.Warning) { s.warnings = append(s.warnings, w.Text.Spell(param.Plain)) },
 		Note:     func(t param.Text) { s.notes = append(s.notes, t.Spell(param.Plain)) },
 		Progress: progress.Options{Quiet: true},
 	}

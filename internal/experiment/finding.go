@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/param"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Finding is what Look found about one aspect of the set-up.
@@ -27,6 +28,20 @@ const (
 	AspectAccuracy Aspect = "accuracy" // accuracy without noise against chance
 )
 
+// code returns the code of the warnings about an aspect.
+func (a Aspect) code() warning.Code {
+	switch a {
+	case AspectLayout:
+		return warning.SuspectLayout
+	case AspectScale:
+		return warning.SuspectScale
+	case AspectClasses, AspectOrder:
+		return warning.SuspectLabels
+	default:
+		return warning.NearChance
+	}
+}
+
 // Outcome is the outcome of a test of the set-up.
 type Outcome string
 
@@ -37,7 +52,7 @@ const (
 	Suspect Outcome = "suspect" // the set-up is probably wrong
 )
 
-// Worst returns the worst of some outcomes, or Fine if there are none.
+// Worst returns the worst of the given outcomes, or Fine if there are none.
 func Worst(outcomes ...Outcome) Outcome {
 	for _, o := range []Outcome{Suspect, Unsure} {
 		if slices.Contains(outcomes, o) {
@@ -79,7 +94,7 @@ func (e *Experiment) judge(ctx context.Context, x looked) ([]Finding, error) {
 	return []Finding{layout, scale, judgeClasses(x.predicted, x.labels, m), order, level}, nil
 }
 
-// judgeUnlabelled judges what can be judged without labels.
+// judgeUnlabelled judges the set-up if the examples have no labels.
 func (e *Experiment) judgeUnlabelled(x looked) []Finding {
 	layout, _ := e.layoutText()
 	return []Finding{
@@ -102,7 +117,8 @@ func nearChance(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Aspect == AspectAccuracy && f.Outcome == Suspect })
 }
 
-// percent formats a share of n examples.
+// percent formats a share of n examples. It rounds down, as the tables of the results do.
 func percent(right, n int) string {
-	return fmt.Sprintf("%.1f %%", 100*float64(right)/float64(max(1, n)))
+	thousandths := 1000 * right / max(1, n)
+	return fmt.Sprintf("%d.%d %%", thousandths/10, thousandths%10)
 }

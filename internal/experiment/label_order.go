@@ -13,13 +13,13 @@ import (
 // orderLevel is the p-value below which judgeOrder reports another order of the labels.
 const orderLevel = 0.001
 
-// A relabelling maps labels of the data to classes of the model. It keeps labels that it does not hold.
+// A relabelling maps labels of the data to classes of the model. Labels that are not in the map stay as they are.
 type relabelling map[int]int
 
 // judgeOrder tests whether the labels are in the order of the model's classes. It looks for a relabelling under which
-// clearly more answers are right: first all labels one too high or one too low, then any relabelling that the confusion
-// matrix suggests. It derives the latter from one half of the examples and tests it on the other half, by McNemar's
-// exact test with Bonferroni's correction for the four tests.
+// clearly more answers are right. It first adds 1 to all labels, and then subtracts 1. It then derives a relabelling
+// from the confusion matrix of one half of the examples, tests it on the other half, and repeats this with the halves
+// exchanged. Each of these four tests is McNemar's exact test with Bonferroni's correction.
 func judgeOrder(predicted, labels []int) Finding {
 	for _, shift := range []int{1, -1} {
 		by := relabelling{}
@@ -45,7 +45,7 @@ func judgeOrder(predicted, labels []int) Finding {
 	return Finding{AspectOrder, Fine, param.Textf("the answers follow the order of the labels")}
 }
 
-// better reports whether the relabelling makes clearly more answers right, and most of them.
+// better reports whether, under the relabelling, clearly more answers are right than before and most answers are right.
 func (r relabelling) better(predicted, labels []int) bool {
 	var lost, gained int64
 	right, now := agreement(predicted, labels, r)
@@ -130,8 +130,8 @@ func pick(from, at []int) []int {
 	return to
 }
 
-// suggested returns the one-to-one relabelling that the confusion matrix suggests. It takes the pairs of label and
-// answer from the most frequent on, and leaves out pairs whose label or answer is already taken.
+// suggested returns the one-to-one relabelling that the confusion matrix suggests. It goes through the pairs of label
+// and answer, the most frequent pair first, and skips a pair if its label or its answer is already taken.
 func suggested(predicted, labels []int) relabelling {
 	type pair struct{ label, answer int }
 	counts := map[pair]int{}
@@ -154,8 +154,9 @@ func suggested(predicted, labels []int) relabelling {
 	return r
 }
 
-// judgeClasses compares the number of labels with the number m of the model's classes. A model with many more classes
-// than the data is suspect if most answers are wrong: its output may be no scores of classes.
+// judgeClasses compares the largest label with the number m of the model's classes. The set-up is suspect if the model
+// has at least four times as many classes as the data and most answers are above the largest label. The model's outputs
+// may then not be scores of classes.
 func judgeClasses(predicted, labels []int, m int) Finding {
 	low, high := slices.Min(labels), slices.Max(labels)
 	said := param.Textf("the model has %d classes; the labels of %d examples go from %d to %d", m, len(labels), low, high)

@@ -11,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Look is the result of a quick test on some examples. The test shows, before hours of sampling, whether model, data
@@ -39,8 +40,8 @@ const (
 	lookTime     = 20 * time.Second
 )
 
-// looked holds the examples of a Look, and the model's answers without noise. time may run out before all examples are
-// classified, so predicted may be shorter than the other fields.
+// looked holds the examples of a Look, and the model's answers without noise. If the time runs out before all examples
+// are classified, predicted is shorter than the other fields.
 type looked struct {
 	positions []int // positions in the data
 	labels    []int
@@ -50,8 +51,8 @@ type looked struct {
 	whole     bool    // all these values are whole numbers
 }
 
-// Look runs the model on some of the examples, without and with noise. It also judges whether the model and the data fit
-// each other (Look.Findings).
+// Look runs the model on some of the examples, without and with noise. It also judges whether the model and the data
+// fit each other (Look.Findings).
 func (e *Experiment) Look(ctx context.Context) (Look, error) {
 	var l Look
 	x, err := e.lookInputs()
@@ -109,7 +110,7 @@ func (e *Experiment) compareReference(ctx context.Context, l *Look, clean func(i
 	return nil
 }
 
-// lookInputs returns examples that are spread over the experiment. It leaves out examples without label, but for the
+// lookInputs returns labelled examples that are spread over the experiment. Examples without a label count only for the
 // range of the values.
 func (e *Experiment) lookInputs() (x looked, err error) {
 	n := min(lookExamples, len(e.positions))
@@ -179,17 +180,22 @@ func (e *Experiment) loadReference(ctx context.Context) (*onnx.Model, error) {
 // If there are fewer than fewExamples examples, chance alone may explain a low accuracy under noise.
 const fewExamples = 20
 
+// percent formats an accuracy on the examples of l.
+func (l Look) percent(accuracy float64) string {
+	return percent(int(math.Round(accuracy*float64(l.Examples))), l.Examples)
+}
+
 // Warn sends warnings about problems that Look found, before hours of sampling.
 func (e *Experiment) Warn(l Look) {
 	if l.Differ != nil {
-		e.console.Notef("accuracy without noise on %d examples: %.1f %% in %s by %s, %.1f %% in float32; %d predictions differ",
-			l.Examples, 100*l.Clean, e.model.Precision(), e.Device(), 100**l.Float32, *l.Differ)
+		e.console.Notef("accuracy without noise on %d examples: %s in %s by %s, %s in float32; %d predictions differ",
+			l.Examples, l.percent(l.Clean), e.model.Precision(), e.Device(), l.percent(*l.Float32), *l.Differ)
 	}
 	var outcomes []Outcome
 	for _, f := range l.Findings {
 		outcomes = append(outcomes, f.Outcome)
 		if f.Outcome == Suspect {
-			e.console.Warnf("%s", f.Text)
+			e.console.Warnf(f.Aspect.code(), "%s", f.Text)
 		}
 	}
 	e.console.Notef("verdict: %s", Worst(outcomes...).Sentence())
@@ -200,6 +206,6 @@ func (e *Experiment) Warn(l Look) {
 	if e.denoiser != nil {
 		advice = param.Textf("the denoiser takes little of it away: was it trained for this σ and for values as %s says?", param.DenoiserRange)
 	}
-	e.console.Warnf("the model is right on %.1f %% of %d examples without noise and on %.1f %% with noise of %s = %v: %s",
-		100*l.Clean, l.Examples, 100*l.Noisy, e.Spec.Law.Law().Words().Symbol, e.Spec.Sigma, advice)
+	e.console.Warnf(warning.WeakUnderNoise, "the model is right on %s of %d examples without noise and on %s with noise of %s = %v: %s",
+		l.percent(l.Clean), l.Examples, l.percent(l.Noisy), e.Spec.Law.Law().Words().Symbol, e.Spec.Sigma, advice)
 }

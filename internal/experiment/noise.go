@@ -34,7 +34,7 @@ type noise struct {
 	high     float64
 	rounds   bool // inputs off the lattice move to lattice points
 
-	// These fields are for noise with a scale for each column. lattice is then nil.
+	// These fields are for noise with a scale for each column. For such noise, the field lattice is nil.
 	columns *smoothing.ColumnNoise
 	parts   []runfolder.NoiseColumn
 

@@ -26,7 +26,7 @@ func arranged(example []float32) []float32 {
 }
 
 // Without noise the model must receive (x − mean)/std, where x is the data's value. Mean and std belong to the value's
-// channel. The lattice of the noise must not matter.
+// channel. The model's input must not depend on the lattice of the noise.
 func TestInputIsTheExample(t *testing.T) {
 	mean, std := []float64{0.25, -0.5}, []float64{0.5, 4}
 	channel := func(d int) int { return d % 2 }

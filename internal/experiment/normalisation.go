@@ -73,8 +73,8 @@ func (n normalisation) feed(in, example []float32) {
 	}
 }
 
-// noiseScale returns the noise's standard deviation at the model's input. It rounds up, because the radii are stated
-// for σ, and a radius stated for σ also holds for slightly more noise.
+// noiseScale returns the noise's standard deviation at the model's input. It rounds up, because a radius that is
+// certified for σ also holds for slightly more noise.
 func noiseScale(sigma float64, std []float32) []float32 {
 	scale := make([]float32, len(std))
 	for j, std := range std {

@@ -11,8 +11,7 @@ import (
 )
 
 // placeNoise makes the models generate the noise if the spec asks for it. If one model cannot generate noise, or if the
-// bits of its noise differ from the host's noise, the host generates all noise. In this case the result why is the
-// reason.
+// bits of its noise differ from the host's noise, the host generates all noise. The error why then gives the reason.
 func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint64) (why error) {
 	models := e.models()
 	device := e.noise.lattice != nil && (on == spec.NoiseOnDevice || on != spec.NoiseOnHost && e.model.MakesNoiseWell())
@@ -34,8 +33,8 @@ func (e *Experiment) placeNoise(ctx context.Context, on spec.NoiseOn, seed uint6
 	return why
 }
 
-// startNoise makes a model generate the noise, and checks the noise. Several checks run at the same time, as batches do
-// later, so they also test whether the device's memory suffices.
+// startNoise makes a model generate the noise, and checks the noise. Several checks run at the same time, like the
+// batches of the run. The checks therefore also test whether the device's memory suffices.
 func (e *Experiment) startNoise(ctx context.Context, m *onnx.Model, seed uint64) error {
 	if err := m.StartNoise(e.noise.lattice); err != nil {
 		return err

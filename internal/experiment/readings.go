@@ -12,17 +12,18 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// A reading is another way in which the model could get the data.
+// A reading is another interpretation of the data: another layout, order or scale of the values.
 type reading struct {
 	what param.Text
 	feed normalisation
 }
 
-// readingLevel is the p-value below which another reading is better, with Bonferroni's correction for all readings.
+// readingLevel is the p-value below which a reading counts as better, with Bonferroni's correction for all readings.
 const readingLevel = 0.001
 
-// judgeReadings tries the other layout and, if more than a twentieth of the answers are wrong, other scales. A reading
-// under which clearly more answers are right (McNemar's exact test) makes the set-up suspect.
+// judgeReadings tries the other layout and, if more than a twentieth of the answers are wrong, other scales and orders
+// of the values. The set-up is suspect if clearly more answers are right under one of these readings, by McNemar's
+// exact test.
 func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale Finding, err error) {
 	text, matters := e.layoutText()
 	layout, scale = Finding{AspectLayout, Fine, text}, e.judgeRange(x)
@@ -41,6 +42,11 @@ func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale
 				percent(right, len(answers)), percent(now, len(answers)), otherLayout(e.Spec.Layout), param.Layout, otherLayout(e.Spec.Layout))
 		}
 	}
+	if e.maybeFittedToBytes() {
+		if scale, err = e.judgeBytes(ctx, x, deadline); err != nil {
+			return layout, scale, err
+		}
+	}
 	if right, _ := agreement(x.predicted, x.labels, nil); 20*right >= 19*len(x.labels) {
 		return layout, scale, nil
 	}
@@ -54,8 +60,32 @@ func (e *Experiment) judgeReadings(ctx context.Context, x looked) (layout, scale
 	return layout, scale, err
 }
 
+// judgeBytes compares the answers to values in [0,1] with the answers to whole numbers from 0 to 255. If the answers do
+// not tell which values the model was fitted to, the set-up is suspect only if most answers are wrong.
+func (e *Experiment) judgeBytes(ctx context.Context, x looked, deadline time.Time) (Finding, error) {
+	asBytes := reading{feed: e.normalised(e.noise.Arrangement, e.noise.mean, []float64{1 / 255.})}
+	answers, err := e.answers(ctx, x, asBytes, deadline)
+	if err != nil {
+		return Finding{}, err
+	}
+	n := len(answers)
+	right, now := compared(x, answers)
+	said := param.Textf("the model is right on %s with values in [0,1], and on %s with whole numbers from 0 to 255", percent(right, n), percent(now, n))
+	swapped := x
+	swapped.predicted = answers
+	switch {
+	case better(x, answers, 1):
+		return Finding{AspectScale, Suspect, param.Textf("%s; %s", said, fittedToBytes())}, nil
+	case better(swapped, x.predicted[:n], 1):
+		return Finding{AspectScale, Fine, said}, nil
+	case 2*right < n:
+		return Finding{AspectScale, Suspect, fittedToBytes()}, nil
+	}
+	return Finding{AspectScale, Unsure, param.Textf("%s; %s", said, fittedToBytes())}, nil
+}
+
 // bestReading tries the readings of e.readings. It returns a finding about the best reading that is clearly better, or
-// nil if none is.
+// nil if no reading is clearly better.
 func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Time) (*Finding, error) {
 	var found *Finding
 	best := 0
@@ -74,7 +104,8 @@ func (e *Experiment) bestReading(ctx context.Context, x looked, deadline time.Ti
 	return found, nil
 }
 
-// compared counts the right answers, as they are and under a reading.
+// compared counts right answers. The result right counts them for the data as given, and the result now counts them
+// under a reading.
 func compared(x looked, answers []int) (right, now int) {
 	n := len(answers)
 	right, _ = agreement(x.predicted[:n], x.labels[:n], nil)
@@ -82,7 +113,8 @@ func compared(x looked, answers []int) (right, now int) {
 	return right, now
 }
 
-// better reports whether clearly more answers are right under a reading, which is one of several.
+// better reports whether clearly more answers are right under a reading. The argument readings is the number of
+// readings that are tested.
 func better(x looked, answers []int, readings int) bool {
 	var lost, gained int64
 	for i, k := range answers {
@@ -96,7 +128,7 @@ func better(x looked, answers []int, readings int) bool {
 	return gained > lost && float64(readings)*binomial.McNemar(lost, gained) < readingLevel
 }
 
-// answers returns the model's answers under a reading. After the deadline it returns the answers so far.
+// answers returns the model's answers under a reading. At the deadline it stops, and returns the answers so far.
 func (e *Experiment) answers(ctx context.Context, x looked, r reading, deadline time.Time) ([]int, error) {
 	var failed error
 	fill := func(i int, to []float32) {
@@ -141,8 +173,8 @@ func channelValue(values []float64, channel int, absent float64) float64 {
 	return values[channel]
 }
 
-// usualScales lists normalisations that are in use, for values in [0,1]. The argument channels is the number of channels
-// for which mean and std are made; 0 means any number.
+// usualScales lists common normalisations of values in [0,1]. The field channels is the number of channels that the
+// input must have; 0 means any number.
 var usualScales = []struct {
 	what      string
 	mean, std []float64
@@ -158,7 +190,7 @@ var usualScales = []struct {
 // readings lists other scales of the data, and other orders of an image's channels, rows and columns.
 func (e *Experiment) readings(x looked) []reading {
 	if e.noise.bytes || e.denoiser != nil || e.Spec.Scaled() {
-		return nil // the model takes bytes, or its values have passed a denoiser, or each column has its scale
+		return nil // the model takes bytes, a denoiser prepares its inputs, or each column has its own scale
 	}
 	a, mean, std := e.noise.Arrangement, e.noise.mean, e.noise.std
 	var all []reading

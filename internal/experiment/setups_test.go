@@ -3,6 +3,8 @@ package experiment
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -61,8 +63,26 @@ func (s images) save(t *testing.T) string {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "x.npz")
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+	return writeFile(t, "x.npz", b.Bytes())
+}
+
+// saveTable writes the images as .csv.
+func (s images) saveTable(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	for i, values := range s.values {
+		for _, v := range values {
+			fmt.Fprintf(&b, "%v,", v)
+		}
+		fmt.Fprintln(&b, s.labels[i])
+	}
+	return writeFile(t, "x.csv", b.Bytes())
+}
+
+func writeFile(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -132,7 +152,13 @@ func exportImages(t *testing.T, name string) images {
 // look opens an experiment and returns the findings of Look, and the accuracy without noise.
 func look(t *testing.T, model string, s images, changes ...func(*spec.Spec)) ([]Finding, float64) {
 	t.Helper()
-	p := quick(s.save(t), func(p *spec.Spec) { p.Model, p.Sigma, p.ModelLayout = model, 0.5, true })
+	return lookAt(t, model, s.save(t), changes...)
+}
+
+// lookAt is look for data in a file.
+func lookAt(t *testing.T, model, data string, changes ...func(*spec.Spec)) ([]Finding, float64) {
+	t.Helper()
+	p := quick(data, func(p *spec.Spec) { p.Model, p.Sigma, p.ModelLayout = model, 0.5, true })
 	for _, change := range changes {
 		change(&p)
 	}
@@ -158,7 +184,7 @@ func suspects(findings []Finding) (aspects []Aspect) {
 	return aspects
 }
 
-// Look must find each of these mistakes (docs/first-model.md lists them). The column wants is an aspect that must be
+// Look must find each of these mistakes (docs/first-model.md lists them). The field wants is the aspect that must be
 // suspect.
 func TestWrongSetups(t *testing.T) {
 	digits := readImages(t, bundled+"mnist", 200, dataset.Options{})
@@ -231,7 +257,7 @@ func randomImages(random *rand.Rand, n int) (s images) {
 	return s
 }
 
-// Look must not suspect a right set-up.
+// Look must find no suspect aspect in a correct set-up.
 func TestRightSetups(t *testing.T) {
 	digits, keras := readImages(t, bundled+"mnist", 200, dataset.Options{}), exportImages(t, "keras")
 	const cnn, nhwc = bundled + "mnist-cnn.onnx", bundled + "exports/keras/my.onnx"
@@ -272,6 +298,28 @@ func TestRightSetups(t *testing.T) {
 		findings, accuracy := look(t, bundled+"exports/"+name+"/my.onnx", exportImages(t, name))
 		if got := suspects(findings); len(got) > 0 || accuracy < .95 {
 			t.Errorf("export %s: suspects %v, accuracy %.2f: %+v", name, got, accuracy, findings)
+		}
+	}
+}
+
+// A model of scikit-learn or LightGBM may have been fitted to bytes or to bytes divided by 255. The answers tell which.
+func TestModelsFittedToBytes(t *testing.T) {
+	linear, trees := exportImages(t, "scikit-learn"), exportImages(t, "lightgbm")
+	trees.values, trees.labels = slices.Repeat(trees.values, 3), slices.Repeat(trees.labels, 3) // 20 examples do not suffice
+	asBytes := func(v float32) float32 { return float32(math.Round(float64(v) * 255)) }
+	for _, k := range []struct {
+		name, model string
+		data        images
+		want        Outcome
+	}{
+		{"trees fitted to values in [0,1]", "lightgbm", trees.valued(asBytes), Fine},
+		{"a linear model, whose answers hardly depend on the scale", "scikit-learn", linear.valued(asBytes), Unsure},
+		{"trees fitted to values in [0,1], which are the bytes 0, 1 and 2 in the data", "lightgbm", trees.valued(func(v float32) float32 { return float32(math.Round(2 * float64(v))) }), Suspect},
+	} {
+		findings, accuracy := lookAt(t, bundled+"exports/"+k.model+"/my.onnx", k.data.saveTable(t), func(p *spec.Spec) { p.DataOptions.LabelColumn = "last" })
+		i := slices.IndexFunc(findings, func(f Finding) bool { return f.Aspect == AspectScale })
+		if findings[i].Outcome != k.want {
+			t.Errorf("%s: %s at an accuracy of %.2f, want %s: %s", k.name, findings[i].Outcome, accuracy, k.want, findings[i].Text)
 		}
 	}
 }

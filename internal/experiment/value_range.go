@@ -8,7 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// A range of the data above muchSpan·σ, or values above muchInput at the model's input, are probably a mistake.
+// The set-up is probably wrong if the range of the data is above muchSpan·σ, or if values at the model's input are
+// above muchInput.
 const (
 	muchSpan  = 200
 	muchInput = 50
@@ -24,9 +25,6 @@ func (e *Experiment) rangeMistake() (text param.Text, wrong bool) {
 	if most := e.noise.largest(e.Spec); most > muchInput && (len(e.Spec.Mean) > 0 || len(e.Spec.Std) > 0) {
 		return param.Textf("the model gets values up to %.3g: do %s and %s fit data from %.4g to %.4g?", most, param.Mean, param.Std, data.Low, data.High), true
 	}
-	if data.Kind == dataset.ByteLattice && e.file.Learned() && len(e.Spec.Std) == 0 {
-		return param.Textf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.), true
-	}
 	if data.Kind == dataset.ByteLattice || span/e.Spec.Sigma <= muchSpan {
 		return text, false
 	}
@@ -38,14 +36,28 @@ func (e *Experiment) rangeMistake() (text param.Text, wrong bool) {
 		data.Low, data.High, symbol, e.Spec.Sigma, symbol, param.SigmaScale), true
 }
 
-// judgeRange judges the units of the values by their range. σ and radii are in these units, and papers about images
-// state them for values in [0,1].
+// maybeFittedToBytes reports whether the model may have been fitted to the whole numbers from 0 to 255 that rscert scaled
+// to [0,1]. Models of scikit-learn are fitted to raw columns.
+func (e *Experiment) maybeFittedToBytes() bool {
+	return e.noise.data.Kind == dataset.ByteLattice && e.file.Learned() && len(e.Spec.Std) == 0 && e.Spec.Noise != spec.Float && !e.Spec.Scaled()
+}
+
+// fittedToBytes asks whether the model was fitted to whole numbers from 0 to 255.
+func fittedToBytes() param.Text {
+	return param.Textf("the data are whole numbers from 0 to 255, which were scaled to [0,1]; was the model fitted to them as they are? Then give %s %v (1/255)", param.Std, 1/255.)
+}
+
+// judgeRange judges the units of the values by their range. σ and radii are in these units. Papers about images state σ
+// and radii for values in [0,1].
 func (e *Experiment) judgeRange(x looked) Finding {
 	low, high := e.valueRange(x)
 	symbol := e.Spec.Law.Law().Words().Symbol
 	said := param.Textf("values from %.4g to %.4g", low, high)
 	if text, wrong := e.rangeMistake(); wrong {
 		return Finding{AspectScale, Suspect, text}
+	}
+	if e.maybeFittedToBytes() {
+		return Finding{AspectScale, Unsure, fittedToBytes()}
 	}
 	outcome := Suspect
 	switch image, sure := e.imageLike(); {
@@ -77,8 +89,8 @@ func (e *Experiment) valueRange(x looked) (low, high float64) {
 	return float64(x.low), float64(x.high)
 }
 
-// imageLike reports whether the examples are images. The result sure is false if only their number of values suggests
-// so: a square of at least 8×8, with one channel or three.
+// imageLike reports whether the examples are images. The result sure is false if this guess rests only on the number of
+// values: they fill a square of at least 8×8 with one channel or three channels.
 func (e *Experiment) imageLike() (image, sure bool) {
 	if shape := e.data.Shape(); len(shape) >= 2 {
 		return true, true

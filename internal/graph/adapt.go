@@ -32,11 +32,12 @@ type Adaptation struct {
 	Notes   []string // notes for the user
 }
 
-// adapt edits the model's graph. It removes ZipMap nodes, so that the output is a tensor and not a list of maps. It
+// adapt edits the model's graph, and notes the labels of its classes. It removes ZipMap nodes, so that the output is a tensor and not a list of maps. It
 // also joins one-column inputs, and rounds values for integer inputs. The argument info describes the file. The
 // argument columns lists the names of the data's columns; it is nil if the columns are unnamed.
 func adapt(m *onnxpb.ModelProto, info *Info, columns []string) (a Adaptation, err error) {
 	a.Input = List(info.Inputs)
+	a.noteLabels(classLabels(m.Graph))
 	a.unwrapZipMaps(m)
 	if err = checkTokens(m, info); err != nil {
 		return a, err
@@ -106,7 +107,7 @@ func (a *Adaptation) Change(format string, args ...any) {
 }
 
 // editable returns a copy of the model whose graph can be edited. Callers may replace nodes and inputs of the copy.
-// They must not change a node or a tensor in place, because the copy shares both with the model.
+// They must not change a node or a tensor in place, because the copy shares its nodes and tensors with the model.
 func editable(m *onnxpb.ModelProto) *onnxpb.ModelProto {
 	g := &onnxpb.GraphProto{
 		Name: m.Graph.Name, Node: slices.Clone(m.Graph.Node), Initializer: m.Graph.Initializer, SparseInitializer: m.Graph.SparseInitializer,

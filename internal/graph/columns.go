@@ -131,7 +131,8 @@ func orderOf(inputs []TensorInfo, columns []string) ([]int, error) {
 }
 
 // match returns, for each column, the index of the input whose name equals the column's name. The argument same
-// compares two names. match fails unless every column has exactly one input and every input belongs to a column.
+// compares two names. match succeeds only if this pairs every column with exactly one input, and every input with
+// exactly one column.
 func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) ([]int, bool) {
 	var order []int
 	for _, c := range columns {
@@ -144,8 +145,8 @@ func match(inputs []TensorInfo, columns []string, same func(a, b string) bool) (
 	return order, len(order) == len(inputs)
 }
 
-// identifier spells a column's name as skl2onnx and other exporters do. It keeps letters, in lower case, and digits,
-// and replaces each run of other characters by one '_'.
+// identifier spells a column's name as skl2onnx and other exporters do. It converts letters to lower case, keeps
+// digits, and replaces each run of other characters with one '_'.
 func identifier(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)

@@ -110,7 +110,7 @@ func chooseOutput(outputs []TensorInfo, name string) (TensorInfo, error) {
 	return o, nil
 }
 
-// scoresHint returns advice on how to export scores from a model with these outputs.
+// scoresHint returns advice on how to export scores from a model with the given outputs.
 func scoresHint(outputs []TensorInfo) string {
 	for _, o := range outputs {
 		switch {
@@ -126,8 +126,7 @@ func scoresHint(outputs []TensorInfo) string {
 // maxListed is the largest number of inputs or outputs that an error lists.
 const maxListed = 8
 
-// List joins the texts of the things by commas. If there are more than maxListed things, it writes "…" in place of the
-// rest.
+// List joins the texts of the things with commas. After maxListed things, List writes "…" in place of the rest.
 func List[T fmt.Stringer](things []T) string {
 	var names []string
 	for i, t := range things {
@@ -166,7 +165,7 @@ func rowOf(o TensorInfo) []int {
 	return sizes
 }
 
-// Mismatch returns an error that says that an example does not fit the input. The error shows both shapes.
+// Mismatch returns the error for an example that does not fit the input. The error shows both shapes.
 func (c Contract) Mismatch(example []int) error {
 	err := fmt.Errorf("model input '%s' wants %s, data has %s", quote.Name(c.Input.Name), c.Input.shape(), shapeString(example))
 	sizes := SizesOf(c.Sample)

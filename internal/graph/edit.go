@@ -64,7 +64,8 @@ func FeedFloat32(g *onnxpb.GraphProto, input, output string) (in, out string) {
 	return in, out
 }
 
-// castNode returns a node that converts a value to type t. The arguments from and to name the value and the result.
+// castNode returns a node that converts a value to type t. The argument from is the name of the value, and the argument
+// to is the name of the result.
 func castNode(from, to string, t ElemType) *onnxpb.NodeProto {
 	return Node("Cast", []string{from}, to, IntAttribute("to", int64(t)))
 }
@@ -126,7 +127,7 @@ func (e *editor) unused(what string) string {
 	}
 }
 
-// uses reports whether the graph has a value with this name.
+// uses reports whether the graph has a value with the given name.
 func (e *editor) uses(name string) bool {
 	_, constant := e.constants[name]
 	return constant || e.producers[name] != nil ||

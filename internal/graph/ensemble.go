@@ -51,10 +51,11 @@ func (a Average) Outputs() OutputKind {
 // Ensemble holds the parameters for joining classifiers.
 type Ensemble struct {
 	Average Average
-	// Outputs is the kind of the scores of every member. OutputsAuto derives the kind of each member from its graph.
+	// Outputs is the kind of the scores of every member. If it is OutputsAuto, Join derives the kind of each member
+	// from the member's graph.
 	Outputs OutputKind
-	// Output names the output with the scores in every member, and in the ensemble. If it is empty, each member needs
-	// one output that can hold scores.
+	// Output names the output with the scores in every member, and in the ensemble. If the name is empty, each member
+	// needs one output that can hold scores.
 	Output string
 }
 
@@ -82,9 +83,9 @@ func EnsembleDigest(a Average, members []EnsembleMember) string {
 //
 //	scores = (s₁(x) + … + s_K(x))/K    s_k are the logits, or the probabilities, of member k
 //
-// The members must take the same input and have the same number of classes. If a member does not fit, the error names
-// the member's file, as the argument names gives it, and the reason. Join also returns the digest and the kind of
-// outputs of each member.
+// The members must take the same input and have the same number of classes. The argument names holds the names of the
+// members' files for errors. If a member does not fit, the error gives its name and the reason. Join also returns the
+// digest and the kind of outputs of each member.
 func (e Ensemble) Join(files []*File, names []string) (*File, []EnsembleMember, error) {
 	j := &joint{Ensemble: e, names: names}
 	j.prefix = "ensemble."
@@ -167,8 +168,8 @@ func (j *joint) add(m *onnxpb.ModelProto, sum string) error {
 // match checks that a member takes the same input as the earlier members and has the same number of classes.
 func (j *joint) match(c Contract) error {
 	first := j.contracts[0]
-	// The input is compared with the inputs of all earlier members, because the first member may leave free a size that
-	// two later members fix differently.
+	// Compare the input with the inputs of all earlier members. The first member alone does not suffice, because it may
+	// leave a size free that two later members fix differently.
 	for _, other := range j.contracts {
 		if !agree(c.Input.Shape, other.Input.Shape, 1) {
 			return fmt.Errorf("it takes inputs %s, another model of the ensemble %s: their sizes must be the same", c.Input.shape(), other.Input.shape())
@@ -278,7 +279,7 @@ func (j *joint) scores(out *Builder, value string, kind OutputKind) string {
 // mean adds nodes that compute the mean of values of shape [N, 1, m]. The nodes join the values by Concat, which fails
 // if the values have different sizes. A sum of the values might broadcast them instead of failing.
 func (j *joint) mean(out *Builder, values []string, to string) {
-	const axesAreInput = 18 // in this operator set the axes of ReduceMean became an input
+	const axesAreInput = 18 // from this operator set on, the axes of ReduceMean are an input
 	all := out.Node("Concat", values, IntAttribute("axis", 1))
 	inputs, attributes := []string{all}, []*onnxpb.AttributeProto{IntAttribute("keepdims", 0)}
 	if j.opset >= axesAreInput {

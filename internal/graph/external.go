@@ -203,8 +203,8 @@ func cleanLocation(location string) (string, error) {
 	return path.Clean(location), nil
 }
 
-// wholeElements reports whether all kernels can use data of this type directly in memory. The kernels can use the data
-// if an element takes a whole number of bytes and the type is neither complex nor a small float.
+// wholeElements reports whether all kernels can use data of the given type directly in memory. The kernels can use the
+// data if an element takes a whole number of bytes and the type is not a complex type or a small float type.
 func wholeElements(t onnxpb.TensorProto_DataType) bool {
 	return t <= onnxpb.TensorProto_BFLOAT16 && t != onnxpb.TensorProto_COMPLEX64 && t != onnxpb.TensorProto_COMPLEX128
 }

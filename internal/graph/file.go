@@ -15,14 +15,15 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/rscert/rscert/internal/builtin"
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/memory"
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// A File is a model in memory. Its files are read once, so later changes to them have no effect. A File owns the memory
-// of the external weights. This memory is freed when nothing refers to it any more.
+// A File is a model in memory. The model's files are read once, so later changes to the files have no effect. A File
+// owns the memory of the external weights. This memory is freed when nothing refers to it any more.
 type File struct {
 	Model   *onnxpb.ModelProto // its external tensors all point at weights in the map Weights
 	Weights Weights
@@ -50,10 +51,14 @@ func (f *File) Learned() bool {
 	}) != nil
 }
 
-// ReadModel reads a model's file and the external files that hold its weights. It refuses everything except regular
+// ReadModel reads a model's file and the external files that hold its weights, or a model that is part of the program
+// (package builtin). It refuses everything except regular
 // files, because reading a device, a pipe or a folder may never end. It refuses files above ONNX's limit of 2 GiB. It
 // also refuses files that together exceed a third of the memory (see modelCopies).
 func ReadModel(path string) (*File, error) {
+	if name, ok := builtin.Name(path); ok {
+		return readBuiltin(name)
+	}
 	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -77,12 +82,23 @@ func ReadModel(path string) (*File, error) {
 	return file, nil
 }
 
+// readBuiltin reads a model that is part of the program.
+func readBuiltin(name string) (*File, error) {
+	model, err := builtin.Model(name)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(model)
+	return Parse(model, hex.EncodeToString(sum[:]), "")
+}
+
 // maxModel is the largest size of an ONNX file in bytes. It is the largest size of a protocol buffers message.
 const maxModel = math.MaxInt32
 
 var errTooLarge = hint.New("the model is larger than 2 GiB", "keep its weights in a file beside it: with the onnx package, onnx.save(…, save_as_external_data=True)")
 
-// Parse parses a model. The argument folder holds the files with its external data; it is empty if the model has none.
+// Parse parses a model. The argument folder names the folder with the files of external data. It is empty if the model
+// has no external data.
 func Parse(model []byte, sum, folder string) (*File, error) {
 	f := &File{sha256: sum}
 	var err error

@@ -35,7 +35,7 @@ type Arrangement struct {
 	size     int
 }
 
-// Arrange copies the example to the slice in. It puts the values into the model's order.
+// Arrange copies the example's values, in the model's order, to the argument in.
 func (a Arrangement) Arrange(in, example []float32) {
 	if a.Perm == nil {
 		copy(in, example)
@@ -46,8 +46,9 @@ func (a Arrangement) Arrange(in, example []float32) {
 	}
 }
 
-// Reindexed returns an arrangement for images [C,H,W] of the given shape. Where a takes the value in a channel, row and
-// column, the result takes the value at the place that the function from returns.
+// Reindexed returns an arrangement for images [C,H,W] of the given shape. The function from maps coordinates to
+// coordinates. If a takes a value of the input from the coordinates p, the returned arrangement takes this value from
+// the coordinates from(p).
 func (a Arrangement) Reindexed(shape []int, from func(c, row, column int) (int, int, int)) Arrangement {
 	h, w := shape[1], shape[2]
 	perm := make([]int, a.size)
@@ -138,7 +139,7 @@ func (a *Arrangement) fitImage(dims []Dim, image []int) (sample []int, ok bool) 
 	return nil, false
 }
 
-// LayoutOf returns the layout of an input with these sizes. The result ok reports whether the input is an image of
+// LayoutOf returns the layout of an input with the given sizes. The result ok reports whether the input is an image of
 // several channels.
 func LayoutOf(sizes []int) (l Layout, ok bool) {
 	if len(sizes) != 3 || len(WithoutOnes(sizes)) < 2 {
@@ -218,7 +219,8 @@ func WithoutOnes(sizes []int) []int {
 // maxSample limits the number of values in a sample. A larger shape indicates a mistake.
 const maxSample = 1 << 28
 
-// Product returns the number of values in a tensor of these sizes, or 0 if this number is unknown or above maxSample.
+// Product returns the number of values in a tensor of the given sizes, or 0 if this number is unknown or above
+// maxSample.
 func Product(sizes []int) int {
 	if sizes == nil {
 		return 0

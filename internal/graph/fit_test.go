@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFit arranges images. Each value is 100·channel + 10·row + column, so the value shows its own place in the image.
+// TestFit arranges images. Each value is 100·channel + 10·row + column, so the value shows its position in the image.
 // TestFit compares the arranged values with the order that the model expects.
 func TestFit(t *testing.T) {
 	const c, h, w = 3, 2, 4

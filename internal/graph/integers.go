@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// integerRanges gives, for each integer type that an input may have, the smallest and the largest float32 that the type
-// can represent.
+// integerRanges holds the range of each integer type that an input may have: the smallest and the largest float32 that
+// the type can represent.
 var integerRanges = map[ElemType][2]float32{
 	ElemType(onnxpb.TensorProto_UINT8):  {0, math.MaxUint8},
 	ElemType(onnxpb.TensorProto_INT8):   {math.MinInt8, math.MaxInt8},
@@ -23,13 +23,13 @@ var integerRanges = map[ElemType][2]float32{
 	ElemType(onnxpb.TensorProto_INT64):  {math.MinInt64, 1<<63 - 1<<39},
 }
 
-// feedable reports whether rscert can feed an input of this type.
+// feedable reports whether rscert can feed an input of type t.
 func (t ElemType) feedable() bool {
 	_, integer := integerRanges[t]
 	return integer || t.IsFloat()
 }
 
-// intakeOf returns the intake for an input of this type.
+// intakeOf returns the intake for an input of type t.
 func intakeOf(t ElemType) Intake {
 	switch _, integer := integerRanges[t]; {
 	case t == ElemType(onnxpb.TensorProto_UINT8):

@@ -14,8 +14,8 @@ import (
 // This file adds noise in front of a model's graph and votes behind it. Noise and votes become nodes of the graph.
 //
 // The nodes in front of the model use only integers and look-ups, so every provider with these operators computes the
-// same bits as smoothing.LatticeInput. All these operators are in operator set 7, except Mod, which is in operator set
-// 10. ONNX Runtime's CUDA provider has kernels for the types below, according to ONNX Runtime's table
+// same bits as smoothing.LatticeInput. All these operators exist from operator set 7 on, except Mod, which exists from
+// operator set 10 on. ONNX Runtime's CUDA provider has kernels for the types below, according to ONNX Runtime's table
 // docs/OperatorKernels.md (looked up on 22 November 2026). TestNoiseGraphKernels lists the same types.
 //
 //	Add, Mul, Div, Mod     uint64; Add and Mul also int32; Mul also float
@@ -27,7 +27,7 @@ import (
 //	Reshape                float
 //
 // The graph avoids operators that some providers or operator sets lack. Min of uint64 exists only from operator set 12
-// on, and Equal of floats only from 11 on. The CUDA provider has no BitShift, and it has Where for few types only. The
+// on, and Equal of floats only from 11 on. The CUDA provider has no BitShift, and has Where for only a few types. The
 // graph also avoids ArgMax, because on CUDA the library cuDNN decides which of several equal scores ArgMax takes and
 // how ArgMax treats NaN.
 
@@ -94,7 +94,7 @@ func (a Around) AddNoise(input string, draws smoothing.Draws) NoiseNames {
 	e.finish()
 
 	// The input becomes an inner value. Its shape keeps the names of its sizes, because ONNX Runtime uses these names
-	// to decide which sums to fuse with convolutions. These fusions affect the last bits.
+	// to decide which sums to fuse with convolutions. These fusions affect the last bits of the scores.
 	k := slices.IndexFunc(g.Input, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == input })
 	g.ValueInfo = append(g.ValueInfo, g.Input[k])
 	g.Input = slices.Delete(g.Input, k, k+1)
@@ -136,7 +136,7 @@ func (e *editor) modulo(x string, n uint64, opset int64) string {
 // AddVotes adds nodes behind the graph that turn its float32 output into votes, as smoothing.Vote defines them. The
 // output holds m scores per row. AddVotes makes the votes an output of the graph. Class k has rank m − k. A row's vote
 // is the highest rank among the classes with the row's largest score, so the first of these classes wins. The vote is 0
-// if a score is NaN or +∞, that is, not below +∞. The vote is also 0 if the largest score is −∞, that is, not above −∞.
+// if a score is NaN or +∞, because such a score is not below +∞. The vote is also 0 if the largest score is −∞.
 func (a Around) AddVotes(output string) (votes string) {
 	g, m := a.graph, a.classes
 	e := newEditor(g)

@@ -24,14 +24,14 @@ type opKey struct{ domain, op string }
 // microsoft is the domain of the operators that ONNX Runtime adds to ONNX.
 const microsoft = "com.microsoft"
 
-// The variable draws lists the operators that always draw random numbers.
+// The list named draws holds the operators that always draw random numbers.
 var draws = []opKey{
 	{"", "RandomNormal"}, {"", "RandomNormalLike"}, {"", "RandomUniform"}, {"", "RandomUniformLike"},
 	{"", "Multinomial"}, {"", "Bernoulli"}, {microsoft, "Sampling"},
 }
 
-// The map drops contains operators that draw random numbers only in training. It maps each operator to the position of
-// its training input. If the training input is absent, the operator runs in inference mode.
+// The map named drops holds the operators that draw random numbers only in training. It maps each operator to the
+// position of its training input. If the training input is absent, the operator runs in inference mode.
 var drops = map[opKey]int{
 	{"", "Dropout"}: 2, {microsoft, "BitmaskDropout"}: 2, {microsoft, "BiasDropout"}: 4, {microsoft, "BitmaskBiasDropout"}: 4,
 }

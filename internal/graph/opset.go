@@ -43,8 +43,8 @@ var opsetChanges = sync.OnceValues(func() (map[string][]int64, int64) {
 
 const opsetHint = "export the models for the same operator set (in PyTorch opset_version=N), or convert one with onnx.version_converter"
 
-// checkRaise refuses a node if its meaning may change when the version of ONNX's operators is raised. The arguments
-// from and to are the old and the new version.
+// checkRaise refuses a node if its meaning may change when the version of ONNX's operators is raised. The arguments are
+// the old version, from, and the new version, to.
 func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	changes, newest := opsetChanges()
 	known, ok := changes[n.GetOpType()]
@@ -54,8 +54,8 @@ func checkRaise(n *onnxpb.NodeProto, from, to int64) error {
 	return hint.New(fmt.Sprintf("%s of operator set %d may not mean the same in %d", quote.Name(n.GetOpType()), from, to), opsetHint)
 }
 
-// raiseOpset raises a model to a later version of ONNX's operators. The argument to is the new version. raiseOpset
-// fails if the meaning of a node may change.
+// raiseOpset raises a model to the given later version of ONNX's operators. It fails if the meaning of a node may
+// change.
 func raiseOpset(m *onnxpb.ModelProto, to int64) error {
 	local := localFunctions(m)
 	of := make(map[string]int64) // old version of each function; the key "" stands for the graph
@@ -87,8 +87,8 @@ func raiseImport(imports []*onnxpb.OperatorSetIdProto, to int64) int64 {
 	return from
 }
 
-// joinOpsets raises models to common operator sets and returns these sets. The version of ONNX's own operators is at
-// least the argument least.
+// joinOpsets raises models to common operator sets and returns these sets. The argument least is the oldest version of
+// ONNX's own operators that joinOpsets may return.
 func joinOpsets(least int64, models ...*onnxpb.ModelProto) ([]*onnxpb.OperatorSetIdProto, error) {
 	to := least
 	for _, m := range models {

@@ -33,10 +33,10 @@ import (
 // leave a choice: in [197, 3, 64], either 3 or 197 may hold the batch. The search tries all choices and drops those
 // that a later rule refuses.
 //
-// The proof succeeds if the graph's output ends up as [batch, m]. Every node then computes the same values for a batch
-// as for the batch's samples one by one, under two conditions. Sizes that contain the batch must be free. Sizes that a
-// Shape node takes from a tensor must equal the sizes in the analysed run. The edits establish these conditions. If the
-// proof fails, the model runs one input per call.
+// The proof succeeds if the graph's output ends up as [batch, m]. Under two conditions, every node then computes the
+// same values for a batch as for each sample alone. First, sizes that contain the batch must be free. Second, sizes
+// that a Shape node takes from a tensor must equal the sizes in the analysed run. The edits establish these conditions.
+// If the proof fails, the model runs one input per call.
 
 // A position locates the batch in a tensor.
 type position struct {
@@ -78,11 +78,11 @@ func (e Edits) FixSizes() bool {
 	return false
 }
 
-// An edit describes the changes to one node.
+// An edit describes the changes to one node. The field rank is the number of dimensions of the repeated inputs.
 type edit struct {
 	reshape   bool    // the node becomes a Reshape
 	target    []int64 // sizes for input 1 of Reshape or Expand, or input 3 of Resize (where the batch replaces target[0])
-	repeats   []int   // indices of inputs of the given rank that are repeated along dimension dim, once per sample
+	repeats   []int   // indices of inputs that are repeated along dimension dim, once per sample
 	dim, rank int
 	sizes     *onnxpb.TensorProto // constant that replaces a Shape or Size node
 }
@@ -121,9 +121,9 @@ func nodeName(n *onnxpb.NodeProto) string {
 	return fmt.Sprintf("%s '%s'", quote.Name(n.GetOpType()), quote.Name(name))
 }
 
-// sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order. ONNX Runtime sorts nodes
-// by itself, but converters to float16 break the order. If a cycle prevents sorting, sortNodes names a node of the
-// cycle.
+// sortNodes puts every node behind the nodes that compute its inputs. ONNX demands this order, but some converters to
+// float16 write nodes in another order. ONNX Runtime accepts such files, because it sorts the nodes by itself. If a
+// cycle prevents sorting, sortNodes names a node of the cycle.
 func sortNodes(g *onnxpb.GraphProto) (string, bool) {
 	users, missing := dependencies(g)
 	order := &nodeHeap{}
@@ -335,7 +335,7 @@ type option struct {
 }
 
 // place records the positions of the batch in the node's results. It returns false if the sizes of a result contradict
-// the position in this result.
+// the batch's position in this result.
 func (r *rebatching) place(n *onnxpb.NodeProto, places []position) bool {
 	for k, v := range n.Output {
 		if v == "" {
@@ -426,8 +426,8 @@ func attribute(n *onnxpb.NodeProto, name string) *onnxpb.AttributeProto {
 	return nil
 }
 
-// Apply edits the graph, whose nodes must be in the order for which the edits were found. The argument size is the new
-// size of the graph's batch dimension.
+// Apply edits the graph. The graph's nodes must be in the same order as when the edits were found. The argument size is
+// the new size of the graph's batch dimension.
 func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	freeSizes(g, input, size)
 	e := newEditor(g)
@@ -462,8 +462,8 @@ func (edits Edits) Apply(g *onnxpb.GraphProto, input string, size int64) {
 	e.finish()
 }
 
-// batchAnd adds nodes that compute a vector of sizes. The vector holds the sizes in the argument before, then the
-// number of samples of the input, then the sizes in the argument after.
+// batchAnd adds nodes that compute a vector of sizes. The first sizes of the vector come from the argument before. The
+// next size is the number of samples of the input. The last sizes come from the argument after.
 func (e *editor) batchAnd(input string, before, after []int64) string {
 	shape, batch, sizes := e.unused("shape"), e.unused("batch"), e.unused("sizes")
 	first := e.Ints(0)

@@ -66,7 +66,7 @@ func to(at position) []option { return []option{{places: []position{at}}} }
 // moved returns the same position in another dimension.
 func (p position) moved(dim int) position { return position{dim, p.outer, p.inner} }
 
-// The method own reports whether the batch is the only index in its dimension, without outer or inner indices.
+// The method own reports whether the batch is the only index in its dimension.
 func (p position) own() bool { return p.outer == 1 && p.inner == 1 }
 
 // axisOf returns the axis that the node's attribute gives, with 0 ≤ axis < rank. A negative value of the attribute
@@ -166,7 +166,7 @@ func (r *rebatching) qLinearMatMul(n *onnxpb.NodeProto) []option {
 	return r.product(n, 0, 3)
 }
 
-// wholeTensor reports whether each of these inputs is absent or a constant of one number.
+// wholeTensor reports whether each of the given inputs is absent or a constant of one number.
 func (r *rebatching) wholeTensor(n *onnxpb.NodeProto, inputs ...int) bool {
 	for _, k := range inputs {
 		if !present(n, k) {
@@ -217,8 +217,8 @@ func (r *rebatching) gemm(n *onnxpb.NodeProto) []option {
 	return to(at.moved(0))
 }
 
-// The rule softmax is for a softmax over one axis. Before version 13, a softmax runs over all dimensions from the axis
-// on.
+// The rule softmax is for a softmax over one axis. Before operator set 13, a softmax runs over all dimensions from the
+// axis on.
 func (r *rebatching) softmax(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n)
 	last := r.rank(n, 0)
@@ -267,9 +267,9 @@ func before(sizes []int64, at position) int64 {
 }
 
 // The rule reshape divides the row of values into new dimensions. One of the new dimensions must hold the whole batch.
-// Its size must be outer·batch·inner for whole numbers outer and inner, and the indices that ran slower than the batch
-// must still run slower. If several dimensions qualify, the search first tries dimensions that hold the batch alone.
-// It tries the last dimension last, because most operators sum over the last dimension.
+// The size of this dimension must be outer·batch·inner for whole numbers outer and inner. The indices that ran slower
+// than the batch must still run slower. If several dimensions qualify, the search first tries dimensions that hold the
+// batch alone. It tries the last dimension last, because most operators sum over the last dimension.
 func (r *rebatching) reshape(n *onnxpb.NodeProto) []option {
 	at, ok := r.solePosition(n) // target sizes that depend on the input's values are refused
 	if !ok {
@@ -508,8 +508,8 @@ func (r *rebatching) gather(n *onnxpb.NodeProto) []option {
 	return nil
 }
 
-// takesAll reports whether Gather takes all values of a vector in order. PyTorch exports as_strided for adjacent values
-// as such a Gather, which then acts as a Reshape.
+// takesAll reports whether Gather takes all values of a vector in order. PyTorch exports as_strided on adjacent values
+// as a Gather of all values. This Gather acts as a Reshape.
 func (r *rebatching) takesAll(n *onnxpb.NodeProto) bool {
 	places, ok := r.constant(n, 1)
 	sizes := r.shape(n, 0)

@@ -115,7 +115,7 @@ func denseValue(t *onnxpb.SparseTensorProto) knownValue {
 	return v
 }
 
-// sizeScope holds the known values of a graph. The field outer leads to the scope around the graph.
+// sizeScope holds the known values of a graph. The field outer points to the scope around the graph.
 type sizeScope struct {
 	function string
 	values   map[string]knownValue

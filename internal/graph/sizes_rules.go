@@ -234,8 +234,8 @@ func shapeNumbers(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole && len(n.Attribute) == 0
 }
 
-// reshapedSize keeps the number of elements. If the target shape has a free or a copied size, the result counts as a
-// vector.
+// reshapedSize describes the result of Reshape, which has as many elements as the input. If the target shape has a free
+// or a copied size, the result counts as a vector.
 func reshapedSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	v := in[0]
 	v.dims = sizesOf(in[1].numbers)
@@ -245,7 +245,7 @@ func reshapedSize(_ *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	return v, in[0].whole && in[1].numbers != nil
 }
 
-// unsqueezedSize inserts sizes of 1 at the axes.
+// unsqueezedSize describes the result of Unsqueeze, which inserts sizes of 1 at the axes.
 func unsqueezedSize(n *onnxpb.NodeProto, in []knownValue) (knownValue, bool) {
 	axes := attribute(n, "axes").GetInts()
 	for _, x := range in[1].numbers {

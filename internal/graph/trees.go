@@ -62,7 +62,7 @@ func branchesOf(n *onnxpb.NodeProto) (branching, error) {
 		read = numberedBranches
 	}
 	all, err := read(n)
-	if err == nil && len(all) == 0 { // in a function, the caller might supply the nodes; this is refused too
+	if err == nil && len(all) == 0 { // the caller of a function may supply the nodes; rscert refuses this too
 		err = errors.New("without nodes")
 	}
 	return all, err
@@ -148,7 +148,7 @@ const (
 // nodes.
 func (b branching) check() error {
 	marks, next := make([]uint8, len(b)), make([]uint8, len(b))
-	height := make([]int32, len(b)) // for each closed node, the number of nodes on the longest path down from it
+	height := make([]int32, len(b)) // for each closed node, the number of nodes on the longest path from it to a leaf
 	var path []int32
 	for start := range b {
 		if marks[start] != unseen {

@@ -150,10 +150,10 @@ func (v tensorVisit) all(tensors []*onnxpb.TensorProto) {
 	}
 }
 
-// These constants limit the number and the nesting of a model's messages. A message of two bytes in the file can take
-// 250 bytes of memory when it is parsed. A packed number of one byte in the file takes eight bytes of memory. Each of
-// the two limits, on messages and on packed numbers, corresponds to a gigabyte of memory. The largest models in use
-// have some 10⁵ nodes, each with about ten messages and fields.
+// These constants limit the number and the nesting of the protocol buffers messages in a model. A message of two bytes
+// in the file can take 250 bytes of memory when it is parsed. A packed number of one byte in the file takes eight bytes
+// of memory. Each of the two limits, on messages and on packed numbers, corresponds to a gigabyte of memory. The
+// largest models in use have some 10⁵ nodes, each with about ten messages and fields.
 const (
 	maxFields     = 1 << 22
 	packedPerUnit = 32 // number of packed bytes that count as one field

@@ -73,6 +73,6 @@ const sqrtHalfPi = 1.2533141373155002512
 // cut is where the table of masses ends, in standard deviations.
 const cut = 9
 
-// Ratios returns the limits of σ/g, where g is the lattice's step. At the greatest ratio, the table has 2·9·3640 + 1
-// integers. For σ ≥ 30g, rounding to the lattice increases the variance by at most the share (g/σ)²/12 = 9e-5.
+// Ratios returns the limits of σ/g, where g is the lattice's step. At the ratio 3640, Masses returns 2·9·3640 + 1
+// masses. For σ ≥ 30g, rounding to the lattice increases the variance by at most the share (g/σ)²/12 = 9e-5.
 func (gaussian) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 3640} }

@@ -81,8 +81,8 @@ func TestNormalCDFErrorBound(t *testing.T) {
 	}
 }
 
-// TestNormalCDFError recomputes the stated error, in units of 2⁻⁵³. Four units in the last place of Erfc are up to
-// eight such units, and the argument's error gives 4·(z² + 1) units.
+// TestNormalCDFError recomputes the error bound that CDF returns, in units of 2⁻⁵³. Four units in the last place of
+// Erfc are up to eight such units, and the argument's error gives 4·(z² + 1) units.
 func TestNormalCDFError(t *testing.T) {
 	for _, z := range []float64{-8, -1, 0, 0.5, 3} {
 		if _, relErr := Gaussian.CDF(z); relErr != 2*(4+2*(z*z+1))*0x1p-53 {

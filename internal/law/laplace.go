@@ -21,8 +21,8 @@ func (laplace) Words() Words {
 
 func (laplace) Norm() Norm { return L1 }
 
-// CDF returns e^z/2 for z ≤ 0 and 1 − e^{−z}/2 for z > 0. Go's Exp is within one unit in the last place. The bound
-// relErr allows for four units.
+// CDF returns e^z/2 for z ≤ 0 and 1 − e^{−z}/2 for z > 0. The error of Go's Exp is at most one unit in the last place.
+// The bound relErr allows for four units.
 func (laplace) CDF(z float64) (p, relErr float64) {
 	if z > 0 {
 		return 1 - math.Exp(-z)/2, 8 * unit
@@ -42,9 +42,9 @@ func (laplace) Density(z float64) float64 { return math.Exp(-math.Abs(z)) / 2 }
 
 func (laplace) Slope(z, shift float64) float64 { return math.Exp(math.Abs(z) - math.Abs(z+shift)) }
 
-// Peak finds the maximum by calculus: for −L ≤ z ≤ 0, where L is the margin, the value is 1 − e^{−(z+L)}/2 − r·e^z/2,
-// which is largest at z = −(L + ln r)/2 and is 1 − √r·e^{−L/2} there. For r ≥ e^L this z is below −L, where the value
-// is (e^L − r)·e^z/2 ≤ 0, so the supremum is 0. The roundings of √r·e^{−L/2} ≤ 1 are below 2⁻⁴⁸.
+// Peak finds the maximum by calculus, where L is the margin. For −L ≤ z ≤ 0 the value is 1 − e^{−(z+L)}/2 − r·e^z/2.
+// This value is largest at z = −(L + ln r)/2, where it is 1 − √r·e^{−L/2}. For r ≥ e^L this z is at most −L. For z ≤ −L
+// the value is (e^L − r)·e^z/2 ≤ 0, so the supremum is 0. The roundings of √r·e^{−L/2} ≤ 1 are below 2⁻⁴⁸.
 func (laplace) Peak(margin, r float64) float64 {
 	return max(1-math.Sqrt(r)*math.Exp(-margin/2)+0x1p-48, 0)
 }
@@ -59,7 +59,7 @@ func (laplace) First() Theorem { return Linear(1, "p_A−p_B, radius b times the
 // laplaceCut is the end of the table, in units of b. The mass beyond it is e^{−46} < 2⁻⁶⁶.
 const laplaceCut = 46
 
-// Ratios returns the limits of b/g, where g is the lattice's step. At the greatest ratio, the table has 2·46·710 + 1
+// Ratios returns the limits of b/g, where g is the lattice's step. At the ratio 710, the table has 2·46·710 + 1
 // integers.
 func (laplace) Ratios() Ratios { return Ratios{Least: 1, Fine: 30, Greatest: 710} }
 

@@ -111,7 +111,7 @@ func (l linear) Margin(radius, scale float64) float64 { return radius / scale / 
 type Ratios struct {
 	Least    int64 // on a coarser lattice, rounding would add too much to the noise
 	Fine     int64 // from this ratio on, rounding adds almost nothing to the noise
-	Greatest int64 // ratios below Greatest + 1 are allowed; a larger ratio needs a table of more than 2¹⁶ entries
+	Greatest int64 // ratios below Greatest + 1 are allowed; their tables have at most 2¹⁶ entries
 	Halves   bool  // a ratio within one rounding of a multiple of ½ counts as this multiple
 }
 
@@ -138,7 +138,7 @@ func (r Ratios) Allow(ratio *big.Rat) bool {
 }
 
 // Refine returns the smallest whole number by which the step must be divided to make the ratio at least Fine. The
-// result ok is false if the given ratio is above Greatest, or if the number would exceed 2¹⁵.
+// result ok is false if the ratio is outside (0, Greatest + 1), or if the divisor would exceed math.MaxInt16.
 func (r Ratios) Refine(ratio *big.Rat) (divisor int, ok bool) {
 	if ratio.Sign() <= 0 || ratio.Cmp(big.NewRat(r.Greatest+1, 1)) >= 0 {
 		return 1, false

@@ -235,8 +235,8 @@ func TestUniformIntegers(t *testing.T) {
 	}
 }
 
-// Each bound is tight for each law: if the regions of the two classes are half spaces, the probabilities of the two
-// regions are equal at the distance R along a coordinate.
+// The radius theorems of each law are tight: if the regions of the two classes are half spaces, the probabilities of
+// the two regions are equal at the distance R along a coordinate.
 func TestRadiusIsAttained(t *testing.T) {
 	for _, l := range all() {
 		for _, c := range []struct{ pA, pB float64 }{{0.9, 0.05}, {0.7, 0.2}, {0.55, 0.4}} {
@@ -261,8 +261,8 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// If a file has neither law nor norm, the noise must be Gaussian and the norm L2. Names that were written must parse
-// again.
+// If a file has neither law nor norm, the noise must be Gaussian and the norm L2. The functions that read names must
+// accept every name that is written.
 func TestNames(t *testing.T) {
 	type record struct {
 		Law  law.Name `json:"law,omitempty"`

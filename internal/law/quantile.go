@@ -2,7 +2,7 @@ package law
 
 import "math"
 
-// unit is the unit round-off of float64. The errors below are stated in this unit.
+// unit is the unit round-off of float64. The errors below are multiples of unit.
 const unit = 0x1p-53
 
 // minTail is the smallest probability that High uses. It keeps the values of F above the range of subnormal numbers.

@@ -16,7 +16,7 @@ func TestWidth(t *testing.T) {
 	for _, c := range []struct {
 		scale float64
 		step  *big.Rat
-		want  string // part of the error; empty: W = 10
+		want  string // part of the error; if empty, W must be 10
 	}{
 		{1.25, big.NewRat(1, 4), ""},
 		{64. / 255 * (1 + 0x1p-52), bytes, "(W = 128)"}, // one bit away from W = 128

@@ -45,7 +45,7 @@ func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 
 func (uniform) First() Theorem { return Linear(1, "p_A−p_B, radius λ times the margin") }
 
 // Ratios returns the limits of λ/g, where g is the lattice's step. The table has at most 2¹⁶ integers. A coarse lattice
-// loses no radius, because noise that is uniform on integers is itself noise of this kind.
+// loses no radius, because uniform noise that is rounded to the lattice is uniform on integers.
 func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<15 - 2, Halves: true} }
 
 // Masses returns the law of the integers on a lattice of step g, with W = 2λ/g.

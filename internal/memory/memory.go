@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 )
 
-// The constant most is the limit if nothing is known about the machine. Almost every data set that rscert must hold in
-// memory is smaller. A user with a larger data set sets GOMEMLIMIT.
+// The constant 'most' is the limit if nothing is known about the machine. Almost every data set that rscert must hold
+// in memory is smaller. A user with a larger data set sets GOMEMLIMIT.
 const most = 2 << 30
 
 // Limit returns the number of bytes that an input may take. If GOMEMLIMIT is set, this is half of GOMEMLIMIT. Otherwise

@@ -137,7 +137,7 @@ func (h *Header) Len() (n int, ok bool) {
 	return n, true
 }
 
-// Check returns an error unless the file holds exactly the array. The argument length is the file's length in bytes,
+// Check returns an error unless the file holds exactly the array. The argument 'length' is the file's length in bytes,
 // including the header. An array without elements is an error.
 func (h *Header) Check(length int64) error {
 	n, ok := h.Len()
@@ -189,8 +189,8 @@ func Decode[T Number](t Type, dst []T, src []byte) {
 	}
 }
 
-// each decodes every element with the function value. The functions each, u16, u32 and u64 are small, so that the
-// compiler inlines them into the cases above.
+// each calls value to decode every element. The functions each, u16, u32 and u64 are small, so that the compiler
+// inlines them into the cases above.
 func each[T Number](dst []T, src []byte, width int, value func([]byte) T) {
 	for i := range dst {
 		dst[i] = value(src[i*width:])

@@ -197,7 +197,7 @@ func (b *modelBuilder) shapeless(name string, t graph.ElemType) *modelBuilder {
 func TestLoneWarnings(t *testing.T) {
 	b := newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "y").output("y", graph.Float32, "N", 1)
 	m := load(t, b.bytes(t), LoadOptions{Outputs: graph.Logits})
-	if w := strings.Join(m.Warnings(), "\n"); !strings.Contains(w, "ends in Sigmoid, but its output is taken for a logit") {
+	if w := strings.Join(warningsOf(m), "\n"); !strings.Contains(w, "ends in Sigmoid, but its output is taken for a logit") {
 		t.Errorf("warnings %q", w)
 	}
 	b = newModel("x", graph.Float32, "N", 48).weights("w1", graph.Float32, 48, 1).node("MatMul", "x w1", "z").node("Sigmoid", "z", "p").node("Abs", "p", "y").output("y", graph.Float32, "N", 1)

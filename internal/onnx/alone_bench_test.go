@@ -100,7 +100,7 @@ func repeat(b *testing.B, calls []func() error) {
 	b.StopTimer()
 }
 
-// alone is a model's file opened in ONNX Runtime.
+// alone holds a model's file that is open in ONNX Runtime.
 type alone struct {
 	session         *ort.DynamicAdvancedSession
 	input, output   string

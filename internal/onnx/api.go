@@ -1,9 +1,12 @@
 package onnx
 
-// This file calls ONNX Runtime's C API directly for five purposes that the Go binding does not cover. The code here
-// distinguishes a file that is not ONNX Runtime from a version that is too old. It asks for the library's version. It
-// lists the library's execution providers. It passes weights in rscert's own memory to a session. It runs sessions with
-// bound values, and can stop such a run.
+// This file calls ONNX Runtime's C API directly for five purposes that the Go binding does not cover:
+//
+//   - to distinguish a file that is not ONNX Runtime from a version that is too old,
+//   - to read the library's version,
+//   - to list the library's execution providers,
+//   - to pass weights in rscert's own memory to a session,
+//   - to run sessions with bound values, and to stop such a run.
 
 /*
 #cgo linux LDFLAGS: -ldl
@@ -151,7 +154,7 @@ func ask(path string) (version string, providers []string, err error) {
 		return version, nil, fmt.Errorf("ONNX Runtime %s is too old: need %s or newer", version, requiredVersion)
 	}
 	var names **C.char
-	n := C.api_providers(base, &names) //nolint:gocritic // dupSubExpr sees cgo's translation, which holds 0 == 0
+	n := C.api_providers(base, &names) //nolint:gocritic // dupSubExpr: cgo's translation holds 0 == 0
 	if n < 0 {
 		return version, nil, errors.New("ONNX Runtime does not list its execution providers")
 	}

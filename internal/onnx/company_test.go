@@ -19,7 +19,7 @@ import (
 // The map company holds models in which the inputs of a batch affect each other, as in some real exports. Each model
 // computes a function of the whole tensor or along the batch, before or after a small convolutional net. The field node
 // names the node at which the proof of independence fails. If the field is "", the proof succeeds with an edit of the
-// graph. After this edit, the graph computes for every input of a batch what it computes for this input alone.
+// graph. After this edit, the graph computes the same scores for an input in a batch as for the input alone.
 var company = map[string]struct {
 	node  string
 	build func() *modelBuilder
@@ -186,7 +186,8 @@ func (b *modelBuilder) dynamicInt8(f string) *modelBuilder {
 		output("y", graph.Float32, "N", 4)
 }
 
-// unlike returns images that differ strongly. Every other image is dark, and some images are flat, sparse or extreme.
+// The function named unlike returns images that differ strongly. Every other image is dark, and some images are flat,
+// sparse or extreme.
 func unlike(n int) [][]float32 {
 	all := images(n)
 	for i, x := range all {
@@ -234,7 +235,7 @@ func TestCompany(t *testing.T) {
 // run one input per call and give one warning.
 func checkSingly(t *testing.T, m *Model, node string, batch int) {
 	t.Helper()
-	s, w := m.Settings(), m.Warnings()
+	s, w := m.Settings(), warningsOf(m)
 	switch {
 	case node == "" && (s.Independence != Proved || len(w) > 0):
 		t.Errorf("batch %d: %q, %d samples a call: %q", batch, s.Independence, s.Call, w)
@@ -281,8 +282,8 @@ func TestCompanyFixed(t *testing.T) {
 				break
 			}
 			t.Cleanup(func() { _ = m.Close() })
-			if fixed := strings.Contains(strings.Join(m.Warnings(), ""), "batch dimension is fixed at 1"); fixed != (c.node != "") {
-				t.Errorf("%s: runs %d samples a call: %q", name, m.tile, m.Warnings())
+			if fixed := strings.Contains(strings.Join(warningsOf(m), ""), "batch dimension is fixed at 1"); fixed != (c.node != "") {
+				t.Errorf("%s: runs %d samples a call: %q", name, m.tile, warningsOf(m))
 			}
 			checkCompany(t, m, xs, &want)
 		}
@@ -295,7 +296,7 @@ func TestNodesOutOfOrder(t *testing.T) {
 	slices.Reverse(b.Graph.Node)
 	m := load(t, b.bytes(t), LoadOptions{Batch: 20, Device: CPU})
 	if m.Settings().Independence != Proved {
-		t.Errorf("%q: %q", m.Settings().Independence, m.Warnings())
+		t.Errorf("%q: %q", m.Settings().Independence, warningsOf(m))
 	}
 	want := scores(t, load(t, testModel(t, "nchw"), LoadOptions{Batch: 20, Device: CPU}), images(20))
 	for i, got := range scores(t, m, images(20)) {
@@ -433,8 +434,8 @@ func (b *modelBuilder) mixer(kind int, v, y string, next func(n int) int) {
 }
 
 // companyOfProof runs the proof of independence on a graph. If the proof succeeds, it checks that a sample's scores
-// have the same bits whatever the other samples of the batch are. It also checks that the scores equal the scores of
-// the sample alone up to rounding.
+// have the same bits whatever the other samples of the batch are. It also checks that the scores equal, up to rounding,
+// the scores of the sample alone.
 func companyOfProof(t testing.TB, model []byte) bool {
 	t.Helper()
 	l := prover(t, model)

@@ -143,8 +143,8 @@ func TestDenoise(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			if len(m.Warnings()) > 0 || m.Batch() != 16 {
-				t.Errorf("%v, batch %d", m.Warnings(), m.Batch())
+			if len(warningsOf(m)) > 0 || m.Batch() != 16 {
+				t.Errorf("%v, batch %d", warningsOf(m), m.Batch())
 			}
 			want := expected(t, d, classifier, c.d, x)
 			largest := 0.0
@@ -226,9 +226,9 @@ func TestDenoisePairs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			warnings := strings.Join(m.Warnings(), "\n")
+			warnings := strings.Join(warningsOf(m), "\n")
 			if inside := name == "function" || name == "branch"; inside != strings.Contains(warnings, "it runs 1 at a time") || !inside && warnings != "" {
-				t.Error(m.Warnings()) // the proof does not look inside functions and branches
+				t.Error(warningsOf(m)) // the proof does not look inside functions and branches
 			}
 			for i, got := range slices.Concat(scores(t, m, samples)...) {
 				if math.Abs(float64(got-want[i])) > 1e-4 {
@@ -416,8 +416,8 @@ func TestDenoisePython(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		if len(m.Warnings()) > 0 {
-			t.Error(m.Warnings())
+		if len(warningsOf(m)) > 0 {
+			t.Error(warningsOf(m))
 		}
 		for k, got := range scores(t, m, [][]float32{x})[0] {
 			if math.Abs(float64(got-c.want[k])) > 1e-4*max(1, math.Abs(float64(c.want[k]))) {

@@ -12,13 +12,13 @@ import (
 )
 
 // Device says where a model runs: on which provider, and on which devices of that provider. The zero value lets rscert
-// choose. rscert then chooses CUDA if the library for CUDA and a GPU are present, and the CPU otherwise.
+// choose. rscert then chooses CUDA if a GPU and the library for CUDA are present, and the CPU otherwise.
 type Device struct {
 	provider *provider
 	unit     string // for providers that number their devices: one index, several indices with commas, or "" for all
 }
 
-// CPU is the processor, driven by ONNX Runtime's own code.
+// CPU runs models on the processor with ONNX Runtime's own kernels.
 var CPU = Device{provider: &cpuProvider}
 
 // ParseDevice parses "auto" or a provider's device: cpu, cuda (all working GPUs), cuda:1, cuda:0,2, openvino (the same
@@ -62,8 +62,8 @@ func parseIndices(list string) (string, bool) {
 	return strings.Join(indices, ","), true
 }
 
-// each returns one Device for each single device that d covers. The result named says whether the user chose these
-// devices; all of them must then work.
+// The method named each returns one Device for each single device that d covers. The result named says whether the user
+// chose these devices; all of them must then work.
 func (d Device) each() (all []Device, named bool) {
 	p := d.provider
 	if p.names == nil {

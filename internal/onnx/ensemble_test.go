@@ -87,8 +87,8 @@ func TestEnsemble(t *testing.T) {
 	logits, probabilities := graph.Ensemble{Average: graph.AverageLogits}, graph.Ensemble{Average: graph.AverageProbabilities}
 	m, members := joinAll(t, logits, one.file(t), two.file(t))
 	compareMean(t, m, samples, a, b)
-	if len(m.Warnings()) > 0 || m.Batch() != 16 || m.Outputs() != graph.Logits || members[0].Outputs != graph.Logits {
-		t.Errorf("%v, batch %d, %v, %v", m.Warnings(), m.Batch(), m.Outputs(), members)
+	if len(warningsOf(m)) > 0 || m.Batch() != 16 || m.Outputs() != graph.Logits || members[0].Outputs != graph.Logits {
+		t.Errorf("%v, batch %d, %v, %v", warningsOf(m), m.Batch(), m.Outputs(), members)
 	}
 	m, _ = joinAll(t, logits, one.file(t), two.file(t), one.file(t))
 	compareMean(t, m, samples, a, b, a)

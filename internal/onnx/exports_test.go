@@ -72,7 +72,7 @@ func irises(t testing.TB) (columns []string, rows [][]float32) {
 	return lines[0][:4], rows
 }
 
-// byteImages returns the images that the script uses, as bytes or as bytes divided by 255.
+// byteImages returns the images that scripts/export_small_models.py uses, as bytes or as bytes divided by 255.
 func byteImages(count int, scale float32) [][]float32 {
 	all := make([][]float32, count)
 	for s := range all {
@@ -98,8 +98,8 @@ func TestExports(t *testing.T) {
 				opt.Example, opt.Columns, in = []int{4}, columns, rows
 			}
 			m := load(t, exported(t, g.Model), opt)
-			if m.tile != 16 || len(m.Warnings()) > 0 {
-				t.Errorf("%d samples a call, warnings %q", m.tile, m.Warnings())
+			if m.tile != 16 || len(warningsOf(m)) > 0 {
+				t.Errorf("%d samples a call, warnings %q", m.tile, warningsOf(m))
 			}
 			got := scores(t, m, in)
 			if len(got) != len(g.Scores) || m.Classes() != len(g.Scores[0]) {
@@ -125,6 +125,8 @@ func TestExportsChanges(t *testing.T) {
 		{"sklearn_logistic_multi_zipmap", "output 'output_probability': the tensor in front of ZipMap", "it has 2 outputs; the scores are taken from 'output_probability'"},
 		{"sklearn_logistic_strings_zipmap", "output 'output_probability': the tensor in front of ZipMap", "its classes 0, 1, … are the labels 'setosa', 'versicolor', 'virginica'"},
 		{"sklearn_logistic_from1_zipmap", "output 'output_probability': the tensor in front of ZipMap", "its classes 0, 1, … are the labels 1, 2, 3"},
+		{"sklearn_logistic_species_tensor", "", "its classes 0, 1, … are the labels 'blue', 'tall', 'wild'"},
+		{"sklearn_mlp_tens_tensor", "", "its classes 0, 1, … are the labels 10, 20, 30"},
 		{"sklearn_pipeline_multi_columns", "columns 'sepal_length', 'sepal_width', 'petal_length', 'petal_width', one input each, in this order: joined", ""},
 		{"sklearn_forest_multi_int64", "input 'x': values are rounded to integers, half up, and clamped to -9223372036854775808…9223371487098961920", ""},
 		{"torch_bytes_legacy", "input 'onnx::Cast_0': values are rounded to integers, half up, and clamped to 0…255", ""},
@@ -161,7 +163,7 @@ func TestExportsRefused(t *testing.T) {
 		}
 	}
 	m := load(t, exported(t, "torch_quantised_legacy"), LoadOptions{Batch: 16, Example: []int{3, 16, 16}})
-	if w := strings.Join(m.Warnings(), "\n"); m.tile != 1 || !strings.Contains(w, "quantised dynamically") || strings.Contains(w, "free batch dimension") {
+	if w := strings.Join(warningsOf(m), "\n"); m.tile != 1 || !strings.Contains(w, "quantised dynamically") || strings.Contains(w, "free batch dimension") {
 		t.Errorf("%d a call, warnings %q", m.tile, w)
 	}
 }

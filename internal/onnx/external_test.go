@@ -123,8 +123,8 @@ func sameScores(t *testing.T, r *Runtime, opt LoadOptions, b *modelBuilder, alig
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = got.Close() })
-	if fmt.Sprint(got.Warnings()) != fmt.Sprint(want.Warnings()) || got.Batch() != want.Batch() {
-		t.Errorf("warnings %v, batch %d; of one file %v, %d", got.Warnings(), got.Batch(), want.Warnings(), want.Batch())
+	if fmt.Sprint(warningsOf(got)) != fmt.Sprint(warningsOf(want)) || got.Batch() != want.Batch() {
+		t.Errorf("warnings %v, batch %d; of one file %v, %d", warningsOf(got), got.Batch(), warningsOf(want), want.Batch())
 	}
 	for i := range 20 {
 		in := slices.Concat(randomSamples(want.InputLen())[:]...)
@@ -193,7 +193,7 @@ func TestOpenVINOExternal(t *testing.T) {
 	})
 }
 
-// hostile returns a model whose first weight is external, with these keys and values in its external_data.
+// hostile returns a model whose first weight is external, with the given keys and values in its external_data.
 func hostile(pairs ...string) *modelBuilder {
 	b := wide()
 	w := b.Graph.Initializer[0]
@@ -277,7 +277,7 @@ func TestExternalRefused(t *testing.T) {
 			t.Errorf("%q: no hint", c.want)
 		}
 	}
-	// Links to files within the folder must be accepted, and so must tensors that use a part of a file.
+	// rscert must accept links to files within the folder. It must also accept tensors that use a part of a file.
 	if err := os.Symlink("../w", filepath.Join(inside, "folder", "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -384,8 +384,8 @@ func TestExternalTorch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if len(m.Warnings()) > 0 || m.Outputs() != graph.Logits || m.InputLen() != 784 || m.Classes() != 10 {
-		t.Errorf("%v, %v, %d values, %d classes", m.Warnings(), m.Outputs(), m.InputLen(), m.Classes())
+	if len(warningsOf(m)) > 0 || m.Outputs() != graph.Logits || m.InputLen() != 784 || m.Classes() != 10 {
+		t.Errorf("%v, %v, %d values, %d classes", warningsOf(m), m.Outputs(), m.InputLen(), m.Classes())
 	}
 	x := make([]float32, 784)
 	for i := range x {

@@ -398,8 +398,8 @@ func TestLoadNaN(t *testing.T) {
 		"masked class": {masked, graph.Logits}, "infinite class": {infinite, graph.Logits},
 	} {
 		m := load(t, c.model.bytes(t), LoadOptions{Scores: true, Batch: 20})
-		if m.Outputs() != c.want || m.tile != 20 || len(m.Warnings()) != 0 {
-			t.Errorf("%s: %v in calls of %d, want %v; %q", name, m.Outputs(), m.tile, c.want, m.Warnings())
+		if m.Outputs() != c.want || m.tile != 20 || len(warningsOf(m)) != 0 {
+			t.Errorf("%s: %v in calls of %d, want %v; %q", name, m.Outputs(), m.tile, c.want, warningsOf(m))
 		}
 	}
 }

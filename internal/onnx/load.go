@@ -18,9 +18,10 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/warning"
 )
 
-// LoadOptions says how to run a model. In the zero value every choice is automatic.
+// LoadOptions says how to run a model. With the zero value, rscert makes every choice by itself.
 type LoadOptions struct {
 	Device    Device
 	Precision Precision        // F32, or another precision that the device supports
@@ -35,8 +36,7 @@ type LoadOptions struct {
 	Columns   []string         // names of the values of one data example; nil if unnamed
 }
 
-// Load makes a model ready to run in the same way as LoadFile. The argument model is the content of the model's only
-// file.
+// Load does the same as LoadFile for a model in memory. The argument model is the content of the model's only file.
 func (r *Runtime) Load(model []byte, opt LoadOptions) (*Model, error) {
 	return r.LoadContext(context.Background(), model, opt)
 }
@@ -54,9 +54,9 @@ func (r *Runtime) LoadContext(ctx context.Context, model []byte, opt LoadOptions
 //
 // The scores of a sample must not depend on the other samples of its batch, on its row, or on the batch's size.
 // LoadFile proves this from the graph (see rebatch.go in package graph) and tests it on random samples bit by bit. The
-// model then runs whole batches per call. If the batch's size changes bits of the scores, the model runs calls of the
-// provider's reference size instead (see provider.go). If the proof fails, the model runs one input per call, and the
-// method Warnings returns a warning about this.
+// model then runs whole batches per call. If the batch's size changes bits of the scores, the model runs in calls of
+// the provider's reference size instead (see provider.go). If the proof fails, the model runs one input per call, and
+// the method Warnings returns a warning about this.
 //
 // LoadFile refuses a model that draws random numbers or has unknown operators. If ctx is cancelled, the trial runs end,
 // even if the model itself would never end.
@@ -70,7 +70,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 		return nil, err
 	}
 	if opt.Device == (Device{}) && r.CUDA() != nil && haveGPU() {
-		l.warn("the model runs on the CPU, not on the GPU: %v", r.CUDA())
+		l.warn(warning.ModelDevice, "the model runs on the CPU, not on the GPU: %v", r.CUDA())
 	}
 	for len(devices) > 0 {
 		d := devices[0]
@@ -90,7 +90,7 @@ func (r *Runtime) LoadFile(ctx context.Context, file *graph.File, opt LoadOption
 			devices = slices.DeleteFunc(devices, func(other Device) bool { return other.provider == d.provider })
 		}
 		if len(devices) > 0 {
-			l.warn("the model runs on %s, not on %s: %v", devices[0].place(), describeDevice(d), err)
+			l.warn(warning.ModelDevice, "the model runs on %s, not on %s: %v", devices[0].place(), describeDevice(d), err)
 		}
 	}
 	return nil, l.explainRun(err)
@@ -144,7 +144,7 @@ func (r *Runtime) devices(opt LoadOptions) ([]Device, error) {
 	return devices, nil
 }
 
-// broken returns the error err of a device that does not work, with the device's name and advice added.
+// broken adds the device's name and advice to the error of a device that does not work.
 func (d Device) broken(err error) error {
 	err = fmt.Errorf("device %s: %w", d, err)
 	if _, advised := hint.Of(err); advised {
@@ -221,7 +221,7 @@ func (l *loader) sayOutput(outputs []graph.TensorInfo) {
 	}
 	name := quote.Name(l.contract.Output.Name)
 	if floats := slices.DeleteFunc(slices.Clone(outputs), func(o graph.TensorInfo) bool { return !o.Type.IsFloat() }); len(floats) > 1 {
-		l.warn("the model has %d outputs; the scores are taken from '%s'", len(outputs), name)
+		l.warn(warning.ModelOutputs, "the model has %d outputs; the scores are taken from '%s'", len(outputs), name)
 		return
 	}
 	l.adapted.Note("it has %d outputs; the scores are taken from '%s'", len(outputs), name)
@@ -416,7 +416,7 @@ func (l *loader) load(opt LoadOptions) error {
 	}
 	l.use(original, native, want)
 	l.runSingly(native, want)
-	l.warn("%v: it runs 1 at a time, which is slow; %s", err, l.batchAdvice(err))
+	l.warn(warning.ModelBatch, "%v: it runs 1 at a time, which is slow; %s", err, l.batchAdvice(err))
 	return l.offerSmaller(opt, nil, nil)
 }
 
@@ -499,8 +499,8 @@ func (l *loader) use(s *session, tile, want int) {
 	l.in, l.out = l.shapes(tile)
 }
 
-// runBatched makes the model run in calls whose number of samples is the argument want. If the bits of the scores then
-// differ from the scores in calls of the reference size, the model runs in calls of the reference size instead.
+// runBatched makes the model run in calls of a given number of samples, the argument want. If any bit of the scores
+// then differs from the scores in calls of the reference size, the model runs in calls of the reference size instead.
 func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) error {
 	ref := l.reference()
 	if want == ref {
@@ -526,7 +526,7 @@ func (l *loader) runBatched(s *session, scores, pool [][]float32, want int) erro
 	}
 	if !same {
 		l.use(s, ref, want)
-		l.warn("the last bits of the model's scores change with the size of a batch: it runs in calls of %d samples, whatever the batch", ref)
+		l.warn(warning.ModelBatch, "the last bits of the model's scores change with the size of a batch: it runs in calls of %d samples, whatever the batch", ref)
 		return nil
 	}
 	l.use(at, want, want)
@@ -574,7 +574,7 @@ func (l *loader) batchableWithin(original *session, pool, alone [][]float32) (*s
 		s, scores, err = l.batchable(pool, alone)
 	}
 	if err == nil && l.halved > 0 {
-		l.warn("%s has too little memory for %d samples a call: the model runs in calls of %d; on a larger device the last bits of scores may differ",
+		l.warn(warning.ModelBatch, "%s has too little memory for %d samples a call: the model runs in calls of %d; on a larger device the last bits of scores may differ",
 			describeDevice(l.device), 2*l.reference(), l.reference())
 	}
 	return s, scores, err
@@ -672,8 +672,8 @@ func placements(tile, n int) (calls [][]int) {
 	for first := 0; first < poolSize; first += tile {
 		add(func(i int) int { return (first + i) % poolSize })
 	}
-	// These calls take the samples backwards, from the middle of the pool on. So each sample has another row and other
-	// neighbours than in the calls above.
+	// This call holds random samples in reverse order, starting in the middle of the pool. So the neighbours of a
+	// sample, and usually its row, differ from the calls above.
 	add(func(i int) int { return (poolSize/2 + (poolSize-1)*i) % poolSize })
 	if tile == 1 {
 		return calls
@@ -702,7 +702,8 @@ func placements(tile, n int) (calls [][]int) {
 // differences are possible. First, a matrix product uses another order of summation for a single row, so the scores
 // differ by some tens of units in the last place of the largest scores. Second, if the graph's edits mix up samples, a
 // sample gets the scores of other samples. The error is then as large as the differences between samples. The tolerance
-// lies between these two kinds. It is a hundredth of the differences between samples, but at least the rounding error.
+// lies between these two sizes of differences. It is a hundredth of the differences between samples, but at least the
+// rounding error.
 func (l *loader) compare(scores, alone [][]float32) error {
 	var largest, spread float64
 	for j := range l.classes {
@@ -756,7 +757,7 @@ func (l *loader) readOutputs(opt LoadOptions, scores []float32) error {
 		}
 	case graph.Logits:
 		if kind == graph.Probabilities {
-			l.warn("the model ends in Softmax, but its outputs are taken for logits, as told")
+			l.warn(warning.ModelOutputs, "the model ends in Softmax, but its outputs are taken for logits, as told")
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"github.com/rscert/rscert/internal/param"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -148,7 +149,7 @@ func TestLoadSameNet(t *testing.T) {
 				if batch == 20 && m.tile != c.tile {
 					t.Errorf("runs %d samples a call, want %d", m.tile, c.tile)
 				}
-				if warnings := strings.Join(m.Warnings(), "\n"); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
+				if warnings := strings.Join(warningsOf(m), "\n"); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
 					t.Errorf("warnings %q, want %q", warnings, c.warning)
 				}
 				a, err := m.Fit([]int{3, 4, 4}, graph.CHW)
@@ -218,12 +219,12 @@ func TestLoadOthers(t *testing.T) {
 			if want := (20 + c.tile - 1) / c.tile * c.tile; m.Batch() != want {
 				t.Errorf("batch %d, want %d", m.Batch(), want)
 			}
-			if warnings := strings.Join(m.Warnings(), "\n"); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
+			if warnings := strings.Join(warningsOf(m), "\n"); !strings.Contains(warnings, c.warning) || c.warning == "" && warnings != "" {
 				t.Errorf("warnings %q, want %q", warnings, c.warning)
 			}
 			got := scores(t, m, xs)
 
-			// The session of this loader is the graph of the unedited file.
+			// This session runs the graph of the unedited file.
 			parsed := parsed(t, testModel(t, c.model))
 			in, out := graph.FeedFloat32(parsed.Graph, m.contract.Input.Name, m.contract.Output.Name)
 			s, err := openSession(program{model: (&modelBuilder{ModelProto: parsed}).bytes(t), inputs: []string{in}, outputs: []string{out}}, &cpuProvider, settings{workers: 1})
@@ -261,7 +262,7 @@ func TestLoadBatchBits(t *testing.T) {
 	model := newModel("x", graph.Float32, "N", 1000).weights("w", graph.Float32, 10, 1000).node("Transpose", "x", "t", ints("perm", 1, 0)).
 		node("MatMul", "w t", "z").node("Transpose", "z", "y", ints("perm", 1, 0)).output("y", graph.Float32, "N", 10).bytes(t)
 	m := load(t, model, LoadOptions{Device: CPU, Batch: 33})
-	warnings := strings.Join(m.Warnings(), "\n")
+	warnings := strings.Join(warningsOf(m), "\n")
 	if m.tile == 33 && warnings == "" {
 		t.Skip("this processor's matrix products have the same bits for all sizes of a batch")
 	}
@@ -344,8 +345,8 @@ func TestOutputKinds(t *testing.T) {
 	if m := load(t, testModel(t, "features_and_scores"), LoadOptions{Output: "scores"}); m.Classes() != 4 || m.Outputs() != graph.Logits {
 		t.Errorf("scores: %d classes, %v", m.Classes(), m.Outputs())
 	}
-	if m := load(t, testModel(t, "softmax"), LoadOptions{Outputs: graph.Logits}); len(m.Warnings()) != 1 {
-		t.Errorf("softmax taken for logits: warnings %q", m.Warnings())
+	if m := load(t, testModel(t, "softmax"), LoadOptions{Outputs: graph.Logits}); len(warningsOf(m)) != 1 {
+		t.Errorf("softmax taken for logits: warnings %q", warningsOf(m))
 	}
 }
 
@@ -425,7 +426,8 @@ func TestRunCancelled(t *testing.T) {
 	}
 }
 
-// TestFixedSizes tests on the CPU the code for devices such as CUDA, where each batch size has its own session.
+// TestFixedSizes runs the code for devices such as CUDA on the CPU. On these devices each batch size has its own
+// session.
 func TestFixedSizes(t *testing.T) {
 	openRuntime(t)
 	xs := images(40)
@@ -480,7 +482,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// device returns the device with that name.
+// device returns the device with the given name.
 func device(t testing.TB, name string) Device {
 	t.Helper()
 	d, err := ParseDevice(name)
@@ -523,4 +525,12 @@ func TestPrecisionText(t *testing.T) {
 			t.Errorf("%q is a precision", text)
 		}
 	}
+}
+
+// warningsOf returns the texts of the model's warnings.
+func warningsOf(m *Model) (texts []string) {
+	for _, w := range m.Warnings() {
+		texts = append(texts, w.Text.Spell(param.Plain))
+	}
+	return texts
 }

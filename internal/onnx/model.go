@@ -3,13 +3,13 @@ package onnx
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
 	ort "github.com/yalue/onnxruntime_go"
 
 	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Model is a classifier that is ready to run. It implements smoothing.Classifier.
@@ -33,7 +33,7 @@ type Model struct {
 	copies    int     // if above 0, every call has this number of rows, which hold copies of one sample
 
 	independence Independence
-	warnings     []string
+	warnings     []warning.Warning
 }
 
 // InputLen returns the number of values of one sample.
@@ -140,10 +140,10 @@ func (m *Model) Settings() Settings {
 }
 
 // Warnings returns the warnings about the way in which the model runs.
-func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
+func (m *Model) Warnings() []warning.Warning { return slices.Clone(m.warnings) }
 
-func (m *Model) warn(format string, args ...any) {
-	m.warnings = append(m.warnings, fmt.Sprintf(format, args...))
+func (m *Model) warn(code warning.Code, format string, args ...any) {
+	m.warnings = append(m.warnings, warning.New(code, format, args...))
 }
 
 // Fit maps a data example of the given shape ([C,H,W], [H,W,C], [H,W] or flat [D]) onto the model's input. If either

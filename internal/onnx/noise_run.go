@@ -16,10 +16,10 @@ import (
 )
 
 // This file runs graphs that add noise to the inputs and turn scores into votes. For each batch, rscert sends keys and
-// counters to the device. If the batch's examples differ from the last batch's examples, rscert also sends the lattice
-// points of the batch's examples. The device returns a vote of 4 bytes for each row. The device could return counts of
-// votes per example instead. These counts would be shorter only for few classes, and the graph would have to know which
-// rows belong to which example.
+// counters to the device. If the batch's examples differ from the previous batch's examples, rscert also sends the
+// lattice points of the batch's examples. The device returns a vote of 4 bytes for each row. The device could return
+// counts of votes per example instead. But these counts would take fewer bytes only for models with few classes. The
+// graph would also have to know which rows belong to which example.
 
 // noisy is a session whose graph makes the noise.
 type noisy struct {
@@ -32,8 +32,8 @@ type noisy struct {
 	free []*noisyCall // calls that are not in use
 }
 
-// noiseGraph returns the graph of the model's session, extended so that it adds noise to the inputs and turns the
-// scores into votes.
+// noiseGraph returns an extended copy of the graph of the model's session. This copy adds noise to the inputs and turns
+// the scores into votes.
 func (m *Model) noiseGraph(draws smoothing.Draws) (g program, names graph.NoiseNames, err error) {
 	if m.model == nil {
 		return g, names, errors.New("the model's source was given back: noise can no longer be put in front of it")
@@ -84,8 +84,8 @@ type noisyCall struct {
 
 	examples tensors
 	places   []int32            // lattice points of the examples, D for each
-	held     [][]int32          // the examples in places; while they are referenced, no new example gets their addresses
-	byCount  map[int]boundValue // tensors on places, by number of examples
+	held     [][]int32          // the examples in places; kept, so that no new example gets the same address
+	byCount  map[int]boundValue // tensors that use the memory of places, by number of examples
 }
 
 // tensors holds tensors in Go's memory, pinned for their lifetime.
@@ -328,7 +328,7 @@ func (c *noisyCall) setPlaces(examples [][]int32, d int, name string) error {
 	return plain(err)
 }
 
-// makeRoom makes the slice places long enough for the given number of examples (count) of d coordinates.
+// makeRoom makes the slice places long enough for count examples of d coordinates each.
 func (c *noisyCall) makeRoom(count, d int) error {
 	if len(c.places) >= count*d {
 		return nil

@@ -802,7 +802,7 @@ func TestNoiseFixedSizes(t *testing.T) {
 }
 
 // TestNoiseRealModels checks noise and votes for exported models. In these models ONNX Runtime rearranges convolutions
-// and fuses nodes, also next to the added nodes.
+// and fuses nodes, including nodes next to the added ones.
 func TestNoiseRealModels(t *testing.T) {
 	bundled, err := os.ReadFile("../../testdata/mnist-cnn.onnx")
 	if err != nil {

@@ -1,7 +1,7 @@
 package onnx
 
 // This file asks NVIDIA's driver library for the GPUs. CUDA uses the same library. So the driver library numbers the
-// GPUs in the same way as --device cuda, and respects $CUDA_VISIBLE_DEVICES. (nvidia-smi uses a different order.)
+// GPUs in the same way as --device cuda, and respects $CUDA_VISIBLE_DEVICES. nvidia-smi uses a different order.
 
 /*
 #cgo linux LDFLAGS: -ldl

@@ -23,8 +23,7 @@ import (
 	"github.com/rscert/rscert/internal/quote"
 )
 
-// A preloader loads each library from the first place that has it. It tries the loader's own search path and then the
-// folders.
+// A preloader loads libraries. It looks for each library first on the loader's own search path and then in the folders.
 type preloader struct {
 	folders func() []string // called only if the loader cannot find a library by itself
 	looked  []string

@@ -203,7 +203,7 @@ func measureProbe(ctx context.Context, d Device, precision Precision, workers in
 	return rate, err
 }
 
-// If a strict session failed to open, nameNodes adds to the error the nodes that the provider does not support. To find
+// If a strict session failed to open, nameNodes adds the nodes that the provider does not support to the error. To find
 // these nodes, it makes one run with a session that may pass nodes on to the CPU provider, and reads the run's profile.
 // If this run fails, nameNodes returns the error without nodes.
 func (l *loader) nameNodes(g program, tile int, err error) error {

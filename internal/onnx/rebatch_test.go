@@ -72,7 +72,7 @@ func freedByProof(t testing.TB, model []byte, example ...int) (found bool, why e
 }
 
 // TestRebatchRules tests each rule on images [1,2,3,4]. Some graphs treat samples separately, and others mix samples.
-// The proof must refuse the graphs that mix samples, although their effect does not show in a batch of 1.
+// The proof must refuse the graphs that mix samples, although the mixing has no effect in a batch of 1.
 func TestRebatchRules(t *testing.T) {
 	type build = func(b *modelBuilder)
 	const opset = 13
@@ -386,7 +386,7 @@ func counting(n int64) (v []int64) {
 	return v
 }
 
-// second adds an output to the last node.
+// The method second adds an output to the last node.
 func (b *modelBuilder) second(name string) *modelBuilder {
 	n := b.Graph.Node[len(b.Graph.Node)-1]
 	n.Output = append(n.Output, name)
@@ -414,7 +414,7 @@ func (b *modelBuilder) sequence(x string) *modelBuilder {
 	return b.reshape(x, "rows", 1, 6, 4).node("Transpose", "rows", "z", ints("perm", 1, 0, 2))
 }
 
-// hidden sets the size of the states and the number of directions of the last node, a recurrent layer.
+// The method hidden sets the size of the states and the number of directions of the last node, a recurrent layer.
 func (b *modelBuilder) hidden(size, directions int64) *modelBuilder {
 	direction := "forward"
 	if directions == 2 {

@@ -55,8 +55,8 @@ func (r resized) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// Smaller implements smoothing.Resizable. It returns no classifiers unless LoadOptions.Smaller was set. For the smaller
-// batches, the host makes the noise, even if the device makes the noise of full batches.
+// Smaller implements smoothing.Resizable. The returned list is empty if LoadOptions.Smaller was not set. For the
+// smaller batches, the host makes the noise, even if the device makes the noise of full batches.
 func (m *Model) Smaller() (all []smoothing.Classifier) {
 	for i := range m.smaller {
 		all = append(all, resized{&m.smaller[i], m})
@@ -64,8 +64,8 @@ func (m *Model) Smaller() (all []smoothing.Classifier) {
 	return all
 }
 
-// offerSmaller finds the smaller batches that the model offers if the options ask for them: the reference size and
-// twice, four times, … this size. The argument scores holds the scores of the pool's samples at the reference size.
+// offerSmaller finds the smaller batches that the model offers, if the options ask for them. Their sizes are 1, 2, 4, …
+// times the reference size. The argument scores holds the scores of the pool's samples at the reference size.
 // offerSmaller leaves out a call size that changes any bit of these scores. A model that runs one sample per call needs
 // no scores.
 func (l *loader) offerSmaller(opt LoadOptions, scores, pool [][]float32) error {

@@ -92,7 +92,7 @@ func (r *Runtime) Providers() []string { return slices.Clone(r.providers) }
 // CUDA returns nil if the library can run models on an NVIDIA GPU, or the reason why it cannot.
 func (r *Runtime) CUDA() error { return r.cuda() }
 
-// Close ends the runtime. All models must be closed first.
+// Close ends the runtime. Callers must close all models before they call Close.
 func (r *Runtime) Close() error {
 	opened.Lock()
 	defer opened.Unlock()

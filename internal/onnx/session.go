@@ -212,7 +212,7 @@ var abandonedSessions sync.Map
 
 // callLoop is a variant of call for a model with loops. A loop without nodes in its body may never end, and its run
 // cannot be stopped between two nodes. callLoop abandons such a run. The function f keeps everything alive that ONNX
-// Runtime still uses. (The run is in a goroutine of its own, which costs 8 µs per run.)
+// Runtime still uses. callLoop starts a goroutine for the run, which costs 8 µs per run.
 func (s *session) callLoop(ctx context.Context, options *ort.RunOptions, f func(*ort.RunOptions) error) error {
 	var err error // the error of f; valid after the channel done is closed
 	done := make(chan struct{})

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/rscert/rscert/internal/graph"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // LoadEach makes a model ready to run on every device that opt.Device names. If opt.Device names GPUs by index, all
@@ -16,7 +17,7 @@ import (
 // other than CUDA, LoadEach returns one model. The warnings about all devices are added to the first model.
 //
 // LoadEach checks each model in the same way as LoadFile. All models must have the same sizes. LoadEach also compares
-// their scores bit by bit and warns if they differ. The scores of GPUs of the same kind are usually equal.
+// their scores bit by bit and warns if they differ. Two GPUs of the same type usually give equal scores.
 func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOptions) ([]*Model, error) {
 	first, err := r.LoadFile(ctx, file, opt)
 	if err != nil {
@@ -38,7 +39,7 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 		case named:
 			err = cmp.Or(err, errs[i])
 		default:
-			first.warn("%s is left out: %v", describeDevice(others[i]), errs[i])
+			first.warn(warning.ModelDevice, "%s is left out: %v", describeDevice(others[i]), errs[i])
 		}
 	}
 	if err == nil {
@@ -57,8 +58,8 @@ func (r *Runtime) LoadEach(ctx context.Context, file *graph.File, opt LoadOption
 // it copies a warning that the other device needs smaller calls.
 func (m *Model) adopt(other *Model) {
 	for _, w := range other.warnings {
-		if !slices.Contains(m.warnings, w) {
-			m.warn("%s: %s", describeDevice(other.device), w)
+		if !slices.ContainsFunc(m.warnings, w.Equal) {
+			m.warn(w.Code, "%s: %s", describeDevice(other.device), w.Text)
 		}
 	}
 }
@@ -110,7 +111,7 @@ func checkAgreement(ctx context.Context, models []*Model) error {
 		}
 	}
 	if len(differ) > 0 {
-		first.warn("the last bits of the scores on %s are not those on %s: votes near ties may differ with the device that an example is run on",
+		first.warn(warning.OtherConditions, "the last bits of the scores on %s are not those on %s: votes near ties may differ with the device that an example is run on",
 			strings.Join(differ, ", "), describeDevice(first.device))
 	}
 	return nil

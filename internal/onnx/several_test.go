@@ -101,7 +101,7 @@ func TestLoadEach(t *testing.T) {
 			if got := DeviceOf(models...).String(); got != c.want {
 				t.Errorf("runs on %s, want %s", got, c.want)
 			}
-			if warnings := strings.Join(models[0].Warnings(), "\n"); !strings.Contains(warnings, c.warning) || (warnings == "") != (c.warning == "") {
+			if warnings := strings.Join(warningsOf(models[0]), "\n"); !strings.Contains(warnings, c.warning) || (warnings == "") != (c.warning == "") {
 				t.Errorf("warnings %q, want %q", warnings, c.warning)
 			}
 			want := scores(t, models[0], images(20))
@@ -137,7 +137,7 @@ func TestLoadEachRefuses(t *testing.T) {
 	}
 }
 
-// If the scores of devices differ in a bit, the warning must name the devices.
+// If the scores of devices differ in any bit, the warning must name the devices.
 func TestCheckAgreement(t *testing.T) {
 	p := units([]string{"A", "B"}, failOn(nil))
 	models, err := loadEach(t, "nchw", LoadOptions{Device: Device{provider: p}, Batch: 20})
@@ -154,7 +154,7 @@ func TestCheckAgreement(t *testing.T) {
 	if err := checkAgreement(t.Context(), []*Model{models[0], models[1], other}); err != nil {
 		t.Fatal(err)
 	}
-	if w := strings.Join(models[0].Warnings(), "\n"); !strings.Contains(w, "on units:1 (B) are not those on units:0 (A): votes near ties may differ") || strings.Count(w, "units:1") != 1 {
+	if w := strings.Join(warningsOf(models[0]), "\n"); !strings.Contains(w, "on units:1 (B) are not those on units:0 (A): votes near ties may differ") || strings.Count(w, "units:1") != 1 {
 		t.Errorf("warnings %q", w)
 	}
 }
@@ -174,7 +174,7 @@ func TestWarningsOfDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := strings.Join(models[0].Warnings(), "\n"); strings.Count(w, "it runs 1 at a time") != 1 {
+	if w := strings.Join(warningsOf(models[0]), "\n"); strings.Count(w, "it runs 1 at a time") != 1 {
 		t.Errorf("warnings %q", w)
 	}
 	for _, at := range []int64{1, 2, 3, 4, 5, 6} { // number of the session whose opening fails
@@ -183,8 +183,8 @@ func TestWarningsOfDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w := models[0].Warnings(); len(models) == 2 && len(models[1].Warnings()) == 1 &&
-			slices.Equal(w, []string{"units:1 (B): " + models[1].Warnings()[0]}) {
+		if w := warningsOf(models[0]); len(models) == 2 && len(warningsOf(models[1])) == 1 &&
+			slices.Equal(w, []string{"units:1 (B): " + warningsOf(models[1])[0]}) {
 			return
 		}
 	}
@@ -221,7 +221,7 @@ func TestShortage(t *testing.T) {
 		if m.tile != c.tile {
 			t.Errorf("%+v: calls of %d", c, m.tile)
 		}
-		if w := strings.Join(m.Warnings(), "\n"); !strings.Contains(w, c.warning) || (w == "") != (c.warning == "") {
+		if w := strings.Join(warningsOf(m), "\n"); !strings.Contains(w, c.warning) || (w == "") != (c.warning == "") {
 			t.Errorf("%+v: warnings %q", c, w)
 		}
 		for i, row := range scores(t, m, xs) {

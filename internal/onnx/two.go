@@ -9,6 +9,7 @@ import (
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // This file turns the single number of a binary classifier into two scores.
@@ -29,7 +30,7 @@ func (l *loader) loneKind(opt LoadOptions, numbers []float32) (graph.OutputKind,
 		return graph.Probabilities, nil
 	case graph.Logits:
 		if from == "Sigmoid" {
-			l.warn("the model ends in Sigmoid, but its output is taken for a logit, as told")
+			l.warn(warning.ModelOutputs, "the model ends in Sigmoid, but its output is taken for a logit, as told")
 		}
 		return graph.Logits, nil
 	}

@@ -69,8 +69,8 @@ func TestVNNComp(t *testing.T) {
 		var first [][]float32
 		for _, batch := range []int{0, 1, 2, 3, 5, 15, 16, 31, 33, 64, 100, 257} {
 			m := load(t, file, LoadOptions{Batch: batch, Example: []int{len(images[0])}})
-			if m.tile != m.Batch() || len(m.Warnings()) != 0 || m.Outputs() != graph.Logits || m.Classes() != 10 {
-				t.Errorf("%s: batch %d, %d a call, %v outputs, %d classes, warnings %q", c.model, m.Batch(), m.tile, m.Outputs(), m.Classes(), m.Warnings())
+			if m.tile != m.Batch() || len(warningsOf(m)) != 0 || m.Outputs() != graph.Logits || m.Classes() != 10 {
+				t.Errorf("%s: batch %d, %d a call, %v outputs, %d classes, warnings %q", c.model, m.Batch(), m.tile, m.Outputs(), m.Classes(), warningsOf(m))
 			}
 			a, err := m.Fit([]int{len(images[0])}, graph.HWC)
 			if err != nil {

@@ -25,9 +25,9 @@ import (
 // that it needs. cuDNN finds its parts by itself in its own folder.
 var nvidiaOrder = []string{"libcudart", "libnvrtc-builtins", "libnvrtc", "libcublasLt", "libcublas", "libcurand", "libcufft", "libcusparse", "libcusolver", "libcudnn"}
 
-// cudnnLibrary is cuDNN's main library. Most models need it. ONNX Runtime from 1.31 on can run without it, but it then
-// uses other kernels or refuses some models. rscert requires it, because a certificate should not depend on the
-// presence of cuDNN.
+// cudnnLibrary is cuDNN's main library. Most models need it. Without cuDNN, ONNX Runtime 1.31 and later use other
+// kernels or refuse some models. rscert requires cuDNN, because a certificate should not depend on the presence of
+// cuDNN.
 const cudnnLibrary = "libcudnn.so.9"
 
 // nvidiaLibrary matches the SONAME of a CUDA or cuDNN library. It does not match the driver's SONAME.

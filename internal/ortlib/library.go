@@ -91,7 +91,7 @@ const (
 	sourceSystem    = "system"
 )
 
-// FindFor returns the path of the ONNX Runtime library of build f. It looks in this order: the argument explicit (the
+// FindFor returns the path of the ONNX Runtime library of build f. It looks in this order: the argument 'explicit' (the
 // flag's value), $RSCERT_ONNXRUNTIME, the Python package's library, the user's cache, the system folders. It takes the
 // first file that the user names, or else the first library that exists in the other places. If the user names a file
 // by the flag or the variable, the file must exist. FindFor does not fall back to another file. If there is no library,
@@ -138,7 +138,7 @@ func (f Build) places(explicit string) []Place {
 		if f != Plain { // a library in a system folder is used only as the plain build
 			break
 		}
-		if filepath.IsAbs(dir) { // the loader takes an empty folder for the working directory
+		if filepath.IsAbs(dir) { // the loader reads an empty folder name as the working directory
 			add(sourceSystem, dir)
 		}
 	}

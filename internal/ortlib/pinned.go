@@ -25,7 +25,7 @@ var pinnedList string
 // pinned returns, by file name, the published SHA-256s of the libraries in the cache folder VERSION/PLATFORM.
 func pinned(folder string) map[string][]string { return pinnedIn(folder, "") }
 
-// pinnedIn returns the same hashes as pinned, but only for files from one package. The argument source names the
+// pinnedIn returns the same hashes as pinned, but only for files from one package. The argument 'source' names the
 // package; "" means all packages.
 func pinnedIn(folder, source string) map[string][]string {
 	hashes := make(map[string][]string)
@@ -48,8 +48,8 @@ func pinnedIn(folder, source string) map[string][]string {
 // hashing takes about 20 ms for the plain build of 28 MB, and 100 ms for the 160 MB of OpenVINO.
 func CheckPinned(path string) error { return checkPinned(path, "") }
 
-// checkPinned does the work of CheckPinned. The argument sum is the library's SHA-256. If it is "", checkPinned hashes
-// the library.
+// checkPinned does the work of CheckPinned. The argument 'sum' is the library's SHA-256. If it is "", checkPinned
+// hashes the library.
 func checkPinned(path, sum string) error {
 	root, err := cacheRoot()
 	if err != nil {
@@ -73,7 +73,7 @@ func checkPinned(path, sum string) error {
 	return checkFiles(filepath.Dir(path), hashes)
 }
 
-// checkFiles checks those files of a folder that the argument hashes lists.
+// checkFiles checks the files of a folder whose names are keys of hashes.
 func checkFiles(folder string, hashes map[string][]string) error {
 	var (
 		wg       sync.WaitGroup

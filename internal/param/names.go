@@ -34,6 +34,7 @@ const (
 	Gamma             Name = "gamma"
 	Help              Name = "help"
 	LabelColumn       Name = "label-column"
+	Keep              Name = "keep"
 	Key               Name = "key"
 	Labels            Name = "labels"
 	Law               Name = "law"

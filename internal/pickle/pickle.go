@@ -7,7 +7,8 @@
 // which the size of the file limits. It never grows with a length that the file states.
 //
 // The alternative nlpodyssey/gopickle (v0.2.0, 1,500 lines) allocates memory for any length that a file states, and
-// panics on damaged files. A check of the instructions before its use would need nearly all of this package.
+// panics on damaged files. To use it safely, this package would have to check all instructions first, which would need
+// nearly all of the present code.
 package pickle
 
 import (
@@ -74,12 +75,12 @@ type machine struct {
 	err      error
 	buffer   [maxKey + 1]byte
 	last     Text   // argument of the last call of text, kept because many calls read the same "latin1"
-	lastText string // result of this last call
+	lastText string // result of the last call of text
 }
 
 // A file may have freeSteps instructions, plus one instruction for every bytesAStep bytes. A real batch has about ten
-// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory (for a value on the stack, in a
-// list and in the memo).
+// instructions for each image of 3,072 bytes. An instruction takes less than stepMemory bytes of memory, for a value on
+// the stack, in a list and in the memo.
 const (
 	freeSteps  = 1 << 14
 	bytesAStep = 128

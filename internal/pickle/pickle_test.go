@@ -126,8 +126,8 @@ func TestArray(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that programs which are damaged, or do anything that a batch does not do, are refused and not
-// run.
+// TestRefusals checks that Read refuses damaged pickles and pickles with operations that a batch does not need. No
+// function in a pickle may run.
 func TestRefusals(t *testing.T) {
 	const damaged, other = false, true
 	for program, c := range map[string]struct {

@@ -37,7 +37,7 @@ func (l Line) labelColor() color.NRGBA {
 	return l.color()
 }
 
-// Line is a curve of a chart. Its name stands beside it.
+// Line is a curve of a chart. The chart shows the name beside the line.
 type Line struct {
 	Name string
 	X, Y []float64

@@ -95,7 +95,7 @@ func placeLabel(size vg.Point, k int, paths [][]vg.Point, taken []vg.Rectangle, 
 var directions = [][2]float64{{1, 1}, {-1, -1}, {0, 1}, {0, -1}, {-1, 1}, {1, -1}, {1, 0}, {-1, 0}}
 
 // rectangleAt returns a rectangle of the given size. The argument d is the rectangle's direction from the point, and
-// the argument away is its distance.
+// the argument 'away' is its distance.
 func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	low := vg.Point{
 		X: at.X + vg.Length(d[0])*away - size.X*vg.Length(1-d[0])/2,
@@ -104,8 +104,8 @@ func rectangleAt(at, size vg.Point, d [2]float64, away vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: low, Max: low.Add(size)}
 }
 
-// price returns the cost of a position. The cost has four parts: crossing the edge of the chart, covering a line or a
-// label, being nearer to another line than to the label's own line, and distance.
+// price returns the cost of a position. The cost has four terms: for crossing the edge of the chart, for covering a
+// line or a label, for being nearer to another line than to the line that the label names, and for the distance.
 func price(p placed, away float64, k int, paths [][]vg.Point, taken []vg.Rectangle, room vg.Rectangle) float64 {
 	if p.rect.Min.X < room.Min.X+2 || p.rect.Max.X > room.Max.X-2 || p.rect.Min.Y < room.Min.Y+2 || p.rect.Max.Y > room.Max.Y-2 {
 		return math.Inf(1)

@@ -56,9 +56,9 @@ func CheckAlpha(alpha float64) error {
 // their numbers of votes. Fixed returns j if 2·P(Bin(X_j+X_k, ½) ≥ X_j) ≤ τ, and Abstained otherwise. For m outcomes, τ
 // is alpha·m/(m−1). With this τ the answer is wrong with probability at most alpha, for two reasons. First, the
 // probability that a wrong outcome is the most frequent one is at most (m−1)/m. Second, if a wrong outcome is the most
-// frequent one, the test accepts it with probability at most τ. (Hung & Fithian 2019, "Rank verification for
-// exponential families". Cohen et al. 2019, PREDICT, use τ = alpha.) In a tie Fixed abstains. It rounds the tail up and
-// τ down.
+// frequent one, the test accepts it with probability at most τ (Hung & Fithian 2019, "Rank verification for exponential
+// families"). The algorithm PREDICT of Cohen et al. 2019 has τ = alpha. In a tie Fixed abstains. It rounds the tail up
+// and τ down.
 func Fixed(counts []int64, alpha float64) int {
 	first, second := leaders(counts)
 	total := counts[first] + counts[second]

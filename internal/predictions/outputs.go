@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rscert/rscert/internal/calib"
 	"github.com/rscert/rscert/internal/calibrator"
 	"github.com/rscert/rscert/internal/table"
 )
@@ -74,6 +75,15 @@ func wideData(input calibrator.Input, values []float64, columns int) calibrator.
 }
 
 func checkValues(t *table.Table, d calibrator.Data) error {
+	for i := 0; d.Input == calibrator.Probabilities && d.Columns > 1 && i < d.N(); i++ {
+		sum := 0.0
+		for _, x := range d.Values[i*d.Columns : (i+1)*d.Columns] {
+			sum += x
+		}
+		if !calib.SumToOne(sum, d.Columns) {
+			return t.Errorf(i, "probabilities sum to %.6g, not 1", sum)
+		}
+	}
 	for i, x := range d.Values {
 		if d.Input == calibrator.Probabilities && !(x >= 0 && x <= 1) {
 			return t.Errorf(i/d.Columns, "probability %v is outside [0, 1]", x)

@@ -29,28 +29,37 @@ var probabilityColumn = regexp.MustCompile(`^(?:p|prob|probability|score|class)_
 // Columns returns the columns that FromTable and Attacked use.
 func Columns() table.Options {
 	return table.Options{
-		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "radius", "certified",
+		Optional: []string{"index", "confidence", "correct", "score", "label", "labels", "weight", "weight_bound",
+			"weight_estimated", "radius", "certified", "fitted",
 			adversarialConfidence, adversarialCorrect},
 		Match:    probabilityColumn.MatchString,
 		Matrices: []string{"probabilities", "probs", "scores"},
 	}
 }
 
-// ScoreColumns returns the columns that Scores uses.
+// ScoreColumns returns the columns of scores and labels, without probabilities of all classes.
 func ScoreColumns() table.Options {
-	return table.Options{Optional: []string{"index", "score", "label", "confidence", "correct"}}
+	return table.Options{Optional: []string{"index", "score", "label", "confidence", "correct", "fitted"}}
+}
+
+// BinaryColumns returns the columns that Scores uses.
+func BinaryColumns() table.Options {
+	o, all := ScoreColumns(), Columns()
+	o.Optional, o.Match, o.Matrices = append(o.Optional, "labels"), all.Match, all.Matrices
+	return o
 }
 
 // LogitColumns returns the columns that Logits uses.
 func LogitColumns() table.Options {
-	return table.Options{Optional: []string{"logits", "logit", "labels", "label"}, Matrices: []string{"logits"},
+	return table.Options{Optional: []string{"logits", "logit", "labels", "label", "fitted"}, Matrices: []string{"logits"},
 		AllowNonFinite: true}
 }
 
 // FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
-// 'score' and 'label'. It also uses the column 'weight' if present. It checks the predictions. The argument want is the
-// quantity of the predictions. If want is nil, the quantity is class-1 for score and label, and top-label otherwise. An
-// index that occurs twice is an error.
+// 'score' and 'label'. If the table has both 'score' and 'label' and 'confidence' and 'correct', it takes 'score' and
+// 'label', like Scores, unless want is top-label. It also uses the column 'weight' if present. It checks the
+// predictions. The argument 'want' selects the quantity of the predictions, class-1 or top-label. If want is nil, the
+// quantity is class-1 for score and label, and top-label otherwise. An index that occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
@@ -60,6 +69,7 @@ func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error)
 		return nil, LocateRow(t, err)
 	}
 	p.Weight, _ = t.Column("weight")
+	p.Index, _ = t.Column("index")
 	if err := p.Check(); err != nil {
 		return nil, LocateRow(t, err)
 	}
@@ -83,7 +93,14 @@ func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, erro
 	classOne := want != nil && *want == calib.ClassOneQuantity
 	confidence, ok1 := t.Column("confidence")
 	correct, ok2 := t.Column("correct")
-	if ok1 && ok2 {
+	score, scored := t.Column("score")
+	_, labelled := t.Column("label")
+	columns, err := classColumns(t)
+	if err != nil {
+		return nil, err
+	}
+	scored = scored && len(columns) == 0 && (want == nil || classOne)
+	if ok1 && ok2 && !(scored && labelled) {
 		if classOne {
 			return nil, errors.New("confidence and correct say nothing about class 1: want score and label, or p0, p1 and label")
 		}
@@ -94,12 +111,7 @@ func fromColumns(t *table.Table, want *calib.Quantity) (*calib.Predictions, erro
 	if err != nil {
 		return nil, err
 	}
-	score, scored := t.Column("score")
-	columns, err := classColumns(t)
-	if err != nil {
-		return nil, err
-	}
-	if scored && len(columns) == 0 && (want == nil || classOne) {
+	if scored {
 		return calib.ClassOne(score, label)
 	}
 	probability, classes, err := probabilities(t)
@@ -139,7 +151,12 @@ func SelectClassOne(p *calib.Predictions) (*calib.Predictions, error) {
 	for i := range score {
 		score[i] = p.Probability[2*i+1]
 	}
-	return calib.ClassOne(score, p.Label)
+	one, err := calib.ClassOne(score, p.Label)
+	if err != nil {
+		return nil, err
+	}
+	one.Index = p.Index
+	return one, nil
 }
 
 func missingColumns(t *table.Table) error {
@@ -147,7 +164,7 @@ func missingColumns(t *table.Table) error {
 		listColumns(t))
 }
 
-// probabilities collects the probability vectors [N×classes]. The result classes is 0 if the table has no
+// probabilities collects the probability vectors [N×classes]. The result 'classes' is 0 if the table has no
 // probabilities.
 func probabilities(t *table.Table) (probability []float64, classes int, err error) {
 	for _, name := range []string{"probabilities", "probs", "scores"} {
@@ -197,7 +214,9 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 	return columns, nil
 }
 
-// Scores returns the columns 'score' and 'label', or 'confidence' and 'correct'.
+// Scores returns the columns 'score' and 'label', or 'confidence' and 'correct'. If the table has neither pair, but the
+// probabilities of all classes and 'label', Scores returns the probability of class 1 of two classes, or the confidence
+// in the most probable of more classes.
 func Scores(t *table.Table) (score, label []float64, err error) {
 	if err := checkIndex(t); err != nil {
 		return nil, nil, err
@@ -209,8 +228,30 @@ func Scores(t *table.Table) (score, label []float64, err error) {
 			return a, b, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%s: want columns score and label, or confidence and correct; found %s",
-		t.Path, listColumns(t))
+	_, classes, err := probabilities(t)
+	_, ok1 := t.Column("label")
+	_, ok2 := t.Column("labels")
+	if err == nil && (classes == 0 || !ok1 && !ok2) {
+		err = fmt.Errorf("want columns score and label, or confidence and correct, or p0, p1, … and label; found %s", listColumns(t))
+	}
+	if err != nil {
+		return nil, nil, LocateRow(t, err)
+	}
+	want := calib.TopLabelQuantity
+	if classes == 2 {
+		want = calib.ClassOneQuantity
+	}
+	p, err := fromColumns(t, &want)
+	if err != nil {
+		return nil, nil, LocateRow(t, err)
+	}
+	label = make([]float64, p.N())
+	for i, right := range p.Correct {
+		if right {
+			label[i] = 1
+		}
+	}
+	return p.Confidence, label, nil
 }
 
 // Logits returns the array logits [N×classes], row-major, and the labels, which are class numbers. A single column, [N]
@@ -303,6 +344,9 @@ func AttackedBy(clean, attack *calib.Predictions) ([]calib.Attacked, error) {
 				i, attack.Label[i], y)
 		}
 	}
+	if clean.Index != nil && attack.Index != nil && !slices.Equal(clean.Index, attack.Index) {
+		return nil, errors.New("the column index differs from that of the clean predictions: want the same examples in the same order")
+	}
 	confidence, right := attack.Answers()
 	return pair(clean, confidence, right), nil
 }
@@ -355,7 +399,13 @@ func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*cali
 	if errors.As(err, &row) {
 		return nil, fmt.Errorf("%s: example %d: %s", path, votes[row.Row].Index, row.Reason)
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range votes {
+		p.Index = append(p.Index, float64(v.Index))
+	}
+	return p, nil
 }
 
 // mostVoted uses the largest share of the votes as the confidence. An answer counts as wrong if "no class" wins by the

@@ -188,7 +188,7 @@ func TestScores(t *testing.T) {
 			t.Errorf("%q: score %v, label %v, error %v; want %v", text, score, label, err, want)
 		}
 	}
-	const want = "stdin: want columns score and label, or confidence and correct; found only score"
+	const want = "stdin: want columns score and label, or confidence and correct, or p0, p1, … and label; found only score"
 	if _, _, err := Scores(readText(t, "score\n1\n", ScoreColumns())); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -377,6 +377,11 @@ func TestAttackedBy(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
+	clean.Index, attack.Index = []float64{4, 5}, []float64{5, 4}
+	if _, err := AttackedBy(clean, attack); err == nil {
+		t.Error("other examples")
+	}
+	attack.Index = []float64{4, 5}
 	attack.Label = []int{0, 0}
 	if _, err := AttackedBy(clean, attack); err == nil {
 		t.Error("other labels")

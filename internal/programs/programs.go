@@ -11,9 +11,15 @@ import (
 	"strings"
 )
 
-// Find returns the absolute path of a program on the PATH. It skips relative folders and empty entries of the PATH. If
+// Find returns the absolute path of a program on the PATH. An absolute name stands for itself. Find skips relative folders and empty entries of the PATH. If
 // it finds no program, the error wraps exec.ErrNotFound.
 func Find(name string) (string, error) {
+	if filepath.IsAbs(name) {
+		if executable(name) {
+			return name, nil
+		}
+		return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
+	}
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		if !filepath.IsAbs(folder) {
 			continue

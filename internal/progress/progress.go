@@ -39,8 +39,8 @@ type Bar struct {
 	bar   *progressbar.ProgressBar
 }
 
-// Start shows a bar. The argument total is the number of units of the task. It is negative if this number is unknown.
-// The argument done is the number of units that an earlier run has finished.
+// Start shows a bar. The argument 'total' is the number of units of the task. It is negative if this number is unknown.
+// The argument 'done' is the number of units that an earlier run has finished.
 func Start(opt Options, label string, total, done int64) *Bar {
 	now := time.Now()
 	b := &Bar{opt: opt, label: label, total: total, done: done, first: done, start: now, next: now.Add(lineEvery)}
@@ -49,7 +49,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 		b.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(opt.Writer),
 			progressbar.OptionSetDescription(label),
-			progressbar.OptionSetPredictTime(false), // it would treat resumed work as instantaneous
+			progressbar.OptionSetPredictTime(false), // the library would count resumed work as done in no time
 			progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionSetWidth(24),
 			progressbar.OptionClearOnFinish(),
@@ -59,7 +59,7 @@ func Start(opt Options, label string, total, done int64) *Bar {
 	return b
 }
 
-// Add counts n finished units and shows the argument note beside the count. An empty note keeps the previous note.
+// Add counts n finished units and shows the text 'note' beside the count. An empty note keeps the previous note.
 func (b *Bar) Add(n int64, note string) {
 	if b.opt.Quiet {
 		return

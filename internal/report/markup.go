@@ -69,3 +69,6 @@ var latex = strings.NewReplacer(
 
 // EscapeLaTeX escapes text that would be read as LaTeX, including a bracket at the start of a row.
 func EscapeLaTeX(s string) string { return latex.Replace(s) }
+
+// Capitalise turns the first letter, a letter of ASCII, into a capital.
+func Capitalise(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -24,13 +24,15 @@ const Shortest = -1
 // decimal that reads back as x. JSON holds the same decimal. So 0.57 is 57.0 %, although the float64 is slightly less
 // than 0.57. Round rounds this decimal by its digits, without arithmetic. If the printed number is read back, it is
 // never above x after rounding down, and never below x after rounding up. It differs from 10^shift·x by less than one
-// unit of its last decimal. Infinities print as +Inf and −Inf, and NaN prints as Missing.
+// unit of its last decimal. Infinities print as ∞ and −∞, and NaN prints as Missing.
 func Round(x float64, to Rounding, shift, decimals int) string {
 	switch {
 	case math.IsNaN(x):
 		return Missing
-	case math.IsInf(x, 0):
-		return strconv.FormatFloat(x, 'f', -1, 64)
+	case math.IsInf(x, 1):
+		return "∞"
+	case math.IsInf(x, -1):
+		return "−∞"
 	}
 	number := parseDecimal(x, shift)
 	if decimals == Shortest {
@@ -85,8 +87,8 @@ func (d decimal) round(to Rounding, decimals int) string {
 	return d.format(decimals)
 }
 
-// awayFromZero reports whether dropping digits rounds away from zero. The argument dropped is the first dropped digit.
-// The caller ensures that at least one dropped digit is not 0.
+// awayFromZero reports whether dropping digits rounds away from zero. The argument 'dropped' is the first dropped
+// digit. The caller ensures that at least one dropped digit is not 0.
 func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	switch to {
 	case Up:
@@ -97,7 +99,7 @@ func (d decimal) awayFromZero(to Rounding, dropped byte) bool {
 	return dropped >= '5'
 }
 
-// increment adds one unit to the last digit that is kept. The argument keep is the number of kept digits.
+// increment adds one unit to the last digit that is kept. The argument 'keep' is the number of kept digits.
 func (d decimal) increment(keep int) decimal {
 	digits := []byte(d.digits)
 	for k := keep - 1; k >= 0; k-- {

@@ -45,7 +45,7 @@ func TestRound(t *testing.T) {
 		{0.25, Nearest, 0, Shortest, "0.25"},
 		{0.57, Nearest, 2, Shortest, "57"},
 		{1e-7, Nearest, 0, Shortest, "1e-07"},
-		{math.Inf(1), Down, 0, 4, "+Inf"},
+		{math.Inf(1), Down, 0, 4, "∞"}, {math.Inf(-1), Down, 0, 4, "−∞"},
 		{math.NaN(), Down, 0, 4, Missing},
 	} {
 		if got := Round(test.x, test.to, test.shift, test.decimals); got != test.want {

@@ -5,6 +5,7 @@ package report
 import (
 	"bufio"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -55,6 +56,16 @@ type Cell interface {
 
 // Number is a float64. JSON has no infinity and no NaN; they become null.
 type Number float64
+
+// RadiusNumber converts a radius, or an average of radii, to a Number. The radius math.MaxFloat64 stands for +∞. An
+// average that counts such a radius also becomes +∞; no average of finite radii comes near largestAverage.
+func RadiusNumber(x float64) Number {
+	const largestAverage = math.MaxFloat64 / (1 << 62) // an average has at most 2⁶² examples
+	if x >= largestAverage {
+		x = math.Inf(1)
+	}
+	return Number(x)
+}
 
 // Count is a whole number, which is never rounded.
 type Count int64

@@ -25,6 +25,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Answerer answers the inputs of requests with the smoothed classifier of a run. One sampler draws the votes of all
@@ -112,7 +113,7 @@ func OpenAnswerer(ctx context.Context, p PredictPlan, console experiment.Console
 		return nil, errors.Join(err, e.Close())
 	}
 	for _, d := range a.about.Different {
-		console.Warnf("%s: votes near ties may differ", d)
+		console.Warnf(warning.OtherConditions, "%s: votes near ties may differ", d)
 	}
 	if sets != nil {
 		sets.experiment = e
@@ -219,7 +220,7 @@ type Question struct {
 	// radius is at least Radius.
 	Certify bool
 	Radius  float64
-	// Key and First are for repeating logged answers. Key is the logged key, and First is the logged index of the first
+	// Key and First serve to repeat logged answers. Key is the logged key, and First is the logged index of the first
 	// input. If Key is nil, the operating system draws a key after the inputs have arrived.
 	Key   *uint64
 	First int

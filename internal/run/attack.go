@@ -33,6 +33,8 @@ type AttackPlan struct {
 	Out      string
 	Resume   bool // continue the attack in Out, with its seed and its examples
 	Pictures int  // number of pictures in Out
+
+	keep attack.Keep // of an attack on a smoothed classifier
 }
 
 // gradientExamples is the number of examples in one call of the gradient. It is fixed, so that results do not depend
@@ -108,6 +110,17 @@ type AttackedResult struct {
 	// attack changed.
 	Confidence *float64        `json:"confidence,omitempty"`
 	Altered    []AlteredResult `json:"altered,omitempty"`
+	// Worst describes the input that an attack with attack.KeepAll keeps.
+	Worst *WorstResult `json:"worst,omitempty"`
+}
+
+// WorstResult describes the input at which an attack found the smallest probability of the label under noise.
+type WorstResult struct {
+	Class    int     `json:"class"` // the smoothed classifier's answer, or −1
+	Distance float64 `json:"distance"`
+	// Before and After estimate the label's probability under noise, at the example and at this input.
+	Before float64 `json:"label_probability_before"`
+	After  float64 `json:"label_probability"`
 }
 
 // Attack runs an attack. It writes the attack's folder if the plan names one.
@@ -249,6 +262,9 @@ func (p *AttackPlan) result(e *experiment.Experiment, stages []AttackStage, foun
 		}
 		if p.Method.ChangesConfidence() {
 			row.Confidence, row.Altered = &f.Confidence, alteredResults(p.Method, f)
+		}
+		if w := f.Lowered; w != nil {
+			row.Worst = &WorstResult{w.Class, w.Distance, w.Before, w.After}
 		}
 		if f.Correct() {
 			correct++

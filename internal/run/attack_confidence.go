@@ -44,6 +44,20 @@ type AlteredResult struct {
 // adversarial is the name of the perturbed inputs if an attack makes only one input for each example.
 const adversarial = "adversarial"
 
+// worst is the name of the inputs that an attack with attack.KeepAll makes for all examples.
+const worst = "worst"
+
+// names returns the names of all inputs of the attack.
+func (p *AttackPlan) names() []string { return namesOf(p.Method, p.keep) }
+
+func namesOf(m attack.Method, keep attack.Keep) []string {
+	names := alteredNames(m)
+	if keep == attack.KeepAll {
+		names = append(names, worst)
+	}
+	return names
+}
+
 // alteredNames returns the names of the inputs that the attack makes for each example. The inputs' files have the same
 // names.
 func alteredNames(m attack.Method) []string {

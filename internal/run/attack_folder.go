@@ -15,7 +15,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// These are files in an attack's folder. The folder also has NAME.npz and NAME.csv for each name of altered inputs.
+// These are the names of files in an attack's folder. The folder also has the files NAME.npz and NAME.csv for each name
+// NAME of altered inputs.
 const (
 	AttackFile      = runfolder.AttackResultFile
 	AdversarialFile = adversarial + ".npz"
@@ -144,6 +145,11 @@ func lineOf(m attack.Method, f attack.Found) (line runfolder.Attacked, values []
 		line.Inputs = []runfolder.AttackedInput{{Name: adversarial, Class: f.Class, Distance: f.Distance}}
 		values = [][]float32{f.Adversarial}
 	}
+	if w := f.Lowered; w != nil {
+		line.Probability = &w.Before
+		line.Inputs = append(line.Inputs, runfolder.AttackedInput{Name: worst, Class: w.Class, Distance: w.Distance, Probability: &w.After})
+		values = append(values, w.Values)
+	}
 	return line, values
 }
 
@@ -154,6 +160,10 @@ func foundOf(line runfolder.Attacked) attack.Found {
 		f.Confidence = *line.Confidence
 	}
 	for _, in := range line.Inputs {
+		if in.Name == worst {
+			f.Lowered = &attack.Lowered{Class: in.Class, Distance: in.Distance, Before: *line.Probability, After: *in.Probability}
+			continue
+		}
 		if in.Confidence != nil {
 			f.Altered = append(f.Altered, attack.Altered{Class: in.Class, Confidence: *in.Confidence, Distance: in.Distance})
 		}
@@ -173,7 +183,7 @@ func (a *attacking) finish(r *Attacked) error {
 	if runfolder.Finished(a.plan.Out) {
 		return a.folder.RemoveParts()
 	}
-	for k, name := range alteredNames(r.Attack) {
+	for k, name := range a.plan.names() {
 		if err := a.folder.Write(name+".npz", func(w io.Writer) error { return a.writeArchive(w, name) }); err != nil {
 			return err
 		}

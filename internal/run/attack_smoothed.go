@@ -8,6 +8,7 @@ import (
 	"github.com/rscert/rscert/internal/attack"
 	"github.com/rscert/rscert/internal/binomial"
 	"github.com/rscert/rscert/internal/experiment"
+	"github.com/rscert/rscert/internal/graph"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/law"
 	"github.com/rscert/rscert/internal/param"
@@ -26,6 +27,7 @@ type SmoothedAttackPlan struct {
 	Samples         int // noisy copies in the gradient of the last step; 0: the default
 	N               int // fresh samples for each smoothed answer; screening a perturbation takes at most N
 	Alpha           float64
+	Keep            attack.Keep
 	Run             *runfolder.Run // run whose smoothed classifier Spec describes; nil for none
 	Out             string
 	Resume          bool // continue the attack in Out, with its seed and its examples
@@ -45,6 +47,16 @@ type AttackedNoise struct {
 	Alpha            float64 `json:"alpha"`
 	VerificationSeed uint64  `json:"verification_seed"`
 	Abstained        int     `json:"abstained"` // examples without an answer before the attack
+	// Keep is attack.KeepAll or empty. Lowered is nil for an empty Keep.
+	Keep    attack.Keep         `json:"keep,omitempty"`
+	Lowered *LoweredProbability `json:"label_probability,omitempty"`
+}
+
+// LoweredProbability holds means over all examples of an attack with attack.KeepAll. They are means of the label's
+// probability under noise, estimated by selection samples.
+type LoweredProbability struct {
+	Before float64 `json:"before"` // at the unperturbed examples
+	After  float64 `json:"after"`  // at the kept inputs
 }
 
 // AttackSmoothed attacks the smoothed classifier. It writes the folder of the attack if the plan names one.
@@ -71,12 +83,16 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	defer func() { err = errors.Join(err, closeSearch()) }()
 	s.Seed, s.Screen = e.Spec.Seed, p.N
 	s.Steps, s.Restarts, s.Samples = cmp.Or(p.Steps, s.Steps), cmp.Or(p.Restarts, s.Restarts), cmp.Or(p.Samples, s.Samples)
+	s.Probabilities = e.Model().Outputs() == graph.Probabilities
 	v := verification{
-		search: s, method: base.Method, n: p.N, seed: e.Spec.Seed ^ verificationSeed,
+		search: s, method: base.Method, keep: p.Keep, n: p.N, seed: e.Spec.Seed ^ verificationSeed,
 		level: smoothing.Deflate(p.Alpha, e.Record().Noise.Eta, int64(p.N)*int64(e.Model().InputLen())),
 	}
 	noise := &AttackedNoise{
 		Law: p.Spec.Law, Sigma: p.Spec.Sigma, Samples: s.Samples, Screen: s.Screen, N: p.N, Alpha: p.Alpha, VerificationSeed: v.seed,
+	}
+	if p.Keep == attack.KeepAll {
+		noise.Keep = p.Keep
 	}
 	stages := []AttackStage{{Attack: base.Method, Steps: s.Steps, Restarts: s.Restarts}}
 	a := &attacking{plan: base, e: e, search: v.attackAll, chunk: 1}
@@ -91,14 +107,25 @@ func AttackSmoothed(ctx context.Context, p SmoothedAttackPlan, console experimen
 	defer a.close()
 	r = base.result(e, stages, a.found)
 	r.Warnings = []attack.Warning{}
-	counted := *noise
-	for _, f := range a.found {
+	r.Smoothed = noise.count(a.found)
+	return r, a.finish(r)
+}
+
+// count returns n with the figures of all examples.
+func (n AttackedNoise) count(found []attack.Found) *AttackedNoise {
+	if n.Keep == attack.KeepAll {
+		n.Lowered = new(LoweredProbability)
+	}
+	for _, f := range found {
 		if f.Clean < 0 {
-			counted.Abstained++
+			n.Abstained++
+		}
+		if f.Lowered != nil {
+			n.Lowered.Before += f.Lowered.Before / float64(len(found))
+			n.Lowered.After += f.Lowered.After / float64(len(found))
 		}
 	}
-	r.Smoothed = &counted
-	return r, a.finish(r)
+	return &n
 }
 
 // The seed of the samples that verify perturbations is the attack's seed XOR verificationSeed, which is 2⁶⁴ divided by
@@ -119,14 +146,16 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 		return nil, param.Errorf("%s %d: want at least 1", param.Restarts, p.Restarts)
 	case p.Samples < 0:
 		return nil, param.Errorf("%s %d: want at least 1", param.Samples, p.Samples)
+	case p.Keep == attack.KeepAll && p.Out == "":
+		return nil, param.Errorf("%s %s needs %s, the folder for the inputs", param.Keep, p.Keep, param.Out)
 	case p.N < 1 || p.N >= smoothing.MaxSamples:
 		return nil, param.Errorf("%s %d: want at least 1 and less than 2³¹", param.N, p.N)
 	case !(p.Alpha > 0 && p.Alpha < 1):
 		return nil, param.Errorf("%s %v: want a number between 0 and 1", param.Alpha, p.Alpha)
 	}
-	p.Spec.KeepOutputs = p.Method == attack.SmoothAdv // the loss depends on the kind of the outputs
-	p.Spec.KeepSource, p.Spec.NoiseOn = p.Spec.KeepOutputs, spec.NoiseOnHost
-	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out, Resume: p.Resume, Pictures: p.Pictures}
+	p.Spec.KeepSource, p.Spec.NoiseOn = p.Method == attack.SmoothAdv, spec.NoiseOnHost
+	p.Spec.KeepOutputs = p.Spec.KeepSource || p.Keep == attack.KeepAll // probabilities depend on the kind of the outputs
+	base := &AttackPlan{Spec: p.Spec, Threat: p.Threat, Method: attack.Method(p.Method), Out: p.Out, Resume: p.Resume, Pictures: p.Pictures, keep: p.Keep}
 	if err := base.checkOut(); err != nil {
 		return nil, err
 	}
@@ -137,6 +166,7 @@ func (p *SmoothedAttackPlan) settle() (*AttackPlan, error) {
 type verification struct {
 	search *attack.SmoothedSearch
 	method attack.Method
+	keep   attack.Keep
 	n      int
 	seed   uint64
 	level  float64
@@ -165,7 +195,11 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	if err != nil {
 		return f, err
 	}
-	if f.Clean = answer(votes, v.n, v.level); !f.Correct() {
+	f.Clean = answer(votes, v.n, v.level)
+	if v.keep == attack.KeepAll {
+		return v.lower(ctx, x, f)
+	}
+	if !f.Correct() {
 		return f, nil
 	}
 	candidates, flat, err := v.search.Search(ctx, x)
@@ -175,8 +209,8 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 	}
 	// The tests begin with the farthest candidate and end at the first test that does not reject. All rejections are
 	// right with probability at least 1 − level. To see why, consider the first test whose null hypothesis is true. All
-	// rejections before this test are right. If this test does not reject, no further test follows. So a wrong
-	// rejection occurs only if this test rejects, and this test rejects with probability at most level.
+	// rejections before this test are right. If this test does not reject, no further test follows. A wrong rejection
+	// therefore occurs only if this test rejects, and this test rejects with probability at most level.
 	for _, c := range candidates {
 		votes, err := v.search.Votes(ctx, c.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
 		if err != nil {
@@ -186,6 +220,25 @@ func (v *verification) attack(ctx context.Context, x attack.Example) (attack.Fou
 			break
 		}
 		f.Adversarial, f.Class, f.Distance, f.By = c.Values, c.Rival, c.Distance, v.method
+	}
+	return f, nil
+}
+
+// lower finds the input of an example that an attack with attack.KeepAll keeps. If the smoothed classifier answers the
+// label at the example and another class at this input, the input is also an adversarial input.
+func (v *verification) lower(ctx context.Context, x attack.Example, f attack.Found) (attack.Found, error) {
+	kept, flat, err := v.search.Lower(ctx, x)
+	f.Flat, f.Lowered = flat, &kept
+	if err != nil {
+		return f, err
+	}
+	votes, err := v.search.Votes(ctx, kept.Values, smoothing.NewStream(v.seed, x.Index, smoothing.Estimation), v.n)
+	if err != nil {
+		return f, err
+	}
+	kept.Class = answer(votes, v.n, v.level)
+	if f.Correct() && kept.Class >= 0 && kept.Class != x.Label {
+		f.Adversarial, f.Class, f.Distance, f.By = kept.Values, kept.Class, kept.Distance, v.method
 	}
 	return f, nil
 }
@@ -212,8 +265,8 @@ func answer(votes []int, n int, level float64) int {
 	return -1
 }
 
-// AttackedRun returns the spec of a run's smoothed classifier, to attack it. If the argument models or data is not
-// empty, it replaces the path in the run's record. The attack's noise has another seed than the run's noise.
+// AttackedRun returns the spec of a run's smoothed classifier, to attack it. The arguments models and data replace the
+// paths in the run's record, unless they are empty. The attack's noise has another seed than the run's noise.
 func AttackedRun(dir string, models []string, data string) (spec.Spec, runfolder.Run, error) {
 	r, err := runfolder.Read(dir)
 	if err != nil {

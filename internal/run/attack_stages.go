@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // AttackStage holds the settings and the outcome of one attack of a sequence.
@@ -81,7 +82,7 @@ func (p *AttackPlan) stages(classes int) (all []AttackStage, warnings []attack.W
 		case classes >= least:
 			all = append(all, settled)
 		case p.Method == attack.Standard:
-			warnings = append(warnings, attack.Warning{Check: attack.FewClasses, Text: fmt.Sprintf(
+			warnings = append(warnings, attack.Warning{Check: warning.FewClasses, Text: fmt.Sprintf(
 				"%s was left out: its loss needs %d classes, and the model has %d", stage.Method, least, classes)})
 		default:
 			return nil, nil, hint.Add(param.Errorf("%s %s: its loss needs %d classes, and the model has %d", param.Attack, stage.Method, least, classes),
@@ -160,7 +161,7 @@ func (g *gradients) open(ctx context.Context, e *experiment.Experiment, stage At
 		return nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.ModelName(), err), "%s square uses no gradients", param.Attack))
 	}
 	if why := opened.OnHost(); why != nil {
-		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)
+		console.Warnf(warning.WorkOnHost, "the CPU computes the gradients, not %s: %v", e.Device(), why)
 	}
 	f := &fedGradients{opened, e, o}
 	g.all = append(g.all, f)
@@ -214,8 +215,8 @@ func (f *fedGradients) classes(labels, targets []int64) []int64 {
 }
 
 // countStages counts, for each stage, the examples that the stage broke: those for which it found an adversarial input.
-// It also sets the share of all examples that are classified correctly and that neither this stage nor an earlier stage
-// broke.
+// It also sets the robust accuracy after each stage: the share of all examples that are classified correctly and that
+// no stage has broken so far.
 func countStages(stages []AttackStage, found []attack.Found) {
 	standing := 0
 	for _, f := range found {
@@ -236,7 +237,7 @@ func countStages(stages []AttackStage, found []attack.Found) {
 
 // warnings returns a warning for each failed check. The argument random is the number of examples with random scores.
 func warnings(e *experiment.Experiment, stages []AttackStage, found []attack.Found, random int) (all []attack.Warning) {
-	warn := func(check attack.Check, examples int, format string, args ...any) {
+	warn := func(check warning.Code, examples int, format string, args ...any) {
 		all = append(all, attack.Warning{Check: check, Examples: examples, Text: fmt.Sprintf(format, args...)})
 	}
 	attacked, gradients, methods := 0, false, make([]attack.Method, len(stages))
@@ -249,17 +250,17 @@ func warnings(e *experiment.Experiment, stages []AttackStage, found []attack.Fou
 		}
 	}
 	if random > 0 {
-		warn(attack.RandomScores, random, "the scores of %d examples differ between two runs: the model is random, and these attacks do not average over its randomness", random)
+		warn(warning.RandomScores, random, "the scores of %d examples differ between two runs: the model is random, and these attacks do not average over its randomness", random)
 	}
 	if e.Model().Outputs() == graph.Probabilities && gradients {
-		warn(attack.Probabilities, 0, "the model returns probabilities: their gradients vanish where it is sure; export it without its softmax")
+		warn(warning.Probabilities, 0, "the model returns probabilities: their gradients vanish where it is sure; export it without its softmax")
 	}
 	if flat := attack.Flat(found); flat > 0 {
-		warn(attack.ZeroGradients, flat, "a gradient was zero at %d of %d attacked examples (%.1f %%): the model may hide its gradients; compare the attack %s",
+		warn(warning.ZeroGradients, flat, "a gradient was zero at %d of %d attacked examples (%.1f %%): the model may hide its gradients; compare the attack %s",
 			flat, attacked, 100*float64(flat)/float64(attacked), attack.Square)
 	}
 	if broken, much := attack.BrokenByScores(found, methods); much {
-		warn(attack.ScoresBetter, broken, "attacks without gradients broke %d examples (%.1f %%) that the attacks by gradients left: the gradients mislead; give %s more queries",
+		warn(warning.ScoresBetter, broken, "attacks without gradients broke %d examples (%.1f %%) that the attacks by gradients left: the gradients mislead; give %s more queries",
 			broken, 100*float64(broken)/float64(len(found)), attack.Square)
 	}
 	return all

@@ -17,6 +17,7 @@ import (
 	"github.com/rscert/rscert/internal/graph/onnxpb"
 	"github.com/rscert/rscert/internal/npy"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // smallModel is a linear classifier with optional operators before and after it. It classifies its examples
@@ -132,7 +133,7 @@ func mustAttack(t *testing.T, p AttackPlan) *Attacked {
 }
 
 // checksOf lists the checks for which the attack's result has a warning.
-func checksOf(r *Attacked) (all []attack.Check) {
+func checksOf(r *Attacked) (all []warning.Code) {
 	for _, w := range r.Warnings {
 		all = append(all, w.Check)
 	}
@@ -146,16 +147,16 @@ func TestWarnings(t *testing.T) {
 		name   string
 		model  smallModel
 		method attack.Method
-		want   []attack.Check
+		want   []warning.Code
 	}{
 		{"plain", smallModel{classes: 5}, attack.Sequence(attack.APGDCE, attack.APGDT, attack.Square), nil},
-		{"rounded", smallModel{classes: 5, before: "Round"}, attack.Sequence(attack.APGDCE, attack.Square), []attack.Check{attack.ZeroGradients, attack.ScoresBetter}},
-		{"rounded, one attack", smallModel{classes: 5, before: "Round"}, attack.PGD, []attack.Check{attack.ZeroGradients}},
+		{"rounded", smallModel{classes: 5, before: "Round"}, attack.Sequence(attack.APGDCE, attack.Square), []warning.Code{warning.ZeroGradients, warning.ScoresBetter}},
+		{"rounded, one attack", smallModel{classes: 5, before: "Round"}, attack.PGD, []warning.Code{warning.ZeroGradients}},
 		{"rounded, scores alone", smallModel{classes: 5, before: "Round"}, attack.Square, nil},
-		{"softmax", smallModel{classes: 5, softmax: true}, attack.APGDCE, []attack.Check{attack.Probabilities}},
-		{"saturated softmax", smallModel{classes: 5, softmax: true, scale: 1000}, attack.APGDCE, []attack.Check{attack.Probabilities, attack.ZeroGradients}},
+		{"softmax", smallModel{classes: 5, softmax: true}, attack.APGDCE, []warning.Code{warning.Probabilities}},
+		{"saturated softmax", smallModel{classes: 5, softmax: true, scale: 1000}, attack.APGDCE, []warning.Code{warning.Probabilities, warning.ZeroGradients}},
 		{"softmax, scores alone", smallModel{classes: 5, softmax: true}, attack.Square, nil},
-		{"three classes", smallModel{classes: 3}, attack.Standard, []attack.Check{attack.FewClasses}},
+		{"three classes", smallModel{classes: 3}, attack.Standard, []warning.Code{warning.FewClasses}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.model.attackPlan(t, c.method)
@@ -168,11 +169,11 @@ func TestWarnings(t *testing.T) {
 			}
 			for _, w := range r.Warnings {
 				switch w.Check {
-				case attack.ZeroGradients:
+				case warning.ZeroGradients:
 					if w.Examples != r.ZeroGradients || c.model.before == "Round" && w.Examples < 35 { // a random start may break an example
 						t.Errorf("%d examples with gradients of zero, %d counted", w.Examples, r.ZeroGradients)
 					}
-				case attack.ScoresBetter:
+				case warning.ScoresBetter:
 					if w.Examples != r.Stages[1].Broken || r.Stages[0].Broken > w.Examples {
 						t.Errorf("%d broken by scores; stages %+v", w.Examples, r.Stages)
 					}

@@ -22,9 +22,11 @@ import (
 
 // VerifiedAttack is the outcome of a replay of a stored attack.
 type VerifiedAttack struct {
-	Examples int             `json:"examples"`
-	Inputs   int             `json:"inputs"` // number of replayed inputs
-	Wrong    []AttackProblem `json:"wrong"`  // the first problems
+	Examples int `json:"examples"`
+	Inputs   int `json:"inputs"` // number of replayed inputs
+	// Classes is false for an attack on the smoothed classifier. Its classes depend on noise and are not replayed.
+	Classes  bool            `json:"classes"`
+	Wrong    []AttackProblem `json:"wrong"` // the first problems
 	Problems int             `json:"problems"`
 }
 
@@ -45,7 +47,8 @@ func (v *VerifiedAttack) wrong(index int, name, format string, args ...any) {
 }
 
 // VerifyAttack replays a finished attack: the model classifies every example and every stored input again. VerifyAttack
-// compares the classes, and checks each input's norm and box. The spec names the device. It also names the model and
+// compares the classes, and checks each input's norm and box. For an attack on the smoothed classifier it compares no
+// classes. The spec names the device. It also names the model and
 // the data if they are no longer at the recorded paths. All other settings come from the record in the folder.
 func VerifyAttack(ctx context.Context, dir string, s spec.Spec, console experiment.Console) (*VerifiedAttack, error) {
 	record, err := readAttackRecord(dir)
@@ -125,7 +128,7 @@ type attackVerifier struct {
 	keeps      bool // the attack must not change classes
 	archives   map[string]*archive
 	waiting    []float32   // inputs to classify
-	checks     []func(int) // one check for the class of each input in waiting
+	checks     []func(int) // for each input in waiting: the function that checks its class
 	found      VerifiedAttack
 }
 
@@ -138,18 +141,26 @@ type archive struct {
 func newAttackVerifier(dir string, record attackRecord, e *experiment.Experiment) (v *attackVerifier, err error) {
 	v = &attackVerifier{
 		dir: dir, e: e, classifier: &fed{e.Model(), e}, keeps: record.Attack == attack.ACE, archives: make(map[string]*archive),
-		found: VerifiedAttack{Wrong: []AttackProblem{}},
+		found: VerifiedAttack{Wrong: []AttackProblem{}, Classes: record.Smoothed == nil},
 	}
 	if v.threat, err = record.threat(); err != nil {
 		return nil, spec.BadInput(fmt.Errorf("%s: %w", dir, err))
 	}
-	for _, name := range alteredNames(record.Attack) {
+	for _, name := range record.names() {
 		if v.archives[name], err = openArchive(filepath.Join(dir, name+".npz")); err != nil {
 			v.close()
 			return nil, spec.BadInput(err)
 		}
 	}
 	return v, nil
+}
+
+// names returns the names of all inputs of the attack.
+func (a attackRecord) names() []string {
+	if a.Smoothed == nil {
+		return alteredNames(a.Attack)
+	}
+	return namesOf(a.Attack, a.Smoothed.Keep)
 }
 
 func openArchive(path string) (*archive, error) {
@@ -223,7 +234,8 @@ func (v *attackVerifier) replayInput(ctx context.Context, line runfolder.Attacke
 	if sumOf(values) != in.Sum {
 		wrong("its values have changed since they were found")
 	}
-	if d := v.threat.Distance(values, x); !(d <= v.threat.Epsilon) || d != in.Distance {
+	d, slack := v.threat.Distance(values, x), v.slack(values, x)
+	if !(in.Distance <= v.threat.Epsilon) || !(math.Abs(d-in.Distance) <= slack) {
 		wrong("its distance is %v, recorded is %v, allowed is %v", d, in.Distance, v.threat.Epsilon)
 	}
 	if value, outside := v.threat.Outside(values); outside {
@@ -236,6 +248,20 @@ func (v *attackVerifier) replayInput(ctx context.Context, line runfolder.Attacke
 	})
 }
 
+// slack returns by how much a distance may differ from the recorded distance. An attack on the smoothed classifier
+// records the exact distance of points of a lattice, whose values are rounded to float32 when they are stored. So each
+// difference of two values is off by at most 2⁻²³ times the largest magnitude.
+func (v *attackVerifier) slack(values, x []float32) float64 {
+	if v.found.Classes {
+		return 0
+	}
+	most := 0.
+	for i := range x {
+		most = max(most, math.Abs(float64(x[i])), math.Abs(float64(values[i])))
+	}
+	return 0x1p-23 * most * math.Sqrt(float64(len(x)))
+}
+
 // sumOf returns the checksum of values as text, as the lines of the folder record it.
 func sumOf(values []float32) string {
 	block := make([]byte, 0, 4*len(values))
@@ -246,8 +272,12 @@ func sumOf(values []float32) string {
 }
 
 // classify queues the input x and the function check. As soon as the queue fills a batch, the model classifies the
-// queued inputs, and each function is called with the class of its input.
+// queued inputs, and each function is called with the class of its input. If no classes are replayed, classify does
+// nothing.
 func (v *attackVerifier) classify(ctx context.Context, x []float32, check func(class int)) error {
+	if !v.found.Classes {
+		return nil
+	}
 	v.waiting, v.checks = append(v.waiting, x...), append(v.checks, check)
 	if len(v.checks) < v.classifier.Batch() {
 		return nil

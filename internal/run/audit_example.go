@@ -111,9 +111,9 @@ func (a *auditor) round(ctx context.Context, rec runfolder.Record, round int, r 
 	return a.journal.Append(line)
 }
 
-// cleanTests returns the tests of the example itself. The votes of the run choose the rival of each test, which is the
-// class whose probability is compared with the probability of the test's Class. This choice is valid because the noise
-// of the verification is independent of the noise of the run.
+// cleanTests returns the tests of the example itself. Each test compares the probability of its Class with the
+// probability of a rival. The votes of the run choose the rival. This choice is valid because the noise of the
+// verification is independent of the noise of the run.
 func (a *auditor) cleanTests(rec runfolder.Record) (tests []AuditTest) {
 	label, certified := rec.Votes.Label, rec.Certificate.Prediction
 	level := a.header.exampleLevel() * cleanShare / 3
@@ -150,7 +150,8 @@ func topOther(v certify.Votes, a int, none bool) int {
 	return best
 }
 
-// mostCandidates limits the candidates of a round. If there are more, only the farthest are tested.
+// mostCandidates limits the candidates of a round. If a round has more candidates, only the farthest candidates are
+// tested.
 const mostCandidates = 64
 
 // searchTests searches for candidates, which are inputs where the answer may change. It returns the tests of the
@@ -216,9 +217,8 @@ func (a *auditor) confidenceTests(x dataset.Example, nearest []float32, distance
 	return tests, nil
 }
 
-// shrink returns an input on the line from the example x to the input in the argument to. The distance between x and
-// the returned input is at most radius. The argument distance is the distance between x and the input in the argument
-// to.
+// shrink moves the input "to" towards the example x until its distance from x is at most radius. The argument distance
+// is the distance between x and "to".
 func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float64) ([]float32, float64, error) {
 	for scale := 1.; ; scale *= .98 {
 		share := math.Min(1, scale*radius/distance)
@@ -235,8 +235,8 @@ func (a *auditor) shrink(x dataset.Example, to []float32, distance, radius float
 	}
 }
 
-// verify carries out the tests of a frozen line with the noise of a seed. The flip tests have a fixed order. The first
-// flip test that does not reject is the last one carried out.
+// verify carries out the tests of a frozen line with the noise of a seed. The flip tests have a fixed order. After the
+// first flip test that does not reject, verify carries out no further flip tests.
 func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []AuditTest) ([]TestResult, error) {
 	results := make([]TestResult, len(tests))
 	ended := false
@@ -257,7 +257,7 @@ func (a *auditor) verify(ctx context.Context, index int, seed uint64, tests []Au
 // testsPerExample is the maximum number of tests of an example. Each test has its own stream of noise.
 const testsPerExample = 1 << 8
 
-// test carries out one test. The argument turn numbers the tests that share the seed, so that each of them has its own
+// test carries out one test. The argument turn numbers the tests that share the seed, so that each test has its own
 // noise.
 func (a *auditor) test(ctx context.Context, index int, seed uint64, turn int, t AuditTest) (TestResult, error) {
 	if turn >= testsPerExample {

@@ -35,7 +35,7 @@ type AuditLine struct {
 // AuditStep is the step of an audit that a line of audit.jsonl records.
 type AuditStep string
 
-// A line records one of these steps.
+// These are the steps that a line can record.
 const (
 	Frozen    AuditStep = "frozen"
 	Verified  AuditStep = "verified"
@@ -69,7 +69,7 @@ type AuditTest struct {
 	Radius   float64  `json:"radius,omitempty"`
 	Lower    float64  `json:"lower,omitempty"`
 	Upper    float64  `json:"upper,omitempty"`
-	Level    float64  `json:"level"` // error probability of the test, including that of its finite random words
+	Level    float64  `json:"level"` // error probability of the test, including the error from random words of finite length
 	// Values is the input, as little-endian float32. It is absent for the example itself.
 	Values []byte `json:"values,omitempty"`
 }
@@ -81,7 +81,7 @@ type TestResult struct {
 	Against int64 `json:"against"` // votes for the rival
 	// LogEvidence is the maximum of the logarithm of the evidence during a sequential test (flip or confidence).
 	LogEvidence float64 `json:"log_evidence,omitempty"`
-	// Margin is the upper bound on the margin that a slack test found. It is absent if infinite.
+	// Margin is the upper bound on the margin that a slack test found. It is absent if it is infinite.
 	Margin *float64 `json:"margin,omitempty"`
 	// Mean is the mean score of the class in the samples. It is set only for tests of a confidence.
 	Mean     *float64 `json:"mean,omitempty"`
@@ -111,7 +111,7 @@ func hashTests(tests []AuditTest) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// valid returns an error if a line contradicts itself.
+// valid returns an error if the members of a line contradict each other.
 func (l AuditLine) valid() error {
 	switch l.Step {
 	case Frozen:

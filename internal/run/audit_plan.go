@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/builtin"
 	"github.com/rscert/rscert/internal/certify"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
@@ -21,6 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // AuditPlan says how a run is audited.
@@ -34,13 +36,13 @@ type AuditPlan struct {
 	Budget AuditBudget
 	Gamma  float64 // allowed probability that at least one verified statement is wrong
 
-	open  func(*auditor, int) (candidateSearch, error) // replaces the search in tests
-	fresh func(*certify.Certificate)                   // falsifies the certificates of escalations in tests
+	open  func(*auditor, int) (candidateSearch, error) // in tests: replaces the search
+	fresh func(*certify.Certificate)                   // in tests: falsifies the certificates of escalations
 }
 
 // AuditBudget says how much work an audit spends on an example.
 type AuditBudget struct {
-	Rounds   int   `json:"rounds"`         // searches, each with other random starts
+	Rounds   int   `json:"rounds"`         // number of searches, each with its own random starts
 	Restarts int   `json:"restarts"`       // random starts of a search
 	Steps    int   `json:"steps"`          // steps of each start
 	Samples  int   `json:"samples"`        // noisy copies in the gradient of a step
@@ -184,7 +186,7 @@ func (a *auditor) readRun() error {
 		return spec.BadInputf("%s: the run has no example", a.plan.Run)
 	}
 	if n := a.run.Data.Selected - len(h.Records); n > 0 {
-		a.console.Warnf("%s: the run is not finished; %d of its examples are not audited", a.plan.Run, n)
+		a.console.Warnf(warning.RunUnfinished, "%s: the run is not finished; %d of its examples are not audited", a.plan.Run, n)
 	}
 	chosen := a.chooseByHash(h.Records)
 	a.records = map[int]runfolder.Record{}
@@ -222,6 +224,9 @@ func (a *auditor) openExperiment(ctx context.Context) error {
 	}
 	for name, paths := range map[param.Name][]string{param.Model: append([]string{q.Model}, q.Further...), param.Data: {q.Data}} {
 		for _, path := range paths {
+			if _, ok := builtin.Name(path); ok {
+				continue
+			}
 			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 				return hint.Add(spec.BadInput(err), "the run names this path; say by %s where the file is now", name)
 			}
@@ -248,7 +253,7 @@ func (a *auditor) openExperiment(ctx context.Context) error {
 		return errors.Join(err, a.Close())
 	}
 	for _, c := range conditions {
-		a.console.Warnf("not as in the run: %s", c)
+		a.console.Warnf(warning.OtherConditions, "not as in the run: %s", c)
 	}
 	return nil
 }
@@ -299,7 +304,7 @@ func (a *auditor) resumed(then AuditHeader) error {
 	case then.AuditBudget != now.AuditBudget || then.Gamma != now.Gamma:
 		what = fmt.Sprintf("its budget is %+v at level %v", then.AuditBudget, then.Gamma)
 	case then.Device != a.header.Device:
-		a.console.Warnf("the audit was on %s and goes on on %s", then.Device, a.header.Device)
+		a.console.Warnf(warning.OtherConditions, "the audit was on %s and goes on on %s", then.Device, a.header.Device)
 	}
 	if what != "" {
 		return errors.Join(hint.Add(spec.BadInputf("cannot resume %s: %s", a.plan.Out, what), "resume with the settings of the folder, or name another by %s", param.Out), a.journal.Close())

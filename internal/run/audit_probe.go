@@ -169,8 +169,8 @@ func (a *auditor) flip(ctx context.Context, seed uint64, stream int, t AuditTest
 	return r, nil
 }
 
-// flipAgain repeats a rejected flip test for an escalation, by votes. It takes a fixed number of samples, because
-// this has more power than a test that may stop at any time.
+// flipAgain repeats a rejected flip test for an escalation, by votes. It takes a fixed number of samples, because such
+// a test has more power than a test that may stop at any time.
 func (a *auditor) flipAgain(ctx context.Context, seed uint64, stream int, t AuditTest, input smoothing.Input) (r TestResult, err error) {
 	n := a.header.Verify
 	p := &probe{stream: stream, input: input, first: n, most: n}

@@ -29,7 +29,7 @@ type Audited struct {
 	Out  string `json:"out"`
 	Path string `json:"run_path"`
 	AuditHeader
-	Sound          bool          `json:"sound"` // sound methods made all audited certificates
+	Sound          bool          `json:"sound"` // all audited certificates come from sound methods
 	Done           int           `json:"done"`  // number of audited examples
 	Certified      int           `json:"certified"`
 	Contradictions AuditCount    `json:"contradictions"`
@@ -57,8 +57,8 @@ type AuditCount struct {
 	Rate      float64 `json:"rate"`
 	PValue    float64 `json:"p_value"`
 	Threshold int64   `json:"threshold"`
-	// Again counts the contradicted examples whose fresh certificate, at a far smaller α, is contradicted too.
-	// AgainPValue is the p-value of this count.
+	// Again counts the contradicted examples for which the audit also contradicts a fresh certificate, made at a far
+	// smaller α. AgainPValue is the p-value of this count.
 	Again       int     `json:"again"`
 	AgainPValue float64 `json:"again_p_value"`
 	// MoreThanChance means that twice the smaller of PValue and AgainPValue is at most 0.001.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/rscert/rscert/internal/attack"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // search returns the search of a round. The searches of different rounds have different seeds, which follow from the
@@ -20,7 +21,7 @@ func (a *auditor) search(ctx context.Context, round int) (candidateSearch, error
 	threat := attack.Threat{Norm: attack.L2, Epsilon: math.Inf(1), Low: float32(d.Low), High: float32(d.High)}
 	s, closer, err := openSmoothedSearch(ctx, a.Experiment, attack.SmoothAdv, threat, a.console)
 	if err != nil {
-		a.console.Warnf("%v; the search uses scores alone, which finds larger perturbations", err)
+		a.console.Warnf(warning.AuditByScores, "%v; the search uses scores alone, which finds larger perturbations", err)
 		if s, closer, err = openSmoothedSearch(ctx, a.Experiment, attack.Stein, threat, a.console); err != nil {
 			return nil, err
 		}

@@ -145,9 +145,9 @@ func mustAudit(t *testing.T, p AuditPlan) *Audited {
 	return r
 }
 
-// A right run must not be accused. Every candidate lies at a multiple of the example's exact radius. No certified
-// radius exceeds the exact radius. The verified distances must lie between the exact radius and the largest of these
-// multiples.
+// An audit must not accuse a correct run. Every candidate lies at a multiple of the example's exact radius. No
+// certified radius exceeds the exact radius. The verified distances must lie between the exact radius and the largest
+// of these multiples.
 func TestAuditOfRightRun(t *testing.T) {
 	p := linearRun(t, 40)
 	r := mustAudit(t, auditPlan(p))
@@ -204,7 +204,7 @@ func readPoints(t *testing.T, path string) (all [][]float32) {
 	return all
 }
 
-// enlarge rewrites a run's certificates with radii and margins that are larger by a factor, with right checksums.
+// enlarge multiplies the radii and margins of a run's certificates by a factor, and corrects the checksums.
 func enlarge(t *testing.T, dir string, factor float64) {
 	t.Helper()
 	run, err := runfolder.Read(dir)
@@ -226,10 +226,10 @@ func enlarge(t *testing.T, dir string, factor float64) {
 	}
 }
 
-// An audit must find false radii with right checksums in two ways. In the first audit, a right method makes the fresh
-// certificates, so they are not contradicted. The contradictions of the run's own certificates must then be more than
-// chance explains. In the second audit, the broken method makes the fresh certificates, and the audit must contradict
-// them, too.
+// An audit must find false radii, even if the checksums match. In the first audit, a correct method makes the fresh
+// certificates, so the audit does not contradict them. The run's own certificates must then have more contradictions
+// than chance explains. In the second audit, the broken method makes the fresh certificates, and the audit must
+// contradict them, too.
 func TestAuditFindsFalseRadii(t *testing.T) {
 	p := linearRun(t, 40)
 	enlarge(t, p.Out, 2)
@@ -438,7 +438,7 @@ func readAuditLines(t *testing.T, dir string) []AuditLine {
 	return lines
 }
 
-// narrow raises the lower bounds in a run's bounds.csv to the upper bounds, with right checksums.
+// narrow raises the lower bounds in a run's bounds.csv to the upper bounds, and corrects the checksums.
 func narrow(t *testing.T, dir string) {
 	t.Helper()
 	run, err := runfolder.Read(dir)

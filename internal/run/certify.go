@@ -14,6 +14,7 @@ import (
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Outcome is the result of a run, as certify --json prints it.
@@ -96,9 +97,9 @@ func prepare(ctx context.Context, p Plan, console experiment.Console) (*running,
 	return r, nil
 }
 
-// keepResumed copies settings that the plan does not set from the record of a resumed run: the seed, the choice of
-// examples and the layout. For a run with scores it also copies the batch size and the side that makes the noise (host
-// or device), because the last bits of scores may depend on these two settings.
+// keepResumed takes the seed, the choice of examples and the layout from the record of a resumed run, unless the plan
+// sets them. For a run with scores it also takes the batch size and the side that makes the noise (host or device),
+// because the last bits of scores may depend on these two settings.
 func (p *Plan) keepResumed() error {
 	if !p.Resume {
 		return nil
@@ -139,6 +140,7 @@ func (r *running) describe() runfolder.Run {
 	description.Version = r.plan.Version
 	description.Parameters.Certification = r.plan.Certification
 	description.TangentSamples = r.plan.TangentSamples()
+	description.Preset = r.plan.Preset
 	return description
 }
 
@@ -161,6 +163,19 @@ func (r *running) begin(description runfolder.Run) (err error) {
 	return err
 }
 
+// sayVotesForNone says how many samples vote for no class.
+func (r *running) sayVotesForNone() {
+	switch {
+	case r.none == 0:
+	case r.plan.RejectBelow > 0:
+		r.console.Notef("%d of %d samples vote for no class: %s %v, or outputs that are NaN or infinite",
+			r.none, r.samples, param.RejectBelow, r.plan.RejectBelow)
+	default:
+		r.console.Warnf(warning.NotFinite, "%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one",
+			r.plan.ModelName(), r.none, r.samples)
+	}
+}
+
 // finish samples the examples that are missing in the folder.
 func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.takeDone(ctx); err != nil {
@@ -178,6 +193,10 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 	if err := r.sample(ctx); err != nil {
 		return Outcome{}, err
 	}
+	r.sayVotesForNone()
+	if err := ctx.Err(); err != nil { // a warning can end the run
+		return Outcome{}, err
+	}
 	if err := r.folder.Finish(); err != nil {
 		return Outcome{}, err
 	}
@@ -187,11 +206,6 @@ func (r *running) finish(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	drawn := r.drawn.Load()
-	if r.none > 0 && r.plan.RejectBelow > 0 {
-		r.console.Notef("%d of %d samples vote for no class: %s %v, or outputs that are NaN or infinite", r.none, r.samples, param.RejectBelow, r.plan.RejectBelow)
-	} else if r.none > 0 {
-		r.console.Warnf("%s: %d of %d outputs are NaN or infinite: they vote for no class, and count against every one", r.plan.ModelName(), r.none, r.samples)
-	}
 	all, err := r.summary()
 	if err != nil {
 		return Outcome{}, err

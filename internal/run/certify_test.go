@@ -22,6 +22,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // The small models of internal/onnx take images of 3·4·4 values and have four classes.
@@ -91,7 +92,7 @@ type said struct{ warnings, notes []string }
 
 func (s *said) console() experiment.Console {
 	return experiment.Console{
-		Warn:     func(t param.Text) { s.warnings = append(s.warnings, t.Spell(param.Plain)) },
+		Warn:     func(w warning.Warning) { s.warnings = append(s.warnings, w.Text.Spell(param.Plain)) },
 		Note:     func(t param.Text) { s.notes = append(s.notes, t.Spell(param.Plain)) },
 		Progress: quiet,
 	}
@@ -440,7 +441,7 @@ func TestInterruptedRunSaysHow(t *testing.T) {
 	sameJSON(t, "certificates", readResults(t, p.Out).certs, r.certs[:2])
 }
 
-// A resumed run must refuse complete records that it would not produce itself, and name the example.
+// A resumed run must refuse complete records that it would not produce itself. The error must name the example.
 func TestResumeChecksRecords(t *testing.T) {
 	data := writeImages(t, byteImage(0), byteImage(1), byteImage(2))
 	stop := func(p *Plan) {

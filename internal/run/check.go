@@ -17,8 +17,8 @@ type Check struct {
 	DataClasses int             `json:"data_classes"` // the largest label plus one
 	Data        string          `json:"data"`         // format and shape
 	Values      string          `json:"values"`
-	Low         float64         `json:"low"`
-	High        float64         `json:"high"`
+	Low         float32         `json:"low"`
+	High        float32         `json:"high"`
 	Examples    int             `json:"examples"` // number of examples of the run
 	Device      string          `json:"device"`
 	Look        experiment.Look `json:"look"`
@@ -39,8 +39,8 @@ type CheckVerdict struct {
 }
 
 // CheckRun briefly tests the experiment of a plan. It certifies nothing and writes no run folder. If the argument
-// picture is not empty, CheckRun writes a noisy example to this path, as PNG. The argument spell spells the parameters
-// in the verdict.
+// picture is not empty, CheckRun writes a noisy example to this path, as PNG. The argument spell formats the names of
+// parameters in the verdict.
 func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling, console experiment.Console) (Check, error) {
 	p.Settle()
 	if p.Out == "" {
@@ -61,7 +61,7 @@ func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling,
 	data := e.Data()
 	c := Check{
 		Model: fmt.Sprintf("%s → %s", e.Model().Input(), e.Model().Output()), Classes: e.Model().Classes(), DataClasses: data.Classes,
-		Data: fmt.Sprintf("%s %v", data.Format, data.Shape), Values: data.Values, Low: l.Low, High: l.High,
+		Data: fmt.Sprintf("%s %v", data.Format, data.Shape), Values: data.Values, Low: float32(l.Low), High: float32(l.High),
 		Examples: len(r.positions), Device: fmt.Sprintf("%s, %s", e.Device(), e.Model().Precision()), Look: l, Image: picture,
 		Denoiser: e.Denoiser(),
 	}
@@ -80,11 +80,19 @@ func CheckRun(ctx context.Context, p Plan, picture string, spell param.Spelling,
 // Duration formats c.Seconds for a reader.
 func (c Check) Duration() string { return Duration(c.Seconds) }
 
-// Duration formats a number of seconds for a reader.
+// Duration formats a number of seconds for a reader: 45s, 6m or 3h9m.
 func Duration(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	if d >= time.Minute {
-		return d.Round(time.Minute).String()
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	if d < time.Minute {
+		return d.String()
 	}
-	return d.Round(time.Second).String()
+	d = d.Round(time.Minute)
+	switch hours, minutes := int(d.Hours()), int(d.Minutes())%60; {
+	case hours == 0:
+		return fmt.Sprintf("%dm", minutes)
+	case minutes == 0:
+		return fmt.Sprintf("%dh", hours)
+	default:
+		return fmt.Sprintf("%dh%dm", hours, minutes)
+	}
 }

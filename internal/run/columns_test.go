@@ -180,8 +180,8 @@ func TestColumnsLevel(t *testing.T) {
 	}
 }
 
-// The scales are part of a run. A run must not resume with other scales, and it must not answer inputs with other
-// columns. All its certificates must say that their radii are in units of the scales.
+// A run records the scales of its columns. A run must not resume with other scales, and it must not answer inputs with
+// other columns. All its certificates must say that their radii are in units of the scales.
 func TestColumnsOfARun(t *testing.T) {
 	p := mixedPlan(t, func(p *Plan) { p.Max, p.N = 4, 100 })
 	mustCertify(t, p)

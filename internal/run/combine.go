@@ -23,8 +23,8 @@ import (
 type CombinePlan struct {
 	Runs   []string // experts in the order of the router's classes, or members of equal rank
 	Router string   // empty: no router
-	// By says how members of equal rank answer. AtLeast is the number of members that must certify a class. The value 0
-	// stands for By.Quorum, the number of members that must answer a class.
+	// By is the rule that combines the answers of members of equal rank. AtLeast is the number of members that must
+	// certify a class. The value 0 stands for By.Quorum, the number of members that must answer a class.
 	By      certify.Composition
 	AtLeast int
 	Out     string
@@ -182,7 +182,8 @@ func keysBeyond(plain, c certify.Certificate) (keys []string) {
 	return keys
 }
 
-// match returns an error unless run m has the same inputs as the first run and makes the same kind of statement.
+// match returns an error unless run m has the same inputs as the first run and its certificates can be combined with
+// the certificates of the other runs.
 func (c *combining) match(ctx context.Context, m *combined) error {
 	first, one, other := c.members[0], c.members[0].certs[0], m.certs[0]
 	a, b := first.run, m.run

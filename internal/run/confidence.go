@@ -36,7 +36,7 @@ type Confidence struct {
 // RadiusConfidence summarises the bounds at one radius of the attack.
 type RadiusConfidence struct {
 	Radius    float64 `json:"radius"`
-	Certified int     `json:"certified"` // number of examples with a certified class; the means are over them
+	Certified int     `json:"certified"` // number of examples with a certified class; the means are over these examples
 	LeftOut   int     `json:"left_out"`  // number of examples whose class is not certified at the radius
 	Lower     float64 `json:"mean_lower"`
 	Upper     float64 `json:"mean_upper"`

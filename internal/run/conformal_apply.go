@@ -3,11 +3,15 @@ package run
 import (
 	"context"
 	"fmt"
+	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rscert/rscert/internal/conformal"
 	"github.com/rscert/rscert/internal/conformalfile"
+	"github.com/rscert/rscert/internal/dataset"
 	"github.com/rscert/rscert/internal/experiment"
 	"github.com/rscert/rscert/internal/hint"
 	"github.com/rscert/rscert/internal/param"
@@ -15,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // ConformalApply says which inputs get prediction sets.
@@ -22,7 +27,7 @@ type ConformalApply struct {
 	// Spec holds the data, the examples, the seed and the speed. Everything else comes from conformal.json.
 	Spec   spec.Spec
 	Path   string   // conformal.json
-	Round  bool     // round inputs that are off the lattice to it
+	Round  bool     // round inputs that are off the lattice to lattice points
 	Groups []string // group of each input by index, for the guarantee Group
 	// If CertifiedSize is true, the samples for the certified size of each set are drawn, too.
 	CertifiedSize bool
@@ -42,7 +47,7 @@ type ConformalSets struct {
 	Singletons int    `json:"singletons"` // sets of one class
 	Classes    int64  `json:"classes"`    // number of classes in all sets together
 	Draws      int64  `json:"draws"`      // number of draws for all sets together
-	// Different lists software and hardware that differ from the calibration's.
+	// Different lists the software and hardware that differ between the calibration and this machine.
 	Different []string            `json:"different,omitempty"`
 	Statement string              `json:"statement"` // what the sets promise
 	Seconds   float64             `json:"seconds"`
@@ -81,7 +86,7 @@ type applying struct {
 	conditions conformalfile.Conditions
 	result     *ConformalSets
 	bar        *progress.Bar
-	digest     exampleDigest // of the examples of a file of scores
+	digest     exampleDigest // digest of the examples in a file of scores
 }
 
 // fromModel computes the prediction sets from samples of the model.
@@ -106,7 +111,7 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	}
 	defer func() {
 		if err := a.experiment.Close(); err != nil {
-			console.Warnf("%v", err)
+			console.Warnf(warning.CloseFailed, "%v", err)
 		}
 	}()
 	a.result.Model, a.result.NoiseSeed = s.ModelName(), a.experiment.Spec.Seed
@@ -127,17 +132,51 @@ func (a *applying) fromModel(ctx context.Context, console experiment.Console) (e
 	return nil
 }
 
-// prepare checks that the experiment samples the classifier of the calibration, and fills in the conditions of the sets.
+// prepare checks that the experiment samples the classifier of the calibration, and sets the conditions of the sets.
 func (a *applying) prepare(console experiment.Console) (err error) {
 	then, now := a.file.Run(), recordOf(a.experiment)
 	if a.result.Different, err = sameScores(then, now); err != nil {
 		return err
 	}
 	for _, d := range a.result.Different {
-		console.Warnf("%s: scores may differ in their last bits, and the sets promise nothing", d)
+		console.Warnf(warning.OtherConditions, "%s: scores may differ in their last bits, and the sets promise nothing", d)
 	}
 	a.promise()
 	shortenBy(&a.conditions, max(0, a.experiment.Allowance()-a.file.Allowance))
+	return a.chargeLattice()
+}
+
+// chargeLattice raises the miss if inputs off the lattice are rounded to it. The lattice was chosen because all
+// calibration examples are on it. If it had been chosen by the examples and the clean query together, the promise would
+// hold with the predictor's miss. The choices differ only if the query alone changes the lattice. For exchangeable
+// examples this has a probability of at most dataset.LatticeChanges/(n+1).
+//
+// The certified size does not allow for the distances that attacked inputs move.
+func (a *applying) chargeLattice() error {
+	p, noise := &a.file.Predictor, a.file.Classifier.Noise
+	if !a.plan.Round || noise.Quantised || noise.Distribution == "" {
+		return nil
+	}
+	if a.plan.CertifiedSize {
+		return hint.Add(spec.BadInputf("%s round: the certified size does not allow for the distances that attacked inputs move", param.OffLattice),
+			"give inputs on the lattice")
+	}
+	if p.Guarantee == conformal.Training || p.Attack.PoisonRadius > 0 || p.Poisoned > 0 {
+		return hint.Add(spec.BadInputf("%s round: for this guarantee, the choice of the lattice by the calibration data has no known price", param.OffLattice),
+			"give inputs on the lattice")
+	}
+	charge := 0.
+	for _, c := range p.Cells {
+		if !math.IsInf(float64(c.Tau), -1) { // otherwise the sets hold all classes
+			charge = max(charge, dataset.LatticeChanges/float64(c.N+1))
+		}
+	}
+	if charge == 0 {
+		return nil
+	}
+	if a.conditions.Miss = math.Nextafter(p.Miss+charge, 1); !(a.conditions.Miss < 1) {
+		return spec.BadInputf("%s round: there are too few calibration examples", param.OffLattice)
+	}
 	return nil
 }
 
@@ -185,7 +224,8 @@ func shortSums(sums []string) []string {
 
 // disjoint returns an error if an input is a calibration example.
 func (a *applying) disjoint(then, now runfolder.Run) error {
-	if then.Data.SHA256 != now.Data.SHA256 {
+	originals, known := a.originals(then, now)
+	if !known {
 		return nil
 	}
 	calibration := map[int]bool{}
@@ -200,7 +240,7 @@ func (a *applying) disjoint(then, now runfolder.Run) error {
 		}
 	}
 	common := 0
-	for _, position := range a.experiment.Positions() {
+	for _, position := range originals {
 		if calibration[position] {
 			common++
 		}
@@ -212,6 +252,50 @@ func (a *applying) disjoint(then, now runfolder.Run) error {
 		"take other data, or fit with %s 0/2 and apply with %s 1/2", param.Shard, param.Shard)
 }
 
+// originals returns the positions of the inputs in the calibration's data file: if the inputs are from this file, or if
+// they are in the folder of an attack on this file. The result known is false for other inputs.
+func (a *applying) originals(then, now runfolder.Run) (positions []int, known bool) {
+	if then.Data.SHA256 == now.Data.SHA256 {
+		return a.experiment.Positions(), true
+	}
+	all := attackedPositions(now.Data.File, then.Data.SHA256)
+	for _, position := range a.experiment.Positions() {
+		if position < len(all) {
+			positions = append(positions, all[position])
+		}
+	}
+	return positions, all != nil
+}
+
+// attackedPositions returns the positions of the inputs in the data file that an attack changed, if the argument file is
+// an archive in the folder of an attack on the data file with this SHA-256. Otherwise it returns nil.
+func attackedPositions(file, sum string) (positions []int) {
+	name, archive := strings.CutSuffix(filepath.Base(file), ".npz")
+	if !archive {
+		return nil
+	}
+	record, err := readAttackRecord(filepath.Dir(file))
+	if err != nil || record.Data.SHA256 != sum {
+		return nil // no folder of an attack, or of an attack on other data
+	}
+	identity, err := record.identity()
+	if err != nil {
+		return nil
+	}
+	lines, err := runfolder.ReadAttacked(filepath.Dir(file), identity)
+	if err != nil {
+		return nil
+	}
+	for _, line := range lines {
+		for _, in := range line.Inputs {
+			if in.Name == name {
+				positions = append(positions, line.Index)
+			}
+		}
+	}
+	return positions
+}
+
 // promise sets a.conditions, the conditions that the prediction sets share.
 func (a *applying) promise() {
 	f, p := a.file, &a.file.Predictor
@@ -219,7 +303,7 @@ func (a *applying) promise() {
 		Predictor: f.ID(), Rule: p.Rule, Law: p.Attack.Law, Scale: p.Attack.Scale, Norm: p.Attack.Norm, Radius: p.Attack.Radius,
 		Poison: p.Attack.PoisonRadius, Poisoned: p.Poisoned, Queries: p.Attack.Queries, Shift: p.Shift, Miss: p.Miss,
 		Guarantee: p.Guarantee, Delta: p.Delta, Sound: f.Sound && len(a.result.Different) == 0, Arithmetic: f.Arithmetic,
-		M: p.M, T: p.T, QueryM: p.QueryM, QueryT: p.QueryT, N: p.N,
+		OwnRange: p.OwnRange, M: p.M, T: p.T, QueryM: p.QueryM, QueryT: p.QueryT, N: p.N,
 	}
 	random := f.Classifier != nil && !f.Classifier.Noiseless() || p.Kind.Random()
 	if a.plan.Spec.FixedSeed != nil && random {
@@ -230,7 +314,8 @@ func (a *applying) promise() {
 	}
 }
 
-// conditionsOf returns the conditions of the set of an input. The cell of its label or group gives the numbers N and K.
+// conditionsOf returns the conditions of the set of an input. The numbers N and K come from the cell of the input's
+// label or group.
 func (a *applying) conditionsOf(label *int, group string) conformalfile.Conditions {
 	c := a.conditions
 	if g := a.file.Predictor.Guarantee; g != conformal.Label && g != conformal.Group {
@@ -286,7 +371,7 @@ func (a *applying) take(s conformalfile.Set) {
 	a.bar.Add(1, fmt.Sprintf("mean size %.3f", float64(r.Classes)/float64(r.Inputs)))
 }
 
-// conclude writes what is guaranteed for the prediction sets into the result.
+// conclude writes the guarantee for the prediction sets into the result.
 func (a *applying) conclude() {
 	r := a.result
 	r.Conditions = a.conditions
@@ -306,6 +391,9 @@ func (a *applying) conclude() {
 		r.Statement = a.file.Statement() + "."
 		if r.Radius < a.file.Predictor.Attack.Radius {
 			r.Statement += fmt.Sprintf(" Rounding of the inputs reduces the radius, down to %v for some of them.", r.Radius)
+		}
+		if r.Miss > a.file.Predictor.Miss {
+			r.Statement += fmt.Sprintf(" Rounding to the lattice of the calibration examples raises the allowed probability of a miss to %.4g.", r.Miss)
 		}
 	}
 }

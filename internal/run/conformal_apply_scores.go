@@ -83,8 +83,9 @@ func (a *applying) calibrationFile() error {
 	return spec.BadInputf("%s: is the file of the calibration examples of %s, about which a set promises nothing", a.plan.Spec.Data, a.plan.Path)
 }
 
-// sameNoise refuses the scores of a run whose noise or temperature differs from that of the predictor. The predictor's
-// scores name no model, so models cannot be compared. A file of scores that belongs to no run has a nil run.
+// sameNoise refuses the scores of a run if its noise or its temperature differs from the predictor's. The predictor was
+// fitted on a file that names no model, so sameNoise cannot compare models. The argument run is nil for a file of
+// scores that belongs to no run.
 func (a *applying) sameNoise(run *runfolder.Run) error {
 	if run == nil {
 		return nil
@@ -97,6 +98,9 @@ func (a *applying) sameNoise(run *runfolder.Run) error {
 	switch {
 	case p.Scaled():
 		return spec.BadInputf("%s: its run has %s, and prediction sets are for noise with one σ", a.plan.Spec.Data, param.SigmaColumns)
+	case run.Noise.Quantised:
+		return hint.Add(spec.BadInputf("%s: its run rounded inputs to a lattice of its own, which %s does not allow for", a.plan.Spec.Data, a.plan.Path),
+			"fit a predictor on a run, and apply it to the model")
 	case p.Sigma != attack.Scale:
 		return differs(param.Sigma, p.Sigma, attack.Scale)
 	case p.Law.Law() != attack.Law.Law():

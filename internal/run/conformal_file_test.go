@@ -96,8 +96,8 @@ func fitOf(saved string, sigma float64, l law.Name) ConformalFit {
 	}
 }
 
-// The scores of the calibration examples get no sets, in a file of another compression either. The scores of a run get
-// sets only if its noise and its temperature are the predictor's.
+// The scores of the calibration examples must get no sets, even from a file with another compression. The scores of a
+// run must get sets only if the run and the predictor have the same noise and the same temperature.
 func TestApplyToScores(t *testing.T) {
 	calibration, test := filepath.Join(savedRun(t, .5, 0, 1, 2, 3, 4, 5), "scores.npz"), filepath.Join(savedRun(t, .5, 6, 7, 8), "scores.npz")
 	other := filepath.Join(savedRun(t, .25, 6, 7, 8), "scores.npz")
@@ -110,7 +110,7 @@ func TestApplyToScores(t *testing.T) {
 		{fitted, calibration, "is the file of the calibration examples"},
 		{fitted, copyOf(t, copyOf(t, calibration)), "is the file of the calibration examples"},
 		{fitted, other, "sigma is 0.25 in its run, and 0.5 in"},
-		{fitted, copyOf(t, other), ""}, // names no σ
+		{fitted, copyOf(t, other), ""}, // the file names no σ
 		{fileFit(t, from, .5, func(f *conformalfile.File) { f.Temperature = 2 }), test, "temperature is 1 in its run, and 2 in"},
 	} {
 		r, err := ApplyConformal(t.Context(), ConformalApply{Spec: spec.Spec{Data: tt.data}, Path: tt.fitted}, new(said).console())
@@ -120,7 +120,7 @@ func TestApplyToScores(t *testing.T) {
 	}
 }
 
-// The noise of a run is that of the predictor: its law, its scale, and one scale for all columns.
+// A run must have the noise of the predictor: the same law, the same scale, and one scale for all columns.
 func TestSameNoise(t *testing.T) {
 	f := &conformalfile.File{Temperature: 1}
 	f.Predictor.Attack.Scale, f.Predictor.Attack.Law = .5, "uniform"
@@ -147,7 +147,8 @@ func TestSameNoise(t *testing.T) {
 	}
 }
 
-// The digest of examples depends on every score and on how they belong together, but on no order of the examples.
+// The digest of examples must depend on every score, and on which scores belong to the same example. It must not depend
+// on the order of the examples.
 func TestExampleDigest(t *testing.T) {
 	digest := func(examples ...[]float32) string {
 		var d exampleDigest
@@ -171,7 +172,8 @@ func TestExampleDigest(t *testing.T) {
 	}
 }
 
-// A fit on the scores of a run refuses another σ and another law than the run's, for a file in the run too.
+// A fit on the scores of a run must refuse a σ or a law that differs from the run's. The same holds if the fit reads
+// the file of scores in the run folder.
 func TestFitChecksNoise(t *testing.T) {
 	folder := savedRun(t, .5, 0, 1, 2, 3, 4, 5)
 	for _, saved := range []string{folder, filepath.Join(folder, "scores.npz")} {
@@ -193,7 +195,7 @@ func TestFitChecksNoise(t *testing.T) {
 	}
 }
 
-// The groups have a row for each example of the data, for a model, a run, and a file without indices.
+// For a model, a run, and a file of scores without indices, the groups must have a row for each example of the data.
 func TestGroupRows(t *testing.T) {
 	folder := savedRun(t, .5, 0, 1, 2, 3, 4, 5)
 	copied := copyOf(t, filepath.Join(folder, "scores.npz"))
@@ -205,7 +207,7 @@ func TestGroupRows(t *testing.T) {
 		for rows := 5; rows <= 7; rows++ {
 			fit.Groups = make([]string, rows)
 			_, err := FitConformal(t.Context(), fit, new(said).console())
-			ok := rows == 6 || fit.Saved == copied && rows == 7 // has indices, which may be those of 7 examples
+			ok := rows == 6 || fit.Saved == copied && rows == 7 // the indices in the file copied may come from 7 examples
 			if ok && err != nil || !ok && (err == nil || !strings.Contains(err.Error(), "groups")) {
 				t.Errorf("%q with %d groups: %v", fit.Saved, rows, err)
 			}

@@ -29,13 +29,13 @@ type ConformalFit struct {
 	// Params says which prediction sets are wanted. FitConformal fills in the law, the scale, and the losses from
 	// rounding and from random words of finite length.
 	Params      conformal.Params
-	Temperature float64 // of the softmax; for saved scores relative to theirs
+	Temperature float64 // temperature of the softmax; for saved scores, relative to their temperature
 	// Groups holds the group of each example by index, for the guarantee Group. GroupColumn names the groups' source.
 	Groups      []string
 	GroupColumn string
 	Version     string
 
-	seed uint64 // of the random numbers u of saved scores
+	seed uint64 // seed of the random numbers u for saved scores
 }
 
 // FitConformal fits a conformal predictor. Errors in the user's input are InputErrors.
@@ -49,7 +49,7 @@ func FitConformal(ctx context.Context, p ConformalFit, console experiment.Consol
 	return p.fitModel(ctx, console)
 }
 
-// check checks what needs neither model nor data.
+// check checks the settings that can be checked without the model and the data.
 func (p *ConformalFit) check() error {
 	grouped := p.Params.Guarantee == conformal.Group
 	switch {
@@ -81,11 +81,7 @@ func (p *ConformalFit) fitModel(ctx context.Context, console experiment.Console)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err := e.Close(); err != nil {
-			console.Warnf("%v", err)
-		}
-	}()
+	defer closeExperiment(e, console)
 	now := recordOf(e)
 	now.Version = p.Version
 	f = &conformalfile.File{Classifier: conformalfile.ClassifierOf(now), Allowance: e.Allowance()}
@@ -226,8 +222,8 @@ func (c *calibrating) run(ctx context.Context, console experiment.Console) error
 	return dependent(err)
 }
 
-// dependent adds an explanation to an error that the model's outputs depend on the batch: such a model has no valid
-// prediction sets.
+// dependent adds an explanation to an error if the error says that the model's outputs depend on the batch. Such a
+// model has no valid prediction sets.
 func dependent(err error) error {
 	var dependence *smoothing.DependenceError
 	if errors.As(err, &dependence) {

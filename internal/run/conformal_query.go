@@ -15,13 +15,13 @@ type tally struct {
 	scorer     scorer
 	predictor  *conformal.Predictor
 	thresholds []float64
-	counts     []int64 // for each class, among the first drawn samples
+	counts     []int64 // number of scores that reach the threshold, by class
 	drawn      int64
 	decided    bool
 	verdicts   []conformal.Verdict
 	scores     []float64
 
-	certify   bool // count the samples for the certified size too
+	certify   bool // also count the scores for the certified size
 	certified []int64
 	seen      int64 // number of all samples
 }
@@ -71,9 +71,9 @@ func (t *tally) goal(n int64) int64 {
 }
 
 // missing returns a number of further draws after which every class will probably be decided. Before the first draw,
-// missing returns enough draws for a class whose scores all count or all do not count. Later, it takes for each
-// undecided class the smaller number of draws that can include or exclude the class. It returns the largest of these
-// numbers.
+// missing returns the number of draws that decides a class if all its scores count or if none of them counts. Later,
+// missing finds two numbers for each undecided class: how many counted scores would include the class, and how many
+// uncounted scores would exclude it. It takes the smaller number for each class, and returns the largest of these.
 func (t *tally) missing() int64 {
 	p := t.predictor
 	most := max(p.QueryT, p.QueryM-p.QueryT+1)
@@ -170,7 +170,7 @@ func (q *query) Emit() error {
 	return nil
 }
 
-// shortenBy lowers the radius of a promise by a distance. A negative radius promises nothing.
+// shortenBy lowers the radius of a guarantee by a distance. If the radius becomes negative, no guarantee remains.
 func shortenBy(c *conformalfile.Conditions, distance float64) {
 	if distance == 0 {
 		return

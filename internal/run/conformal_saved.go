@@ -64,7 +64,8 @@ func (p *ConformalFit) fitSaved(ctx context.Context, console experiment.Console)
 }
 
 // checkSavedGroups does what checkGroups does, for the examples of a file of scores. If the file belongs to no run and
-// has indices, nobody knows how many examples its data had, and groupOf only checks that each of them has a group.
+// has indices, the number of examples in the data is unknown. checkSavedGroups then checks nothing, and groupOf later
+// checks that each example of the file has a group.
 func checkSavedGroups(groups []string, run *runfolder.Run, scores *runfolder.Scores, path string) error {
 	switch {
 	case run != nil:
@@ -112,8 +113,8 @@ func (p *ConformalFit) checkNoise(run runfolder.Run) error {
 	return nil
 }
 
-// allowanceOf returns the experiment.Experiment.Allowance for inputs of a run. The run does not record whether its data
-// file holds float32, so the result allows for float64.
+// allowanceOf returns the allowance (experiment.Experiment.Allowance) for the inputs of a run. The run does not record
+// whether its data file holds float32, so the result allows for float64.
 func allowanceOf(run runfolder.Run) float64 {
 	n := run.Noise
 	step, _ := new(big.Rat).SetString(n.Step)

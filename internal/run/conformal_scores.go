@@ -13,9 +13,9 @@ import (
 // scorer computes the conformal scores of one example. It is not safe for concurrent use.
 type scorer struct {
 	conformal.Scorer
-	outputs     graph.OutputKind // what the rows given to each hold
+	outputs     graph.OutputKind // logits or probabilities: the content of the rows that the method each gets
 	classes     int
-	temperature float64 // of the softmax, for logits
+	temperature float64 // temperature of the softmax, for logits
 	u           float64 // the example's random number, for scores that need one
 
 	row           []float32

@@ -75,7 +75,7 @@ func TestTally(t *testing.T) {
 		drawn  int64
 		set    []int
 	}{
-		{[][]float32{hit, hit, hit, hit, hit, hit}, []int64{4, 0, 0}, 4, []int{0}}, // class 1 is out after 4 misses
+		{[][]float32{hit, hit, hit, hit, hit, hit}, []int64{4, 0, 0}, 4, []int{0}}, // after 4 misses, the set cannot contain class 1
 		{[][]float32{hit, miss, hit, miss, hit, hit}, []int64{2, 0, 2}, 4, []int{0, 2}},
 		{[][]float32{hit, miss, miss, miss, miss, miss}, []int64{1, 0, 4}, 5, []int{2}},
 		{[][]float32{hit, miss, miss, miss, hit, miss}, []int64{2, 0, 3}, 5, []int{0, 2}},
@@ -85,7 +85,7 @@ func TestTally(t *testing.T) {
 				q := newTally(countPredictor(), scorer{outputs: graph.Probabilities}, "", certify)
 				given := int64(0)
 				for goal := q.goal(0); goal > given; goal = q.goal(given) {
-					for given < goal { // the sampler may exceed no goal, but may give its samples in pieces
+					for given < goal { // the sampler must not exceed a goal, but may split its samples into several calls
 						var rows []float32
 						for ; given < goal && len(rows) < 3*batch; given++ {
 							rows = append(rows, tt.draws[given]...)
@@ -182,7 +182,36 @@ func TestShortenBy(t *testing.T) {
 	}
 }
 
-// allowanceOf must return the run's experiment's Allowance, or more for numbers that may have been read as float64.
+// Rounding to the lattice of the calibration examples costs dataset.LatticeChanges ranks. Nothing is promised about the
+// certified size, and nothing if somebody else may have chosen the lattice.
+func TestChargeLattice(t *testing.T) {
+	a := func() *applying {
+		f := &conformalfile.File{Classifier: &conformalfile.Classifier{Noise: runfolder.Noise{Distribution: "normal"}}}
+		f.Predictor = conformal.Predictor{Cells: []conformal.Cell{{N: 499, K: 25, Tau: .5}}}
+		f.Predictor.Miss = .05
+		return &applying{plan: ConformalApply{Round: true}, file: f, conditions: conformalfile.Conditions{Miss: .05}}
+	}
+	plain := a()
+	if err := plain.chargeLattice(); err != nil || math.Abs(plain.conditions.Miss-.058) > 1e-15 || plain.conditions.Miss < .058 {
+		t.Errorf("miss %v, %v", plain.conditions.Miss, err)
+	}
+	for name, change := range map[string]func(*applying){
+		"certified size": func(a *applying) { a.plan.CertifiedSize = true },
+		"poisoned":       func(a *applying) { a.file.Predictor.Poisoned = 1 },
+		"training":       func(a *applying) { a.file.Predictor.Guarantee = conformal.Training },
+	} {
+		one := a()
+		if change(one); one.chargeLattice() == nil {
+			t.Errorf("%s: not refused", name)
+		}
+		if one.plan.Round = false; one.chargeLattice() != nil || one.conditions.Miss != .05 {
+			t.Errorf("%s: refused without rounding", name)
+		}
+	}
+}
+
+// allowanceOf must return the Allowance of the run's experiment. It may return more if the numbers may have been read
+// as float64.
 func TestAllowanceOfRun(t *testing.T) {
 	values := make([]float64, 48)
 	for i := range values {

@@ -84,8 +84,8 @@ func certifyOn(ctx context.Context, p Plan, console experiment.Console, slow tim
 	return r.folder.Finish()
 }
 
-// devicePlans returns three functions that change a plan. The changed plans certify from votes, stop examples early,
-// and save scores.
+// devicePlans returns three functions that change a plan. The first plan certifies from votes, the second plan stops
+// examples early, and the third plan saves scores.
 func devicePlans(data string) map[string]func(*Plan) {
 	return map[string]func(*Plan){
 		"votes": func(p *Plan) {},
@@ -145,8 +145,8 @@ func TestDevices(t *testing.T) {
 }
 
 // checkDevices carries out a plan on devices that fail as the argument failFrom says (see certifyOn), and compares the
-// results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it with the
-// noise made on the other side (host or device).
+// results with a run on one device. If a run that certifies from votes is interrupted, checkDevices resumes it and
+// makes the noise on the host instead of the device, or on the device instead of the host.
 func checkDevices(t *testing.T, p, alone Plan, failFrom []int64) {
 	t.Helper()
 	what := fmt.Sprintf("noise on the %s, failing from calls %v", p.NoiseOn, failFrom)
@@ -185,7 +185,7 @@ func TestLostDeviceIsSaid(t *testing.T) {
 	var s said
 	p := quick(t, data)
 	p.Batch = 16
-	// Both devices have work, and the second fails at once.
+	// Both devices have work, and the second device fails at once.
 	if err := certifyOn(t.Context(), p, s.console(), 2*time.Millisecond, 0, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type Forecast struct {
 	Threads  int    `json:"threads"`
 	Examples int    `json:"examples"`
 	Samples  int64  `json:"samples"` // maximum number of samples of all examples together
-	// These values are measured on the first examples of the run, sampled as certify samples them.
+	// These values are measured on the first examples of the run, which PlanRun samples in the same way as certify.
 	Measured         int64   `json:"measured_samples"`
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	StartSeconds     float64 `json:"start_seconds"` // time to read the data and load the model
@@ -143,8 +143,8 @@ func (f *Forecast) split(deadline, perExample float64) error {
 	return nil
 }
 
-// shardsFor returns the least k for which the largest of k shards meets the deadline, which is in seconds. The largest
-// shard has ⌈examples/k⌉ examples.
+// shardsFor returns the least k for which the largest of k shards meets the deadline. The deadline is in seconds. The
+// largest shard has ⌈examples/k⌉ examples.
 func shardsFor(examples int, start, perExample, deadline float64) (k int, ok bool) {
 	most := math.Floor((deadline - start) / perExample) // examples per shard
 	if !(most >= 1) {

@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/progress"
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 var update = flag.Bool("update", false, "write what the runs find to testdata/golden")
@@ -41,9 +42,9 @@ func goldenPlan(change func(*Plan)) Plan {
 	return p
 }
 
-// TestGolden compares small runs of every kind with recorded results: votes, certificates and bounds byte for byte,
+// TestGolden compares small runs of every kind with recorded results: votes, certificates and bounds byte for byte, and
 // scores.npz by its SHA-256. Only a change of the noise, which redefines seeds, may change the results. 'go test
-// ./internal/run -update' records the results anew. The test skips the comparison if the model rounds differently on
+// ./internal/run -update' records the results again. The test skips the comparison if the model rounds differently on
 // this machine, for example on another processor.
 func TestGolden(t *testing.T) {
 	const probe = "testdata/golden/model.txt"
@@ -72,7 +73,7 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := goldenPlan(change)
 			p.Out = filepath.Join(t.TempDir(), "run")
-			quiet := experiment.Console{Warn: func(param.Text) {}, Note: func(param.Text) {}, Progress: progress.Options{Quiet: true}}
+			quiet := experiment.Console{Warn: func(warning.Warning) {}, Note: func(param.Text) {}, Progress: progress.Options{Quiet: true}}
 			if _, err := Certify(t.Context(), p, quiet); err != nil {
 				t.Fatal(err)
 			}

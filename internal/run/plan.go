@@ -22,14 +22,15 @@ type Plan struct {
 
 	Out     string // run folder
 	Version string // version of rscert, for run.json
+	Preset  string // name of the preset, for run.json
 	Resume  bool   // continue Out with its seed and examples; with scores, also with its batch size and NoiseOn
 
 	// Sign signs the finished run. If it is nil, the run is not signed. Sign is not part of the run's record.
 	Sign *signature.SecretKey
 
 	// Radii are the radii of the summary. If Radii is nil, the radii are chosen automatically. PerClass adds the
-	// accuracy of each class to the summary, and Norms adds the accuracy in further norms. None of these is part of the
-	// run's record.
+	// accuracy of each class to the summary, and Norms adds the accuracy in further norms. The run's record contains
+	// none of these three fields.
 	Radii    []float64
 	PerClass bool
 	Norms    []law.Norm
@@ -98,7 +99,7 @@ func (p Plan) validate() error {
 		return nil
 	}
 	parameters := p.Parameters()
-	if p.Scales.Given() { // opening the data sets the scales
+	if p.Scales.Given() { // the scales are set when the data are opened
 		parameters.Sigma = 1
 	}
 	target := parameters.Target(p.Alpha)

@@ -11,7 +11,7 @@ import (
 // folder. Otherwise each sample votes for the class of its largest probability.
 type polls struct {
 	certifier *certify.VoteCertifier // nil: scores certify the classes
-	run       []certify.Votes        // votes of the run; nil for a file from elsewhere
+	run       []certify.Votes        // votes of the run; nil for a file that belongs to no run
 	turn      int
 }
 

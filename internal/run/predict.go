@@ -16,6 +16,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // PredictPlan says which smoothed classifier answers, and how.
@@ -71,6 +72,13 @@ type Predicted struct {
 	Answers   []predict.Answer `json:"answers"`
 }
 
+// closeExperiment closes an experiment whose result is already known, so it reports an error only as a warning.
+func closeExperiment(e *experiment.Experiment, console experiment.Console) {
+	if err := e.Close(); err != nil {
+		console.Warnf(warning.CloseFailed, "%v", err)
+	}
+}
+
 // Predict computes an answer for every input of the data. Errors in the user's input are InputErrors.
 func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*Predicted, error) {
 	recorded, err := p.settle()
@@ -85,11 +93,7 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err := e.Close(); err != nil {
-			console.Warnf("%v", err)
-		}
-	}()
+	defer closeExperiment(e, console)
 	a := &answering{plan: p, experiment: e, sets: sets}
 	if err := a.prepareSets(console); err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func Predict(ctx context.Context, p PredictPlan, console experiment.Console) (*P
 			return nil, err
 		}
 		for _, d := range r.Different {
-			console.Warnf("%s: votes near ties may differ", d)
+			console.Warnf(warning.OtherConditions, "%s: votes near ties may differ", d)
 		}
 		r.RunID = recorded.ID()
 	}

@@ -20,7 +20,7 @@ type question struct {
 	votes     certify.Votes // for the certificate
 	certified bool          // set once the votes for the certificate are complete
 	answer    predict.Answer
-	tally     *tally // of the prediction set; nil: none
+	tally     *tally // tally of the prediction set; nil: no prediction set
 }
 
 // start returns the question of an example.

@@ -49,7 +49,7 @@ func (a *answering) prepareSets(console experiment.Console) error {
 	return a.sets.disjoint(a.sets.file.Run(), recordOf(a.experiment))
 }
 
-// setStatement returns the text that says what is guaranteed for the prediction sets of the answers.
+// setStatement returns the guarantee for the prediction sets of the answers, as text.
 func (a *answering) setStatement(answers []predict.Answer) string {
 	if a.sets == nil {
 		return ""

@@ -30,7 +30,8 @@ type Recertification struct {
 	Temperature float64
 }
 
-// settle chooses the method if no method is given. It takes the method of the run if the evidence supports it.
+// settle chooses the method if the user gives none. It chooses the method of the run if the evidence holds what this
+// method needs.
 func (q *Recertification) settle() {
 	if len(q.Methods) > 0 {
 		return

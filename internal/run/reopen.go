@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// specOf returns the spec of a recorded run: its law, σ, conditions and reading of the data, and the device on which it
-// ran last. The caller sets the paths, the seed and the examples.
+// specOf returns the spec of a recorded run: its law, its σ, its conditions, its options for reading the data, and the
+// device on which it ran last. The caller sets the paths, the seed and the examples.
 func specOf(run runfolder.Run) (spec.Spec, error) {
 	ran := run.Runtime
 	if n := len(ran.Resumed); n > 0 {
@@ -56,7 +56,7 @@ func reopen(recorded runfolder.Run, given spec.Spec, round bool) (s spec.Spec, e
 	if recorded.Parameters.Scaled() && round {
 		return s, hint.Add(spec.BadInputf("%s round: the run has a σ for each column", param.OffLattice), "give inputs on the lattice of the run; columns on no lattice need no rounding")
 	}
-	options := given.DataOptions // labels are read as the plan says, pixels as the run read them
+	options := given.DataOptions // read labels as the plan says, but pixels as the run read them
 	options.Resize, options.Crop, options.Interpolation = s.DataOptions.Resize, s.DataOptions.Crop, s.DataOptions.Interpolation
 	s.DataOptions = options
 	if s.Lattice = latticeOf(recorded); s.Lattice != nil {
@@ -80,7 +80,7 @@ func latticeOf(run runfolder.Run) *spec.RunLattice {
 
 // sameClassifier returns an error if the recorded run (then) and the present run (now) smooth different classifiers.
 // The classifiers differ if the model, denoiser, adaptation, law, σ, normalisation, precision, noise table or provider
-// differs. The version of ONNX Runtime and the kind of GPU may differ. The result different lists these differences.
+// differs. The version of ONNX Runtime and the GPU model may differ. The result different lists these differences.
 func sameClassifier(then, now runfolder.Run) (different []string, err error) {
 	then.Parameters.Certification = now.Parameters.Certification
 	for _, d := range then.Differences(now) {

@@ -131,7 +131,7 @@ func (a *Answerer) repeat(ctx context.Context, p PredictPlan, r *Replayed, l aud
 		return err
 	}
 	was, is := l.Answer.Answer, now.Answers[0]
-	if a.sets == nil { // the log may have sets, which only their predictor repeats
+	if a.sets == nil { // the log may have sets, but the replay needs their predictor to repeat them
 		was.Set = nil
 	}
 	first, err := json.Marshal(was)

@@ -19,6 +19,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // running is a run in progress.
@@ -37,7 +38,7 @@ type running struct {
 
 	certs    certify.Tally    // tally of the examples in the folder
 	accuracy certify.Accuracy // accuracy of the model and of the smoothed classifier
-	samples  int64            // number of samples of all certs, in both phases
+	samples  int64            // number of samples of all certificates, in both phases
 	none     int64            // number of samples that voted for no class
 	compared int64            // number of samples rerun alone and among other inputs
 
@@ -67,7 +68,7 @@ func (r *running) takeDone(ctx context.Context) error {
 		return err
 	}
 	if n := r.folder.Dropped(); n > 0 {
-		r.console.Warnf("%s: the results of %d of the last examples are not whole: they are sampled again", r.plan.Out, n)
+		r.console.Warnf(warning.RunTruncated, "%s: the results of %d of the last examples are not whole: they are sampled again", r.plan.Out, n)
 	}
 	if done := r.folder.Done(); done > 0 {
 		r.console.Notef("resuming %s: %d of %d examples are done", r.plan.Out, done, len(r.positions))
@@ -138,18 +139,18 @@ func (r *running) checkScores(done runfolder.Done) error {
 // close closes the experiment. The results are already in the folder, so close only warns of an error.
 func (r *running) close() {
 	if err := r.experiment.Close(); err != nil {
-		r.console.Warnf("%v", err)
+		r.console.Warnf(warning.CloseFailed, "%v", err)
 	}
 }
 
 // warnOfMove warns if a run resumes on other GPUs or with another library.
 func (r *running) warnOfMove() {
 	if before := r.folder.OtherLibrary(); before != "" {
-		r.console.Warnf("%s was begun with another library of ONNX Runtime %s, of SHA-256 %s, and goes on with %s: votes near ties may differ",
+		r.console.Warnf(warning.OtherConditions, "%s was begun with another library of ONNX Runtime %s, of SHA-256 %s, and goes on with %s: votes near ties may differ",
 			r.plan.Out, r.experiment.Library().Version(), before, r.experiment.Library().SHA256())
 	}
 	if before := r.folder.Moved(); before != nil {
-		r.console.Warnf("%s was on %s and goes on on %s: votes near ties may differ from those of a run on one kind of device",
+		r.console.Warnf(warning.OtherConditions, "%s was on %s and goes on on %s: votes near ties may differ from those of a run on one kind of device",
 			r.plan.Out, strings.Join(before, ", "), strings.Join(r.experiment.GPUs(), ", "))
 	}
 }
@@ -184,7 +185,8 @@ func (r *running) lost(device smoothing.Classifier, examples int, err error) {
 	if m, ok := device.(*onnx.Model); ok {
 		name = m.Place()
 	}
-	r.console.Warnf("%s", fmt.Sprintf("%s failed and is left out: %v; its %d unfinished examples are begun again on the others", name, err, examples))
+	r.console.Warnf(warning.ModelDevice, "%s failed and is left out: %v; its %d unfinished examples are begun again on the others",
+		name, err, examples)
 }
 
 // sample samples and certifies the examples that the folder lacks.

@@ -11,6 +11,7 @@ import (
 	"github.com/rscert/rscert/internal/onnx"
 	"github.com/rscert/rscert/internal/param"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // gradientCopies is the number of noisy copies in one gradient. Like gradientExamples, it does not depend on the
@@ -46,7 +47,7 @@ func openSmoothedSearch(ctx context.Context, e *experiment.Experiment, method at
 		return nil, nil, spec.BadInput(hint.Add(fmt.Errorf("%s: %w", e.Spec.ModelName(), err), "%s=%s uses scores alone", param.Smoothed, attack.Stein))
 	}
 	if why := g.OnHost(); why != nil {
-		console.Warnf("the CPU computes the gradients, not %s: %v", e.Device(), why)
+		console.Warnf(warning.WorkOnHost, "the CPU computes the gradients, not %s: %v", e.Device(), why)
 	}
 	s.Gradients = &noisyGradients{g, e, copies}
 	return s, g.Close, nil

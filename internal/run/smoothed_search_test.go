@@ -154,7 +154,7 @@ func TestScoreGradientsAgree(t *testing.T) {
 	for i := range a {
 		cosine += a[i] * b[i]
 	}
-	if cosine /= norm2(a) * norm2(b); !(cosine > .4) { // 784 values from 1,920 scores; a random direction has about ±.04
+	if cosine /= norm2(a) * norm2(b); !(cosine > .4) { // estimate of 784 values from 1,920 scores; a random direction has a cosine of about ±.04
 		t.Errorf("cosine %.3f", cosine)
 	}
 }

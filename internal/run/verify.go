@@ -319,7 +319,8 @@ func (v *verifier) judgeByVotes(ctx context.Context, c runfolder.Certifiers) err
 	return nil
 }
 
-// judgeAgreement adds the check that certificates agree with the certificates recomputed from the evidence.
+// judgeAgreement adds the result of a check: the run's certificates must agree with the certificates recomputed from
+// the evidence.
 func (v *verifier) judgeAgreement(evidence string, found []string, lower []bool) {
 	var reasons []string
 	below := 0

@@ -15,6 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/scratch"
 	"github.com/rscert/rscert/internal/smoothing"
 	"github.com/rscert/rscert/internal/spec"
+	"github.com/rscert/rscert/internal/warning"
 )
 
 // Again holds the settings for resampling examples of a run.
@@ -80,9 +81,9 @@ func (v *verifier) sampleAgain(ctx context.Context, q Again, console experiment.
 	}
 	v.Again = &SampleAgain{ChoiceSeed: q.ChoiceSeed, Examples: []int{}, Different: []int{}, Conditions: []string{}}
 	warn := console.Warn
-	console.Warn = func(line param.Text) {
-		v.Again.Warnings = append(v.Again.Warnings, line.Spell(param.Plain))
-		warn(line)
+	console.Warn = func(w warning.Warning) {
+		v.Again.Warnings = append(v.Again.Warnings, w.Text.Spell(param.Plain))
+		warn(w)
 	}
 	r, err := prepare(ctx, plan, console)
 	if err != nil {

@@ -33,7 +33,8 @@ type Attacked struct {
 	Predicted     int             `json:"predicted"` // class of the unperturbed example; −1: none
 	ZeroGradients int             `json:"zero_gradients,omitempty"`
 	Confidence    *float64        `json:"confidence,omitempty"` // confidence of the unperturbed example
-	Attack        string          `json:"attack,omitempty"`     // in a sequence: the attack that broke the example
+	Probability   *float64        `json:"label_probability,omitempty"`
+	Attack        string          `json:"attack,omitempty"` // which attack of a sequence broke the example
 	Inputs        []AttackedInput `json:"inputs,omitempty"`
 }
 
@@ -43,7 +44,10 @@ type AttackedInput struct {
 	Class      int      `json:"class"`
 	Distance   float64  `json:"distance"` // norm of the perturbation, rounded up
 	Confidence *float64 `json:"confidence,omitempty"`
-	Sum        string   `json:"sha256"` // SHA-256 of the values in inputs.part
+	// Probability is the label's probability under noise; present only for inputs that a smoothed attack keeps for all
+	// examples. The line's Probability is the same at the unperturbed example.
+	Probability *float64 `json:"label_probability,omitempty"`
+	Sum         string   `json:"sha256"` // SHA-256 of the values in inputs.part
 }
 
 // attackedKeys are required in every line.

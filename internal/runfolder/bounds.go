@@ -22,7 +22,7 @@ import (
 // the row's checksum.
 const boundsHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,check"
 
-// normedHeader is the header of a file outside of a run folder, if the radii are in another norm than L2. The column
+// normedHeader is the header of a file outside of a run folder, if the radii are in a norm other than L2. The column
 // norm names the norm. In a run folder, run.json says which norm the radii have.
 const normedHeader = "index,label,prediction,correct,confidence,radius,lower,upper,examples,certified,alpha,norm,check"
 
@@ -246,8 +246,8 @@ func (p Parameters) boundRows(c certify.Certificate, header string) []boundRow {
 }
 
 // boundsOf counts the certificates whose rows are all present, in order and in agreement with the certificate. It stops
-// at the first certificate whose rows are incomplete or disagree. It also returns the offset after the rows of the
-// counted certificates.
+// at the first certificate with missing rows or with rows that contradict the certificate. It also returns the offset
+// after the rows of the counted certificates.
 func (p Parameters) boundsOf(certs []certify.Certificate, rows ownBounds) (examples int, end int64) {
 	at := 0
 	for n, c := range certs {

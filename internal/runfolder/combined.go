@@ -21,15 +21,15 @@ type Combined struct {
 	Version     string              `json:"rscert"` // version of rscert
 	Composition certify.Composition `json:"composition"`
 	Says        string              `json:"says"` // how the certificates were composed; each certificate has the same text
-	// Quorum is the number of members that must answer a class to make it the answer. AtLeast is the number of members
-	// that must certify the class. Quorum and AtLeast are 0 if a router chooses the member.
+	// Quorum is the number of members that must predict a class for the combination to predict it. AtLeast is the
+	// number of members that must certify the class. Quorum and AtLeast are 0 if a router chooses the member.
 	Quorum  int `json:"quorum,omitempty"`
 	AtLeast int `json:"at_least,omitempty"`
 	// Independent means that the runs have different seeds. Otherwise Alpha is a union bound over the runs.
 	Independent bool             `json:"independent"`
 	Alpha       float64          `json:"alpha"`     // failure probability of each certificate
 	Examples    int              `json:"examples"`  // number of certificates
-	Sampled     int              `json:"sampled"`   // number of sampled examples, for a statement about all of them
+	Sampled     int              `json:"sampled"`   // number of sampled examples; statements about all examples need it
 	Certified   int              `json:"certified"` // number of examples with a class and a radius
 	Members     []CombinedMember `json:"members"`
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/rscert/rscert/internal/scorefile"
 )
 
-// Evidence is the input at a path given to a command: a run folder, a file of a run folder, or a file from elsewhere.
-// All commands find their input through Find, so they all accept the same paths.
+// Evidence is the input at a path given to a command: a run folder, a file of a run folder, or a file outside of run
+// folders. All commands find their input through Find, so they all accept the same paths.
 type Evidence struct {
 	Path string // as the user gave it
 	// Run is the run that the evidence belongs to. It is nil for a file without a run.
@@ -27,8 +27,8 @@ type Evidence struct {
 	file string // name of the given file in dir; "" for the folder itself
 }
 
-// Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and a run.json lies
-// beside it. Find never ignores this run.json.
+// Find returns the evidence at path. A file belongs to a run if it has the name of a run's file and its folder has a
+// run.json. Find never ignores this run.json.
 func Find(path string) (*Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -163,7 +163,7 @@ func (e *Evidence) ownVotes() ([]votesLine, error) {
 	return c.values, err
 }
 
-// openVotes opens a file of votes from elsewhere.
+// openVotes opens a file of votes without a run.
 func openVotes(path string) (*valueReader[votesLine], error) {
 	seen := map[int]bool{}
 	classes, rejectBelow := 0, 0.
@@ -201,7 +201,7 @@ func (e *Evidence) Certificates() ([]certify.Certificate, error) {
 	return c.values, err
 }
 
-// openCertificates opens a file of certificates from elsewhere.
+// openCertificates opens a file of certificates without a run.
 func openCertificates(path string) (*valueReader[certify.Certificate], error) {
 	return fileFormat[certify.Certificate]{keys: certificateKeys, alone: true, valid: func(certify.Certificate) error { return nil }}.open(path)
 }
@@ -248,7 +248,7 @@ type Scores struct {
 	begun   bool                    // Next has returned an example
 }
 
-// Scores opens the scores. The caller must close them.
+// Scores opens the scores. The caller must close the result.
 func (e *Evidence) Scores() (*Scores, error) {
 	path, err := e.choose(ScoresFile)
 	if err != nil {
@@ -305,7 +305,7 @@ func (e *Evidence) finished(path string) error {
 		"keep all scores with 'rscert certify %s', or certify in one run with %s and %s", param.SaveScores, param.Scores, param.ConfidenceRadii)
 }
 
-// Quantisation returns the loss of radius from rounding the current example.
+// Quantisation returns the number by which rounding the current example reduces every radius.
 func (s *Scores) Quantisation() float64 { return s.current.Quantisation }
 
 // Next moves to the next example, as scorefile.Reader.Next does. It first checks that the scores of the current example
@@ -347,7 +347,7 @@ func (r Run) fits(s scorefile.Shape, path string) error {
 type Bounds struct {
 	File string
 	// Alpha is the failure probability of each bound, and Examples is the number of sampled examples. Both fields are 0
-	// for a file from elsewhere.
+	// for a file without a run.
 	Alpha    float64
 	Examples int
 	// ByVotes means that the run certified the class with the most votes and not the class with the largest mean score.
@@ -361,9 +361,9 @@ type Bounds struct {
 	Label bool
 	// Unfinished is the number of the run's examples that are not sampled yet.
 	Unfinished int
-	// Arithmetic is the arithmetic of the run's noise. It is unknown for a file from elsewhere.
+	// Arithmetic is the arithmetic of the run's noise. It is unknown for a file without a run.
 	Arithmetic certify.Arithmetic
-	// Norm is the norm of the run's radii. It is unknown for a file from elsewhere.
+	// Norm is the norm of the run's radii. It is unknown for a file without a run.
 	Norm law.Norm
 }
 
@@ -477,8 +477,8 @@ func (b Bounds) Sampled(alpha *float64, examples int) (float64, int, error) {
 	return b.Alpha, max(examples, b.Examples), nil
 }
 
-// Given holds the conditions that the user gives to a command. A nil field stands for the run's value or, with a file
-// from elsewhere, for the default.
+// Given holds the conditions that the user gives to a command. A nil field stands for the run's value or, for a file
+// without a run, for the default.
 type Given struct {
 	Alpha, Sigma, Lipschitz *float64
 	Law                     *law.Name
@@ -488,7 +488,7 @@ type Given struct {
 	None                    *certify.NoneMode
 }
 
-// defaultAlpha is the alpha that commands assume for a file from elsewhere.
+// defaultAlpha is the alpha that commands assume for a file without a run.
 const defaultAlpha = 0.001
 
 // Target returns the target for certifying the evidence again. The conditions in g replace the run's conditions. The
@@ -530,8 +530,8 @@ func (e *Evidence) Target(g Given) (certify.Target, error) {
 	return t, nil
 }
 
-// ClassTarget returns the Target for the class alone. If the run also bounds the confidence, the target has only the
-// part of alpha that the run spent on the certificates.
+// ClassTarget returns the Target for certifying the class without bounds on the confidence. If the run also bounds the
+// confidence, the target has only the part of alpha that the run spent on the certificates.
 func (e *Evidence) ClassTarget(g Given) (certify.Target, error) {
 	t, err := e.Target(g)
 	if err == nil && g.Alpha == nil && e.Run != nil && len(e.Run.Parameters.ConfidenceRadii) > 0 {
@@ -550,8 +550,8 @@ func (e *Evidence) ClassMethod() certify.VoteMethod {
 	return method
 }
 
-// Combine returns the way in which scores bound a margin. If given is not nil, this is *given. Otherwise it is the way
-// that the run used.
+// Combine returns the method by which scores bound a margin. This is *given if given is not nil, and otherwise the
+// run's method.
 func (e *Evidence) Combine(given *certify.Combine) certify.Combine {
 	var c certify.Combine
 	if e.Run != nil {

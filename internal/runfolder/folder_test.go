@@ -77,8 +77,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestResumeEverywhere cuts the files of a run at many combinations of byte offsets that a killed process can leave.
-// (The bounds are written first, the certificate last.) The resumed run must end with the same bytes.
+// TestResumeEverywhere cuts the files of a run at many combinations of byte offsets that a killed process can leave. A
+// run writes the bounds of an example first and the certificate last. The resumed run must end with the same bytes.
 func TestResumeEverywhere(t *testing.T) {
 	const n = 4
 	whole := filepath.Join(t.TempDir(), "run")
@@ -103,7 +103,7 @@ func TestResumeEverywhere(t *testing.T) {
 			if lines(certs[:cutCerts]) > lines(votes[:cutVotes]) {
 				continue
 			}
-			// The file bounds.csv is cut somewhere in the rows of the first example without complete votes.
+			// The file bounds.csv is cut at some offset in the rows of the first example without complete votes.
 			bounds := want[BoundsFile]
 			least := 0 // example 0 has no rows
 			switch k := lines(votes[:cutVotes]); k {
@@ -493,8 +493,8 @@ func TestMixedLines(t *testing.T) {
 	}
 }
 
-// TestRepairs damages a finished run as a kill or a power cut can. The run must resume with its intact examples and end
-// with the same bytes.
+// TestRepairs damages a finished run in the ways in which a kill or a power cut can damage it. The run must resume with
+// its intact examples and end with the same bytes.
 func TestRepairs(t *testing.T) {
 	lastLine := func(s string) string { return s[:strings.LastIndex(strings.TrimSuffix(s, "\n"), "\n")+1] }
 	zeros := func(from, to int) func(string) string {
@@ -612,7 +612,7 @@ func TestBitFlips(t *testing.T) {
 func flipBits(t *testing.T, bits func(i int) []int) {
 	dir := wholeRun(t)
 	readers := map[string]func(*Evidence) error{
-		RunFile:          func(*Evidence) error { return nil }, // Find reads it
+		RunFile:          func(*Evidence) error { return nil }, // Find has already read this file
 		VotesFile:        func(e *Evidence) error { _, err := e.Votes(anyVotes); return err },
 		CertificatesFile: func(e *Evidence) error { _, err := e.Certificates(); return err },
 		BoundsFile:       func(e *Evidence) error { _, err := e.Bounds(); return err },
@@ -790,8 +790,8 @@ func TestSelectionRecorded(t *testing.T) {
 	}
 }
 
-// TestAddedBytes adds bytes that readers skip to the files of a finished run. A resumed run must restore the original
-// bytes or refuse.
+// TestAddedBytes adds bytes to the files of a finished run. Readers skip these bytes. A resumed run must restore the
+// original bytes or refuse.
 func TestAddedBytes(t *testing.T) {
 	line := func(old, with string, n int) func(string) string { // replaces the n-th occurrence of old
 		return func(s string) string {

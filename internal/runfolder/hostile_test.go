@@ -19,8 +19,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestHostileFiles checks that files whose reading never begins or never ends are refused, and that this takes little
-// memory.
+// TestHostileFiles checks that readers refuse files that would make them wait or read for ever, and that readers then
+// take little memory.
 func TestHostileFiles(t *testing.T) {
 	sparse := func(path string) error { // a line of 8 GiB of zeros, which takes no space
 		f, err := os.Create(path)
@@ -61,8 +61,8 @@ func TestHostileFiles(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > len(path)+200 {
 				t.Errorf("error %v, want a short one with %q", err, tt.want)
 			}
-			// A buffer that grows by a quarter each time, up to 64 MiB, takes 360 MiB in all. Resuming and reading each
-			// have one such buffer.
+			// A buffer that grows by a quarter each time, up to 64 MiB, allocates 360 MiB in all. Resuming uses one
+			// such buffer, and reading uses another.
 			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 1000 {
 				t.Errorf("took %d MiB of memory", mib)
 			}
@@ -111,7 +111,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestLockFollowsNoLink puts a link in the place of the lock just before the lock is opened.
+// TestLockFollowsNoLink replaces the lock file by a link just before the lock file is opened.
 func TestLockFollowsNoLink(t *testing.T) {
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
 	root, err := os.OpenRoot(dir)

@@ -83,8 +83,8 @@ func fieldsOf(prefix string, of any) (all []field) {
 	return all
 }
 
-// otherIdentity describes how the identities of two runs differ. It is for runs between which Differences finds no
-// difference. The description is empty if the identities are equal.
+// otherIdentity describes how the identities of two runs differ. Callers use it when Differences finds no difference
+// between the runs. The description is empty if the identities are equal.
 func (r Run) otherIdentity(other Run) string {
 	a, b := r.identity(), other.identity()
 	if slices.Equal(a, b) {

@@ -223,7 +223,7 @@ func TestExchangedFiles(t *testing.T) {
 	}
 }
 
-// Files without their run can be read, but all lines must belong to one run.
+// Files can be read outside of their run folder, but all lines must belong to one run.
 func TestLinesWithoutTheirRun(t *testing.T) {
 	seal := func(seed checksum.Seed, lines ...string) (text string) {
 		for _, line := range lines {

@@ -175,8 +175,8 @@ func tornLine(text []byte, sealed *regexp.Regexp) error {
 	return errTorn
 }
 
-// intact returns the damage as an error, or nil if there is none. In the file of a run, an incomplete last line is
-// not damage, because the run may be in progress or was killed.
+// intact returns the damage as an error, or nil if there is none. In the file of a run, an incomplete last line is not
+// damage, because the run may be in progress or may have been killed.
 func (d *damage) intact(path string) error {
 	if d == nil || errors.Is(d.err, errTorn) {
 		return nil
@@ -186,7 +186,7 @@ func (d *damage) intact(path string) error {
 
 // repairable returns nil if a kill or a power cut can have caused the damage. Otherwise it returns an error.
 func (d *damage) repairable(path string) error {
-	// A power cut cannot remove the checksum of a whole line, nor make the checksum fit another run.
+	// A power cut can neither remove the checksum of a whole line nor make the checksum fit another run.
 	if d == nil || (d.tail && !errors.Is(d.err, errUnsealed) && !errors.Is(d.err, errForeign)) {
 		return nil
 	}

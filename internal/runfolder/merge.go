@@ -21,8 +21,9 @@ import (
 
 // Merge writes the examples of all shards to a run folder at the path out. This folder must be empty or missing. The
 // files equal the files of a run without shards. Merge calls the function progress for every example of every file. It
-// works in a hidden folder beside this path until everything is on the disk. If it is killed, the next Merge to the
-// same path takes over the hidden folder. If Merge finds damage that OpenShards did not find, it returns a ShardError.
+// works in a hidden folder in the parent folder of out until all results are on the disk. If it is killed, the next
+// Merge to the same path takes over the hidden folder. If Merge finds damage that OpenShards did not find, it returns a
+// ShardError.
 func (s *Shards) Merge(ctx context.Context, out string, progress func(examples int64)) error {
 	if err := checkFree(out); err != nil {
 		return err
@@ -86,7 +87,7 @@ type merging struct {
 }
 
 // lock makes and locks the work folder, or takes over the work folder that a killed merge left. The path may also hold
-// another folder or file that was copied together with the shards. So lock refuses anything but a real folder that
+// another folder or file that was copied together with the shards. So lock accepts only a real folder, not a link, that
 // holds only files of a merge.
 func (m merging) lock() (*Folder, error) {
 	if err := m.beside.Mkdir(m.name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -312,7 +313,7 @@ func (m merging) copyRow(row []byte) ([]byte, error) {
 	return nil, errChanged
 }
 
-// joinScores writes scores.npz shard by shard. Each sample has a fixed place in the file.
+// joinScores writes scores.npz shard by shard. Each sample has a fixed position in the file.
 func (m merging) joinScores() error {
 	w, err := scorefile.Create(filepath.Join(m.root.Name(), ScoresFile), m.run.scoreShape())
 	if err != nil {
@@ -333,7 +334,7 @@ func (m merging) joinScores() error {
 	return w.Finish()
 }
 
-// copyScores copies a shard's scores to their places.
+// copyScores copies a shard's scores to their positions in the merged file.
 func (m merging) copyScores(p shardFolder, places []int, w *scorefile.Writer) (err error) {
 	e := Evidence{Path: p.dir, Run: &p.run, dir: p.dir}
 	r, err := e.Scores()

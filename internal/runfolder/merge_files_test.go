@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/spec"
 )
 
-// TestMergeTakesOverOnlyItsOwn puts something else in the place of the work folder. Merge must refuse it and leave it
-// unchanged.
+// TestMergeTakesOverOnlyItsOwn puts other files, folders and links at the path of the work folder. Merge must refuse
+// them and leave them unchanged.
 func TestMergeTakesOverOnlyItsOwn(t *testing.T) {
 	s, err := OpenShards([]string{sampleShard(t, votesRun, spec.Whole, 0)})
 	if err != nil {
@@ -83,7 +83,7 @@ func limitFiles(t *testing.T, more int) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
-	next, err := os.Open(os.DevNull) // the lowest free descriptor comes first
+	next, err := os.Open(os.DevNull) // Open uses the lowest free descriptor
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,8 +204,8 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestMergeOfChangedShard swaps two lines of a shard after the shard was checked. Both lines are intact, but each
-// stands in the place of the other.
+// TestMergeOfChangedShard swaps two lines of a shard after the shard was checked. Both lines are intact, but each is at
+// the position of the other line.
 func TestMergeOfChangedShard(t *testing.T) {
 	dirs := shardsOf(t, splitRun, 2)
 	for _, name := range []string{VotesFile, CertificatesFile, BoundsFile} {

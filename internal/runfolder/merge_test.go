@@ -38,7 +38,7 @@ var votesRun = func() Run {
 	return r
 }()
 
-// quantisationOf returns the loss of radius from rounding that the function sample records for an example.
+// quantisationOf returns the number that the function sample records as the loss of radius from rounding an example.
 func quantisationOf(index int) float64 { return float64(index+1) / 1024 }
 
 // sample makes up the run's results for an example. Like the noise, these results depend only on the example's index.
@@ -247,7 +247,7 @@ func TestMergeGaps(t *testing.T) {
 		t.Errorf("%d votes of shards %v, %v", len(votes), e.Run.Data.Shards, err)
 	}
 	bounds, err := e.Bounds()
-	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // the missing examples must count, too
+	if err != nil || bounds.Examples != 23 || bounds.Unfinished != 13 { // the numbers include the missing examples
 		t.Errorf("bounds of %d examples, %d unfinished, %v", bounds.Examples, bounds.Unfinished, err)
 	}
 	scores, err := e.Scores()

@@ -28,8 +28,8 @@ type Noise struct {
 	Quantised bool    `json:"quantised,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
-	// Columns describes the lattices of the columns, if each column has a scale of its own. Step is then empty, and Eta
-	// is the largest Eta of the columns' tables.
+	// Columns describes the lattices of the columns, if each column has its own scale. Step is then empty, and Eta is
+	// the largest Eta of the columns' tables.
 	Columns []NoiseColumn `json:"columns,omitempty"`
 }
 
@@ -51,7 +51,7 @@ func (r Run) Target(alpha float64) certify.Target {
 	t := r.Parameters.Target(alpha)
 	t.Arithmetic = r.arithmetic()
 	if t.Law.Deterministic() {
-		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if the text is no number; the method refuses nil
+		t.Step, _ = new(big.Rat).SetString(r.Noise.Step) // nil if Noise.Step is not a number; certification then fails
 		return t
 	}
 	if inputs, err := dataset.ParseLattice(r.Noise.Inputs); err == nil && t.Law.Law().Norm() == law.L1 && !t.Scaled && !r.Noise.Quantised {

@@ -90,7 +90,8 @@ func (r Run) openCertificates(path string) (*valueReader[certify.Certificate], e
 	return certs, err
 }
 
-// DamageError means that a folder's contents are not as the run wrote them. A failed read gives another kind of error.
+// DamageError means that a folder's contents are not as the run wrote them. A failed read gives an error of another
+// type.
 type DamageError struct{ err error }
 
 func (e *DamageError) Error() string { return e.err.Error() }
@@ -118,7 +119,7 @@ func (f *Folder) recover() error {
 	if found.padded != nil {
 		return damaged(found.padded)
 	}
-	if found.header == certifiedHeader { // new rows have other columns, so the run starts again
+	if found.header == certifiedHeader { // the current version writes other columns, so the run starts again
 		found.whole, found.ends = 0, sizes{}
 	}
 	if f.run.Parameters.SaveScores {

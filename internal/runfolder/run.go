@@ -56,6 +56,8 @@ type Run struct {
 	// TangentSamples is the result of the method Parameters.TangentSamples. It is recorded because no single parameter
 	// holds this number.
 	TangentSamples int64 `json:"tangent_samples,omitempty"`
+	// Preset names the preset whose parameters the run took, except for those that the user gave.
+	Preset string `json:"preset,omitempty"`
 }
 
 // Model identifies the ONNX model.
@@ -65,6 +67,9 @@ type Model struct {
 	Input   string `json:"input"` // name, type and shape
 	Output  string `json:"output"`
 	Classes int    `json:"classes"`
+	// Recipe is the SHA-256 of the text in the model's file that says how the model was trained. It is empty for an
+	// ensemble, whose Members have recipes of their own.
+	Recipe string `json:"recipe,omitempty"`
 	// Changes are the graph edits that are part of the classifier, one line per edit.
 	Changes []string `json:"changes,omitempty"`
 	// Denoiser is the model that runs before this one. The classifier consists of both models.
@@ -78,6 +83,7 @@ type Member struct {
 	File    string           `json:"file"`
 	SHA256  string           `json:"sha256"`
 	Outputs graph.OutputKind `json:"outputs"` // kind of its scores
+	Recipe  string           `json:"recipe,omitempty"`
 }
 
 // Paths returns the path of the first model and the paths of the further models of an ensemble.
@@ -91,8 +97,8 @@ func (m Model) Paths() (first string, further []string) {
 	return m.Members[0].File, further
 }
 
-// outputs returns the kind of outputs that all models of an ensemble have. If the kinds differ, rscert detected them in
-// the graphs, and outputs returns OutputsAuto, so that they are detected again.
+// outputs returns the kind of outputs that all models of an ensemble have. If the kinds differ, rscert detected the
+// kind of each model in its graph. The method then returns OutputsAuto, so that rscert detects the kinds again.
 func (m Model) outputs() graph.OutputKind {
 	kind := m.Members[0].Outputs
 	for _, member := range m.Members {
@@ -204,7 +210,7 @@ func (d Data) Reading() string {
 type Runtime struct {
 	Library string `json:"library"` // ONNX Runtime's version
 	// LibrarySHA256 is the SHA-256 of ONNX Runtime's library, in hex. Runs of older versions lack it. LibraryUnknown
-	// means that the rscert version that recorded the run knew of no published library with this SHA-256.
+	// means that this SHA-256 was not among the published libraries that the recording version of rscert knew about.
 	LibrarySHA256  string `json:"library_sha256,omitempty"`
 	LibraryUnknown bool   `json:"library_unknown,omitempty"`
 	Provider       string `json:"provider"`
@@ -475,7 +481,7 @@ type Aspect int
 
 // These are the kinds of conditions.
 const (
-	OfResults     Aspect = iota // the classifier and the claims that the results are about
+	OfResults     Aspect = iota // the classifier, and what the results claim about it
 	OfExtent                    // the choice of examples, and which results are kept
 	OfComputation               // software, hardware and precision used to compute the results
 )

@@ -276,7 +276,7 @@ func (s *Shards) describe() {
 	s.run.Parameters.Shard = spec.Whole
 	s.run.Data.Selected = len(s.run.Parameters.Positions(s.run.Data.Examples))
 	s.run.Data.Shards, s.run.Runtime.Shards = nil, nil
-	s.run.Runtime.Resumed = nil // this list belongs to the first shard and counts examples of that shard
+	s.run.Runtime.Resumed = nil // the list is about the first shard only
 	for _, p := range s.parts {
 		if s.Gaps() != nil {
 			s.run.Data.Shards = append(s.run.Data.Shards, p.shards()...)

@@ -19,7 +19,7 @@ func (f *Folder) Sign(ctx context.Context, key signature.SecretKey) error {
 	return signFolder(ctx, f.dir, f.run, key)
 }
 
-// signedWhole reports whether the run is complete and signed. A resumed run must not rewrite the run.json of such a
+// signedWhole reports whether the run is complete and signed. A resumed run must not rewrite the run.json of a signed
 // folder, because a new run.json would break the signature.
 func (f *Folder) signedWhole() bool {
 	_, err := os.Lstat(f.path(SignatureFile))
@@ -72,8 +72,8 @@ func (r Run) signedComment() string {
 		digest(r.Model.SHA256), denoiser, digest(r.Data.SHA256), len(r.positions()), p.Seed, shard)
 }
 
-// digest returns sum if sum is a SHA-256 in hex, and "unknown" otherwise. The run.json of a shard from elsewhere may
-// hold any text.
+// digest returns sum if sum is a SHA-256 in hex, and "unknown" otherwise. The run.json of a shard may come from another
+// person and hold any text.
 func digest(sum string) string {
 	if b, err := hex.DecodeString(sum); err != nil || len(b) != 32 {
 		return "unknown"

@@ -85,7 +85,7 @@ func TestSignedRun(t *testing.T) {
 		}
 	}
 
-	// Resuming the run leaves the signed files alone, even on other GPUs. Signing again gives the same bytes.
+	// Resuming the run must not change the signed files, even on other GPUs. Signing again must give the same bytes.
 	before := everyFile(t, dir)
 	moved := splitRun
 	moved.Runtime.GPUs = []string{"B"}

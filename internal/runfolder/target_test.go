@@ -160,7 +160,7 @@ func TestBoundsOf(t *testing.T) {
 			t.Errorf("%s: %d examples up to %d, want %d up to %d", tt.name, n, end, tt.examples, tt.end)
 		}
 	}
-	// The certificate of the last example abstains, so it has no rows, and none are missing.
+	// The certificate of the last example abstains. Such an example has no rows, so no rows are missing.
 	if n, end := p.boundsOf(certs[:1], boundsContent(certifiedHeader)); n != 1 || end != 0 {
 		t.Errorf("an example without rows: %d up to %d", n, end)
 	}
@@ -358,8 +358,8 @@ func TestBoundsNameTheirNorm(t *testing.T) {
 	}
 }
 
-// Under Laplace noise with a small scale, the lattice of the noise is finer than the lattice of bytes. Certificates
-// count steps of the bytes.
+// Under Laplace noise with a small scale, the lattice of the noise is finer than the lattice of bytes. The Step of the
+// Target must then be the step of the lattice of bytes.
 func TestStepsAreOfTheInputs(t *testing.T) {
 	run := testRun
 	run.Parameters.Law, run.Parameters.Sigma = law.Of(law.Laplace), 0.02
@@ -717,7 +717,7 @@ func TestRunsThatAreNone(t *testing.T) {
 }
 
 // The last bits of scores may depend on where the noise is made and on the number of samples in a call. The votes do
-// not depend on either.
+// not depend on these two conditions.
 func TestConditionsOfScores(t *testing.T) {
 	for _, scores := range []bool{false, true} {
 		r := testRun
@@ -747,7 +747,7 @@ func TestConditionsOfScores(t *testing.T) {
 	}
 }
 
-// Create must apply the same rules to a run made in memory as Read applies to a run.json.
+// Create must apply to a run in memory the rules that Read applies to a run.json.
 func TestCreateValidates(t *testing.T) {
 	for name, change := range map[string]func(*Run){
 		"no example":  func(r *Run) { r.Data.Selected = 0 },
@@ -775,8 +775,8 @@ func TestCreateValidates(t *testing.T) {
 	}
 }
 
-// Only values in images of integers and clamped values have a limited range. The range of a table of zeros and ones is
-// not limited.
+// Only clamped values and the values of images of integers have a limited range. The range of a table of zeros and ones
+// is not limited.
 func TestSpace(t *testing.T) {
 	r := drawn()
 	r.Noise.Quantised = false

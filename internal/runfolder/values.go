@@ -12,7 +12,7 @@ import (
 	"github.com/rscert/rscert/internal/memory"
 )
 
-// A decoder returns noValue as its result held if the line contains no value.
+// A decoder returns noValue in place of the memory of a value if the line contains no value.
 const noValue = -1
 
 // valueReader reads the values of a file of lines, one at a time, up to the first damaged line.
@@ -24,7 +24,7 @@ type valueReader[T any] struct {
 	check  func(turn int, v T) error             // if not nil, checks each value; its error ends reading
 
 	last   int64   // offset after the last line
-	padded int     // number of the first intact line with foreign blanks in it or before it (asWritten); 0: none
+	padded int     // number of the first intact line with added blanks in it or before it (asWritten); 0: none
 	turn   int     // number of values read
 	number int     // line number of the last value
 	end    int64   // offset after the last value
@@ -117,8 +117,8 @@ func (r *valueReader[T]) measure(l line, intact bool) {
 }
 
 // asWritten returns an error if there are blank lines, or blanks around a line, which rscert does not write. Readers
-// skip such blanks. But a resumed run must end with the same bytes as an uninterrupted run, and it does not rewrite
-// lines.
+// skip such blanks. A resumed run cannot accept them, because it must end with the same bytes as an uninterrupted run
+// and does not rewrite lines.
 func (r *valueReader[T]) asWritten() error {
 	if r.padded == 0 {
 		return nil

@@ -19,7 +19,7 @@ const (
 	maxSizeAt = 12
 )
 
-// madeHere reports whether a Writer wrote the file. It judges by the beginning of the file and the directory size
+// madeHere reports whether a Writer wrote the file. It checks the beginning of the file and the directory size
 // 0xffffffff. It tolerates two flipped bits in the beginning and two in the directory size.
 func madeHere(file io.ReaderAt, size int64) bool {
 	members, _ := Shape{Examples: 1, N: 1, Classes: 2}.layout()

@@ -29,7 +29,8 @@ type Reader struct {
 	left           [2]int64 // number of unread samples of the example, by array
 	row            []float32
 
-	// These fields serve the digest of the example: its index and label, and the CRCs of the scores read so far.
+	// The digest of the example is computed from these fields: its index and label, and the CRCs of the scores read so
+	// far.
 	numbers [2]int64
 	crcs    [2]uint32
 	bytes   []byte
@@ -151,7 +152,8 @@ func (r *Reader) openArray(name string, dims int, float bool) (opened *array, er
 	return opened, nil
 }
 
-// check returns an error if the array cannot be used. The argument size is its length in bytes, including the header.
+// check returns an error if the array cannot be used. The argument 'size' is the array's length in bytes, including the
+// header.
 func check(h *npy.Header, size uint64, dims int, float bool) error {
 	switch {
 	case len(h.Shape) != dims:
@@ -233,8 +235,8 @@ func (r *Reader) finish() error {
 	return io.EOF
 }
 
-// Selection passes the probabilities of the example's selection samples to the function take, a few samples at a time.
-// A slice [k·m] holds k samples of m classes. Selection reuses the slice.
+// Selection passes the probabilities of the example's selection samples to the function 'take', a few samples at a
+// time. A slice [k·m] holds k samples of m classes. Selection reuses the slice.
 func (r *Reader) Selection(take func(probs []float32) error) error { return r.scores(0, take) }
 
 // Estimation does the same as Selection for the estimation samples.

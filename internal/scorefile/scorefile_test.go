@@ -37,8 +37,8 @@ func randomExamples(s Shape) []example {
 	return examples
 }
 
-// write writes the examples at the positions from, from + 1, …, the last one first. The argument piece is the maximum
-// number of samples for each call of the Writer.
+// write writes the examples at the positions from, from + 1, …. It begins with the last example. The argument 'piece'
+// is the maximum number of samples for each call of the Writer.
 func write(t *testing.T, w *Writer, s Shape, examples []example, from int, piece int64) {
 	t.Helper()
 	m := int64(s.Classes)
@@ -161,8 +161,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The bytes of a file do not depend on the pieces in which it is written, nor on a kill in the middle of an example or
-// of Finish.
+// The bytes of a file must not depend on the size of the pieces that are written. A kill in the middle of an example or
+// of Finish must not change the bytes of the finished file.
 func TestSameBytes(t *testing.T) {
 	s := Shape{4, 3, 50, 3}
 	examples := randomExamples(s)

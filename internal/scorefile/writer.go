@@ -43,7 +43,7 @@ func Part(name string) string { return name + partSuffix }
 func StatPart(path string) (os.FileInfo, error) { return os.Lstat(path + partSuffix) }
 
 // Create opens the part file of path for writing and keeps the data of an earlier run. When Create returns, the name of
-// the file survives a power cut. Therefore a power cut cannot lose this file but keep a file that the run makes later.
+// the file survives a power cut. So if a power cut loses this file, it also loses every file that the run makes later.
 func Create(path string, shape Shape) (*Writer, error) {
 	if err := shape.validate(); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (w *Writer) WriteExample(i, index, label int) error {
 }
 
 // WriteSelection writes the probabilities [k·m] of k selection samples of the i-th example, for m classes. The argument
-// first is the number of the first of these samples.
+// 'first' is the number of the first of these samples.
 func (w *Writer) WriteSelection(i int, first int64, probs []float32) error {
 	return w.writeScores("scores0", w.shape.N0, i, first, probs)
 }

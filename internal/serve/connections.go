@@ -11,7 +11,7 @@ import (
 const spareConnections = 16
 
 // connections limits the number of open connections. If there is no room, a new connection replaces the one that has
-// been without a request for the longest time. So idle clients, and clients that send nothing, cannot keep other
+// been without a request for the longest time. Idle clients and clients that send nothing therefore cannot keep other
 // clients out.
 type connections struct {
 	limit int
@@ -26,7 +26,7 @@ type connection struct {
 	all   *connections
 
 	requests int       // number of running requests
-	since    time.Time // end of the last request, or start of the connection if it had none
+	since    time.Time // end of the last request, or start of the connection if it had no request
 }
 
 func newConnections(limit int) *connections {
@@ -88,7 +88,7 @@ func (n *connection) Close() error {
 	return n.Conn.Close()
 }
 
-// begin records that a request of a connection is running, until the returned function is called.
+// begin records that a request of a connection is running. The caller must call end when the request ends.
 func (c *connections) begin(route string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

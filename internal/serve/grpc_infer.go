@@ -13,8 +13,8 @@ import (
 	"github.com/rscert/rscert/internal/serve/oip"
 )
 
-// maxParts limits the messages, texts and byte strings within a message, because each takes far more memory than its
-// encoding.
+// maxParts limits the messages, texts and byte strings within a message, because each of these parts takes far more
+// memory than its encoding.
 const maxParts = 256
 
 // unmarshal decodes a message.
@@ -103,7 +103,7 @@ func toInt64(shape []int) []int64 {
 	return sizes
 }
 
-// grpcInfer answers the inputs of a call. The response has raw contents if the call has raw contents.
+// grpcInfer returns the response to a call. The response has raw contents if the call has raw contents.
 func (s *Server) grpcInfer(ctx context.Context, c *claim, r *oip.ModelInferRequest) (proto.Message, error) {
 	if err := s.checkModel(r.ModelName, r.ModelVersion); err != nil {
 		return nil, err

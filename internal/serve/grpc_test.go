@@ -316,7 +316,7 @@ func retryDelay(err error) time.Duration {
 	return 0
 }
 
-// TestGRPCToken checks that without the token only the health calls are answered.
+// TestGRPCToken checks that the server refuses calls without the token, except the health calls.
 func TestGRPCToken(t *testing.T) {
 	_, client := newGRPCTest(t, &fake{}, func(c *Config) { c.Token = []byte("sixteen-letters!") })
 	for _, c := range []struct {
@@ -592,7 +592,7 @@ func TestGRPCTLS(t *testing.T) {
 }
 
 // TestConnections opens the maximum number of connections. If some connections are idle, a new connection must replace
-// the connection that has been idle for the longest time. Connections with running requests must stay.
+// the connection that has been idle for the longest time. Connections with running requests must stay open.
 func TestConnections(t *testing.T) {
 	f := &fake{hold: make(chan struct{})}
 	s := newServer(Config{

@@ -166,7 +166,7 @@ func (s *Server) whenReady(h httpHandler) httpHandler {
 	}
 }
 
-// ofModel answers 404 for other models.
+// ofModel answers 404 if a request names another model.
 func (s *Server) ofModel(h httpHandler) httpHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.checkModel(r.PathValue("name"), r.PathValue("version")); err != nil {
@@ -186,7 +186,7 @@ func (s *Server) modelMetadata(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, s.metadata())
 }
 
-// claimed runs a handler of requests that need the sampler, within the limits of the server.
+// claimed wraps a handler of requests that need the sampler. The wrapper enforces the server's limits.
 func (s *Server) claimed(h func(w http.ResponseWriter, r *http.Request, c *claim) error) httpHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err := s.enter()
@@ -259,7 +259,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, c *claim) error {
 	return nil
 }
 
-// imageDocument is the answer to an image.
+// imageDocument is the answer to a request whose body is an image.
 type imageDocument struct {
 	predict.Answer
 	Parameters map[string]any `json:"parameters"`

@@ -37,7 +37,7 @@ func (b binaryOutputs) has(name string) bool {
 	return b[""]
 }
 
-// maxObjects limits the objects of a request, because each takes far more memory than its text.
+// maxObjects limits the objects of a request, because each object takes far more memory than its text.
 const maxObjects = 64
 
 // decodeInfer decodes a request: the JSON part and the binary part after it. The request's parameters other than

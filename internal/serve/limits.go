@@ -10,12 +10,12 @@ import (
 	"github.com/rscert/rscert/internal/run"
 )
 
-// claim is the part of the server's limits that a running request takes: a place among the running requests, and the
-// bytes of its body. The request's handler holds the claim until it returns. The sampler holds it until it has dropped
-// the request's inputs. The claim ends when the handler and the sampler have both released it.
+// claim records what a request uses of the server's limits: one of the permitted running requests, and memory for its
+// body. The request's handler holds the claim until it returns. The sampler holds it until it has dropped the request's
+// inputs. The claim ends when the handler and the sampler have both released it.
 type claim struct {
 	server  *Server
-	running bool // takes a place among the running requests
+	running bool // the request counts as a running request
 	bytes   int64
 	holders atomic.Int32
 }
@@ -27,7 +27,8 @@ func (s *Server) unclaimed() (*claim, error) {
 	return c, nil
 }
 
-// enter claims a place among the running requests. The caller must release the claim.
+// enter returns the claim of a running request, or an error if too many requests are running. The caller must release
+// the claim.
 func (s *Server) enter() (*claim, error) {
 	c := &claim{server: s, running: true}
 	c.hold()
@@ -38,7 +39,7 @@ func (s *Server) enter() (*claim, error) {
 	return c, nil
 }
 
-// take claims memory for the body of the request. The argument bytes is its size.
+// take adds memory for a body of the given number of bytes to the claim.
 func (c *claim) take(bytes int64) error {
 	if !c.server.bodies.TryAcquire(bytes) {
 		return problem{http.StatusTooManyRequests, errors.New("too many large requests at once")}

@@ -31,17 +31,17 @@ type query struct {
 	outputs  []string // names of the requested outputs; empty for all
 }
 
-// tensor is an input tensor of a request, whose values are not decoded yet.
+// tensor is an input tensor of a request. Its values are not decoded yet.
 type tensor struct {
 	name  string
 	typ   datatype
 	shape []int64
-	// values decodes the values. It returns an error unless the number of values is want.
+	// values decodes the values. It returns an error if the number of values differs from the argument want.
 	values func(want int) ([]float32, error)
 }
 
-// newQuery checks a request and decodes its values. The argument certify is the value of the parameter, as encoding/json
-// decodes it.
+// newQuery checks a request and decodes its values. The argument certify is the value of the parameter, as
+// encoding/json decodes it.
 func (s *Server) newQuery(id string, certify any, inputs []tensor, outputs []string) (query, error) {
 	q := query{id: id, outputs: outputs}
 	if err := checkID(id); err != nil {
@@ -117,7 +117,7 @@ func describeShape(shape []int) string {
 	return text + "]"
 }
 
-// inputType returns the datatypes of the input, for messages.
+// inputType lists the datatypes that the input may have, for error messages.
 func (s *Server) inputType() string {
 	if s.answerer().About().Bytes {
 		return "FP32 (k/255) or UINT8 (k)"

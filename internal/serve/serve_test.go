@@ -27,7 +27,7 @@ import (
 // input, even if this number is not one of its classes.
 type fake struct {
 	bytes bool
-	hold  chan struct{} // if not nil, answers wait until it is closed
+	hold  chan struct{} // if not nil, answers wait until this channel is closed
 	asked atomic.Pointer[run.Question]
 }
 
@@ -316,7 +316,7 @@ func get(t *testing.T, url string, header ...string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestReady checks the states of a server whose model is loading and loaded.
+// TestReady checks the state of a server while its model is loading and afterwards.
 func TestReady(t *testing.T) {
 	s, server := newTest(t, nil, nil)
 	for _, path := range []string{"/readyz", "/v2/health/ready", "/v2/models/m", "/v2/models/m/ready"} {
@@ -338,7 +338,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestToken checks that without the token only the health paths are answered.
+// TestToken checks that the server refuses requests without the token, except on the health paths.
 func TestToken(t *testing.T) {
 	_, server := newTest(t, &fake{}, func(c *Config) { c.Token = []byte("sixteen-letters!") })
 	for _, c := range []struct {
@@ -377,8 +377,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestStopBeforeReady tells a server to stop while it opens its classifier. A server that was told to stop has not
-// failed, unless the classifier has another fault.
+// TestStopBeforeReady tells a server to stop while it opens its classifier. Serve must then return nil, unless the
+// classifier has another fault.
 func TestStopBeforeReady(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct{ fault, want error }{{nil, nil}, {broken, broken}} {

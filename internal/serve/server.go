@@ -5,7 +5,7 @@
 // the limits, checks, answers, audit log and metrics.
 //
 // All requests share one sampler (run.Answerer). Each request has its own noise. The operating system draws the key of
-// this noise after the input has arrived. So earlier answers reveal nothing about the noise of later answers.
+// this noise after the input has arrived. Earlier answers therefore reveal nothing about the noise of later answers.
 package serve
 
 import (
@@ -41,7 +41,7 @@ type Config struct {
 	MaxBody     int64         // maximum number of bytes of a request
 	Queue       int           // maximum number of inputs that wait for answers
 	Samples     int64         // maximum number of samples that a request may need
-	Connections int           // maximum number of running requests; spareConnections more connections may be open
+	Connections int           // maximum number of running requests; the server accepts spareConnections more connections
 	Timeout     time.Duration // maximum time to answer a request
 	ReadTimeout time.Duration // maximum time for a request to arrive
 	Drain       time.Duration // time to finish the running requests when the server stops
@@ -121,7 +121,7 @@ func newServer(c Config) *Server {
 // opener opens the classifier.
 type opener = func(context.Context) (*run.Answerer, error)
 
-// fronts are the servers of the two protocols.
+// fronts are the HTTP server and the gRPC server.
 type fronts struct {
 	http *http.Server
 	grpc *grpc.Server // nil: no gRPC
@@ -153,7 +153,7 @@ func (f fronts) close() {
 	}
 }
 
-// fronts returns the servers. None of them listens yet.
+// fronts returns the servers, which do not listen yet.
 func (s *Server) fronts() fronts {
 	c := s.config
 	f := fronts{http: &http.Server{
@@ -178,11 +178,11 @@ func (c Config) listen() (forHTTP, forGRPC net.Listener, err error) {
 	return forHTTP, forGRPC, nil
 }
 
-// Serve listens, opens the classifier, and answers until ctx ends. The running requests then have config.Drain to
-// finish. The function open opens the classifier; until it returns, the server answers that it is live but not ready.
-// If ctx ends while open runs, Serve returns nil, as it does if ctx ends later. Serve closes the classifier. If the
-// function listening is not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server does
-// not serve gRPC.
+// Serve listens, opens the classifier, and answers until ctx ends. It then waits for the running requests, at most for
+// the time c.Drain. The function open opens the classifier; until it returns, the server answers that it is live but
+// not ready. If ctx ends, even while open runs, Serve returns nil. Serve closes the classifier. If the function
+// listening is not nil, Serve passes the two addresses to it. The address forGRPC is nil if the server does not serve
+// gRPC.
 func Serve(ctx context.Context, c Config, open opener, listening func(forHTTP, forGRPC net.Addr)) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -103,7 +103,7 @@ type output struct {
 	data  any
 }
 
-// encodeBinary returns the tensor in binary form, little-endian. Strings have their length in front.
+// encodeBinary returns the tensor in binary form, little-endian. The length of a string precedes its bytes.
 func (o output) encodeBinary() []byte {
 	var b []byte
 	switch data := o.data.(type) {

@@ -42,7 +42,7 @@ type Options struct {
 // errNotInstalled means that the source's program is missing, or that the source is not configured.
 var errNotInstalled = errors.New("not there")
 
-// Fetch puts a published build into the cache, unless the build is already there. The result fetched reports whether
+// Fetch puts a published build into the cache, unless the build is already there. The result 'fetched' reports whether
 // Fetch installed it.
 func Fetch(ctx context.Context, p ortlib.Published, o Options, c Console) (fetched bool, err error) {
 	if err := p.Check(); err == nil && exists(p.Library) {
@@ -125,8 +125,8 @@ func makeFolder(folder string) (temporary *scratch.Folder, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	// Close CACHE/rscert, the folder above CACHE/rscert/onnxruntime/VERSION/PLATFORM, to other users. An earlier version
-	// of rscert left this folder open to other users.
+	// The folder is CACHE/rscert/onnxruntime/VERSION/PLATFORM. An earlier version of rscert left CACHE/rscert open to
+	// other users, so the next lines close it to them.
 	own := filepath.Dir(filepath.Dir(filepath.Dir(folder)))
 	if err := os.Chmod(own, 0o700); err != nil {
 		return nil, err

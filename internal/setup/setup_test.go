@@ -23,7 +23,7 @@ import (
 	"github.com/rscert/rscert/internal/ortlib"
 )
 
-// The map content holds the libraries of these tests' builds, by name.
+// The map 'content' holds the libraries of these tests' builds, by name.
 var content = map[string]string{"libonnxruntime.so": "the library", "libonnxruntime_providers_shared.so": "its provider"}
 
 // build returns a build with the libraries in content, for a fresh cache.

@@ -29,7 +29,7 @@ type PublicKey struct{ key minisign.PublicKey }
 // ID returns the key's id in the same form as SecretKey.ID.
 func (k PublicKey) ID() string { return formatID(k.key.ID()) }
 
-// ReadSecretKey reads a key file of 'minisign -G'. It calls the function password only if the key is encrypted.
+// ReadSecretKey reads a key file of 'minisign -G'. It calls the function 'password' only if the key is encrypted.
 // Decrypting takes 1 GiB of memory and some seconds. minisign chose this cost to slow down the guessing of passwords.
 func ReadSecretKey(path string, password func() (string, error)) (SecretKey, error) {
 	text, err := readKeyFile(path)

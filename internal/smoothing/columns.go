@@ -13,7 +13,7 @@ import (
 )
 
 // A Column is a set of coordinates whose noise has the same scale: a column of a table, or a colour channel. Every
-// column has a lattice of its own. The coordinates of a column without noise reach the model unchanged.
+// column has its own lattice. The coordinates of a column without noise reach the model unchanged.
 type Column struct {
 	Name      string  // the column's name in errors
 	Scale     float64 // scale of the noise in the units of the column; 0: no noise
@@ -26,9 +26,9 @@ type Column struct {
 }
 
 // ColumnStep returns the step of a quantised column with noise of this scale: scale divided by law.Ratios.Greatest,
-// rounded up. The noise is drawn with the scale Greatest·step. The scale Greatest·step is at least the stated scale, so
-// every certificate for the stated scale holds. For all quantised columns, the quotient of scale and step is the same,
-// so these columns share one table.
+// rounded up. The noise is drawn with the scale Greatest·step. The scale Greatest·step is at least the argument scale,
+// so every certificate for the argument scale holds. For all quantised columns, the quotient of scale and step is the
+// same, so these columns share one table.
 func ColumnStep(l law.Additive, scale float64) float64 {
 	return math.Nextafter(scale/float64(l.Ratios().Greatest), math.Inf(1))
 }
@@ -98,8 +98,8 @@ func (t ColumnTables) Name() string {
 	return strings.Join(names, ", ")
 }
 
-// Digest returns the only table's digest. For several tables it returns the SHA-256 of their digests, each followed by
-// a newline.
+// Digest returns the digest of the table if there is only one. If there are several tables, Digest returns the SHA-256
+// of the tables' digests, each followed by a newline.
 func (t ColumnTables) Digest() string {
 	if len(t) == 1 {
 		return t[0].Digest()

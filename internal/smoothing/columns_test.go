@@ -26,8 +26,8 @@ func twoScales(t *testing.T, l law.Additive, scales ...float64) *ColumnNoise {
 	return n
 }
 
-// Every coordinate of an input must be its lattice point plus the integer that its word draws from the table that all
-// quantised columns share. A frozen coordinate must keep its bits.
+// All quantised columns share one table. Every coordinate of an input must be its lattice point plus the integer that
+// the coordinate's word draws from this table. A frozen coordinate must keep its bits.
 func TestColumnsDraw(t *testing.T) {
 	for _, l := range law.Additives() {
 		scales := []float64{.5, 0, 12, .02}
@@ -67,7 +67,7 @@ func TestColumnsDraw(t *testing.T) {
 	}
 }
 
-// The scale of the noise that is drawn must not be smaller than the stated scale.
+// The noise must be drawn with at least the scale that ColumnStep was given.
 func TestColumnStep(t *testing.T) {
 	for _, l := range law.Additives() {
 		greatest := big.NewRat(l.Ratios().Greatest, 1)
@@ -95,8 +95,8 @@ func linearShare(n *ColumnNoise, x [2]float64, w [2]float64, b float64) float64 
 	share := 0.
 	for j := -9. * greatest; j <= 9*greatest; j++ {
 		mass := phi((j+.5)/greatest) - phi((j-.5)/greatest)
-		// If the noise of column 0 is the integer j, the score w·x + b is positive exactly if the noise of column 1 is
-		// an integer above the variable least.
+		// If the noise of column 0 is the integer j, the score w·x + b is positive if and only if the noise of column 1
+		// is an integer larger than the variable least.
 		least := (-b-w[0]*g[0]*(k[0]+j))/(w[1]*g[1]) - k[1]
 		share += mass * phi(-(math.Floor(least)+.5)/greatest)
 	}
@@ -204,13 +204,14 @@ func TestFloatAttackOnColumns(t *testing.T) {
 			votes[i] += readsLowBits(noisy)
 		}
 	}
-	// The two points are less than 0.02 apart, in units of the scales. So their numbers of votes must be nearly equal.
+	// The two points are less than 0.02 apart, in units of the scales. So class 1 must get nearly as many votes at one
+	// point as at the other.
 	if d := votes[0] - votes[1]; d > 150 || d < -150 {
 		t.Errorf("%v of 2000 votes at the two points", votes)
 	}
 }
 
-// On the lattice of the data every column has a table of its own.
+// Columns whose noise is on the lattice of the data have different tables if their scales differ.
 func TestColumnsOnLattice(t *testing.T) {
 	bytes := Lattice{Step: big.NewRat(1, 255), Low: 0, High: 255}
 	column := func(scale float64) Column {
@@ -246,7 +247,7 @@ func TestColumnsOnLattice(t *testing.T) {
 	}
 }
 
-// The error for a column whose values reach too far must name the column.
+// The error for a column with too wide a range of values must name the column.
 func TestColumnTooWide(t *testing.T) {
 	_, err := NewColumnNoise(law.Gaussian, []Column{{Name: "year", Scale: .5, Std: 1, Low: 1990, High: 2026}}, []int{0})
 	var wide *RangeError

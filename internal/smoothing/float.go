@@ -124,12 +124,13 @@ func squares(y, z uint64) uint32 {
 // boxMuller sets dst to the Gaussians of the words, pair by pair.
 //
 // Error of the radius. Let k = 2⁴⁰·u = 2^e·m with 1 ≤ m < 2. Write m = c·(1+t), where c is the multiple of 1/128
-// nearest to m, so |t| ≤ 2⁻⁸. Then −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³, up to t⁴/2 ≤ 1.2e-10. Near u = 1,
-// where r is small, c is 2 and the first two terms cancel exactly. So the error of r is at most 1e-9 everywhere.
+// nearest to m, so |t| ≤ 2⁻⁸. Then −2 ln u = 2(40−e) ln 2 − 2 ln c − 2t + t² − ⅔t³, with an error of at most t⁴/2 ≤
+// 1.2e-10. Near u = 1, where r is small, c is 2 and the first two terms cancel exactly. So the error of r is at most
+// 1e-9 everywhere.
 //
-// Error of the angle. Let θ = α + δ, where α is the centre of one of 256 arcs and |δ| ≤ π/256. Then cos δ = 1 − δ²/2 up
-// to δ⁴/24 ≤ 9.5e-10, and sin δ = δ − δ³/6 up to 2.4e-12. Multiplied by the largest radius, the larger of the two
-// errors is 7.1e-9.
+// Error of the angle. Let θ = α + δ, where α is the centre of one of 256 arcs and |δ| ≤ π/256. Then cos δ = 1 − δ²/2
+// with an error of at most δ⁴/24 ≤ 9.5e-10, and sin δ = δ − δ³/6 with an error of at most 2.4e-12. Multiplied by the
+// largest radius, the larger of the two errors is 7.1e-9.
 func boxMuller(dst []float32, words []uint32) {
 	for i := 0; i+1 < len(words) && i+1 < len(dst); i += 2 {
 		a, b := uint64(words[i]), words[i+1]

@@ -39,7 +39,7 @@ func attackPoints() [2][]float32 {
 	return points
 }
 
-// placed returns the example with these integers and one channel as a LatticeInput.
+// placed returns the LatticeInput of an example that has the given integers and one channel.
 func placed(t *testing.T, n *LatticeNoise, integers []int32) LatticeInput {
 	t.Helper()
 	input, err := n.Input(integers, func(int) int { return 0 })
@@ -102,8 +102,8 @@ func TestFloatAttack(t *testing.T) {
 			t.Errorf("%s noise on steps of 1/%d: class 0 has %d votes of %d", c.law.Name(), den, lattice, n)
 		}
 	}
-	// A quantiser with the step σ/3640 accepts points that lie on no lattice. On its lattice most values have low bits,
-	// and both points get class 1.
+	// A quantiser with the step σ/3640 accepts points that lie on no lattice. On the quantiser's lattice most values
+	// have low bits, and both points get class 1.
 	q, err := NewQuantiser(law.Gaussian, sigma, 0, 0x1p-8)
 	if err != nil {
 		t.Fatal(err)

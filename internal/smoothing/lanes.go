@@ -13,8 +13,8 @@ import (
 // because the model's outputs may differ in the last bits on another device. The model on the other device would then
 // be another classifier.
 //
-// A device may fail. Once the workers of the failed device have stopped, the other lanes redraw the device's unfinished
-// examples from their first sample.
+// A device may fail. Then the device's workers stop. After they have stopped, the other lanes redraw the device's
+// unfinished examples from their first sample.
 type lane struct {
 	classifier Classifier
 	sizes      []Classifier    // the classifier with batches of each size, in ascending order; the last is classifier

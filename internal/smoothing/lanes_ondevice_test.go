@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A makingDevice is a device that makes noise itself from Rows and Draws. It fails and marks outputs in the same way as
-// the type device.
+// A makingDevice is a device that makes noise itself from Rows and Draws. Like the type device, it can be made to fail,
+// and it writes its mark into every output.
 type makingDevice struct {
 	*device
 	noise *LatticeNoise
@@ -46,7 +46,7 @@ func (d *makingDevice) RunNoisy(ctx context.Context, rows *Rows, votes []int32, 
 	return nil
 }
 
-// blind wraps a restartable. It is no Observer, so it receives no outputs.
+// blind wraps a restartable. A blind is not an Observer, so it receives no outputs.
 type blind struct{ r *restartable }
 
 func (b blind) Input() (int, Input)         { return b.r.Input() }
@@ -60,8 +60,8 @@ func (b blind) Restart() (Experiment, error) {
 }
 
 // TestLanesMakeNoise runs several devices. Some devices make their own noise, one device fails at some call, and some
-// examples observe outputs. The results must equal the results of one device with noise made on the host. No example
-// may use two devices.
+// examples observe outputs. The results must equal the results of one device with noise made on the host. All samples
+// of an example must come from one device.
 func TestLanesMakeNoise(t *testing.T) {
 	const n = 7
 	noise := plainNoise(t)

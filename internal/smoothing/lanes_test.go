@@ -40,7 +40,8 @@ func (d *device) Run(ctx context.Context, in, out []float32) error {
 	return nil
 }
 
-// newDevices returns k devices. If failFrom is not 0, all calls of the last device from number failFrom on fail.
+// newDevices returns k devices. If failFrom is not 0, the last device fails in its call number failFrom and in all
+// later calls.
 func newDevices(k, batch int, failFrom int64) []*device {
 	devices := make([]*device, k)
 	for i := range devices {
@@ -273,7 +274,7 @@ func (d together) Run(ctx context.Context, _, _ []float32) error {
 		d.in.Wait()
 		return errDevice
 	}
-	<-ctx.Done() // the call of the other worker gets stopped
+	<-ctx.Done() // the sampler stops the call of the other worker
 	return ctx.Err()
 }
 
@@ -359,7 +360,7 @@ func TestRedo(t *testing.T) {
 		c.active = append(c.active, a)
 	}
 	failed, other := c.lanes[0], c.lanes[1]
-	c.active[0].lane, c.active[0].counted = failed, 15 // of 5 + 10 samples and the clean input, one is missing
+	c.active[0].lane, c.active[0].counted = failed, 15 // one is missing: there are 5 + 10 samples and the clean input
 	c.active[1].lane, c.active[1].counted = failed, 16 // complete, so it waits for its decision
 	c.active[2].lane, c.active[2].counted = other, 3
 	before := slices.Clone(c.active)

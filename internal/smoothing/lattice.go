@@ -24,8 +24,8 @@ type Lattice struct {
 
 // Refine returns the lattice for data on lattice l and for noise with the given law and scale. It divides the step by
 // s, the smallest whole number for which the scale is at least law.Ratios.Fine steps. For bytes and Gaussian noise, s
-// is 1 if σ ≥ 0.118. Refine returns false if a table for this scale would be too large. Every lattice that contains the
-// data is at least as fine as l, so no such lattice can then be used.
+// is 1 if σ ≥ 0.118. Refine returns false if a table for this scale would be too large, or if s would exceed 2¹⁵ − 1.
+// If the table is too large on lattice l, it is also too large on every finer lattice.
 func (l Lattice) Refine(noise law.Law, scale float64) (fine Lattice, s int, ok bool) {
 	ratio := new(big.Rat).SetFloat64(scale)
 	if ratio == nil {
@@ -50,7 +50,7 @@ type LatticeNoise struct {
 	// values[c·width + i] is the model's input in channel c for the integer Low + First + i.
 	values []float32
 	width  int
-	// The field still holds a function that returns a counter whose random word gives the noise 0 (see Rows.Clean).
+	// The field named still is a function. It returns a counter whose random word gives the noise 0 (see Rows.Clean).
 	still func() uint64
 }
 

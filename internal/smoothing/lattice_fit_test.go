@@ -121,7 +121,7 @@ func fitSeries(t *testing.T, f *fit, samples int) {
 	}
 }
 
-// TestLatticeFit makes some 10⁷ draws. TestAuditLatticeFit makes the same tests with 10⁹ draws.
+// TestLatticeFit makes about 10⁷ draws. TestAuditLatticeFit makes the same tests with 10⁹ draws.
 func TestLatticeFit(t *testing.T) {
 	n, samples := 5_000_000, 100
 	if testing.Short() {

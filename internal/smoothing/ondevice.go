@@ -41,8 +41,8 @@ func NewRows(batch int) *Rows {
 	return &Rows{Example: make([]int32, batch), Key: make([]uint64, batch), Start: make([]uint64, batch)}
 }
 
-// Reset removes the examples. If the caller does not set a row again, the row belongs to the first example of the new
-// batch, and its results are not used.
+// Reset removes the examples. A row that the caller does not set again belongs to the first example of the new batch.
+// The row's results are not used.
 func (r *Rows) Reset() {
 	clear(r.Places) // allows the memory to be freed
 	r.Places = r.Places[:0]
@@ -96,7 +96,7 @@ func (t *Table) findStill() (counter uint64, ok bool) {
 // Every entry of Next is at least 1, so that a device can divide by it.
 type Draws struct {
 	Next   []uint64  // e[c] + 1 for each column c of the Table
-	Step   []int32   // the alias of each column minus the column
+	Step   []int32   // the alias of each column minus the column's index
 	Values []float32 // the model's input for each lattice point, channel by channel
 }
 
@@ -189,8 +189,8 @@ func CompareNoise(ctx context.Context, maker NoiseMaker, seed uint64, indices []
 // checkedRows is the minimum number of rows that CheckNoise runs.
 const checkedRows = 12
 
-// trial sets row i to the noisy input number k of those that CheckNoise tests for an example. It also makes this input
-// on the host, and writes it to the argument row.
+// trial sets row i to input number k of the inputs that CheckNoise tests for an example. It also makes this input on
+// the host, and writes it to the argument row.
 func (r *Rows) trial(i, k int, in LatticeInput, row []float32) {
 	if k%4 == 3 {
 		r.Clean(i, in)

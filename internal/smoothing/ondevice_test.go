@@ -179,8 +179,8 @@ func TestDrawsAtThresholds(t *testing.T) {
 	}
 }
 
-// TestDrawsDivide checks that no division by 0 occurs. In this test, the table's columns keep all their cells. The
-// entry of such a column may be 0.
+// TestDrawsDivide checks that no division by 0 occurs. In this test, all cells of each column belong to the column's
+// own label. The column's entry in the table may then be 0.
 func TestDrawsDivide(t *testing.T) {
 	table, err := NewTable("even", 0, []Mass{{Hi: 1 << 63}, {Hi: 1 << 63}})
 	if err != nil {
@@ -239,7 +239,7 @@ func TestSamplerOnDevice(t *testing.T) {
 				if int(last) != len(r.Places)-1 {
 					t.Errorf("%d examples are held for rows of up to number %d", len(r.Places), last)
 				}
-				for i := range r.Key { // rows of an example must be adjacent, and unused rows empty
+				for i := range r.Key { // rows of an example must be adjacent, and unused rows must be empty
 					if i > 0 && r.Example[i] != r.Example[i-1] && r.Example[i] != r.Example[i-1]+1 && r.Key[i]|r.Start[i] != 0 {
 						t.Errorf("row %d is of example %d, after %d", i, r.Example[i], r.Example[i-1])
 					}

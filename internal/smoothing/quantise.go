@@ -9,9 +9,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Quantiser rounds data to a lattice. It serves data that lie on no lattice, and is part of the certified classifier.
-// The certified classifier clamps its input x to [low, high], rounds it to a multiple of step, and smooths on the
-// resulting lattice. The formulas are
+// Quantiser rounds data to a lattice. It is for data that lie on no lattice. Quantisation is part of the certified
+// classifier. The certified classifier clamps its input x to [low, high], rounds it to a multiple of step, and smooths
+// on the resulting lattice. The formulas are
 //
 //	x_c = min(max(x, low), high),  q(x) = step·round(x_c/step)
 //
@@ -62,7 +62,7 @@ func (q *Quantiser) round(x float32) float64 {
 //	‖q(x+δ) − q(x)‖ ≤ ‖(x+δ)_c − x_c‖ + ‖ |x_c − q(x)| + g/2 ‖ ≤ ‖δ‖ + ‖ |x_c − q(x)| + g/2 ‖,
 //
 // in the norm of the law, where g is the step and x_c is x clamped to the quantiser's range. The inequality holds
-// because clamping increases no distance between two points, and rounding moves (x+δ)_c by at most g/2 in each
+// because clamping never increases the distance between two points, and rounding moves (x+δ)_c by at most g/2 in each
 // coordinate. The inequality holds for all real x + δ, and for q as the program computes it with rounding errors.
 // Because of the error of the computed quotient, q may round a value to the second nearest multiple of g instead of the
 // nearest. The second nearest multiple is farther from the value by less than 2⁻²⁸·g.
@@ -82,7 +82,8 @@ func (q *Quantiser) Quantise(dst []int32, x []float32) float64 {
 func (q *Quantiser) point(v float32) (k32 int32, moved float64) {
 	k := q.round(v)
 	clamped := float64(min(max(v, q.low), q.high))
-	// The conversions to float64 keep products and sums unfused. Their total error is at most 2⁻⁵² of |x_c| + g.
+	// The conversions to float64 keep products and sums unfused. The total rounding error of the expression is at most
+	// 2⁻⁵²·(|x_c| + g).
 	moved = math.Abs(clamped-float64(k*q.step)) + float64(math.Abs(clamped)+q.step)*0x1p-51 + float64(q.step*(.5+0x1p-27))
 	return int32(k), moved
 }

@@ -124,8 +124,8 @@ func (w *worker) recheck(ctx context.Context, batch []segment, onDevice bool) er
 }
 
 // compare reruns one sample of a row of the batch. The first call has the sample in every row. The second call has the
-// sample in another row than the batch, among very different inputs. Both calls have the smallest size that the
-// classifier offers. All outputs for the sample must have the same bits.
+// sample among very different inputs, and not in the row that the sample had in the batch. Both calls have the smallest
+// size that the classifier offers. All outputs for the sample must have the same bits.
 func (w *worker) compare(ctx context.Context, g segment, sample int64, row int, onDevice bool) error {
 	b, d, m := w.checker.Batch(), w.checker.InputLen(), w.checker.Classes()
 	if w.in == nil {
@@ -217,9 +217,9 @@ func (w *worker) runAmongOthers(ctx context.Context, x []float32, place int, inp
 	return nil
 }
 
-// strangeInput sets dst [D] to strange input number k for x [D]. There are eight kinds. They are, in this order, large
-// values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a single large
-// value. The kinds that come first change the maximum, the minimum and the spread of a batch most.
+// strangeInput sets dst [D] to strange input number k for x [D]. There are eight strange inputs. They are, in this
+// order, large values of alternating sign, −8·x, a large constant, x/64, zeros, 8·x, a large negative constant, and a
+// single large value. The first of them change the maximum, the minimum and the spread of a batch most.
 func strangeInput(dst, x []float32, k int) {
 	const far = 8
 	most := float32(1)

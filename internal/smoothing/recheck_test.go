@@ -185,7 +185,7 @@ func TestComparedCounts(t *testing.T) {
 }
 
 // TestComparedShare checks that the shares of compared samples and examples equal the constants within five standard
-// deviations. It also checks the costs that the constants' comment states.
+// deviations. It also checks the costs in the comment of the constants.
 func TestComparedShare(t *testing.T) {
 	const n, examples = 1 << 25, 20000
 	s := Sampler{Seed: 11, N0: 1}
@@ -247,8 +247,8 @@ func (c pickyClassifier) Run(ctx context.Context, in, out []float32) error {
 	return c.Classifier.Run(ctx, in, out)
 }
 
-// If the device made a sample's noise, the comparison of this sample uses inputs made on the host. It compares the
-// votes. If the device also returned the outputs, it compares these outputs, too.
+// If the device made a sample's noise, the comparison of this sample uses inputs made on the host. The comparison
+// covers the votes and, if the device also returned the outputs, the outputs.
 func TestComparedOnDevice(t *testing.T) {
 	noise := plainNoise(t)
 	in, err := noise.Input([]int32{100, 30}, twoChannels)

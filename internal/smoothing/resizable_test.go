@@ -58,8 +58,8 @@ func runEager(t *testing.T, s Sampler, goal int64, n int) (all []*keyed, err err
 	return all, s.work(t.Context(), sched, sched.lanes[0])
 }
 
-// TestBatchesGrow checks that a worker takes larger batches if more samples wait, and divides the samples among the
-// workers. Outputs and votes must not depend on the sizes.
+// TestBatchesGrow checks that a worker takes larger batches if more samples wait, and that the samples are divided
+// among the workers. Outputs and votes must not depend on the sizes.
 func TestBatchesGrow(t *testing.T) {
 	for _, c := range []struct {
 		examples, workers int
@@ -71,9 +71,9 @@ func TestBatchesGrow(t *testing.T) {
 		{1, 1, 7, []int64{2, 0, 0}},   // a full batch and a partial one
 		{1, 1, 8, []int64{2, 0, 0}},   // one example never fills more than the smallest batch
 		{3, 1, 96, []int64{2, 35, 0}}, // three examples fill no batch of 32, however many samples they need
-		{3, 1, 10, []int64{2, 3, 0}},  // 3·4 count: 8, 8, 8, 4, 2
-		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 count: 32, and then 8
-		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 count for four workers: 8, and then 4
+		{3, 1, 10, []int64{2, 3, 0}},  // at most 4 samples of each of 3 examples count: batches of 8, 8, 8, 4 and 2
+		{8, 1, 10, []int64{0, 6, 1}},  // 8·4 samples count: one batch of 32, then batches of 8
+		{8, 4, 10, []int64{18, 1, 0}}, // 8·4 samples count, 8 per worker: one batch of 8, then batches of 4
 	} {
 		model := newResizable(unchanged, 4, 8, 32)
 		s := Sampler{Classifier: model, Workers: c.workers, Eager: true, SkipClean: true}
@@ -99,8 +99,8 @@ func TestBatchesGrow(t *testing.T) {
 	}
 }
 
-// TestSizeDependenceIsCaught samples a model whose outputs have other bits in large batches. If a sampler compares a
-// sample of a large batch, it must end with an error.
+// TestSizeDependenceIsCaught samples a model whose outputs have other bits in large batches. A sampler that reruns a
+// sample of a large batch for comparison must end with an error.
 func TestSizeDependenceIsCaught(t *testing.T) {
 	model := newResizable(func(in []float32, _ int, out []float32) { ulp(&out[1], len(in) > 2*8) }, 4, 8, 32)
 	s := Sampler{Classifier: model, Workers: 1, Eager: true, SkipClean: true, Compare: always}

@@ -97,8 +97,8 @@ type Sampler struct {
 	Classifier Classifier
 	Seed       uint64
 	N0         int64 // number of selection samples per example; may be 0
-	// Workers is the number of goroutines that make noise, run the model and count. The value 0 means one goroutine per
-	// core.
+	// Workers is the number of goroutines that make noise, run the model and count votes. The value 0 means one
+	// goroutine per core.
 	Workers int
 	// Replicas contains copies of the model on further devices. One device draws all samples of an example.
 	Replicas []Classifier
@@ -153,7 +153,7 @@ func (s Sampler) Run(ctx context.Context, source func() (Experiment, error)) err
 		}
 	}
 	running.Wait()
-	return context.Cause(ctx) // the first failure, and not the cancellation that it caused
+	return context.Cause(ctx) // the first failure, not the cancellation that this failure caused
 }
 
 // cores is the number of goroutines that can run simultaneously. It is read before keepProcessors changes this number.

@@ -361,7 +361,7 @@ func (c *partial) Run(ctx context.Context, in, out []float32) error {
 func TestNoneIsCounted(t *testing.T) {
 	var log []string
 	es := examples(3, []int64{2000}, &log)
-	for i, y := range []float32{100, 0, -100} { // the output is never NaN, NaN half of the time, always NaN
+	for i, y := range []float32{100, 0, -100} { // none, half and all of the outputs have a NaN
 		es[i].clean[1] = y
 	}
 	s := Sampler{Classifier: &partial{linear{batch: 8}}, N0: 400, Workers: 3}
@@ -444,7 +444,7 @@ func TestNoiseIsNeverShared(t *testing.T) {
 				}
 			}
 		}
-		if len(first) != 4*500 || same > 5 { // on the lattice, chance gives 2,000/(2√π·3640) = 0.15 on average
+		if len(first) != 4*500 || same > 5 { // on the lattice, 2,000/(2√π·3640) = 0.15 are expected by chance
 			t.Errorf("%s: %d samples were seen, both coordinates of %d are equal", name, len(first), same)
 		}
 		// Another seed must give other noise in every sample.

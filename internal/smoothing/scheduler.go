@@ -13,8 +13,8 @@ const maxActiveBytes = 256 << 20
 // phases is the number of phases: selection and estimation.
 const phases = 2
 
-// active holds an example that is being sampled. The scheduler's lock guards all fields, except the fields below mu,
-// which mu guards.
+// active holds an example that is being sampled. The lock mu guards the fields below it. The scheduler's lock guards
+// all other fields.
 type active struct {
 	Experiment
 	lane     *lane // lane that draws the samples; nil before the first sample
@@ -66,8 +66,8 @@ type outcome struct {
 	counted map[*active]int // number of newly finished samples
 }
 
-// A scheduler decides which samples are drawn next. Workers call it directly. If a goroutine of its own did the
-// scheduling, it would have to be woken for every batch. That takes as long as several samples of a small model.
+// A scheduler decides which samples are drawn next. Workers call it directly. A separate goroutine for scheduling would
+// have to be woken for every batch. Waking a goroutine takes as long as several samples of a small model.
 type scheduler struct {
 	sampler   Sampler
 	lanes     []*lane

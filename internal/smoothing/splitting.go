@@ -19,8 +19,9 @@ import (
 //
 //	k_d = i_d − ((i_d − t − v_d) mod W) + ⌊W/2⌋.
 //
-// Here k_d − ⌊W/2⌋ is the largest integer up to i_d that is congruent to t + v_d modulo W. If i_d moves by s steps, k_d
-// changes in min(s, W) of the W evaluations. These are the evaluations for which i_d reaches or leaves such an integer.
+// Here k_d − ⌊W/2⌋ is the largest integer that is at most i_d and congruent to t + v_d modulo W. If i_d moves by s
+// steps, k_d changes in min(s, W) of the W evaluations. In these evaluations, i_d reaches or leaves an integer that is
+// congruent to t + v_d.
 //
 // The certificates hold for all offsets. The seed determines the offsets, so that a run can be repeated.
 type Splits struct {

@@ -49,7 +49,7 @@ type Mass = law.Mass
 const etaPlaces = 92
 
 // NewTable returns the table of a distribution on the integers first, first+1, …. The argument masses gives lower
-// bounds p_j on their probabilities. The table's masses are
+// bounds p_j on the probabilities of these integers. The table's masses are
 //
 //	q_j = ⌊p_j(1+η)2⁶⁴⌋ / 2⁶⁴
 //
@@ -152,9 +152,9 @@ func leastEta(masses []Mass) (uint64, error) {
 	return low, nil
 }
 
-// aliases returns the entries e of 2^columns columns for words with 2^width values. The argument counts holds each
-// label's number of cells, which is above 0. These numbers sum to 2^width. The columns after the last label in counts
-// belong to labels without mass.
+// aliases returns the entries e of a table with 2^columns columns, for words of width bits. The argument counts holds
+// each label's number of cells, which is above 0. These numbers sum to 2^width. The columns after the last label in
+// counts belong to labels without mass.
 func aliases(counts []uint64, columns, width int) []uint64 {
 	full := uint64(1) << (width - columns)
 	left := make([]uint64, 1<<columns)
@@ -228,8 +228,8 @@ func (t *Table) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Deflate returns α·e^{−Nη}, rounded down. A bound that uses N draws from tables with this η must use this smaller
-// level to fail with probability at most α.
+// Deflate returns α·e^{−Nη}, rounded down. If a bound uses N draws from tables with this η, it must use the level
+// α·e^{−Nη} to fail with probability at most α.
 //
 // The table's masses are at most 1+η times the ideal masses. So for N independent draws, the probability of an event is
 // at most (1+η)ᴺ ≤ e^{Nη} times its ideal probability. A bound that fails with probability at most α·e^{−Nη} under the

@@ -58,8 +58,8 @@ func gaussianTable(t testing.TB, num, den int64) *Table {
 	return table
 }
 
-// cellsOf returns the number of words that draw each label, from the entries for words of the given width.
-// TestAliasesWordByWord compares these numbers with the results of draw.
+// cellsOf computes from a table's entries how many words of the given width draw each label. TestAliasesWordByWord
+// compares these numbers with the results of draw.
 func cellsOf(entries []uint64, width int) []*big.Int {
 	n := uint64(len(entries))
 	full := new(big.Int).Lsh(big.NewInt(1), uint(width))
@@ -145,7 +145,8 @@ func TestTableDigests(t *testing.T) {
 	}
 }
 
-// The test draws with every word of a small number of bits. Each label must be drawn as often as it has cells.
+// The test uses words of only a few bits, and draws with every such word. Each label must be drawn as often as it has
+// cells.
 func TestAliasesWordByWord(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -284,7 +285,7 @@ func TestNoMassAboveItsIdeal(t *testing.T) {
 	}
 }
 
-// η must be minimal. If it is smaller by 2⁻⁹², the masses must sum to less than 1.
+// η must be minimal: with η − 2⁻⁹² in place of η, the masses must sum to less than 1.
 func TestEtaIsLeast(t *testing.T) {
 	for _, ratio := range []int64{1, 30, 1000} {
 		_, masses := law.Gaussian.Masses(big.NewRat(ratio, 1))
@@ -425,7 +426,7 @@ func TestDeflate(t *testing.T) {
 			t.Fatalf("α = %v, η = %v, %d draws: %v loses %g of %v", alpha, eta, draws, got, loss, want)
 		}
 	}
-	// For ImageNet with n = 100,000 and η = 2⁻⁵², Deflate lowers α by a share of 3.3e-6.
+	// For ImageNet with n = 100,000 and η = 2⁻⁵², Deflate lowers α by 3.3e-6·α.
 	if loss := 1 - Deflate(1e-3, 0x1p-52, 100_100*150_528)/1e-3; math.Abs(loss-3.35e-6) > 1e-8 {
 		t.Errorf("ImageNet loses %v of α", loss)
 	}

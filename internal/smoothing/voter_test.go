@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A Voter must decide all votes. This must hold if the host makes the noise, and if the noise is made on a device that
-// could count votes by itself.
+// A Voter must decide all votes. The test makes noise on the host, and on a device that could count votes without the
+// Voter.
 func TestVoter(t *testing.T) {
 	noise := plainNoise(t)
 	reject := func(outputs []float32) int {

@@ -31,9 +31,9 @@ func TestWordsGolden(t *testing.T) {
 	}
 }
 
-// No two words of neighbouring addresses may be equal. The test compares the words of all combinations of 2 seeds, 8
-// examples, 2 phases and 8 samples. With independent random words, the test would fail with probability 2⁻³⁶. A word
-// must also not depend on how many words are requested.
+// Words must differ if their seeds, examples, phases, samples or coordinates differ. The test compares the words of all
+// combinations of 2 seeds, 8 examples, 2 phases, 8 samples and 64 coordinates. With independent random words, the test
+// would fail with probability 2⁻³⁷. A word must also not depend on how many words are requested.
 func TestWordsDiffer(t *testing.T) {
 	seen := map[uint64]string{}
 	var words [64]uint64

@@ -30,8 +30,8 @@ func (s Sampler) work(ctx context.Context, sched *scheduler, l *lane) error {
 	}
 }
 
-// fitting returns the first of the workers whose batches have room for a task. The workers are in ascending order of
-// their batches.
+// fitting returns the first worker with a batch large enough for a task. The workers are in ascending order of their
+// batch sizes.
 func fitting(workers []*worker, t task) *worker {
 	rows := 0
 	for _, g := range t.batch {
@@ -162,7 +162,7 @@ func (s Sampler) vote(outputs []float32) int {
 // none is the vote for an output without an answer.
 const none = -1
 
-// clean is the phase of the one input without noise. This phase has no stream.
+// clean is the phase of an example's input without noise. This phase has no stream.
 const clean Phase = 2
 
 // Vote returns the class with the largest output. In a tie the first class wins. The output −∞ masks a class. If an

@@ -43,7 +43,7 @@ type Scales struct {
 	Channels []float64 // scales of the colour channels
 	Kind     ScaleKind // if given, a column's scale is Sigma times the column's standard deviation in Data
 	Data     string    // path of the data set from which Kind computes the scales
-	Noisy    []string  // columns that get noise although Kind alone would give them none
+	Noisy    []string  // columns of whole numbers that get noise; by default, columns of whole numbers get none
 }
 
 // Given reports whether the user asked for a scale for each column.

@@ -67,8 +67,8 @@ func (c Conditions) Positions(examples int) []int {
 	return positions
 }
 
-// spread returns the candidate that becomes the selected example with the number turn, counted from 0. The candidates
-// are divided into consecutive parts, one for each of the selected examples (turns is their number). Part number turn
+// spread returns the candidate that becomes selected example number turn, counted from 0. The number of selected
+// examples is turns. The candidates are divided into consecutive parts, one for each selected example. Part number turn
 // begins at ⌊turn·candidates/turns⌋. A hash of turn selects one candidate of this part, always the same one. Selection
 // in equal steps, without a hash, could follow a pattern in the order of the files and select, for example, the first
 // image of every class.

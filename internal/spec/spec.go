@@ -16,6 +16,12 @@ import (
 	"github.com/rscert/rscert/internal/param"
 )
 
+// Expected are the SHA-256s of the files of a recorded run, in hex. An empty digest allows any file.
+type Expected struct {
+	Run                   string // path of the run, for messages
+	Model, Data, Denoiser string
+}
+
 // Spec describes an experiment. Every command that samples a model starts from a Spec.
 type Spec struct {
 	Model, Data string   // paths
@@ -55,6 +61,9 @@ type Spec struct {
 	// Requests replaces Data if the inputs arrive one by one. Requests needs the field Lattice, except for noise of the
 	// kind Float.
 	Requests *Requests
+
+	// Expected are the digests that the files must have, to repeat a run.
+	Expected Expected
 
 	Library string // path of ONNX Runtime; if empty, rscert searches for it
 	Device  onnx.Device
@@ -145,7 +154,7 @@ func (s Spec) Tuning() onnx.Tuning {
 // of any usual machine.
 const maxThreads = 1024
 
-// Missing returns the InputError for missing required parameters. There must be at least one.
+// Missing returns the InputError for missing required parameters. The caller must pass at least one name.
 func Missing(names ...param.Name) error {
 	said := param.Textf("%s is missing", names[0])
 	if last := len(names) - 1; last > 0 {

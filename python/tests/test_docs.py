@@ -1,4 +1,4 @@
-"""Runs the Python blocks marked `run by: make wheel` in the pages, with the installed wheel."""
+"""Runs the Python blocks marked `run by: make wheel-test` in the pages, with the installed wheel."""
 
 import re
 import shutil
@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bundled import DIGITS, MODEL, ROOT, digits
 
-ROOT = Path(__file__).parents[2]
-MODEL, DIGITS = ROOT / "testdata/mnist-cnn.onnx", ROOT / "testdata/mnist"
 PROGRAM = str(Path(sys.executable).parent / "rscert")
-MARKED = re.compile(r"^<!-- run by: make wheel -->\n```python\n((?:.*\n)*?)```$", re.M)
+MARKED = re.compile(r"^<!-- run by: make wheel-test -->\n```python\n((?:.*\n)*?)```$", re.M)
 PAGES = [ROOT / "README.md", ROOT / "python/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = [(page.relative_to(ROOT), block) for page in PAGES for block in MARKED.findall(page.read_text(encoding="utf-8"))]
 
@@ -51,11 +50,9 @@ def test_block(page: Path, block: str, files: Path, tmp_path: Path, monkeypatch:
         return certify(model, data, **options | {"n": 200, "max": 4})
 
     monkeypatch.setattr(rscert, "certify", shorter)
-    digits = np.load(files / "run/scores.npz")
-    known: dict[str, Any] = {
-        "model": MODEL, "data": DIGITS, "x": np.zeros((4, 1, 28, 28), np.uint8), "y": np.zeros(4, int),
-        "probs": digits["scores"], "labels": digits["labels"],
-    }
+    x, y = digits(4)
+    saved = np.load(files / "run/scores.npz")
+    known: dict[str, Any] = {"model": MODEL, "data": DIGITS, "x": x, "y": y, "probs": saved["scores"], "labels": saved["labels"]}
     exec(compile(block, str(page), "exec"), known)
     if page.name == "metrics.md":
         # The page appended a calibration map to the model. rscert must accept the result as a model.

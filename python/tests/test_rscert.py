@@ -1,23 +1,23 @@
 """Tests the installed wheel against the program in it."""
 
+import inspect
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from bundled import DIGITS, MODEL, ROOT, digits
 
 import rscert
 from rscert import _library
 
-ROOT = Path(__file__).parents[2]
-MODEL = ROOT / "testdata/mnist-cnn.onnx"
-DIGITS = ROOT / "testdata/mnist"
 SCRIPT = Path(sys.executable).parent / "rscert"
 
 
@@ -68,6 +68,22 @@ def test_interrupt_ends_the_program(tmp_path: Path, progress: bool) -> None:
     assert "KeyboardInterrupt" in printed
 
 
+def test_second_interrupt_kills_the_program(tmp_path: Path) -> None:
+    stubborn, started = tmp_path / "stubborn", tmp_path / "started"
+    stubborn.write_text(f"#!/bin/sh\ntrap 'echo >>{started}' INT\necho >{started}\nwhile :; do sleep 0.1; done\n")
+    stubborn.chmod(0o755)
+    code = f"from rscert import _program\n_program.program = lambda: {str(stubborn)!r}\n_program.run([])"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as child:
+        for interrupts in (0, 1):
+            begun = time.monotonic()
+            while not started.exists() or started.read_text().count("\n") <= interrupts:
+                assert child.poll() is None and time.monotonic() < begun + 60
+                time.sleep(0.1)
+            child.send_signal(signal.SIGINT)
+        _, printed = child.communicate(timeout=30)
+    assert child.returncode != 0 and "KeyboardInterrupt" in printed
+
+
 def test_certify_is_the_program_to_the_byte(tmp_path: Path) -> None:
     options = {"n": 1000, "max": 20, "seed": 3}
     run = rscert.certify(MODEL, DIGITS, sigma=0.5, out=tmp_path / "module", **options)  # type: ignore[arg-type]
@@ -93,17 +109,6 @@ def test_certify_is_the_program_to_the_byte(tmp_path: Path) -> None:
     assert rscert.Run.open(run.folder).votes.counts.map(sum).eq(1000).all()
 
 
-def digits(k: int) -> tuple[np.ndarray, np.ndarray]:
-    import gzip
-
-    x = gzip.open(next(DIGITS.glob("*images*"))).read()
-    y = gzip.open(next(DIGITS.glob("*labels*"))).read()
-    return (
-        np.frombuffer(x, np.uint8, offset=16).reshape(-1, 1, 28, 28)[:k],
-        np.frombuffer(y, np.uint8, offset=8)[:k].astype(int),
-    )
-
-
 def test_arrays_and_datasets_are_the_files(tmp_path: Path) -> None:
     x, y = digits(8)
     of_file = rscert.certify(MODEL, DIGITS, sigma=0.5, n=500, max=8, seed=1)
@@ -120,6 +125,120 @@ def test_arrays_and_datasets_are_the_files(tmp_path: Path) -> None:
     of_dataset = rscert.certify(MODEL, Pairs(), sigma=0.5, n=500, seed=1)  # type: ignore[arg-type]
     pd.testing.assert_frame_equal(of_file.certificates, of_dataset.certificates)
     assert of_dataset.record["data"]["sha256"] == of_arrays.record["data"]["sha256"]
+
+
+def test_data_loader_gives_batches() -> None:
+    torch = pytest.importorskip("torch")
+    x, y = digits(8)
+    of_arrays = rscert.certify(MODEL, (x, y), sigma=0.5, n=200, seed=1)
+    data = torch.utils.data.TensorDataset(torch.tensor(x), torch.tensor(y))
+    for loader in (torch.utils.data.DataLoader(data, batch_size=3), torch.utils.data.DataLoader(data, batch_size=None)):
+        of_loader = rscert.certify(MODEL, loader, sigma=0.5, n=200, seed=1)
+        pd.testing.assert_frame_equal(of_arrays.certificates, of_loader.certificates)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ([{"image": 1, "label": 2}], "pairs .*keys image, label"),
+        ([(1, 2, 3)], "pairs .*tuples of 3"),
+        ([], "no examples"),
+        (7, "not int"),
+        ([(np.zeros((1, 2, 2)), 0), (np.zeros((1, 3, 3)), 0)], "different shapes"),
+        ((np.zeros((4, 1, 28, 28)), np.zeros(3, int)), "a label for each example"),
+        ((np.zeros((4, 1, 28, 28)), np.zeros((4, 10))), "a label for each example"),
+    ],
+)
+def test_unusable_data_are_refused(data: object, says: str) -> None:
+    with pytest.raises(rscert.InputError, match=says):
+        rscert.certify(MODEL, data, sigma=0.5)  # type: ignore[arg-type]
+
+
+def test_arrays_are_options() -> None:
+    x, y = digits(4)
+    same = {"sigma": 0.5, "n": np.int64(200), "seed": 1}
+    of_list = rscert.certify(MODEL, (x, y), mean=[0.25], std=[0.5], **same)  # type: ignore[arg-type]
+    of_array = rscert.certify(MODEL, (x, y), mean=np.full((1, 1, 1), 0.25), std=np.float32(0.5), **same)  # type: ignore[arg-type]
+    assert of_list.record["parameters"]["mean"] == of_array.record["parameters"]["mean"] == [0.25]
+    pd.testing.assert_frame_equal(of_list.certificates, of_array.certificates)
+    for wrong in (np.zeros((2, 2)), {"r": 0.5}):
+        with pytest.raises(rscert.InputError, match="mean: want a number"):
+            rscert.certify(MODEL, (x, y), sigma=0.5, mean=wrong)  # type: ignore[arg-type]
+
+
+def test_check_returns_the_verdict(tmp_path: Path) -> None:
+    x, y = digits(100)
+    right = rscert.check(MODEL, (x, y), sigma=0.5, image=tmp_path / "noisy.png")
+    assert [f.aspect for f in right.verdict] == ["layout", "scale", "classes", "labels", "accuracy"]
+    assert right.suspects == () and right.clean_accuracy is not None and right.clean_accuracy > 0.9
+    assert right.seconds > 0 and (tmp_path / "noisy.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.warns(RuntimeWarning, match="near chance"):
+        wrong = rscert.check(MODEL, (x, 9 - y), sigma=0.5)
+    assert "labels" in [f.aspect for f in wrong.suspects]
+    assert "suspect" in str(wrong) and wrong.document["schema"] == "rscert/check/1"
+
+
+def test_requirement_has_its_value() -> None:
+    required = ["clean-accuracy>=0.5", "certified-accuracy@3>=0.99"]
+    run = rscert.certify(MODEL, DIGITS, sigma=0.5, n=200, max=8, seed=1, require=required[0])
+    (met,) = run.require(required[0])
+    assert met.met and met.value == run.summary["clean_accuracy"]
+
+    def certify() -> None:
+        rscert.certify(MODEL, DIGITS, sigma=0.5, n=200, max=8, seed=1, require=required)
+
+    for fails in (lambda: run.require(*required), certify):
+        with pytest.raises(rscert.RequirementNotMet) as caught:
+            fails()
+        assert caught.value.requirement == required[1] and caught.value.value == 0
+        assert [r.met for r in caught.value.requirements] == [True, False]
+        assert required[1] in str(caught.value)
+
+
+def test_summary_has_accuracies() -> None:
+    run = rscert.certify(MODEL, DIGITS, sigma=0.5, n=200, max=20, seed=1)
+    assert run.summary["smoothed_accuracy"] == run.certificates.correct.mean()
+    assert run.summary["clean_accuracy"] == (run.votes.clean == run.votes.label).mean()
+
+
+def test_run_without_bounds_says_so() -> None:
+    run = rscert.certify(MODEL, DIGITS, sigma=0.5, n=200, max=2, seed=1)
+    with pytest.raises(FileNotFoundError, match="confidence_radii"):
+        run.bounds
+    run = rscert.certify(MODEL, DIGITS, sigma=0.5, n=200, max=2, seed=1, confidence_radii=[0.25, 0.5])
+    assert sorted(set(run.bounds.radius)) == [0.25, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (rscert.certify, rscert.CertifyOptions),
+        (rscert.check, rscert.CertifyOptions),
+        (rscert.radius, rscert.RadiusOptions),
+        (rscert.cce, rscert.CceOptions),
+        (rscert.metrics, rscert.MetricsOptions),
+    ],
+)
+def test_signatures_list_the_options(function: Callable[..., object], options: type) -> None:
+    names = inspect.signature(function).parameters
+    assert set(options.__annotations__) <= set(names) and "options" not in names
+    assert all(f"\n    {name}: " in (options.__doc__ or "") for name in options.__annotations__)
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("certify", rscert.CertifyOptions),
+        ("radius", rscert.RadiusOptions),
+        ("acce", rscert.CceOptions),
+        ("metrics", rscert.MetricsOptions),
+    ],
+)
+def test_options_are_flags_of_the_program(command: str, options: type) -> None:
+    """TestPythonOptions in cmd/rscert also compares the types, and finds flags without an option."""
+    shown = subprocess.run([rscert.program(), command, "--help"], capture_output=True, text=True, check=True).stdout
+    for name in options.__annotations__:
+        assert f"  --{name.rstrip('_').replace('_', '-')} " in shown, name
 
 
 def test_torch_module_is_exported() -> None:
@@ -273,19 +392,28 @@ def test_nothing_in_the_current_folder_runs(tmp_path: Path, monkeypatch: pytest.
 
 def test_types() -> None:
     pytest.importorskip("mypy")
+    # Without PyTorch, rscert.train has no types; test_train_types.py checks it.
+    names = sorted(f.stem for f in Path(rscert.__file__).parent.glob("*.py") if f.stem != "__init__")
+    modules = ["--module=rscert", *(f"--module=rscert.{name}" for name in names)]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "-p", "rscert"],
+        [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--follow-imports=silent", *modules],
         capture_output=True, text=True, cwd="/",
     )
     assert done.returncode == 0, done.stdout
 
 
 def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notebook runs in an empty folder."""
     nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("sklearn")
+    pytest.importorskip("onnx")
     import nbformat
 
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(ROOT / "docs/first-steps.ipynb", as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT / "docs")}}).execute()
+    here = tmp_path / "here"
+    here.mkdir()
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(here)}}).execute()
     shown = json.dumps(notebook)
-    assert "certified_accuracy" in shown and "hint: " in shown
+    assert "hint: " in shown and "certified-accuracy@0.25>=0.999" in shown
+    assert "suspect  " not in shown

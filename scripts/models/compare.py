@@ -6,18 +6,20 @@
 With names, the script compares only these models. The table also shows the earlier results of the other models, which
 results.json in the folder keeps.
 
-The script runs 'rscert certify --check' on each model, and then 'rscert certify' with very little noise. So votes.jsonl
-has the prediction of every example without noise. It must be the argmax of the scores that onnxruntime computes from
-the same file.
+The script runs 'rscert certify --check' on each model, whose verdict must suspect nothing. Then it runs 'rscert certify'
+with very little noise. So votes.jsonl has the prediction of every example without noise. It must be the argmax of the
+scores that onnxruntime computes from the same file.
 """
 
 import argparse
 import datetime
 import importlib.metadata
 import json
+import os
 import platform
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,7 @@ import onnxruntime
 import zoo
 
 SIGMA = "0.01"
+USUAL_SIGMA = "0.25"  # for the verdict, as a user would choose it
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 
 
@@ -104,7 +107,8 @@ def compare(program, folder, e):
     row["tolerance"] = tolerance(graph)
     common = ["certify", "--model", str(path), "--data", str(data), "--seed", "1", "--quiet", *e.flags]
     try:
-        check = json.loads(rscert(program, [*common, "--sigma", SIGMA, "--check", "--json"]).stdout)
+        check = json.loads(rscert(program, [*common, "--sigma", USUAL_SIGMA, "--check", "--json"]).stdout)
+        row["verdict"] = {v["aspect"]: [v["outcome"], v["text"]] for v in check["verdict"]}
         out, quiet = folder / "runs" / e.name, folder / "runs" / (e.name + "-still")
         subprocess.run(["rm", "-rf", out, quiet], check=True)
         out.parent.mkdir(exist_ok=True)
@@ -153,49 +157,73 @@ PACKAGES = ["torch", "torchvision", "timm", "transformers", "keras", "scikit-lea
             "lightgbm", "onnx", "onnxscript", "onnxruntime"]
 
 
+def suspects(row):
+    """Returns what the verdict says about the aspects that it suspects, by aspect."""
+    return {aspect: text for aspect, (outcome, text) in row.get("verdict", {}).items() if outcome == "suspect"}
+
+
+def verdict(row):
+    """Returns the worst outcome of the verdict. For an outcome other than ok it names the aspects."""
+    for worst in ("suspect", "unsure"):
+        aspects = [aspect for aspect, (outcome, _) in row.get("verdict", {}).items() if outcome == worst]
+        if aspects:
+            return f"{worst}: {', '.join(aspects)}"
+    return "ok" if row.get("verdict") else ""
+
+
+def machine():
+    """Returns the name of the processor, the number of cores and the load average."""
+    names = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return f"{(names or [platform.machine()])[0]}, {os.cpu_count()} cores; load average {os.getloadavg()[2]:.0f} at the end"
+
+
 def table(program, results, failed):
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in PACKAGES)
     own = rscert(program, ["--version"]).stdout.splitlines()[0]
-    good = [r for _, r in results if r["rscert"] is not None and r["differ"] == 0]
+    ran = [r for _, r in results if r["rscert"] is not None]
     proved = sum(r.get("independence") == "proved" for _, r in results)
-    lines = [
-        "# Models that were tried", "",
-        f"`scripts/models/compare.py` made this page on {datetime.date.today():%-d %B %Y} ({own}; {versions}; Python {platform.python_version()}).",
-        f"rscert runs {sum(r['rscert'] is not None for _, r in results)} of {len(results)} models;"
-        f" for {len(good)} models, all {zoo.TEST} predictions agree with ONNX Runtime in Python.",
-        f"For {proved} models, rscert proves that the inputs of a batch do not affect each other.",
-        "The other models run one input per call.", "",
-        "The models are small and were trained briefly, so their accuracies say nothing about larger models of the same families.",
-        "The image models use scikit-learn's digits (8×8 pixels, enlarged to 3×32×32 bytes). The other models use the digits as",
-        "rows of 64 numbers, or, for two classes, the breast cancer data. `scripts/models/zoo.py` has every export.",
-        "`scripts/models/compare.py` gives the same data directly to ONNX Runtime, and to `rscert certify --sigma 0.01` through",
-        "`--data`.", "",
-        "We compare the predictions of each example. The column *differ* counts the examples whose predictions in Python and in",
-        "rscert disagree. *classes* counts the classes that ONNX Runtime predicts: if a model always predicts the same class,",
-        "equal predictions prove little. The column *batch* gives the number of inputs in one call, and *inputs of a batch* says",
-        "whether rscert proved that the inputs of a batch do not affect each other.", "",
-        "For the column *scores*, rscert runs again with noise too small to change an example. The column gives the largest",
-        "difference between a score saved by rscert and the score in Python, relative to the example's largest score. If rscert",
-        "runs one input per call (*batch* 1), ONNX Runtime in Python also runs one input per call. Scores in half precision",
-        "differ in the last digits. The reason is that ONNX Runtime skips some roundings to half precision, and that it skips",
-        "different roundings in the original graph and in the graph that rscert edited. LightGBM distinguishes 0 from values",
-        "above 10⁻³⁵, so any noise on a value of 0 can change the scores. We do not compare the scores of LightGBM.", "",
-        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | classes | scores | batch | inputs of a batch |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    judged = [r for _, r in results if r.get("verdict")]
+    alarms = [(e, suspects(r)) for e, r in results if suspects(r)]
+    paragraphs = [
+        "# Models that were tried",
+        f"`make models` made this page on {datetime.date.today():%-d %B %Y} with `scripts/models/compare.py` ({own}; {versions};"
+        f" Python {platform.python_version()}; {machine()}). rscert runs {len(ran)} of {len(results)} models; for"
+        f" {sum(r['differ'] == 0 for r in ran)} models, all {zoo.TEST} predictions agree with ONNX Runtime in Python. For {proved}"
+        " models, rscert proves that the inputs of a batch do not affect each other. The other models run one input per call."
+        f" `--check` gives a verdict on {len(judged)} models, and suspects a mistake in the set-up of {len(alarms)} models. All"
+        " set-ups are right, so each such suspicion is a false alarm.",
+        "The models are small and were trained briefly, so their accuracies say nothing about larger models of the same families."
+        " The image models use scikit-learn's digits (8×8 pixels, enlarged to 3×32×32 bytes). The other models use the digits as"
+        " rows of 64 numbers, or, for two classes, the breast cancer data. `scripts/models/zoo.py` has every export."
+        " `scripts/models/compare.py` gives the same data directly to ONNX Runtime, and to `rscert certify --sigma 0.01` through"
+        " `--data`.",
+        "We compare the predictions of each example. The column *differ* counts the examples whose predictions in Python and in"
+        " rscert disagree. *classes* counts the classes that ONNX Runtime predicts: if a model always predicts the same class,"
+        " equal predictions prove little. The column *batch* gives the number of inputs in one call, and *inputs of a batch* says"
+        " whether rscert proved that the inputs of a batch do not affect each other. The column *verdict* gives the worst outcome"
+        f" of `rscert certify --sigma {USUAL_SIGMA} --check`, and the aspects with this outcome if it is not `ok`"
+        " ([first-model.md](first-model.md#5-look-before-you-sample)).",
+        "For the column *scores*, rscert runs again with noise too small to change an example. The column gives the largest"
+        " difference between a score saved by rscert and the score in Python, relative to the example's largest score. If rscert"
+        " runs one input per call (*batch* 1), ONNX Runtime in Python also runs one input per call. Scores in half precision"
+        " differ in the last digits. The reason is that ONNX Runtime skips some roundings to half precision, and that it skips"
+        " different roundings in the original graph and in the graph that rscert edited. LightGBM distinguishes 0 from values"
+        " above 10⁻³⁵, so any noise on a value of 0 can change the scores. We do not compare the scores of LightGBM.",
     ]
-    for e, r in results:
-        size = f"{r['bytes'] / 1e6:.1f} MB" if r["bytes"] >= 1e6 else f"{r['bytes'] / 1e3:.0f} kB"
-        opset, python = r["opset"], "refused" if r["python"] is None else f"{100 * r['python']:.1f} %"
-        if r["rscert"] is None:
-            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} | refused | | | | | |")
-        else:
-            scores = "–" if r["scores"] is None else f"{r['scores']:.0e}"
-            lines.append(f"| {e.family} | {e.exporter} | {opset} | {size} | {python} |"
-                         f" {100 * r['rscert']:.1f} % | {r['differ']} | {r['classes']} | {scores} | {r['batch']} | {r['independence']} |")
+    lines = "\n\n".join(textwrap.fill(p, 120, break_long_words=False, break_on_hyphens=False) for p in paragraphs).split("\n")
+    lines += [
+        "",
+        "| model | exporter | opset | size | accuracy in Python | in rscert | differ | classes | scores | batch | inputs of a batch | verdict |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        *(table_row(e, r) for e, r in results),
+    ]
     refused = [(e, r) for e, r in results if r["rscert"] is None]
     if refused:
         lines += ["", "## Refused", "", "| model | rscert says |", "| --- | --- |"]
         lines += [f"| {e.family}, {e.exporter} | {r['problem'].replace('|', '/')} |" for e, r in refused]
+    if alarms:
+        lines += ["", "## False alarms", "", "| model | aspect | rscert says |", "| --- | --- | --- |"]
+        lines += [f"| {e.family}, {e.exporter} | {aspect} | {text} |" for e, texts in alarms for aspect, text in texts.items()]
     warned = [(e, r) for e, r in results if r.get("warnings")]
     if warned:
         lines += ["", "## Run with a warning", "", "| model | warning |", "| --- | --- |"]
@@ -204,6 +232,18 @@ def table(program, results, failed):
         lines += ["", "## Not exported", "", "These exports failed in Python:", ""]
         lines += [f"- {name}: {why}" for name, why in failed.items()]
     return "\n".join(lines) + "\n"
+
+
+def table_row(e, r):
+    """Returns a row of the table."""
+    size = f"{r['bytes'] / 1e6:.1f} MB" if r["bytes"] >= 1e6 else f"{r['bytes'] / 1e3:.0f} kB"
+    opset, python = r["opset"], "refused" if r["python"] is None else f"{100 * r['python']:.1f} %"
+    begun = f"| {e.family} | {e.exporter} | {opset} | {size} | {python} |"
+    if r["rscert"] is None:
+        return f"{begun} refused | | | | | | {verdict(r)} |"
+    scores = "–" if r["scores"] is None else f"{r['scores']:.0e}"
+    return (f"{begun} {100 * r['rscert']:.1f} % | {r['differ']} | {r['classes']} | {scores} | {r['batch']} | {r['independence']} |"
+            f" {verdict(r)} |")
 
 
 def gradients(page):
@@ -236,7 +276,8 @@ def main():
     results = [(e, found["rows"][e.name]) for e in zoo.ZOO if e.name in found["rows"]]
     if a.table:
         a.table.write_text(table(a.rscert, results, found["failed"]) + gradients(a.table))
-    sys.exit(any(r["rscert"] is None and r["python"] is not None or r.get("differ") or (r.get("scores") or 0) > r["tolerance"] for _, r in results))
+    sys.exit(any(r["rscert"] is None and r["python"] is not None or r.get("differ") or suspects(r)
+                 or (r.get("scores") or 0) > r["tolerance"] for _, r in results))
 
 
 if __name__ == "__main__":

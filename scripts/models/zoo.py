@@ -166,7 +166,7 @@ torch_entry("efficientnet_b0", "torchvision EfficientNet-B0", tv("efficientnet_b
 torch_entry("regnet", "torchvision RegNetY-400MF", tv("regnet_y_400mf"), legacy, 13)
 torch_entry("densenet121", "torchvision DenseNet-121", tv("densenet121"), dynamo, 18)
 torch_entry("shufflenet", "torchvision ShuffleNetV2 0.5", tv("shufflenet_v2_x0_5"), legacy, 11)
-torch_entry("mnasnet", "torchvision MNASNet 0.5", tv("mnasnet0_5"), legacy, 14)
+torch_entry("mnasnet", "torchvision MNASNet 0.5", tv("mnasnet0_5"), legacy, 14, epochs=6)
 torch_entry("googlenet", "torchvision GoogLeNet", tv("googlenet", aux_logits=False, init_weights=False), dynamo, 19)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Installs rscert in three ways, each as a new user of a minimal Debian, and makes the tables of docs/newcomers.md.
+"""Installs rscert as new users of a minimal Debian do, and makes the tables of docs/newcomers.md.
 
-    python3 newcomers.py WORK [pip] [go] [git]  >tables.md
+    python3 newcomers.py WORK [pip] [data] [go] [git]  >tables.md
 
 It needs root, debootstrap, git, Go, and the wheel in out/wheel (make wheel). The root folders of the Debian systems are
 in WORK and are kept. Stand-ins replace everything that is not published yet. The wheel's folder stands in for the
@@ -106,7 +106,8 @@ class Root:
         code, said = self.run(command, user)
         if code:
             sys.exit(f"newcomers.py: {self.name}: exit code {code}: {command}\n{said[-3000:]}")
-        self.rows.append(f"| `{shown or command}` | {time.monotonic() - start:.0f} s | {usage() - before:.0f} s |")
+        what = shown if shown.startswith("the Python") else f"`{shown or command}`"
+        self.rows.append(f"| {what} | {time.monotonic() - start:.0f} s | {usage() - before:.0f} s |")
         return said
 
     def apt(self, packages):
@@ -151,6 +152,75 @@ def by_pip(root):
     root.apt("--no-install-recommends python3-venv")
     said = root.step("rm -rf venv; python3 /srv/run_page.py /srv/first-model.md")
     root.rows[-1:] = [line for line in said.splitlines() if re.fullmatch(r"\| .* \| \d+ s \| \d+ s \|", line)]
+
+
+def with_data(root):
+    """Certifies a table and class folders, and runs the notebook in an empty folder, all without PyTorch."""
+    shutil.copytree(REPOSITORY / "out/wheel", root.folder / "srv/wheel")
+    home = root.folder / "home/me"
+    for name, code in (("table.py", TABLE), ("folders.py", FOLDERS)):
+        (home / name).write_text(code)
+    (home / "notebook").mkdir()
+    shutil.copy(REPOSITORY / "docs/first-steps.ipynb", home / "notebook")
+    root.run("chown -R me: /home/me", "root")
+    root.env = {"PIP_FIND_LINKS": "/srv/wheel", "PIP_PRE": "1", "PIP_NO_CACHE_DIR": "1"}
+    root.apt("--no-install-recommends python3 python3-venv")
+    root.step("python3 -m venv venv")
+    root.env |= {"PATH": "/home/me/venv/bin:/usr/local/bin:/usr/bin:/bin"}
+    root.step("pip install rscert")
+    root.env.pop("PIP_PRE")
+    root.step("pip install onnx scikit-learn skl2onnx pillow nbclient ipykernel")
+    root.step("python table.py", "the Python that writes a model and the tables `train.csv` and `test.csv`")
+    scaled = "--sigma 0.5 --sigma-scale std --scale-data train.csv"
+    root.step(f"rscert certify --model table.onnx --data test.csv {scaled} --check")
+    root.step(f"rscert certify --model table.onnx --data test.csv {scaled} --n 1000 --out table")
+    root.step("rscert report table")
+    root.step("python folders.py", "the Python that writes a model and a folder of PNG files for each class")
+    root.step("rscert certify --model folders.onnx --data val --sigma 0.25 --check")
+    root.step("rscert certify --model folders.onnx --data val --sigma 0.25 --n 1000 --max 100 --out folders")
+    root.step("rscert report folders --html folders.html")
+    root.step("cd notebook && jupyter execute first-steps.ipynb")
+
+
+EXPORT = """
+def save(model, x, path):
+    onx = to_onnx(model, x[:1].astype("float32"), options={id(model): {"zipmap": False}})
+    open(path, "wb").write(onx.SerializeToString())
+"""
+
+TABLE = """import numpy as np
+import pandas as pd
+from skl2onnx import to_onnx
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+""" + EXPORT + """
+table = load_breast_cancer(as_frame=True).frame  # 30 columns in different units, and a column 'target'
+train, test = table[:400], table[400:]
+train.to_csv("train.csv", index=False)
+test.to_csv("test.csv", index=False)
+x, y = train.drop(columns="target").to_numpy(), train.target.to_numpy()
+noisy = np.tile(x, (20, 1)) + 0.5 * x.std(0) * np.random.default_rng(1).normal(size=(20 * len(x), 30))
+save(make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(noisy, np.tile(y, 20)), x, "table.onnx")
+"""
+
+FOLDERS = """import os
+import numpy as np
+from PIL import Image
+from skl2onnx import to_onnx
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+""" + EXPORT + """
+digits = load_digits()
+images = np.round(digits.images * 255 / 16).astype(np.uint8)
+for i, (image, label) in enumerate(zip(images[1300:], digits.target[1300:])):
+    os.makedirs(f"val/{label}", exist_ok=True)
+    Image.fromarray(image).save(f"val/{label}/{i}.png")
+x, y = images[:1300].reshape(-1, 64) / 255, digits.target[:1300]
+noisy = np.tile(x, (10, 1)) + 0.25 * np.random.default_rng(1).normal(size=(10 * len(x), 64))
+save(LogisticRegression(max_iter=200).fit(noisy, np.tile(y, 10)), x, "folders.onnx")
+"""
 
 
 def by_go(root):
@@ -206,8 +276,8 @@ def fetch(root):
     root.run("apt-get install -y -qq --no-install-recommends python3-pip", "root")
 
 
-WAYS = {"pip": by_pip, "go": by_go, "git": by_git}
-MADE = {"pip": "made: newcomer-pip", "go": "made: newcomer-go", "git": "made: newcomer-git"}
+WAYS = {"pip": by_pip, "data": with_data, "go": by_go, "git": by_git}
+MADE = {"pip": "made: newcomer-pip", "data": "made: newcomer-data", "go": "made: newcomer-go", "git": "made: newcomer-git"}
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the wheel of this platform into out/wheel and tests it in a fresh virtual environment.
-# WHEEL_ARCH=arm64 builds the wheel for Linux on arm64 and tests it by emulation. RSCERT_WHEEL_TESTS=no skips the tests.
+# Builds the wheel of this platform into out/wheel and tries it in a fresh virtual environment.
+# WHEEL_ARCH=arm64 builds the wheel for Linux on arm64 and tries it by emulation. RSCERT_WHEEL_TESTS=no skips the trial;
+# with RSCERT_WHEEL_TESTS=all, the tests of python/tests run instead, with RSCERT_WHEEL_EXTRAS, such as [torch].
 set -eu
 cd "$(dirname "$0")/../.."
 tools=${WHEEL_TOOLS:?"is not set: run 'make wheel'"}
@@ -52,6 +53,21 @@ if [ "$arch" != "$(go env GOHOSTARCH)" ]; then
 	exit
 fi
 "$python" -I -m venv "$fresh/venv"
-"$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "$(ls "$wheels"/*.whl)" -r scripts/release/requirements-wheel-test.txt
+wheel=$(ls "$wheels"/*.whl)
+tests=${RSCERT_WHEEL_TESTS:-}
+if [ "$tests" = all ]; then
+	wheel="$wheel${RSCERT_WHEEL_EXTRAS:-} -r scripts/release/requirements-wheel-test.txt"
+fi
+# shellcheck disable=SC2086 # the option is a second word
+"$fresh/venv/bin/pip" install --quiet --disable-pip-version-check $wheel
 # With an empty home there is no library in the cache, so that the program uses the one among Python's packages.
-HOME=$fresh TMPDIR=$fresh XDG_CACHE_HOME=$fresh/cache "$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests
+export HOME="$fresh" TMPDIR="$fresh" XDG_CACHE_HOME="$fresh/cache"
+if [ "$tests" = all ]; then
+	"$fresh/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests
+	exit
+fi
+"$fresh/venv/bin/rscert" doctor
+"$fresh/venv/bin/python" -c 'import rscert
+run = rscert.certify("testdata/mnist-cnn.onnx", "testdata/mnist", sigma=0.5, n=500, max=5)
+print(run.certificates[["index", "label", "prediction", "radius"]])
+assert run.certificates.correct.all()'

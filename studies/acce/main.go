@@ -96,8 +96,8 @@ func probit(p float64) float64 {
 	return normal.Quantile(p)
 }
 
-// oneSetting returns the paper's "one-size-fits-all" setting (appendix G.3), for either start. Both learning rates are
-// 0.001, and the penalty ρ grows by 0.4 % at each step.
+// oneSetting returns the paper's "one-size-fits-all" setting (appendix G.3), once for each of the two starts. Both
+// learning rates are 0.001, and the penalty ρ grows by 0.4 % at each step.
 func oneSetting() []admm.Params {
 	var out []admm.Params
 	for _, start := range []admm.Start{admm.FromClean, admm.FromBrier} {
@@ -244,7 +244,7 @@ func summary(all []found) {
 	}
 }
 
-// countBelow counts the instances for which s finds a smaller value than the solver other. It compares the values
+// countBelow counts the instances for which s finds a smaller value than the solver 'other'. It compares the values
 // rounded to four decimals.
 func (s solver) countBelow(all []found, other string) string {
 	if s.name == other {

@@ -1,9 +1,16 @@
 // Command conformal compares rules of prediction sets on saved scores. It divides the examples of a run at random into
 // calibration examples and queries, many times, and prints the mean size and the coverage of the sets of each rule, as a
-// table for docs/conformal.md.
+// table for docs/conformal.md. The further arguments name the scores of the same examples under attacks: for each
+// ρ = radius/σ, the scores of worst.npz of 'rscert attack --keep all'. The divisions are the same for all rules and
+// attacks.
 //
-//	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 512 --n0 0 --class label --save-scores --out run
-//	go run ./studies/conformal run/scores.npz | go run ./studies/page docs/conformal.md
+//	rscert certify --model testdata/mnist-cnn.onnx --data testdata/mnist --sigma 0.5 --n 512 --n0 0 --class label \
+//	  --save-scores --out run
+//	rscert attack --model testdata/mnist-cnn.onnx --data testdata/mnist --smoothed --sigma 0.5 --eps 0.25 --keep all \
+//	  --steps 20 --out worst
+//	rscert certify --model testdata/mnist-cnn.onnx --data worst/worst.npz --sigma 0.5 --n 512 --n0 0 --class label \
+//	  --save-scores --out attacked
+//	go run ./studies/conformal -name sizes run/scores.npz 0.5=attacked/scores.npz | go run ./studies/page docs/conformal.md
 package main
 
 import (
@@ -11,9 +18,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rscert/rscert/internal/conformal"
@@ -21,10 +30,13 @@ import (
 )
 
 func main() {
-	splits := flag.Int("splits", 100, "number of random splits")
-	sigma := flag.Float64("sigma", 0.5, "scale of the noise")
+	var s study
+	flag.IntVar(&s.splits, "splits", 100, "number of random splits")
+	flag.Float64Var(&s.sigma, "sigma", 0.5, "scale of the noise")
+	flag.StringVar(&s.name, "name", "", "name of the table in docs/conformal.md")
+	flag.StringVar(&s.order, "order", "", "write the order of the examples in each split to this file, instead of the table")
 	flag.Parse()
-	if err := run(os.Stdout, flag.Arg(0), *sigma, *splits); err != nil {
+	if err := s.run(os.Stdout, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -96,44 +108,75 @@ func rules(sigma, radius, miss float64) []rule {
 	}
 }
 
-// figures are means over splits.
+// figures are means over splits. Attacked is the coverage under attack, or NaN.
 type figures struct {
-	Size, Coverage float64
-	design         *conformal.Design
+	Size, Coverage, Attacked float64
+	design                   *conformal.Design
 }
 
-// measure computes the figures of a rule.
-func (d data) measure(r rule, splits int) (f figures, err error) {
-	if f.design, err = conformal.NewDesign(r.params); err != nil {
-		return f, err
+// cell prints the figures for a table.
+func (f figures) cell() string {
+	if math.IsNaN(f.Attacked) {
+		return fmt.Sprintf("%.3f (%.3f)", f.Size, f.Coverage)
 	}
+	return fmt.Sprintf("%.3f (%.3f, %.3f)", f.Size, f.Coverage, f.Attacked)
+}
+
+// orders calls the function do with the order of the examples in each split. The first half are calibration examples.
+func (d data) orders(splits int, do func(order []int) error) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	order := make([]int, len(d.examples))
 	for i := range order {
 		order[i] = i
 	}
-	queries := 0.
 	for range splits {
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		if err := do(order); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure computes the figures of a rule. The argument attacked holds the same examples under attack, or none.
+func (d data) measure(r rule, splits int, attacked data) (f figures, err error) {
+	if f.design, err = conformal.NewDesign(r.params); err != nil {
+		return f, err
+	}
+	queries := 0.
+	if len(attacked.examples) == 0 {
+		f.Attacked = math.NaN()
+	}
+	err = d.orders(splits, func(order []int) error {
 		half := len(order) / 2
 		p, err := d.fit(f.design, order[:half])
 		if err != nil {
-			return f, err
+			return err
 		}
 		for _, i := range order[half:] {
 			set, err := d.query(p, d.examples[i])
 			if err != nil {
-				return f, err
+				return err
 			}
 			queries++
 			f.Size += float64(len(set))
 			if slices.Contains(set, d.examples[i].label) {
 				f.Coverage++
 			}
+			if len(attacked.examples) == 0 {
+				continue
+			}
+			if set, err = d.query(p, attacked.examples[i]); err != nil {
+				return err
+			}
+			if slices.Contains(set, d.examples[i].label) {
+				f.Attacked++
+			}
 		}
-	}
-	f.Size, f.Coverage = f.Size/queries, f.Coverage/queries
-	return f, nil
+		return nil
+	})
+	f.Size, f.Coverage, f.Attacked = f.Size/queries, f.Coverage/queries, f.Attacked/queries
+	return f, err
 }
 
 // fit fits a predictor on some examples. It uses the first draws of each example.
@@ -177,13 +220,31 @@ var (
 	misses = []float64{0.1, 0.05, 0.01}
 )
 
+// study holds the settings of the comparison.
+type study struct {
+	sigma  float64
+	splits int
+	name   string
+	order  string
+}
+
 // run prints the table: mean sizes, with coverages in brackets.
-func run(w io.Writer, path string, sigma float64, splits int) error {
-	d, err := read(path)
+func (s study) run(w io.Writer, paths []string) error {
+	if len(paths) == 0 {
+		return errors.New("want the scores of a run, and RHO=SCORES for each attack")
+	}
+	d, err := read(paths[0])
 	if err != nil {
 		return err
 	}
-	rows := rules(sigma, 0, .5)
+	if s.order != "" {
+		return d.writeOrders(s.order, s.splits)
+	}
+	attacked, err := d.readAttacked(paths[1:])
+	if err != nil {
+		return err
+	}
+	rows := rules(s.sigma, 0, .5)
 	lines := make([]string, len(rows))
 	header, rule := "| rule | draws |", "| --- | --- |"
 	for k, r := range rows {
@@ -192,15 +253,47 @@ func run(w io.Writer, path string, sigma float64, splits int) error {
 	for _, shift := range shifts {
 		for _, miss := range misses {
 			header, rule = header+fmt.Sprintf(" ρ = %g, miss %g |", shift, miss), rule+" --- |"
-			for k, r := range rules(sigma, shift*sigma, miss) {
-				f, err := d.measure(r, splits)
+			for k, r := range rules(s.sigma, shift*s.sigma, miss) {
+				f, err := d.measure(r, s.splits, attacked[shift])
 				if err != nil {
 					return fmt.Errorf("%s: %w", r.name, err)
 				}
-				lines[k] += fmt.Sprintf(" %.3f (%.3f) |", f.Size, f.Coverage)
+				lines[k] += " " + f.cell() + " |"
 			}
 		}
 	}
-	_, err = fmt.Fprintf(w, "<!-- made: sizes -->\n\n%s\n%s\n%s\n\n<!-- end: sizes -->\n", header, rule, strings.Join(lines, "\n"))
+	_, err = fmt.Fprintf(w, "<!-- made: %s -->\n\n%s\n%s\n%s\n\n<!-- end: %s -->\n", s.name, header, rule, strings.Join(lines, "\n"), s.name)
 	return err
+}
+
+// readAttacked reads the scores of attacks from arguments of the form RHO=SCORES.
+func (d data) readAttacked(args []string) (map[float64]data, error) {
+	all := map[float64]data{}
+	for _, arg := range args {
+		rho, path, _ := strings.Cut(arg, "=")
+		shift, err := strconv.ParseFloat(rho, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: want RHO=SCORES", arg)
+		}
+		a, err := read(path)
+		if err != nil {
+			return nil, err
+		}
+		same := func(x, y example) bool { return x.label == y.label }
+		if !slices.EqualFunc(a.examples, d.examples, same) {
+			return nil, fmt.Errorf("%s: has other examples than the run", path)
+		}
+		all[shift] = a
+	}
+	return all, nil
+}
+
+// writeOrders writes the orders of the examples, one line for each split.
+func (d data) writeOrders(path string, splits int) error {
+	var text strings.Builder
+	err := d.orders(splits, func(order []int) error {
+		fmt.Fprintln(&text, strings.Trim(fmt.Sprint(order), "[]"))
+		return nil
+	})
+	return errors.Join(err, os.WriteFile(path, []byte(text.String()), 0o644))
 }

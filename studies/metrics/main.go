@@ -20,7 +20,7 @@ const (
 	logits = "testdata/calibration/logits.npz"
 )
 
-// The list methods holds the maps of the table, in the table's order.
+// methods lists the calibration maps of the table, in the table's order.
 var methods = []string{"temperature", "vector", "matrix", "platt", "isotonic", "beta", "histogram"}
 
 func main() {

@@ -53,7 +53,7 @@ const (
 	shut = " -->"
 )
 
-// replace puts every marked part of the argument made into the page, and returns the result.
+// replace takes the marked parts of the text made, puts each of them into the page, and returns the new page.
 func replace(page, made string) (string, error) {
 	parts := 0
 	for {

@@ -37,7 +37,7 @@ func read(t *testing.T, name *regexp.Regexp, folders ...string) map[string]strin
 var (
 	made    = regexp.MustCompile(`<!-- (made|test): (.+?) -->`)
 	by      = regexp.MustCompile(`<!-- by: go run (\./studies/\w+)(?: (\w+))?, \d+ \w+ \d{4} -->`)
-	printed = regexp.MustCompile(`(?:made: |\b(?:printMarked|marked)\(")([\w-]+)`)
+	printed = regexp.MustCompile(`(?:made: |-name |\b(?:printMarked|marked)\(")([\w-]+)`)
 	tests   = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	figures = regexp.MustCompile(`(?m)^.*\|\s*\d+\.\d.*\|$`)
 	shared  = regexp.MustCompile(`(?:^|[^\w-])shared/`)
@@ -140,7 +140,8 @@ func filled(scripts map[string]string, page string) bool {
 	return false
 }
 
-// The pages about calibration and confidence must hold no table of figures made by hand.
+// Every table of figures in the pages about calibration and confidence must be between marks, so that a program makes
+// it.
 func TestFiguresAreMarked(t *testing.T) {
 	for _, name := range []string{"calibration-under-attack.md", "calibration-error.md", "metrics.md", "confidence.md", "scores-tables.md"} {
 		path := filepath.Join(root, "docs", name)

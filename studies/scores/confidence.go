@@ -26,7 +26,7 @@ func splitHeader() string {
 	return line + " taken |\n|" + strings.Repeat(" ---: |", len(splitSamples)+3) + "\n"
 }
 
-// splitRow returns the table's row for n samples. The map widths holds the interval width for each k.
+// splitRow returns the table's row for n samples. The map 'widths' holds the interval width for each k.
 func splitRow(n int, widths map[int]float64) string {
 	line := fmt.Sprintf("| %d | %.4f |", n, widths[0])
 	for _, k := range splitSamples {

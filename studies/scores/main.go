@@ -206,7 +206,7 @@ func (e example) certify(c *certify.ScoreCertifier) (certify.Certificate, []cert
 	return cert, certified(a.Confidence(cert)), err
 }
 
-// certified returns only the bounds for the certified class, which are those at radii up to the certified radius.
+// certified returns only the bounds for the certified class. These are the bounds at radii up to the certified radius.
 func certified(bounds []certify.ConfidenceBound) []certify.ConfidenceBound {
 	return slices.DeleteFunc(bounds, func(b certify.ConfidenceBound) bool { return !b.Certified })
 }
@@ -296,9 +296,8 @@ func (s study) certifiedAccuracy(kind certify.MarginKind, n int, temperature flo
 	return nil
 }
 
-// confidenceWidths prints the mean width of the confidence intervals by radius, as in Emde et al. 2025, Figure 8. The
-// mean is over the examples whose class the method betting+directed certifies at the radius, also for the other
-// methods.
+// confidenceWidths prints the mean width of the confidence intervals by radius, as in Emde et al. 2025, Figure 8. For
+// every method, the mean is over the examples whose class the method betting+directed certifies at the radius.
 func (s study) confidenceWidths(n int) (map[string][]float64, error) {
 	drawn := map[string][]float64{}
 	radii := widthRadii

@@ -63,12 +63,13 @@ func activationSlope(t *tape, n *node, d string) string {
 	return activations[n.GetOpType()](t, n, n.in(0), n.out(), d)
 }
 
-// piecewise adds nodes whose result is the argument above where x > 0, and the argument below elsewhere.
+// piecewise adds nodes that choose between two arguments for each element: the argument above if x > 0, and the
+// argument below otherwise.
 func (t *tape) piecewise(x, above, below string) string {
 	return t.Op("Where", t.Op("Greater", x, t.like(x, 0)), above, below)
 }
 
-// inside adds nodes whose result is d where low < v < high, and 0 elsewhere.
+// The method named inside adds nodes whose result is d where low < v < high, and 0 elsewhere.
 func (t *tape) inside(x, v string, low, high float64, d string) string {
 	return t.where(x, t.Op("And", t.Op("Greater", v, t.like(x, low)), t.Op("Less", v, t.like(x, high))), d)
 }

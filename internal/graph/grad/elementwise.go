@@ -151,8 +151,8 @@ func maxOrMin(t *tape, n *node) error {
 	return nil
 }
 
-// where is the rule of Where. It uses Where again instead of a product with the mask, because 0 times an infinite
-// gradient would be NaN.
+// The function named where is the rule of the operator Where. It adds further Where nodes and does not multiply by the
+// mask, because 0 times an infinite gradient would be NaN.
 func where(t *tape, n *node) error {
 	y, zero := n.out(), t.like(n.out(), 0)
 	t.give(n, 1, func() string {

@@ -24,7 +24,7 @@ func (t *tape) floatType(v string) graph.ElemType {
 // like adds a constant number whose type is the type of gradients in v.
 func (t *tape) like(v string, x float64) string { return t.numbers(v, []int64{}, x) }
 
-// numbers adds a constant tensor that holds the argument values. Its type is the type of gradients in v.
+// numbers adds a constant tensor that holds the numbers in the argument values. Its type is the type of gradients in v.
 func (t *tape) numbers(v string, shape []int64, values ...float64) string {
 	of := t.floatType(v)
 	if of == graph.Float64 {
@@ -53,8 +53,8 @@ func (t *tape) scale(v, d string, factor float64) string {
 	return t.mul(d, t.like(v, factor))
 }
 
-// where adds nodes whose result is d at elements where the argument test is true, and 0 elsewhere. The nodes use a
-// product, which is faster than Where on ONNX Runtime's CPU provider.
+// The method named where adds nodes that keep the elements of d for which the argument test is true, and set the other
+// elements to 0. The nodes use a product, which is faster than Where on ONNX Runtime's CPU provider.
 func (t *tape) where(v, test, d string) string { return t.mul(d, t.Cast(test, t.floatType(v))) }
 
 // zeros adds a tensor of zeros.

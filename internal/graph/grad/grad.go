@@ -198,8 +198,8 @@ func (t *tape) give(n *node, k int, gradient func() string) {
 	}
 }
 
-// checkGiven refuses a node if its rule left out an input that depends on the model's input. If it did not refuse such
-// a node, the gradient in this input would lack a summand and be wrong.
+// checkGiven refuses a node if its rule left out an input that depends on the model's input. Without this check, the
+// gradient in such an input would lack a summand and be wrong.
 func (t *tape) checkGiven(n *node) error {
 	for k, v := range n.Input {
 		if t.depends[v] && t.types[v].IsFloat() && !slices.Contains(n.given, k) {
@@ -260,8 +260,8 @@ func (n *node) text(name, otherwise string) string {
 	return otherwise
 }
 
-// list returns the integers of an attribute. The argument otherwise is the default: if the node lacks the attribute,
-// list returns a list of the given size whose elements all equal the default.
+// list returns the integers of an attribute. If the node lacks the attribute, list returns a list of the given size.
+// Each element of this list is the argument otherwise.
 func (n *node) list(name string, size int, otherwise int64) []int64 {
 	if a := n.attribute(name); a != nil {
 		return a.Ints

@@ -172,8 +172,8 @@ func (t *tape) marks(class string, examples, classes int64) string {
 	return t.Op("Equal", t.reshape(class, []int64{examples, 1}), t.reshape(t.Ints(upTo(int(classes))...), []int64{1, classes}))
 }
 
-// lossOf adds nodes that compute the loss of logits z [E, m]. The argument own names the truth values that mark the
-// label of each row.
+// lossOf adds nodes that compute the loss of logits z [E, m]. The argument own is the name of the truth values that
+// mark the label of each row.
 func (t *tape) lossOf(kind Loss, z, own string) string {
 	row := []int64{1}
 	if kind == Confidence {
@@ -194,8 +194,8 @@ func (t *tape) lossOf(kind Loss, z, own string) string {
 	return t.ratio(margin, t.Op("Sub", sorted(0), sorted(2)))
 }
 
-// targetedDLR adds nodes that compute the loss TargetedDLR of logits z. The arguments own and target name the truth
-// values that mark the label and the target of each row.
+// targetedDLR adds nodes that compute the loss TargetedDLR of logits z. The arguments own and target are the names of
+// the truth values that mark the label and the target of each row.
 func (t *tape) targetedDLR(z, own, target string) string {
 	margin := t.Op("Sub", t.marked(z, target), t.marked(z, own))
 	sorted := t.largest(z, 4)

@@ -118,7 +118,8 @@ func localResponse(t *tape, n *node) error {
 	size, alpha, beta := n.integer("size", 1), n.float("alpha", 1e-4), n.float("beta", .75)
 	t.give(n, 0, func() string {
 		channels := xs[1]
-		band := make([]float64, channels*channels) // ONNX Runtime accepts only windows of odd size, so the band is symmetric
+		// ONNX Runtime accepts only windows of odd size, so this band matrix is symmetric.
+		band := make([]float64, channels*channels)
 		for c := range channels {
 			for k := max(0, c-size/2); k <= min(channels-1, c+size/2); k++ {
 				band[c*channels+k] = 1

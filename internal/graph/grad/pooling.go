@@ -23,9 +23,8 @@ func averagePool(t *tape, n *node) error {
 	return nil
 }
 
-// shares returns, for each window, the reciprocal of the number of elements that the window averages. It counts the
-// elements of the input and, if padded is true, the elements of the padding. It never counts elements beyond the
-// padding.
+// shares returns the reciprocal of the number of elements that each window averages. It counts the elements of the
+// input and, if padded is true, the elements of the padding. It never counts elements beyond the padding.
 func (w window) shares(padded bool) []float64 {
 	shares := []float64{1}
 	for i, n := range w.out {
@@ -130,8 +129,8 @@ func (t *tape) channelStarts(count, size int64, rank int, batch, channels int64)
 }
 
 // placeIndices adds a constant of shape [1, 1, out…]. The argument place is the number of a position in a window. For
-// each window, the constant holds the index within the channel of the element at this position. An element in the
-// padding has the index −1.
+// each window, the constant holds the index of the element at this position. The index counts from the channel's first
+// element. An element in the padding has the index −1.
 func (t *tape) placeIndices(w window, place int64) string {
 	indices := []int64{0}
 	at := slices.Clone(w.kernel) // the position in the window along each axis

@@ -121,7 +121,8 @@ func (t *tape) recurrenceOf(n *node, gates, direction int64) *recurrence {
 	return c
 }
 
-// of adds nodes that take this direction's part of v along an axis and reshape this part to the given shape.
+// The method named of adds nodes that take this direction's part of v along an axis and reshape this part to the given
+// shape.
 func (c *recurrence) of(v string, axis int64, shape []int64) string {
 	part := c.tape.slice(v, []int64{c.direction}, []int64{c.direction + 1}, []int64{axis})
 	return c.reshape(part, shape)
@@ -145,7 +146,7 @@ func (c *recurrence) ofLast(output int) string {
 }
 
 // previous adds nodes that compute the value before each step. For the first step, this value is the argument first.
-// For any other step, the argument all holds the value after the previous step.
+// For any other step, it is the value after the previous step, taken from the argument named all.
 func (c *recurrence) previous(all, first string) string {
 	zero, end := []int64{0}, []int64{c.steps - 1}
 	if c.backward {

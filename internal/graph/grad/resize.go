@@ -85,7 +85,7 @@ func (t *tape) wholeScales(n *node) bool {
 	return true
 }
 
-// row returns the weights with which element j of the result sums the elements of the input.
+// row returns the weights of the input's elements in element j of the result.
 func (r resizing) row(j, in, out int64) []float64 {
 	at := r.source(float64(j), float64(in), float64(out))
 	weights := make([]float64, in)

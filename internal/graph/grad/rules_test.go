@@ -30,14 +30,14 @@ func oneNode(kind string, attributes ...*onnxpb.AttributeProto) func(*function) 
 	return func(f *function) string { return f.op(kind, in("x"), attributes...) }
 }
 
-// with returns a function that consists of one node. The node's inputs are the function's input and a constant, in this
-// order.
+// The function named with returns a function that consists of one node. The node's inputs are the function's input and
+// a constant, in this order.
 func with(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in("x", constant(f)), attributes...) }
 }
 
-// of returns a function that consists of one node. The node's inputs are a constant and the function's input, in this
-// order.
+// The function named of returns a function that consists of one node. The node's inputs are a constant and the
+// function's input, in this order.
 func of(kind string, constant func(f *function) string, attributes ...*onnxpb.AttributeProto) func(*function) string {
 	return func(f *function) string { return f.op(kind, in(constant(f), "x"), attributes...) }
 }

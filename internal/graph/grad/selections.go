@@ -15,7 +15,7 @@ func concat(t *tape, n *node) error {
 	return nil
 }
 
-// divide cuts the gradient along the argument along, an axis, and gives each input its piece of the gradient.
+// divide cuts the gradient into pieces along one axis, and gives each input its piece. The argument along is the axis.
 func (t *tape) divide(n *node, along int) {
 	start := int64(0)
 	for k, v := range n.Input {
@@ -115,7 +115,7 @@ func indicesOf(start, end, step, size int64) (indices []int64) {
 	return indices
 }
 
-// gather sums, for each element of the input, the gradients in all its copies.
+// gather sums the gradients in all copies of each element of the input.
 func gather(t *tape, n *node) error {
 	x, xs := n.in(0), t.shape(n.in(0))
 	indices, err := t.integers(n, 1)

@@ -19,8 +19,8 @@ var outputTypes = map[string]graph.ElemType{
 	"MatMulInteger": graph.Int32, "ConvInteger": graph.Int32,
 }
 
-// typeInputs holds the operators whose first output has the type of an input other than the first. The value is the
-// position of this input.
+// typeInputs holds the operators whose first output has the type of an input other than the first. The map's value is
+// the position of this input.
 var typeInputs = map[string]int{"Where": 1, "CastLike": 1, "DequantizeLinear": 1, "OneHot": 2}
 
 // typesOf derives the element types of all values.

@@ -41,7 +41,7 @@ func windowOf(n *node, kernel, in, out []int64) window {
 	return w
 }
 
-// The method even reports whether all strides equal the argument s and all dilations are 1.
+// The method named even reports whether all strides equal the argument s and all dilations are 1.
 func (w window) even(s int64) bool {
 	return !slices.ContainsFunc(w.strides, func(x int64) bool { return x != s }) && !slices.ContainsFunc(w.dilations, func(x int64) bool { return x != 1 })
 }
@@ -74,7 +74,7 @@ func (t *tape) spread(v, d, weights string, shape []int64, w window, groups int6
 	return t.spreadDensely(v, d, weights, shape, w, groups)
 }
 
-// dense returns the windows, with stride 1, for a result between whose elements insertZeros has put zeros.
+// dense returns windows of stride 1. They fit a result after insertZeros has put zeros between its elements.
 func (w window) dense() window {
 	out := slices.Clone(w.out)
 	for i, s := range w.strides {
@@ -145,7 +145,7 @@ func (t *tape) convolve(v, d, weights string, w window, groups int64) string {
 // For each of the s² phases r this is a convolution of stride 1. All phases together are one convolution with s² times
 // the channels. interleave then moves the channels to the pixels to which they belong. The method insertZeros, which
 // puts zeros between the elements of d, would need s² times as many multiplications. The gradient in the padding is not
-// needed. So the nodes do not compute the elements for those a for which s·a + r is in the padding for every phase r.
+// needed. So the nodes omit each index a at which all s elements s·a + r are in the padding.
 func (t *tape) spreadByPhase(v, d, weights string, shape []int64, w window, groups int64) string {
 	s := w.strides[0]
 	m, c := shape[0]/groups, shape[1]

@@ -278,13 +278,14 @@ func (TensorProto_DataLocation) EnumDescriptor() ([]byte, []int) {
 }
 
 type ModelProto struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	IrVersion       *int64                 `protobuf:"varint,1,opt,name=ir_version,json=irVersion" json:"ir_version,omitempty"`
-	ProducerName    *string                `protobuf:"bytes,2,opt,name=producer_name,json=producerName" json:"producer_name,omitempty"`
-	ProducerVersion *string                `protobuf:"bytes,3,opt,name=producer_version,json=producerVersion" json:"producer_version,omitempty"`
-	Graph           *GraphProto            `protobuf:"bytes,7,opt,name=graph" json:"graph,omitempty"`
-	OpsetImport     []*OperatorSetIdProto  `protobuf:"bytes,8,rep,name=opset_import,json=opsetImport" json:"opset_import,omitempty"`
-	Functions       []*FunctionProto       `protobuf:"bytes,25,rep,name=functions" json:"functions,omitempty"`
+	state           protoimpl.MessageState    `protogen:"open.v1"`
+	IrVersion       *int64                    `protobuf:"varint,1,opt,name=ir_version,json=irVersion" json:"ir_version,omitempty"`
+	ProducerName    *string                   `protobuf:"bytes,2,opt,name=producer_name,json=producerName" json:"producer_name,omitempty"`
+	ProducerVersion *string                   `protobuf:"bytes,3,opt,name=producer_version,json=producerVersion" json:"producer_version,omitempty"`
+	Graph           *GraphProto               `protobuf:"bytes,7,opt,name=graph" json:"graph,omitempty"`
+	OpsetImport     []*OperatorSetIdProto     `protobuf:"bytes,8,rep,name=opset_import,json=opsetImport" json:"opset_import,omitempty"`
+	MetadataProps   []*StringStringEntryProto `protobuf:"bytes,14,rep,name=metadata_props,json=metadataProps" json:"metadata_props,omitempty"`
+	Functions       []*FunctionProto          `protobuf:"bytes,25,rep,name=functions" json:"functions,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -350,6 +351,13 @@ func (x *ModelProto) GetGraph() *GraphProto {
 func (x *ModelProto) GetOpsetImport() []*OperatorSetIdProto {
 	if x != nil {
 		return x.OpsetImport
+	}
+	return nil
+}
+
+func (x *ModelProto) GetMetadataProps() []*StringStringEntryProto {
+	if x != nil {
+		return x.MetadataProps
 	}
 	return nil
 }
@@ -1446,7 +1454,7 @@ var File_onnx_proto protoreflect.FileDescriptor
 const file_onnx_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"onnx.proto\x12\vrscert.onnx\"\xa8\x02\n" +
+	"onnx.proto\x12\vrscert.onnx\"\xf4\x02\n" +
 	"\n" +
 	"ModelProto\x12\x1d\n" +
 	"\n" +
@@ -1454,7 +1462,8 @@ const file_onnx_proto_rawDesc = "" +
 	"\rproducer_name\x18\x02 \x01(\tR\fproducerName\x12)\n" +
 	"\x10producer_version\x18\x03 \x01(\tR\x0fproducerVersion\x12-\n" +
 	"\x05graph\x18\a \x01(\v2\x17.rscert.onnx.GraphProtoR\x05graph\x12B\n" +
-	"\fopset_import\x18\b \x03(\v2\x1f.rscert.onnx.OperatorSetIdProtoR\vopsetImport\x128\n" +
+	"\fopset_import\x18\b \x03(\v2\x1f.rscert.onnx.OperatorSetIdProtoR\vopsetImport\x12J\n" +
+	"\x0emetadata_props\x18\x0e \x03(\v2#.rscert.onnx.StringStringEntryProtoR\rmetadataProps\x128\n" +
 	"\tfunctions\x18\x19 \x03(\v2\x1a.rscert.onnx.FunctionProtoR\tfunctions\"\xf1\x01\n" +
 	"\rFunctionProto\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
@@ -1630,41 +1639,42 @@ var file_onnx_proto_goTypes = []any{
 var file_onnx_proto_depIdxs = []int32{
 	6,  // 0: rscert.onnx.ModelProto.graph:type_name -> rscert.onnx.GraphProto
 	5,  // 1: rscert.onnx.ModelProto.opset_import:type_name -> rscert.onnx.OperatorSetIdProto
-	4,  // 2: rscert.onnx.ModelProto.functions:type_name -> rscert.onnx.FunctionProto
-	7,  // 3: rscert.onnx.FunctionProto.node:type_name -> rscert.onnx.NodeProto
-	5,  // 4: rscert.onnx.FunctionProto.opset_import:type_name -> rscert.onnx.OperatorSetIdProto
-	8,  // 5: rscert.onnx.FunctionProto.attribute_proto:type_name -> rscert.onnx.AttributeProto
-	7,  // 6: rscert.onnx.GraphProto.node:type_name -> rscert.onnx.NodeProto
-	9,  // 7: rscert.onnx.GraphProto.initializer:type_name -> rscert.onnx.TensorProto
-	12, // 8: rscert.onnx.GraphProto.input:type_name -> rscert.onnx.ValueInfoProto
-	12, // 9: rscert.onnx.GraphProto.output:type_name -> rscert.onnx.ValueInfoProto
-	12, // 10: rscert.onnx.GraphProto.value_info:type_name -> rscert.onnx.ValueInfoProto
-	11, // 11: rscert.onnx.GraphProto.sparse_initializer:type_name -> rscert.onnx.SparseTensorProto
-	8,  // 12: rscert.onnx.NodeProto.attribute:type_name -> rscert.onnx.AttributeProto
-	9,  // 13: rscert.onnx.AttributeProto.t:type_name -> rscert.onnx.TensorProto
-	6,  // 14: rscert.onnx.AttributeProto.g:type_name -> rscert.onnx.GraphProto
-	9,  // 15: rscert.onnx.AttributeProto.tensors:type_name -> rscert.onnx.TensorProto
-	6,  // 16: rscert.onnx.AttributeProto.graphs:type_name -> rscert.onnx.GraphProto
-	0,  // 17: rscert.onnx.AttributeProto.type:type_name -> rscert.onnx.AttributeProto.AttributeType
-	11, // 18: rscert.onnx.AttributeProto.sparse_tensor:type_name -> rscert.onnx.SparseTensorProto
-	11, // 19: rscert.onnx.AttributeProto.sparse_tensors:type_name -> rscert.onnx.SparseTensorProto
-	10, // 20: rscert.onnx.TensorProto.external_data:type_name -> rscert.onnx.StringStringEntryProto
-	2,  // 21: rscert.onnx.TensorProto.data_location:type_name -> rscert.onnx.TensorProto.DataLocation
-	9,  // 22: rscert.onnx.SparseTensorProto.values:type_name -> rscert.onnx.TensorProto
-	9,  // 23: rscert.onnx.SparseTensorProto.indices:type_name -> rscert.onnx.TensorProto
-	13, // 24: rscert.onnx.ValueInfoProto.type:type_name -> rscert.onnx.TypeProto
-	15, // 25: rscert.onnx.TypeProto.tensor_type:type_name -> rscert.onnx.TypeProto.Tensor
-	16, // 26: rscert.onnx.TypeProto.sequence_type:type_name -> rscert.onnx.TypeProto.Sequence
-	17, // 27: rscert.onnx.TypeProto.map_type:type_name -> rscert.onnx.TypeProto.Map
-	18, // 28: rscert.onnx.TensorShapeProto.dim:type_name -> rscert.onnx.TensorShapeProto.Dimension
-	14, // 29: rscert.onnx.TypeProto.Tensor.shape:type_name -> rscert.onnx.TensorShapeProto
-	13, // 30: rscert.onnx.TypeProto.Sequence.elem_type:type_name -> rscert.onnx.TypeProto
-	13, // 31: rscert.onnx.TypeProto.Map.value_type:type_name -> rscert.onnx.TypeProto
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	10, // 2: rscert.onnx.ModelProto.metadata_props:type_name -> rscert.onnx.StringStringEntryProto
+	4,  // 3: rscert.onnx.ModelProto.functions:type_name -> rscert.onnx.FunctionProto
+	7,  // 4: rscert.onnx.FunctionProto.node:type_name -> rscert.onnx.NodeProto
+	5,  // 5: rscert.onnx.FunctionProto.opset_import:type_name -> rscert.onnx.OperatorSetIdProto
+	8,  // 6: rscert.onnx.FunctionProto.attribute_proto:type_name -> rscert.onnx.AttributeProto
+	7,  // 7: rscert.onnx.GraphProto.node:type_name -> rscert.onnx.NodeProto
+	9,  // 8: rscert.onnx.GraphProto.initializer:type_name -> rscert.onnx.TensorProto
+	12, // 9: rscert.onnx.GraphProto.input:type_name -> rscert.onnx.ValueInfoProto
+	12, // 10: rscert.onnx.GraphProto.output:type_name -> rscert.onnx.ValueInfoProto
+	12, // 11: rscert.onnx.GraphProto.value_info:type_name -> rscert.onnx.ValueInfoProto
+	11, // 12: rscert.onnx.GraphProto.sparse_initializer:type_name -> rscert.onnx.SparseTensorProto
+	8,  // 13: rscert.onnx.NodeProto.attribute:type_name -> rscert.onnx.AttributeProto
+	9,  // 14: rscert.onnx.AttributeProto.t:type_name -> rscert.onnx.TensorProto
+	6,  // 15: rscert.onnx.AttributeProto.g:type_name -> rscert.onnx.GraphProto
+	9,  // 16: rscert.onnx.AttributeProto.tensors:type_name -> rscert.onnx.TensorProto
+	6,  // 17: rscert.onnx.AttributeProto.graphs:type_name -> rscert.onnx.GraphProto
+	0,  // 18: rscert.onnx.AttributeProto.type:type_name -> rscert.onnx.AttributeProto.AttributeType
+	11, // 19: rscert.onnx.AttributeProto.sparse_tensor:type_name -> rscert.onnx.SparseTensorProto
+	11, // 20: rscert.onnx.AttributeProto.sparse_tensors:type_name -> rscert.onnx.SparseTensorProto
+	10, // 21: rscert.onnx.TensorProto.external_data:type_name -> rscert.onnx.StringStringEntryProto
+	2,  // 22: rscert.onnx.TensorProto.data_location:type_name -> rscert.onnx.TensorProto.DataLocation
+	9,  // 23: rscert.onnx.SparseTensorProto.values:type_name -> rscert.onnx.TensorProto
+	9,  // 24: rscert.onnx.SparseTensorProto.indices:type_name -> rscert.onnx.TensorProto
+	13, // 25: rscert.onnx.ValueInfoProto.type:type_name -> rscert.onnx.TypeProto
+	15, // 26: rscert.onnx.TypeProto.tensor_type:type_name -> rscert.onnx.TypeProto.Tensor
+	16, // 27: rscert.onnx.TypeProto.sequence_type:type_name -> rscert.onnx.TypeProto.Sequence
+	17, // 28: rscert.onnx.TypeProto.map_type:type_name -> rscert.onnx.TypeProto.Map
+	18, // 29: rscert.onnx.TensorShapeProto.dim:type_name -> rscert.onnx.TensorShapeProto.Dimension
+	14, // 30: rscert.onnx.TypeProto.Tensor.shape:type_name -> rscert.onnx.TensorShapeProto
+	13, // 31: rscert.onnx.TypeProto.Sequence.elem_type:type_name -> rscert.onnx.TypeProto
+	13, // 32: rscert.onnx.TypeProto.Map.value_type:type_name -> rscert.onnx.TypeProto
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_onnx_proto_init() }

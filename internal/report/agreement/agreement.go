@@ -26,7 +26,7 @@ type Agreement struct {
 	Differences []runfolder.Difference `json:"differences"`
 
 	Examples int   `json:"examples"` // number of examples in both runs
-	Samples  int64 `json:"samples"`  // samples of these examples drawn by both runs, in both phases
+	Samples  int64 `json:"samples"`  // selection and estimation samples of these examples that both runs drew
 	Votes    Votes `json:"votes"`
 	// OtherCounts is the number of examples with different vote counts.
 	OtherCounts int `json:"examples_with_other_counts"`
@@ -111,7 +111,7 @@ const (
 	FromScores Source = "scores"
 )
 
-// The constant per is the number of samples to which a rate refers.
+// The constant 'per' is the number of samples to which a rate refers.
 const per = 100_000
 
 // Level is the confidence level of the interval of the rate.
@@ -137,7 +137,7 @@ func (*IncomparableError) SpellHint(s param.Spelling) string {
 }
 
 // Compare compares two runs example by example. If both saved their scores, it compares them sample by sample and calls
-// the function done after each example.
+// the function 'done' after each example.
 func Compare(ctx context.Context, first, second summary.Source, done func()) (Agreement, error) {
 	for _, s := range []summary.Source{first, second} {
 		if s.Run == nil {

@@ -81,8 +81,8 @@ func fromScores(ctx context.Context, first, second string, pairs []pair, done fu
 	return v, errors.Join(a.finish(), b.finish())
 }
 
-// compareVotes returns two numbers. The result told counts the samples whose votes are known in both runs. The result
-// differ counts the samples among them whose two votes differ.
+// compareVotes counts the samples whose votes are known in both runs (told), and the samples among them whose two votes
+// differ (differ).
 func compareVotes(x, y []int32) (differ, told int64) {
 	for i := range x {
 		if x[i] == untold || y[i] == untold {

@@ -14,12 +14,12 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/rscert/rscert/internal/picture"
-	"github.com/rscert/rscert/internal/reliability"
-	"github.com/rscert/rscert/internal/report/summary"
-
 	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/reliability"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/report/summary"
 )
 
 // Curve is the name of a chart.
@@ -212,7 +212,7 @@ func drawAccuracy(format picture.Format, runs []summary.Summary, o Options) ([]b
 	p.Add(picture.Grid())
 	picture.AddLines(p, drawn...)
 	p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
-	return drawPlot(format, p, o, upper(summary.Accuracy(runs))+" against the "+summary.Norms(runs)+" radius, with intervals: "+names(runs)+".")
+	return drawPlot(format, p, o, report.Capitalise(summary.Accuracy(runs))+" against the "+summary.Norms(runs)+" radius, with intervals: "+names(runs)+".")
 }
 
 // drawNorms draws the certified accuracy of the runs by radius, with one panel per norm.
@@ -233,12 +233,9 @@ func drawNorms(format picture.Format, runs []summary.Summary, o Options) ([]byte
 		p.X.Min, p.Y.Min, p.Y.Max = 0, 0, 1
 		rows = append(rows, []*plot.Plot{p})
 	}
-	return picture.Draw(format, o.Size, upper(summary.Accuracy(runs))+" against the radius in several norms: "+names(runs)+".",
+	return picture.Draw(format, o.Size, report.Capitalise(summary.Accuracy(runs))+" against the radius in several norms: "+names(runs)+".",
 		func(c draw.Canvas) { picture.Panels(c, rows) })
 }
-
-// upper turns the first letter into a capital.
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // drawPlot renders one plot.
 func drawPlot(format picture.Format, p *plot.Plot, o Options, alt string) ([]byte, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// run returns a summary with correct examples of these radii. The argument wrong is the number of wrong examples.
+// run returns a summary with correct examples of these radii. The argument 'wrong' is the number of wrong examples.
 func run(t *testing.T, name string, wrong int, radii ...float64) summary.Summary {
 	t.Helper()
 	s := summary.Source{Path: name, Kind: summary.CertificatesKind}

@@ -7,6 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 	"github.com/rscert/rscert/internal/picture"
 	"github.com/rscert/rscert/internal/quote"
+	"github.com/rscert/rscert/internal/report"
 )
 
 // SetCurve is the name of a chart of prediction sets.
@@ -71,7 +72,7 @@ func (c SetCurve) Draw(format picture.Format, points []SetPoint, o Options) ([]b
 		p.Y.Min, p.Y.Max = 0, 1.08*highest
 	}
 	p.X.Min = 0
-	return drawPlot(format, p, o, upper(axis)+" against the radius.")
+	return drawPlot(format, p, o, report.Capitalise(axis)+" against the radius.")
 }
 
 // wantedLines returns a line at each wanted coverage.

@@ -191,7 +191,7 @@ var mayDiffer = map[param.Name]bool{
 	"save-scores": true,                                         // stored results
 	"confidence":  true, "confidence-bound": true, "band": true, // a Comparison has no bounds on confidence
 	"prefer-nhwc": true, "conv-search": true, // these change only the order of sums, not the precision
-	// The function differences compares these settings as the certificates state them.
+	// The function 'differences' compares these settings as the certificates state them.
 	"method": true, "margin": true, "sigma": true, "alpha": true, "lipschitz": true,
 }
 

@@ -168,8 +168,8 @@ func (r Requirement) uncertified(s summary.Summary) (string, error) {
 	return "", err
 }
 
-// places returns the number of decimals to print for the shortfall in the argument off. This number is 4, or more if
-// two significant digits need more decimals. So a small shortfall does not print as zero.
+// places returns the number of decimals to print for a shortfall. This number is 4, or more if two significant digits
+// of the shortfall need more decimals. So a small shortfall does not print as zero.
 func places(off *big.Rat) int {
 	const usual, most = 4, 60
 	for p := usual; p < most; p++ {
@@ -194,6 +194,18 @@ func Unmet(outcomes []Outcome) (n int) {
 		}
 	}
 	return n
+}
+
+// Verdict says in a sentence how many of the requirements are met.
+func Verdict(outcomes []Outcome) string {
+	switch n, all := Unmet(outcomes), len(outcomes); {
+	case n > 0:
+		return fmt.Sprintf("%d of %d requirements are not met.", n, all)
+	case all == 1:
+		return "The requirement is met."
+	default:
+		return fmt.Sprintf("All %d requirements are met.", all)
+	}
 }
 
 // Line returns the outcome as one line of text.

@@ -23,7 +23,7 @@ type metric struct {
 	certifiable bool
 	ofBounds    bool
 	anyClaim    bool // the value does not depend on the claim of the run's certificates
-	promised    bool // prediction sets that promise nothing do not meet a requirement
+	promised    bool // prediction sets without a guarantee do not meet a requirement
 	value       func(s summary.Summary, r Requirement) (value, error)
 }
 
@@ -63,6 +63,10 @@ var metrics = []metric{
 		share: true, anyClaim: true, promised: true, value: conformalCoverage},
 	{name: "conformal-size", example: "conformal-size<=1.2", what: "mean number of classes in a prediction set (rscert conformal evaluate)",
 		upper: true, anyClaim: true, value: conformalSize},
+	{name: "ce-upper", example: "ce-upper<=0.05", what: "upper bound on the calibration error (rscert ce)",
+		share: true, upper: true, anyClaim: true, value: errorUpper},
+	{name: "ce-lower", example: "ce-lower<=0.02", what: "lower bound on the calibration error (rscert ce): not met once the data show a larger error",
+		share: true, upper: true, anyClaim: true, value: errorLower},
 }
 
 // Names returns the names of all metrics.
@@ -90,6 +94,7 @@ var (
 	errNoAnswers      = errors.New("no answer has this confidence, so there is no error among such answers")
 	errNoBounds       = errors.New("there are no bounds on the confidence at this radius")
 	errNoSets         = errors.New("there are no prediction sets: 'rscert conformal evaluate' checks this requirement")
+	errNoErrorBounds  = errors.New("there are no bounds on the calibration error: 'rscert ce' checks this requirement")
 	errNoneCertified  = errors.New("no example is certified at this radius, so there are no bounds on the confidence")
 )
 
@@ -110,6 +115,25 @@ func conformalSize(s summary.Summary, _ Requirement) (value, error) {
 		return value{}, errNoSets
 	}
 	return value{big.NewRat(s.Sets.Size, int64(s.Sets.Inputs)), fmt.Sprintf("%d classes in %d sets", s.Sets.Size, s.Sets.Inputs)}, nil
+}
+
+func errorUpper(s summary.Summary, _ Requirement) (value, error) {
+	e := s.CalibrationError
+	switch {
+	case e == nil:
+		return value{}, errNoErrorBounds
+	case e.UpperMethod == "":
+		return value{}, errors.New("there is no sound upper bound on the calibration error")
+	}
+	return value{decimal.Of(e.Upper), fmt.Sprintf("%s, %d examples", e.UpperMethod, e.Examples)}, nil
+}
+
+func errorLower(s summary.Summary, _ Requirement) (value, error) {
+	e := s.CalibrationError
+	if e == nil {
+		return value{}, errNoErrorBounds
+	}
+	return value{decimal.Of(e.Lower), fmt.Sprintf("%s, %d examples", e.LowerMethod, e.Examples)}, nil
 }
 
 func shareOf(s *summary.Share) (value, error) {

@@ -7,7 +7,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// A requirement on the coverage needs a label for every set, and sets that promise something. One on the size does not.
+// A requirement on the coverage needs a label for every set, and a guarantee of every set. A requirement on the size
+// needs neither.
 func TestSets(t *testing.T) {
 	whole := summary.Sets{Inputs: 10, Size: 10, Labelled: 10, Covered: 9}
 	few, unsound := whole, whole
@@ -39,6 +40,41 @@ func TestSets(t *testing.T) {
 		}
 		if met != tt.met || !strings.Contains(says, tt.says) || (err != nil) != strings.HasPrefix(tt.says, "only") {
 			t.Errorf("%+v, %s: met %v, %q, %v", tt.sets, tt.requirement, met, says, err)
+		}
+	}
+}
+
+// ce-upper and ce-lower need bounds on the calibration error, and ce-upper needs a sound upper bound.
+func TestCalibrationError(t *testing.T) {
+	both := &summary.CalibrationError{Lower: 0.01, LowerMethod: "betting", Upper: 0.05, UpperMethod: "binned-tv", Examples: 9}
+	lower := &summary.CalibrationError{Lower: 0.01, LowerMethod: "betting", Examples: 9}
+	for _, tt := range []struct {
+		bounds            *summary.CalibrationError
+		requirement, says string
+		met, known        bool
+	}{
+		{both, "ce-upper<=0.05", "0.05 (binned-tv, 9 examples)", true, true},
+		{both, "ce-upper<=0.04", "0.01 too much", false, true},
+		{both, "ce-lower<=0.01", "0.01 (betting, 9 examples)", true, true},
+		{both, "ce-lower<=0.005", "0.005 too much", false, true},
+		{lower, "ce-lower<=0.01", "betting", true, true},
+		{lower, "ce-upper<=1", "no sound upper bound", false, false},
+		{nil, "ce-upper<=1", "'rscert ce' checks this requirement", false, false},
+		{nil, "ce-lower<=1", "'rscert ce' checks this requirement", false, false},
+	} {
+		r, err := Parse(tt.requirement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes, err := Check([]Requirement{r}, summary.Summary{CalibrationError: tt.bounds})
+		says, met := "", false
+		if err != nil {
+			says = err.Error()
+		} else {
+			says, met = outcomes[0].Says, outcomes[0].Met
+		}
+		if met != tt.met || !strings.Contains(says, tt.says) || (err == nil) != tt.known {
+			t.Errorf("%s: %q, met %v", tt.requirement, says, met)
 		}
 	}
 }

@@ -81,8 +81,8 @@ func manyExamples(t *testing.T, examples int) Page {
 	runs := []Run{}
 	for k, name := range []string{hostile, "σ = 0.5"} {
 		s := summary.Source{Path: "run", Kind: summary.CertificatesKind}
-		for i := range examples >> (3 * k) {
-			c := certify.Certificate{Index: 3 * i, Label: i % 10, Prediction: (i + i%13/12) % 10, Radius: float64(i*7919%1000) / 500, Method: "margin",
+		for i := range examples {
+			c := certify.Certificate{Index: 3 * i, Label: i % 10, Prediction: (i + i%13/12) % 10, Radius: float64(i*7919%1000) / 500 / float64(1+k), Method: "margin",
 				MarginKind: certify.SecondMargin, Alpha: 0.001, Sigma: 0.5, N: 1000, Sound: true, Arithmetic: certify.Exact}
 			if i%17 == 16 {
 				c.Prediction, c.Radius = certify.Abstained, 0
@@ -295,7 +295,10 @@ func TestBrowser(t *testing.T) {
 	want(b, count, "1 of 10,000 examples")
 	set("search", "")
 	set("run", "1")
-	want(b, count, "1,250 examples")
+	set("least", "1.5") // the radii of the second run are at most 1
+	want(b, count, "0 of 10,000 examples")
+	set("least", "")
+	want(b, count, "10,000 examples")
 	want(b, `document.querySelectorAll("#rows .picture").length`, 0)
 	set("run", "0")
 

@@ -115,7 +115,7 @@ func countAt(s summary.Summary) func(radius float64) int {
 
 func (p Page) accuracyChart() chart {
 	what := summary.Accuracy(p.summaries())
-	c := chart{Title: upper(what) + " by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: what, Percent: true, X: p.grid(gridSteps),
+	c := chart{Title: report.Capitalise(what) + " by radius", XLabel: "radius (" + summary.Norms(p.summaries()) + ")", YLabel: what, Percent: true, X: p.grid(gridSteps),
 		Meaning: "The share of the examples that are certified to be classified correctly under every perturbation " +
 			"up to the radius. The band ends below at what holds for these examples, all radii at once, with the " +
 			"stated probability over the noise." + p.claims()}
@@ -210,7 +210,7 @@ func (p Page) calibrationChart() chart {
 	return c
 }
 
-// bounds calls the function visit for the bounds of every run at every radius.
+// bounds calls the function 'visit' for the bounds of every run at every radius.
 func (p Page) bounds(visit func(run int, radius number, c summary.Calibration)) {
 	for k, r := range p.Runs {
 		for _, c := range r.Calibration {

@@ -177,7 +177,7 @@ func (p Page) cautions() (lines []string) {
 	return lines
 }
 
-// assumption is a question and its answer.
+// assumption is an assumption of the certificates, as a question and its answer.
 type assumption struct{ Question, Answer string }
 
 func (p Page) assumptions() []assumption {
@@ -240,7 +240,8 @@ func (p Page) pairs() string {
 	return text
 }
 
-// claims describes the claim of the certificates for each run without the usual claim (certify.Claim.Usual).
+// claims describes the claim of the certificates of each run, except for runs with the usual claim
+// (certify.Claim.Usual).
 func (p Page) claims() string {
 	text := ""
 	for _, r := range p.Runs {
@@ -250,9 +251,6 @@ func (p Page) claims() string {
 	}
 	return text
 }
-
-// upper turns the first letter into a capital.
-func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // exceptions lists the runs whose radii are not exact certificates of a sound method.
 func (p Page) exceptions() string {

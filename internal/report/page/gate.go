@@ -1,8 +1,6 @@
 package page
 
 import (
-	"fmt"
-
 	"github.com/rscert/rscert/internal/quote"
 	"github.com/rscert/rscert/internal/report/gate"
 	"github.com/rscert/rscert/internal/report/tables"
@@ -25,13 +23,7 @@ func (p Page) requirements() *requirements {
 	if len(p.Requirements) == 0 {
 		return nil
 	}
-	r := requirements{Lead: fmt.Sprintf("All %d requirements are met.", len(p.Requirements))}
-	switch n := gate.Unmet(p.Requirements); {
-	case n > 0:
-		r.Lead = fmt.Sprintf("%d of %d requirements are not met.", n, len(p.Requirements))
-	case len(p.Requirements) == 1:
-		r.Lead = "The requirement is met."
-	}
+	r := requirements{Lead: gate.Verdict(p.Requirements)}
 	for _, o := range p.Requirements {
 		r.Rows = append(r.Rows, requirement{o.Met, quote.Line(o.Run), o.Requirement, quote.Line(o.Says)})
 	}

@@ -65,7 +65,7 @@ func (p Page) single(name, meaning string, of func(summary.Summary) cell) measur
 }
 
 func (p Page) accuracies() []measure {
-	certified := measure{Name: upper(summary.Accuracy(p.summaries())),
+	certified := measure{Name: report.Capitalise(summary.Accuracy(p.summaries())),
 		Meaning: "The share of the examples whose certified class is the label and stays so under every " +
 			"perturbation of " + article(summary.Norms(p.summaries())) + " norm up to the radius." + p.claims()}
 	for _, radius := range p.radii() {
@@ -83,25 +83,30 @@ func (p Page) accuracies() []measure {
 		p.single("Average certified "+summary.Norms(p.summaries())+" radius", "The mean of the certified radii, where a wrong or abstained example "+
 			"counts as 0.", averageCell),
 		p.single("Abstained", "The share of the examples for which no class could be certified.",
-			func(s summary.Summary) cell { return shareCell(&s.Abstained) }),
+			func(s summary.Summary) cell { return shareCell(&s.Abstained, report.Nearest) }),
 		p.single("Accuracy without noise", "The share of the examples that the model itself classifies correctly. "+
 			"An estimate: nothing is certified.",
-			func(s summary.Summary) cell { return shareCell(s.Clean) }),
+			func(s summary.Summary) cell { return shareCell(s.Clean, report.Down) }),
 		p.single("Accuracy under noise", "The share of the examples for which most noisy samples vote for the "+
 			"label: an estimate of the smoothed classifier's accuracy.",
-			func(s summary.Summary) cell { return shareCell(s.Smoothed) }),
+			func(s summary.Summary) cell { return shareCell(s.Smoothed, report.Down) }),
 	}
+}
+
+// roundRadius prints an average radius, rounded down.
+func roundRadius(x float64) string {
+	return report.Round(float64(report.RadiusNumber(x)), report.Down, 0, 3)
 }
 
 func averageCell(s summary.Summary) cell {
 	a := s.AverageRadius
-	c := cell{Value: report.Round(a.Value, report.Down, 0, 3)}
+	c := cell{Value: roundRadius(a.Value)}
 	var notes []string
 	if a.Certified != nil {
-		notes = append(notes, "≥\u00a0"+report.Round(*a.Certified, report.Down, 0, 3))
+		notes = append(notes, "≥\u00a0"+roundRadius(*a.Certified))
 	}
 	if a.Low != nil && a.High != nil {
-		notes = append(notes, fmt.Sprintf("[%s,\u00a0%s]", report.Round(*a.Low, report.Down, 0, 3), report.Round(*a.High, report.Up, 0, 3)))
+		notes = append(notes, fmt.Sprintf("[%s,\u00a0%s]", roundRadius(*a.Low), report.Round(*a.High, report.Up, 0, 3)))
 	}
 	c.Note = strings.Join(notes, ", ")
 	return c
@@ -135,7 +140,7 @@ func (p Page) radii() []float64 {
 	return slices.Sorted(maps.Keys(radii))
 }
 
-// calibrationKey identifies bounds by their radius. If the bounds state no radius, the field given is false.
+// calibrationKey identifies bounds by their radius. If the bounds state no radius, the field 'given' is false.
 type calibrationKey struct {
 	radius float64
 	given  bool
@@ -203,8 +208,8 @@ func (p Page) calibrations() []measure {
 	return []measure{cce, cbs}
 }
 
-// ofCCE and ofCBS return two bounds on a calibration error. The result value holds if every bound on a confidence
-// holds. The result certified holds with probability 1 − δ, and is nil if this bound is unknown.
+// ofCCE and ofCBS return two bounds on a calibration error. The first bound, value, is true if every bound on a
+// confidence is true. The second bound, certified, is true with probability 1 − δ; it is nil if it is unknown.
 func ofCCE(c summary.Calibration) (value float64, certified *float64) {
 	if c.Certified == nil {
 		return c.CCE, nil
@@ -287,11 +292,11 @@ func complement(delta float64) string {
 	return fmt.Sprintf("1 − %v", delta)
 }
 
-func shareCell(share *summary.Share) cell {
+func shareCell(share *summary.Share, to report.Rounding) cell {
 	if share == nil {
 		return none
 	}
-	return cell{percent(share.Value, report.Nearest), fmt.Sprintf("%d of %d, %s", share.Count, share.Of, interval(share))}
+	return cell{percent(share.Value, to), fmt.Sprintf("%d of %d, %s", share.Count, share.Of, interval(share))}
 }
 
 // interval returns the interval of a share, rounded outward.
@@ -319,7 +324,7 @@ func (p Page) classTables() []classTable {
 		if s == nil {
 			return none.Value
 		}
-		return percent(s.Value, report.Nearest)
+		return percent(s.Value, report.Down)
 	}
 	for _, r := range p.Runs {
 		if len(r.Classes) == 0 {
@@ -334,7 +339,7 @@ func (p Page) classTables() []classTable {
 			for _, share := range c.Certified {
 				row.Cells = append(row.Cells, percent(share.Value, report.Down))
 			}
-			row.Cells = append(row.Cells, report.Round(c.AverageRadius, report.Down, 0, 3), percent(c.Abstained.Value, report.Nearest))
+			row.Cells = append(row.Cells, roundRadius(c.AverageRadius), percent(c.Abstained.Value, report.Nearest))
 			t.Rows = append(t.Rows, row)
 		}
 		all = append(all, t)

@@ -133,13 +133,15 @@ func (p Page) Write(ctx context.Context, w io.Writer) error {
 
 // policy allows only the page's own style, script and embedded pictures.
 func policy(style, script string) string {
-	source := func(text string) string {
-		sum := sha256.Sum256([]byte(text))
-		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-	}
 	return fmt.Sprintf("default-src 'none'; img-src blob:; style-src %s; script-src %s; base-uri 'none'; "+
 		"form-action 'none'",
 		source(style), source(script))
+}
+
+// source names a text that a policy allows.
+func source(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 func (p Page) title() string {

@@ -51,7 +51,7 @@ func (p Page) pa() []group {
 	m := measure{Name: "Share of the examples", Meaning: "The share of the examples whose certified class is the label and whose " +
 		"lower bound on p_A, the probability of the certified class under the noise, is at least this large."}
 	for k, share := range p.Runs[0].PA.Shares {
-		m.Lines = append(m.Lines, p.across(fmt.Sprintf("p_A ≥ %g", share.AtLeast), func(s summary.Summary) cell { return shareCell(&s.PA.Shares[k].Share) }))
+		m.Lines = append(m.Lines, p.across(fmt.Sprintf("p_A ≥ %g", share.AtLeast), func(s summary.Summary) cell { return shareCell(&s.PA.Shares[k].Share, report.Nearest) }))
 	}
 	return []group{{Caption: "Lower bounds on p_A", Rows: []measure{
 		m,

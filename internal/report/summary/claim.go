@@ -11,9 +11,19 @@ func OneClaim(runs []Summary) bool {
 	return !slices.ContainsFunc(runs, func(s Summary) bool { return s.Conditions.Claim != runs[0].Conditions.Claim })
 }
 
-// Comparable reports whether the runs can be ranked at each radius. For this, all radii must be in one norm, and all
-// certificates must make the same claim.
-func Comparable(runs []Summary) bool { return OneNorm(runs) && OneClaim(runs) }
+// SameExamples reports whether all runs certify the same examples.
+func SameExamples(runs []Summary) bool {
+	first := runs[0]
+	return !slices.ContainsFunc(runs, func(s Summary) bool {
+		a, b := first.Conditions.Data, s.Conditions.Data
+		return a != nil && b != nil && a.SHA256 != b.SHA256 ||
+			!slices.EqualFunc(first.Rows, s.Rows, func(a, b Row) bool { return a.Index == b.Index && a.Label == b.Label })
+	})
+}
+
+// Comparable reports whether the runs can be ranked at each radius. For this, all radii must be in one norm, all
+// certificates must make the same claim, and all runs must certify the same examples.
+func Comparable(runs []Summary) bool { return OneNorm(runs) && OneClaim(runs) && SameExamples(runs) }
 
 // Accuracy returns the name of the certified accuracy that the curves of the runs show, for use in captions.
 func Accuracy(runs []Summary) string {

@@ -10,10 +10,7 @@ import (
 
 // NormTitle names the norm of the radii, for example "L2" or "scaled L2".
 func (c Conditions) NormTitle() string {
-	if c.Scaled {
-		return "scaled " + c.Norm.Title()
-	}
-	return c.Norm.Title()
+	return certify.NormTitle(c.Norm, c.Scaled)
 }
 
 // RadiusTitle names a radius with its norm, for example "L2 radius".

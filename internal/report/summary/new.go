@@ -47,7 +47,9 @@ type Bounds struct {
 type Options struct {
 	Name  string    // name of the summary; empty: the last part of the path
 	Radii []float64 // radii of the curve; empty: round numbers that cover the certified radii
-	Round []float64 // radii that several runs share, if Radii is empty; empty: round numbers for each run
+	// Round holds common radii for the curves of several runs. It applies if Radii is empty. If Round is also empty,
+	// each run gets round numbers.
+	Round []float64
 	// Norms adds the certified accuracy in these norms. If Radii is empty, round radii are chosen for each norm
 	// separately.
 	Norms []law.Norm
@@ -301,7 +303,7 @@ func (s Summary) Steps() []float64 {
 }
 
 // SumOfRadii returns the exact sum of the radii of the correct examples, as the decimals that JSON holds. It leaves out
-// the largest radii. The argument omit is their number.
+// the largest radii. The argument 'omit' is the number of these radii.
 func (s Summary) SumOfRadii(omit int64) *big.Rat {
 	radii := correctRadii(s.all())
 	slices.Sort(radii)
@@ -323,7 +325,7 @@ func correctRadii(rows iter.Seq[Row]) []float64 {
 // is valid.
 const betsSeed = 1
 
-// averageRadius returns the average radius. The argument largest is the largest possible radius, or nil if it is
+// averageRadius returns the average radius. The argument 'largest' is the largest possible radius, or nil if it is
 // unknown.
 func (s Summary) averageRadius(largest *float64) Average {
 	a := Average{Value: decimal.MeanDown(s.SumOfRadii(0), s.Examples), Largest: largest}

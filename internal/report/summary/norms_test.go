@@ -12,7 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/runfolder"
 )
 
-// ofBytes returns the examples of small, as a run on inputs of four bytes. One of the radii is 1.8 instead of 1.
+// ofBytes returns the examples of the function small, as a run on inputs of four bytes. One of the radii is 1.8 instead
+// of 1.
 func ofBytes() Source {
 	s := small()
 	s.Certificates[7].Radius = 1.8
@@ -38,7 +39,7 @@ func TestNorms(t *testing.T) {
 	}
 	for k, want := range []struct {
 		norm    law.Norm
-		counts  []int   // how many L2 radii (0.1, 0.25, 0.25, 0.5, 0.75, 1.8) reach 0.24, 0.26 and 1 in the norm
+		counts  []int   // how many of the L2 radii 0.1, 0.25, 0.25, 0.5, 0.75, 1.8 imply 0.24, 0.26 and 1 in this norm
 		average float64 // average radius of the ten examples
 	}{
 		{law.L1, []int{5, 3, 1}, 3.65 / 10}, {law.LInf, []int{3, 2, 0}, 3.65 / 20}, {law.L0, []int{1, 1, 1}, 0.3},

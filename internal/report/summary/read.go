@@ -89,7 +89,7 @@ func readRun(ctx context.Context, e *runfolder.Evidence) (Source, error) {
 }
 
 // readBounds reads the bounds of a run. It returns nil if there are none, or if the certificates for the classes are
-// not sound. The argument first is a certificate of the run; all others have the same conditions.
+// not sound. The argument 'first' is a certificate of the run; all others have the same conditions.
 func readBounds(ctx context.Context, e *runfolder.Evidence, first certify.Certificate) (*Bounds, error) {
 	if len(e.Run.Parameters.ConfidenceRadii) == 0 || !first.Sound {
 		return nil, nil

@@ -23,8 +23,8 @@ import (
 // is not certified.
 type Selective struct {
 	Radius float64 `json:"radius"`
-	// Unsafe is the number of examples that may be answered wrongly. For such an example, it is not certified within
-	// the radius that the classifier answers the label or is silent.
+	// Unsafe is the number of examples that may be answered wrongly. Such an example has no certificate for this radius
+	// that the classifier answers the label or is silent.
 	Unsafe int `json:"unsafe"`
 	// Answered is the number of examples whose label is certified as the answer.
 	Answered int `json:"answered"`
@@ -39,10 +39,10 @@ type Selective struct {
 	Population *float64 `json:"population,omitempty"`
 }
 
-// Selection holds two radii for each example. Within the radius in the field answered, the classifier is certified to
-// answer the label. Within the radius in the field safe, it is certified to answer the label or to be silent. A radius
-// of −1 means that nothing is certified. Both certificates of an example hold together with probability at least 1 − α,
-// where α is the run's parameter alpha.
+// Selection holds two radii for each example. Within the radius in answered, the classifier is certified to answer the
+// label. Within the radius in safe, it is certified to answer the label or to be silent. A radius of −1 means that
+// nothing is certified. Both certificates of an example hold together with probability at least 1 − α, where α is the
+// run's parameter alpha.
 type Selection struct{ answered, safe []float64 }
 
 // ReadSelection certifies the votes of the run at path for each of the two radii of a Selection, at half of the run's
@@ -162,7 +162,7 @@ func (s Selective) Rat(failures int64) *big.Rat {
 // If an attack can make the answer at an input wrong, the input is unsafe with probability at least 1−α. If an attack
 // can make the answer at an input wrong or silence it, the input counts as answered with probability at most α. So an
 // attack can make the answer wrong for at most the share u = U/(1−α) of the population. For at least the share c =
-// (L−α)/(1−α), the answer is right under every attack. The error is at most u/(u+c).
+// (L−α)/(1−α) of the population, the answer is right under every attack. The error is at most u/(u+c).
 func (s Selective) inPopulation(alpha, delta float64) float64 {
 	n := int64(s.Of)
 	u := binomial.UpperBound(int64(s.Unsafe), n, delta/2) / (1 - alpha)

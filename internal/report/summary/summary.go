@@ -2,8 +2,8 @@
 // the worst calibration under attack, and the conditions. Tables, curves, pages and requirements all show its
 // Summary.
 //
-// Read reads the evidence. New summarises it and reads no file. Shares are exact counts, with exact intervals for a
-// sample of examples (Clopper & Pearson 1934). Bounds are rounded to the safe side.
+// Read reads the evidence. New summarises the evidence and reads no file. Shares are exact counts, with exact intervals
+// for a sample of examples (Clopper & Pearson 1934). Bounds are rounded to the safe side.
 package summary
 
 import (
@@ -67,6 +67,10 @@ type Summary struct {
 	// Sets is not nil if the evidence consists of prediction sets. All fields above are then empty.
 	Sets *Sets `json:"-"`
 
+	// CalibrationError is not nil if the evidence consists of bounds on the calibration error without attack. All fields
+	// above are then empty.
+	CalibrationError *CalibrationError `json:"-"`
+
 	// Audit holds the results of an audit of the run. It is nil if the run was not audited.
 	Audit *Audit `json:"audit,omitempty"`
 
@@ -78,14 +82,23 @@ type Summary struct {
 	selection *Selection
 }
 
+// CalibrationError holds bounds on the calibration error E|s − P(y=1|s)|.
+type CalibrationError struct {
+	Lower       float64
+	LowerMethod string
+	Upper       float64
+	UpperMethod string // "" if there is no sound upper bound
+	Examples    int
+}
+
 // Sets counts prediction sets.
 type Sets struct {
 	Inputs   int    // number of sets
 	Size     int64  // number of classes in all sets
 	Labelled int    // number of sets whose input has a label
 	Covered  int    // number of sets that contain the label
-	Unsound  int    // number of sets that promise nothing
-	Why      string // why they promise nothing
+	Unsound  int    // number of sets without a guarantee
+	Why      string // reason why these sets have no guarantee
 }
 
 // Kind is the source of the evidence.

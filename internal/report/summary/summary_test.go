@@ -212,7 +212,7 @@ func TestRefuses(t *testing.T) {
 
 // A statement must concern all examples of the run, even if some are missing here. For α = 0.01 and 100 examples, 3
 // certificates may be wrong, because P(Bin(100, 0.01) > 3) = 0.018 and P(Bin(100, 0.01) > 2) = 0.079. For the 10
-// examples here alone, only 1 certificate may be wrong.
+// examples of this test alone, only 1 certificate may be wrong.
 func TestStatementOfWholeRun(t *testing.T) {
 	for name, shards := range map[string][]spec.Shard{"unfinished": nil, "merged with gaps": {{I: 0, K: 10}}} {
 		s := small()
@@ -336,6 +336,33 @@ func TestEnvelope(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"a", "a", "b"}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// Runs with an envelope certify the same examples of the same data.
+func TestSameExamples(t *testing.T) {
+	of := func(sum string, certificates ...certify.Certificate) Summary {
+		s := mustNew(t, Source{Path: "a", Certificates: certificates}, Options{Level: 0.9, Delta: 0.1, Bins: 5, Radii: []float64{0}})
+		if sum != "" {
+			s.Conditions.Data = &File{SHA256: sum}
+		}
+		return s
+	}
+	first := of("x", cert(0, 1, 1, 0.2), cert(1, 1, 1, 0.3))
+	for name, c := range map[string]struct {
+		other Summary
+		same  bool
+	}{
+		"other radii":    {of("x", cert(0, 1, 1, 0.9), cert(1, 1, 0, 0.3)), true},
+		"data unknown":   {of("", cert(0, 1, 1, 0.9), cert(1, 1, 1, 0.3)), true},
+		"other data":     {of("y", cert(0, 1, 1, 0.2), cert(1, 1, 1, 0.3)), false},
+		"fewer examples": {of("x", cert(0, 1, 1, 0.2)), false},
+		"other indices":  {of("x", cert(0, 1, 1, 0.2), cert(2, 1, 1, 0.3)), false},
+		"other labels":   {of("x", cert(0, 1, 1, 0.2), cert(1, 0, 1, 0.3)), false},
+	} {
+		if runs := []Summary{first, c.other}; SameExamples(runs) != c.same || Comparable(runs) != c.same {
+			t.Errorf("%s: want %v", name, c.same)
+		}
 	}
 }
 

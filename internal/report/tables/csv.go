@@ -12,8 +12,8 @@ import (
 	"github.com/rscert/rscert/internal/report/summary"
 )
 
-// csvHeader holds the columns of a tidy table, with one row per number. The column certified is the bound that holds
-// with probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision,
+// csvHeader holds the columns of a tidy table, with one row per number. The column 'certified' holds the bound that is
+// true with probability 1 − δ. The last columns are the conditions of the number: soundness, arithmetic, precision,
 // denoiser, and the norm of the radius.
 var csvHeader = []string{"run", "quantity", "radius", "tau", "class", "count", "of", "value", "low", "high", "certified",
 	"sound", "arithmetic", "precision", "denoiser", "norm"}

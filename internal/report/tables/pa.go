@@ -26,7 +26,7 @@ func (r Report) pa() []section {
 			row = append(row, report.Number(p.Share.Value))
 		}
 		s.table.AddRow(append(row, report.Number(run.PA.Median), report.Number(run.PA.Largest), report.Count(run.Conditions.N),
-			finite(run.AverageRadius.Value))...)
+			report.RadiusNumber(run.AverageRadius.Value))...)
 	}
 	s.notes = []string{"Only examples with the right class count; for the median, the others have the bound 0. n samples limit the bound, " +
 		"so the average radius grows with n. Easy examples have the largest radii and dominate it."}

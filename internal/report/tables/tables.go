@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/rscert/rscert/internal/certify"
@@ -164,14 +163,6 @@ func percent(name string, to report.Rounding) report.Column {
 	return report.Column{Name: name, Align: report.Right, Round: to, Decimals: 1, Percent: true}
 }
 
-// finite converts a radius to a report.Number. The radius math.MaxFloat64 stands for +∞ and becomes +Inf.
-func finite(x float64) report.Number {
-	if x == math.MaxFloat64 {
-		x = math.Inf(1)
-	}
-	return report.Number(x)
-}
-
 func shareValue(s *summary.Share) report.Cell {
 	if s == nil {
 		return nil
@@ -187,13 +178,13 @@ func (r Report) accuracy() section {
 		s.table.Columns = append(s.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
 	}
 	s.table.Columns = append(s.table.Columns, report.RoundedColumn("average radius", report.Down, 4),
-		percent("clean", report.Nearest), percent("smoothed", report.Nearest), percent("abstained", report.Nearest))
+		percent("clean", report.Down), percent("smoothed", report.Down), percent("abstained", report.Nearest))
 	for _, run := range r.Runs {
 		row := []report.Cell{r.rowName(run)}
 		for _, p := range run.Curve {
 			row = append(row, report.Number(p.Accuracy.Value))
 		}
-		s.table.AddRow(append(row, finite(run.AverageRadius.Value), shareValue(run.Clean), shareValue(run.Smoothed),
+		s.table.AddRow(append(row, report.RadiusNumber(run.AverageRadius.Value), shareValue(run.Clean), shareValue(run.Smoothed),
 			report.Number(run.Abstained.Value))...)
 	}
 	for _, run := range r.Runs {
@@ -234,7 +225,7 @@ func (r Report) norms() (sections []section) {
 			for _, p := range radii {
 				row = append(row, report.Number(run.At(p.Radius).Accuracy.Value))
 			}
-			s.table.AddRow(append(row, finite(run.AverageRadius.Value))...)
+			s.table.AddRow(append(row, report.RadiusNumber(run.AverageRadius.Value))...)
 		}
 		sections = append(sections, s)
 	}
@@ -323,13 +314,13 @@ func (r Report) classes(s summary.Summary) section {
 		out.table.Columns = append(out.table.Columns, percent(fmt.Sprint(p.Radius), report.Down))
 	}
 	out.table.Columns = append(out.table.Columns, report.RoundedColumn("average radius", report.Down, 4),
-		percent("clean", report.Nearest), percent("smoothed", report.Nearest), percent("abstained", report.Nearest))
+		percent("clean", report.Down), percent("smoothed", report.Down), percent("abstained", report.Nearest))
 	for _, c := range s.Classes {
 		row := []report.Cell{report.Count(c.Label), report.Count(c.Examples)}
 		for _, a := range c.Certified {
 			row = append(row, report.Number(a.Value))
 		}
-		out.table.AddRow(append(row, finite(c.AverageRadius), shareValue(c.Clean), shareValue(c.Smoothed), report.Number(c.Abstained.Value))...)
+		out.table.AddRow(append(row, report.RadiusNumber(c.AverageRadius), shareValue(c.Clean), shareValue(c.Smoothed), report.Number(c.Abstained.Value))...)
 	}
 	return out
 }
@@ -455,7 +446,7 @@ func caveats(s summary.Summary) (notes []string) {
 		add("the arithmetic is idealised: the certificates are of real-valued noise, not of that which was run.")
 	}
 	if c.Quantisation > 0 {
-		add("up to %s has been taken off every radius: rounding the inputs to a lattice is part of the classifier.", report.Round(c.Quantisation, report.Up, 0, 4))
+		add("every radius is reduced by up to %s, because the classifier first rounds its inputs to multiples of a small step (a lattice).", report.Round(c.Quantisation, report.Up, 0, 4))
 	}
 	if c.Denoiser != nil {
 		add("the model stands behind the denoiser %s: what is certified is the pair.", quote.Line(c.Denoiser.String()))

@@ -45,7 +45,7 @@ func write(t *testing.T, r Report, f Format) string {
 	return b.String()
 }
 
-// A radius that stands for +∞ must be printed as +Inf, and the JSON output must stay valid.
+// A radius that stands for +∞ must be printed as ∞, and the JSON output must stay valid.
 func TestUnbounded(t *testing.T) {
 	s := sum(t, source("unsound", func(i int, c *certify.Certificate) {
 		c.Sound, c.Method = false, "moutaouakil"
@@ -54,7 +54,7 @@ func TestUnbounded(t *testing.T) {
 		}
 	}))
 	r := Report{Runs: []summary.Summary{s}, Classes: true}
-	if text := write(t, r, Text); !strings.Contains(text, "+Inf") || strings.Contains(text, "000000000000") ||
+	if text := write(t, r, Text); !strings.Contains(text, "∞") || strings.Contains(text, "000000000000") ||
 		!strings.Contains(text, "unsound: the method is not sound: nothing is certified.") {
 		t.Error(text)
 	}
@@ -73,7 +73,7 @@ func TestCaveats(t *testing.T) {
 		"the run is not finished: 4 of 9 examples": func(s *summary.Summary) { s.Selected = 9 },
 		"a log from elsewhere":                     func(s *summary.Summary) { s.Kind = summary.LogKind },
 		"the arithmetic is idealised":              func(s *summary.Summary) { s.Conditions.Arithmetic = certify.Idealised },
-		"up to 0.0013 has been taken off":          func(s *summary.Summary) { s.Conditions.Quantisation = 0.00121 },
+		"every radius is reduced by up to 0.0013":  func(s *summary.Summary) { s.Conditions.Quantisation = 0.00121 },
 		"it is of shards alone: 1/7":               func(s *summary.Summary) { s.Conditions.Shard = "1/7" },
 		"the label's class is certified":           func(s *summary.Summary) { s.Conditions.Class = "label" },
 		"the model is computed in bf16":            func(s *summary.Summary) { s.Conditions.Precision = "bf16" },
@@ -143,8 +143,8 @@ func TestFormatText(t *testing.T) {
 	}
 }
 
-// Text, Markdown and LaTeX must show radii in further norms in a table of their own. CSV must have rows with these
-// norms, and JSON must have the member "norms". For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
+// Text, Markdown and LaTeX must show radii in further norms in a separate table. CSV must have rows with these norms,
+// and JSON must have the member "norms". For four bytes, an L2 radius of 0.75 is 0.375 in L∞.
 func TestNormsInEveryFormat(t *testing.T) {
 	src := source("run", func(_ int, c *certify.Certificate) { c.Bounds = map[string]float64{"p_a": 0.75} })
 	src.Kind, src.Run = summary.RunKind, &runfolder.Run{Data: runfolder.Data{Shape: []int{4}, Selected: 4}, Noise: runfolder.Noise{Inputs: "values are bytes k/255"}}

@@ -9,7 +9,9 @@ from rscert._program import program
 
 def main() -> None:
     path = program()
-    os.execve(path, [path, *sys.argv[1:]], _library.environment())
+    environment = _library.environment()
+    environment.setdefault("RSCERT_PYTHON", sys.executable)  # for rscert train
+    os.execve(path, [path, *sys.argv[1:]], environment)
 
 
 if __name__ == "__main__":

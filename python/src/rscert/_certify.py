@@ -7,69 +7,17 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Union, Unpack
+from typing import Any, Literal, Unpack
 
-import numpy as np
 import pandas as pd
 
-from rscert._program import flags, run_json
-
-if TYPE_CHECKING:
-    import torch
-    from torch.utils.data import Dataset
-
-    Model = Union[str, os.PathLike[str], "torch.nn.Module"]
-    Data = Union[str, os.PathLike[str], tuple[Any, Any], "Dataset[Any]"]
-
-
-class CertifyOptions(TypedDict, total=False):
-    """The flags of ``rscert certify``, with ``_`` in place of ``-``; ``rscert certify --help`` explains the flags."""
-
-    n: int
-    n0: int
-    alpha: float
-    method: str
-    class_: str
-    margin: str
-    lipschitz: float
-    stop: str
-    scores: bool
-    save_scores: bool
-    combine: str
-    temperature: float
-    confidence_radii: Sequence[float]
-    confidence: str
-    confidence_bound: str
-    band: str
-    outputs: str
-    scores_output: str
-    average: str
-    mean: Sequence[float]
-    std: Sequence[float]
-    noise: str
-    seed: int
-    skip: int
-    max: int
-    select: str
-    shard: str
-    device: str
-    precision: str
-    batch: int
-    threads: int
-    onnxruntime: str
-    resume: bool
-    labels: str
-    label_column: str
-    first_label: int
-    class_names: str
-    resize: str
-    crop: str
-    interpolation: str
-    layout: str
-
+from rscert._data import Data, Model, data_file, model_files
+from rscert._options import CertifyOptions
+from rscert._program import Requirement, flags, requirements, run, run_json
+from rscert._signature import listed
 
 @dataclass(frozen=True)
 class Run:
@@ -99,8 +47,11 @@ class Run:
 
     @cached_property
     def bounds(self) -> pd.DataFrame:
-        """The bounds on the confidence under attack; only a run with ``confidence_radii`` has them."""
-        return pd.read_csv(self.folder / "bounds.csv")
+        """The bounds on the confidence under attack. Only a run with ``confidence_radii`` has them."""
+        path = self.folder / "bounds.csv"
+        if not path.is_file():
+            raise FileNotFoundError(f"{self.folder}: the run has no bounds on the confidence: certify with confidence_radii=[0.25]")
+        return pd.read_csv(path)
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -110,11 +61,29 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The certified accuracy by radius, the average radius and other figures, from ``rscert radius RUN --json``."""
+        """The certified accuracy by radius, the average radius and other figures, from ``rscert radius RUN --json``.
+
+        ``clean_accuracy`` is the accuracy of the model without noise, and ``smoothed_accuracy`` that of the smoothed
+        classifier, both from ``rscert report RUN --json``. Without labels, both are None.
+        """
         summary: dict[str, Any] = run_json(["radius", str(self.folder)])["methods"][0]
+        report = json.loads(self._report())["runs"][0]
+        for name in ("clean_accuracy", "smoothed_accuracy"):
+            summary[name] = report.get(name, {}).get("value")
         return summary
 
+    def require(self, *required: str) -> list[Requirement]:
+        """Checks requirements, such as ``certified-accuracy@0.5>=0.60`` (docs/gate.md), and returns the results.
 
+        Raises RequirementNotMet if a requirement is not met.
+        """
+        return requirements(self._report(*flags({"require": required})))
+
+    def _report(self, *arguments: str) -> str:
+        return run(["report", str(self.folder), "--json", *arguments])
+
+
+@listed(CertifyOptions)
 def certify(
     model: Model | Sequence[Model],
     data: Data,
@@ -128,23 +97,94 @@ def certify(
 
     ``model`` is the path of an ONNX file, or a ``torch.nn.Module``. A module is exported for inputs of the data's
     shape, in evaluation mode, on the CPU. A list or tuple of models is certified as one model, the average of their
-    logits, or of their probabilities with ``average="probabilities"``. ``data`` is the path of data in any format that ``rscert certify --data``
-    reads, a pair of arrays (x [N, …], y [N]), or a torch Dataset of pairs (x, y). The program divides bytes by 255 and
-    keeps floats as they are; ``sigma`` and the radii are in these units. ``out`` is the run folder; the default is a
-    new temporary folder.
+    logits, or of their probabilities with ``average="probabilities"``. ``data`` is the path of data in any format that
+    ``rscert certify --data`` reads, a pair of arrays (x [N, …], y [N]), a torch Dataset of pairs (x, y), or a torch
+    DataLoader, whose batches are certified in the order in which the loader returns them. The program divides bytes by
+    255 and keeps floats as they are; ``sigma`` and the radii are in these units. ``out`` is the run folder; the default
+    is a new temporary folder. ``help(rscert.CertifyOptions)`` explains the other options.
 
-    Raises InputError for wrong options or input, and Failed if the work fails. Both have the program's hint.
+    Raises InputError for wrong options or input, RequirementNotMet if a requirement of ``require`` is not met, and
+    Failed if the work fails. All have the program's hint.
     """
     if out is None:
         out = Path(tempfile.mkdtemp(prefix="rscert-")) / "run"
-    with contextlib.ExitStack() as open_folders:
-        scratch = Path(open_folders.enter_context(tempfile.TemporaryDirectory(prefix="rscert-")))
-        data_path, shape = _data_file(data, scratch)
-        command = ["certify", "--data", data_path, "--sigma", str(sigma), "--out", os.fspath(out)]
-        for path in _model_files(model, shape, scratch):
-            command += ["--model", path]
-        run_json(command + flags(dict(options)), progress=progress)
+    with _command(model, data, sigma, options) as command:
+        run_json([*command, "--out", os.fspath(out)], progress=progress)
     return Run(Path(out))
+
+
+@contextlib.contextmanager
+def _command(model: Model | Sequence[Model], data: Data, sigma: float, options: CertifyOptions) -> Iterator[list[str]]:
+    """Returns the command ``rscert certify``. Models and data in memory are in temporary files."""
+    with tempfile.TemporaryDirectory(prefix="rscert-") as scratch:
+        data_path, shape = data_file(data, Path(scratch))
+        command = ["certify", "--data", data_path, "--sigma", str(sigma)]
+        for path in model_files(model, shape, Path(scratch)):
+            command += ["--model", path]
+        yield command + flags(dict(options))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The judgement of one aspect of a set-up: layout, scale, classes, labels or accuracy.
+
+    ``outcome`` is suspect if the set-up is probably wrong, and unsure if the examples do not decide.
+    """
+
+    aspect: str
+    outcome: Literal["ok", "unsure", "suspect"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of ``check``.
+
+    The accuracies are those of the model without noise and with one draw of noise, on at most 200 examples; without
+    labels they are None. ``seconds`` is the expected time of the whole run. ``document`` is the JSON document of
+    ``rscert certify --check``.
+    """
+
+    verdict: tuple[Finding, ...]
+    clean_accuracy: float | None
+    noisy_accuracy: float | None
+    seconds: float
+    document: dict[str, Any] = field(repr=False)
+
+    @property
+    def suspects(self) -> tuple[Finding, ...]:
+        """The findings about aspects that are probably wrong."""
+        return tuple(f for f in self.verdict if f.outcome == "suspect")
+
+    def __str__(self) -> str:
+        return "\n".join(f"{f.aspect:8}  {f.outcome:7}  {f.text}" for f in self.verdict)
+
+
+@listed(CertifyOptions)
+def check(
+    model: Model | Sequence[Model],
+    data: Data,
+    *,
+    sigma: float,
+    image: str | os.PathLike[str] | None = None,
+    **options: Unpack[CertifyOptions],
+) -> Check:
+    """Tests without sampling whether model, data and noise fit each other, and returns a verdict.
+
+    The arguments are those of ``certify``. ``image`` is the path of a PNG file to which the program writes a noisy
+    example. The verdict has a finding for each aspect of the set-up; a suspect finding raises no exception.
+    """
+    with _command(model, data, sigma, options) as command:
+        document = run_json([*command, "--check", *flags({"check_image": image})])
+    look = document["look"]
+    known = look["examples"] > 0
+    return Check(
+        verdict=tuple(Finding(f["aspect"], f["outcome"], f["text"]) for f in document["verdict"]),
+        clean_accuracy=look["clean_accuracy"] if known else None,
+        noisy_accuracy=look["noisy_accuracy"] if known else None,
+        seconds=document["seconds"],
+        document=document,
+    )
 
 
 def read_certificates(path: Path) -> pd.DataFrame:
@@ -161,73 +201,3 @@ def _read_lines(path: Path) -> pd.DataFrame:
     # pandas.read_json would lose digits of floats.
     with path.open(encoding="utf-8") as lines:
         return pd.DataFrame([json.loads(line) for line in lines]).drop(columns="check", errors="ignore")
-
-
-def _data_file(data: Data, scratch: Path) -> tuple[str, tuple[int, ...] | None]:
-    """Returns the path of the data and, if the data are in memory, the shape of an example."""
-    if isinstance(data, (str, os.PathLike)):
-        return os.fspath(data), None
-    if isinstance(data, tuple) and len(data) == 2:
-        x, y = np.asarray(data[0]), np.asarray(data[1])
-    else:
-        x, y = _stack(data)
-    path = scratch / "data.npz"
-    np.savez(path, x=x, y=y)
-    return str(path), x.shape[1:]
-
-
-def _stack(data: Dataset[Any]) -> tuple[np.ndarray, np.ndarray]:
-    inputs, labels = [], []
-    for x, y in _examples(data):
-        inputs.append(np.asarray(x))
-        labels.append(int(y))
-    if not inputs:
-        raise ValueError("the dataset has no examples")
-    return np.stack(inputs), np.asarray(labels)
-
-
-def _examples(data: Any) -> Iterator[tuple[Any, Any]]:
-    # Iterating over a torch Dataset by index does not end by itself.
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        return (data[i] for i in range(len(data)))
-    return iter(data)
-
-
-def _model_files(model: Model | Sequence[Model], shape: tuple[int, ...] | None, scratch: Path) -> list[str]:
-    """Returns the paths of the models. It exports torch models to files in the folder scratch."""
-    if not isinstance(model, (list, tuple)):
-        return [_model_file(model, shape, scratch / "model.onnx")]
-    if not model:
-        raise ValueError("the ensemble has no models")
-    return [_model_file(m, shape, scratch / f"model-{i}.onnx") for i, m in enumerate(model, 1)]
-
-
-def _model_file(model: Model, shape: tuple[int, ...] | None, path: Path) -> str:
-    if isinstance(model, (str, os.PathLike)):
-        return os.fspath(model)
-    if shape is None:
-        raise TypeError("a torch model needs data in memory, arrays or a Dataset: they give the shape of its input")
-    import copy
-
-    import torch
-
-    exported = copy.deepcopy(model).cpu().eval()
-    torch.onnx.export(
-        exported,
-        (torch.zeros(1, *_channels_first(shape)),),
-        str(path),
-        input_names=["input"],
-        output_names=["logits"],
-        dynamic_axes={"input": {0: "batch"}, "logits": {0: "batch"}},
-        dynamo=False,
-    )
-    return str(path)
-
-
-def _channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the shape of a torch model's input. The program turns images [H, W] and [H, W, C] into [C, H, W]."""
-    if len(shape) == 2:
-        return (1, *shape)
-    if len(shape) == 3 and shape[-1] in (1, 3) and shape[0] not in (1, 3):
-        return (shape[2], shape[0], shape[1])
-    return shape

@@ -1,14 +1,19 @@
 """Runs the program and turns its errors into exceptions."""
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from rscert import _library
 
@@ -30,11 +35,34 @@ class InputError(RscertError, ValueError):
     """Wrong options or input (exit code 2)."""
 
 
+@dataclass(frozen=True)
+class Requirement:
+    """The result of a requirement, such as ``certified-accuracy@0.5>=0.60``.
+
+    ``value`` is None if nothing is certified. ``says`` is a line of text with the value and, for an unmet requirement,
+    the distance between the value and the bound.
+    """
+
+    requirement: str
+    met: bool
+    value: float | None
+    says: str
+
+
 class RequirementNotMet(RscertError):
-    """A requirement is not met (exit code 3)."""
+    """A requirement is not met (exit code 3).
 
+    ``requirement`` and ``value`` are those of the first unmet requirement, and ``requirements`` holds the results of
+    all requirements.
+    """
 
-_ERRORS = {2: InputError, 3: RequirementNotMet}
+    def __init__(self, message: str, hint: str | None = None, requirements: Sequence[Requirement] = ()) -> None:
+        unmet = [r for r in requirements if not r.met]
+        super().__init__("\n".join([message, *(f"not met: {r.requirement}: {r.says}" for r in unmet)]), hint)
+        self.message = message
+        self.requirements = list(requirements)
+        self.requirement = unmet[0].requirement if unmet else None
+        self.value = unmet[0].value if unmet else None
 
 
 def program() -> str:
@@ -57,7 +85,7 @@ def run(arguments: Sequence[str], *, progress: bool = False) -> str:
     ) as child:
         printed, lines = _read(child, progress)
     if child.returncode != 0:
-        raise _error(child.returncode, lines)
+        raise _error(child.returncode, lines, printed)
     for line in lines:
         if line.startswith("warning: "):
             warnings.warn(line.removeprefix("warning: "), RuntimeWarning, stacklevel=4)
@@ -66,7 +94,7 @@ def run(arguments: Sequence[str], *, progress: bool = False) -> str:
 
 def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str]]:
     """Returns the program's output and its lines on stderr. An interrupt goes on to the program, and is raised once the
-    program has ended."""
+    program has ended. A second interrupt kills the program."""
     assert child.stdout and child.stderr
     printed: list[str] = []
     lines: list[str] = []
@@ -81,11 +109,16 @@ def _read(child: "subprocess.Popen[str]", progress: bool) -> tuple[str, list[str
         for reader in readers:
             reader.join()
         child.wait()
-    except KeyboardInterrupt:
+    except BaseException:  # also the exception of a caller's signal handler, such as a timeout's
         child.send_signal(signal.SIGINT)
-        child.wait()
-        for reader in readers:
-            reader.join()
+        try:
+            child.wait()
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            for reader in readers:
+                reader.join()
         raise
     return "".join(printed), lines
 
@@ -103,14 +136,24 @@ def _copy_lines(source: IO[str], lines: list[str], progress: bool) -> None:
             print(line, end="", file=sys.stderr, flush=True)
 
 
-def _error(code: int, lines: Sequence[str]) -> BaseException:
+def _error(code: int, lines: Sequence[str], printed: str) -> BaseException:
     def last(prefix: str) -> str | None:
         return next((line.removeprefix(prefix) for line in reversed(lines) if line.startswith(prefix)), None)
 
     if code == 130:
         return KeyboardInterrupt()
     message = last("rscert: ") or f"the program ended with {code}: " + "\n".join(lines[-3:])
-    return _ERRORS.get(code, Failed)(message, last("hint: "))
+    if code == 3:
+        return RequirementNotMet(message, last("hint: "), requirements(printed))
+    return (InputError if code == 2 else Failed)(message, last("hint: "))
+
+
+def requirements(printed: str) -> list[Requirement]:
+    """Returns the results of the requirements in the document that the program printed."""
+    document = {}
+    with contextlib.suppress(ValueError):  # without --json the output is text
+        document = json.loads(printed)
+    return [Requirement(r["requirement"], r["met"], r["value"], r["says"]) for r in document.get("requirements", ())]
 
 
 def run_json(arguments: Sequence[str], *, progress: bool = False) -> dict[str, Any]:
@@ -127,10 +170,22 @@ def flags(options: dict[str, Any]) -> list[str]:
         name = "--" + key.rstrip("_").replace("_", "-")
         if value is None:
             continue
-        if isinstance(value, bool):
-            out.append(f"{name}={str(value).lower()}")
-        elif isinstance(value, (list, tuple)):
-            out.append(f"{name}={','.join(map(str, value))}")
+        values = _values(key, value)
+        if key == "require":  # a requirement can contain commas
+            out += [f"{name}={v}" for v in values]
         else:
-            out.append(f"{name}={value}")
+            out.append(f"{name}={','.join(values)}")
     return out
+
+
+def _values(key: str, value: Any) -> list[str]:
+    """Returns the values of an option as text. Arrays, such as a mean of shape [3,1,1], give one value per element."""
+    if isinstance(value, (str, os.PathLike)):
+        return [os.fspath(value)]
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (str, os.PathLike)) for v in value):
+        return [os.fspath(v) for v in value]
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf" or sum(n != 1 for n in array.shape) > 1:
+        given = f"an array of shape {list(array.shape)}" if array.ndim else repr(value)
+        raise InputError(f"{key}: want a number, a text, or a list of numbers or texts, not {given}")
+    return [str(v).lower() if isinstance(v, bool) else str(v) for v in array.ravel().tolist()]

@@ -109,7 +109,8 @@ func Newest(n int) int { return n - 1 }
 // Disk chooses the state of pages, file lengths and names after a cut.
 type Disk struct{ Pages, Lengths, Names Choice }
 
-// Cut returns the files after a power cut. The argument events is the number of the recording's events before the cut.
+// Cut returns the files after a power cut. The argument 'events' is the number of the recording's events before the
+// cut.
 func (r Recording) Cut(events int, disk Disk) Files {
 	past := r.Events[:events]
 	names := r.names(past, disk.Names)
@@ -127,7 +128,7 @@ func (r Recording) Cut(events int, disk Disk) Files {
 	return files
 }
 
-// The constant folder is the identity number of every folder. Files have the identity numbers 1, 2, ….
+// The constant 'folder' is the identity number of every folder. Files have the identity numbers 1, 2, ….
 const folder = 0
 
 func parentsIn(names map[string]int, name string) bool {
@@ -139,7 +140,7 @@ func parentsIn(names map[string]int, name string) bool {
 	return true
 }
 
-// names maps the path of every file and folder after the past events to its identity.
+// names returns the names after the past events. It maps the path of every file and folder to its identity.
 func (r Recording) names(past []Event, choose Choice) map[string]int {
 	durable := map[string]int{} // by folder: the number of events whose changes to its names are durable
 	for _, e := range past {
@@ -158,7 +159,7 @@ func (r Recording) names(past []Event, choose Choice) map[string]int {
 		case Remove:
 			delete(names, e.Path)
 		case Rename:
-			if id, ok := names[e.Path]; ok { // otherwise it was never made
+			if id, ok := names[e.Path]; ok { // otherwise the disk never made the name
 				delete(names, e.Path)
 				names[e.To] = id
 			}
@@ -170,7 +171,7 @@ func (r Recording) names(past []Event, choose Choice) map[string]int {
 // pageSize is the unit that a disk writes as a whole.
 const pageSize = 4096
 
-// content returns the content that a cut leaves of a file.
+// content returns the content that a file has after a cut.
 func (r Recording) content(past []Event, id int, disk Disk) []byte {
 	durable := durableEvents(past, id)
 	now := r.contentBefore(id)

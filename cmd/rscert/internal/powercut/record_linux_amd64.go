@@ -155,7 +155,7 @@ func (t *tracer) stop(thread int) error {
 	call, inside := t.entered[thread]
 	if !inside {
 		if int64(regs.Rax) != -int64(syscall.ENOSYS) {
-			return nil // a new thread leaves the call that made it
+			return nil // a new thread starts at the end of the call that created the thread
 		}
 		t.entered[thread], t.begun[thread] = regs, len(t.recording.Events)
 		return t.enter(thread, regs)
@@ -371,7 +371,7 @@ func (t *tracer) path(thread, dir int, at uint64) (name string, ok bool, err err
 		h := t.open[dir]
 		switch {
 		case dir == atCWD || h == nil:
-			return "", false, nil // root is absolute, and so are all paths written below it
+			return "", false, nil // the program gets absolute paths below root, so a relative path is elsewhere
 		default:
 			path = filepath.Join(t.root, h.name, path)
 		}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"slices"
+
+	"github.com/rscert/rscert/internal/warning"
+)
+
+// checkHeldOut refuses test data that are the rows of the fit, and warns if some of them are. Metrics on rows of the fit
+// are too good, and their intervals and tests are not valid.
+func (c *calibrationTask) checkHeldOut(s streams, file string) error {
+	fit, err1 := os.Stat(c.table.Path)
+	test, err2 := os.Stat(file)
+	if err1 == nil && err2 == nil && os.SameFile(fit, test) {
+		return badInputf("%s: the map is fitted on this file: the metrics need other rows", displayPath(file))
+	}
+	if c.test.Columns != c.all.Columns || c.test.N() == 0 {
+		return nil // sameShape refuses it
+	}
+	shared := c.test.SharedWith(c.all)
+	switch {
+	case shared.ByChance:
+	case shared.All():
+		return badInputf("%s: all rows are rows of %s, on which the map is fitted: the metrics need other rows",
+			displayPath(file), displayPath(c.table.Path))
+	default:
+		return s.warnf(warning.FittedRows, "%s: %d of %d rows equal rows of %s, on which the map is fitted: the metrics are too good",
+			displayPath(file), shared.Rows, shared.Of, displayPath(c.table.Path))
+	}
+	return nil
+}
+
+// warnOfFittedRows warns if the rows contain rows on which the saved map was fitted. Then --out marks all rows as fitted.
+func (c *calibrationTask) warnOfFittedRows(s streams, file string) error {
+	if c.found.Rows == nil || c.all.N() == 0 {
+		return nil
+	}
+	if shared := c.found.Rows.In(c.all); !shared.ByChance {
+		c.refit = true
+		return s.warnf(warning.FittedRows, "%s: about %.0f %% of the %d rows on which %s was fitted are in this file: metrics on them are too good, and --out marks all rows as fitted",
+			displayPath(c.table.Path), 100*float64(shared.Rows)/float64(shared.Of), c.found.Rows.N, file)
+	}
+	return nil
+}
+
+// warnOfOneClass warns if all rows of the fit have the same label.
+func warnOfOneClass(s streams, path string, label []int) error {
+	if len(label) > 0 && slices.Min(label) == slices.Max(label) {
+		return s.warnf(warning.LabelMissing, "%s: all rows of the fit have the label %d: the map says nothing about other classes",
+			displayPath(path), label[0])
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rscert/rscert/internal/calib"
+	"github.com/rscert/rscert/internal/predictions"
+	"github.com/rscert/rscert/internal/report"
+	"github.com/rscert/rscert/internal/table"
+)
+
+// cePlan is what ce --plan-gap --json prints.
+type cePlan struct {
+	Gap        float64        `json:"gap"`
+	Delta      float64        `json:"delta"`
+	Assumption string         `json:"assumption"`
+	Labels     map[string]int `json:"labels"` // the number of labels, by method
+}
+
+// planCE prints how many labels each method needs. It reads the scores only.
+func planCE(ctx context.Context, s streams, path string, o ceOptions) error {
+	if !(o.planGap > 0 && o.planGap < 1) {
+		return badInputf("--plan-gap %v: want a number between 0 and 1", o.planGap)
+	}
+	if o.gate.given() || o.curve != "" || o.perturb {
+		return badInputf("--plan-gap bounds nothing: leave out --require, --curve and --perturb")
+	}
+	columns := append([]string{"score", "confidence"}, predictions.PerturbationColumns...)
+	read, err := readUnweighted(ctx, s, path, o.quiet, table.Options{Optional: columns})
+	if err != nil {
+		return err
+	}
+	score, ok := read.Column("score")
+	if !ok {
+		if score, ok = read.Column("confidence"); !ok {
+			return badInputf("%s: no column score or confidence", displayPath(path))
+		}
+	}
+	sample, err := calib.NewSample(score, make([]float64, len(score)))
+	if err != nil {
+		return badInput(predictions.LocateRow(read, err))
+	}
+	r := ceReport{Variation: &o.Variation}
+	if err := r.readBandwidth(read, &o); err != nil {
+		return err
+	}
+	methods, err := o.supported(path)
+	if err != nil {
+		return err
+	}
+	r.Bandwidth = o.Bandwidth
+	plan := cePlan{Gap: o.planGap, Delta: o.Delta, Assumption: r.describeAssumptions(methods), Labels: map[string]int{}}
+	if o.joint {
+		o.Delta /= float64(calib.BoundPlan{Methods: methods}.Parts())
+	}
+	for _, m := range methods {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if plan.Labels[m.Name], err = calib.PlanSize(sample, m, o.BoundParams, o.planGap); err != nil {
+			return badInput(fmt.Errorf("%s: %s: %w", displayPath(path), m.Name, err))
+		}
+	}
+	if o.json {
+		return report.WriteJSON(s.out, "ce-plan", plan)
+	}
+	fmt.Fprintf(s.out, "labels for an upper bound of %g, if the classifier is calibrated, and %s (an estimate)\n\n", plan.Gap, plan.Assumption)
+	t := report.Table{Columns: []report.Column{report.TextColumn("method"), report.ExactColumn("labels")}}
+	for _, m := range methods {
+		t.AddRow(report.Text(m.Name), report.Count(plan.Labels[m.Name]))
+	}
+	return t.WriteText(s.out)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rscert/rscert/internal/quote"
+)
+
+// Settings are values of flags that do not come from the command line but from a source: a config file, a recorded run
+// or a preset. If several sources give a value for a flag, the first in settingFlags wins. The command line wins over
+// all.
+type settings struct {
+	source string
+	values map[string][]string // by name of the flag; several values for a repeated flag
+}
+
+// settingFlags are the flags that name a source, from the strongest to the weakest. Their values are settingSources.
+var settingFlags = []string{"config", "from", "preset"}
+
+// settingSource is the value of a flag that names a source of settings.
+type settingSource interface {
+	pflag.Value
+	// settings returns the values for the command. The flags that the command line or a stronger source gives are
+	// already set.
+	settings(cmd *cobra.Command) (settings, error)
+	// took tells the source which flags took its values.
+	took(flags []string)
+}
+
+// takeSettings takes the values of flags that are not on the command line from the command's sources of settings. It
+// prints which flags it has set.
+func takeSettings(cmd *cobra.Command, s streams) error {
+	for _, name := range settingFlags {
+		f := cmd.Flags().Lookup(name)
+		if f == nil || f.Value.String() == "" {
+			continue
+		}
+		source, ok := f.Value.(settingSource)
+		if !ok {
+			continue
+		}
+		given, err := source.settings(cmd)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", name, err)
+		}
+		taken, err := given.apply(cmd)
+		if err != nil {
+			return err
+		}
+		source.took(taken)
+		if line := given.line(cmd, taken); line != "" && !isQuiet(cmd) {
+			fmt.Fprintf(s.err, "from %s: %s\n", quote.Line(given.source), quote.Line(line))
+		}
+	}
+	return nil
+}
+
+// isQuiet reports whether the user gave --quiet.
+func isQuiet(cmd *cobra.Command) bool {
+	quiet, err := cmd.Flags().GetBool("quiet")
+	return err == nil && quiet
+}
+
+// apply sets the flags that are not set yet, and returns their names in ascending order.
+func (s settings) apply(cmd *cobra.Command) (taken []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(s.values)) {
+		f := cmd.Flags().Lookup(name)
+		if f == nil {
+			return nil, fmt.Errorf("%s: %s has no --%s", s.source, cmd.CommandPath(), name)
+		}
+		if f.Changed {
+			continue
+		}
+		if len(s.values[name]) > 1 && !repeats(f) {
+			return nil, fmt.Errorf("%s: %s takes one value", s.source, name)
+		}
+		for _, value := range s.values[name] {
+			if err := cmd.Flags().Set(name, value); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.source, explainFlag(cmd, err))
+			}
+		}
+		taken = append(taken, name)
+		if err := cmd.Flags().SetAnnotation(name, settingKey, []string{s.source}); err != nil {
+			return nil, err
+		}
+	}
+	return taken, nil
+}
+
+// settingKey is the annotation of a flag that a source of settings has set.
+const settingKey = "rscert_setting"
+
+// fromSettings reports whether a flag has its value from a source of settings and not from the command line.
+func fromSettings(cmd *cobra.Command, flag string) bool {
+	return cmd.Flags().Lookup(flag).Annotations[settingKey] != nil
+}
+
+// isDefault reports whether the value is the default of the flag.
+func isDefault(f *pflag.Flag, value string) bool {
+	return value == f.DefValue || "["+value+"]" == f.DefValue
+}
+
+// repeats reports whether a flag may be given several times, each with a further value.
+func repeats(f *pflag.Flag) bool {
+	switch f.Value.(type) {
+	case pflag.SliceValue, requirementList, models:
+		return true
+	}
+	return f.Value.Type() == listType
+}
+
+// line returns the settings of the flags in the form of a command line. It omits default values.
+func (s settings) line(cmd *cobra.Command, flags []string) string {
+	var words []string
+	for _, name := range flags {
+		for _, value := range s.values[name] {
+			if f := cmd.Flags().Lookup(name); !isDefault(f, value) {
+				words = append(words, "--"+name+" "+quote.Shell(value))
+			}
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,123 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/rscert/rscert/internal/choice"
+	"github.com/rscert/rscert/internal/smoothing"
+)
+
+// Keep says for which examples an attack on a smoothed classifier keeps a perturbed input.
+type Keep string
+
+// These are the values of Keep.
+const (
+	// KeepFound keeps the inputs at which the smoothed classifier verifiably answers another class than the label.
+	KeepFound Keep = "found"
+	// KeepAll keeps for every example the input that Lower finds.
+	KeepAll Keep = "all"
+)
+
+// Keeps lists all values of Keep.
+var Keeps = choice.Of("keep", KeepFound, KeepAll).Describe(func(k Keep) string {
+	return map[Keep]string{
+		KeepFound: "only inputs that change the answer",
+		KeepAll:   "for every example, the input that lowers the probability of the label most",
+	}[k]
+})
+
+func (k Keep) String() string { return string(k) }
+
+// MarshalText writes the value.
+func (k Keep) MarshalText() ([]byte, error) { return []byte(k), nil }
+
+// UnmarshalText reads a value.
+func (k *Keep) UnmarshalText(text []byte) error { return Keeps.Unmarshal(text, k) }
+
+// Lowered is the perturbed input within Epsilon at which Lower found the smallest probability of the label. This
+// probability is the mean of the label's softmax over noisy copies.
+type Lowered struct {
+	Values   []float32 // in the units of the data, and on the run's lattice if the run has one
+	Distance float64   // distance from the example, rounded up
+	// Class is the smoothed classifier's answer at Values, or −1. Lower leaves it 0.
+	Class int
+	// Before and After are the probabilities of the label at the example and at Values. They are means over the
+	// selection samples, which also chose Values. So After is smaller than the true probability on average.
+	Before, After float64
+}
+
+// Lower searches for the perturbation of at most Epsilon that lowers the probability of the label under noise most.
+// Unlike Candidates, it returns an input for every example: also if the label keeps the most votes, and also if it has
+// lost already at the example. If no perturbation lowers the probability, the input is the example itself.
+//
+// Each restart is projected gradient descent (Madry et al. 2018) on SmoothAdv's loss, −ln of the probability (Salman et
+// al. 2019), with fresh noise in each step. Step lengths begin at 2.5·ε/Steps and fall as those of Candidates do. Each
+// restart ends with the lattice point within Epsilon that lies farthest along its perturbation. All restarts and the
+// example are compared by the same s.Samples selection samples.
+func (s *SmoothedSearch) Lower(ctx context.Context, x Example) (best Lowered, flat int, err error) {
+	if err := s.check(x); err != nil {
+		return best, 0, err
+	}
+	if math.IsInf(s.Epsilon, 1) {
+		return best, 0, fmt.Errorf("a search for the smallest probability within %v: want a finite distance", s.Epsilon)
+	}
+	if best.Before, err = s.probability(ctx, x, x.Values); err != nil {
+		return best, 0, err
+	}
+	best.Values, best.After = x.Values, best.Before
+	ends, flat, err := s.restarts(ctx, func(ctx context.Context, restart int) ([]float64, int, error) {
+		return s.sink(ctx, x, restart)
+	})
+	if err != nil {
+		return best, flat, err
+	}
+	for _, delta := range ends {
+		values, distance := s.point(x, ray{delta, s.Epsilon})
+		p, err := s.probability(ctx, x, values)
+		if err != nil {
+			return best, flat, err
+		}
+		if p < best.After {
+			best.Values, best.Distance, best.After = values, distance, p
+		}
+	}
+	return best, flat, nil
+}
+
+// sink runs one restart of Lower. It returns the perturbation and the number of steps with a gradient of zero.
+func (s *SmoothedSearch) sink(ctx context.Context, x Example, restart int) (delta []float64, flat int, err error) {
+	blurred, err := s.newBlurred(x)
+	if err != nil {
+		return nil, 0, err
+	}
+	delta = s.start(x, restart, s.Epsilon)
+	for step := range s.Steps {
+		if _, err := blurred.run(ctx, delta, restart*s.Steps+step); err != nil {
+			return nil, flat, err
+		}
+		if !blurred.follow(delta, 2.5*s.Epsilon/float64(s.Steps)*s.anneal(step)) {
+			flat++
+		}
+		s.rescale(delta, x.Values, min(length(delta), s.Epsilon))
+	}
+	return delta, flat, nil
+}
+
+// probability returns the mean probability of the label among s.Samples selection samples. A sample without an answer
+// counts with probability 0.
+func (s *SmoothedSearch) probability(ctx context.Context, x Example, values []float32) (float64, error) {
+	input, err := s.Input(values)
+	if err != nil {
+		return 0, err
+	}
+	m, sum := s.Classifier.Classes(), 0.
+	scores, err := s.scores(ctx, input, smoothing.NewStream(s.Seed, x.Index, smoothing.Selection), 0, s.Samples)
+	for ; len(scores) > 0; scores = scores[m:] {
+		if row := scores[:m]; smoothing.Vote(row) >= 0 {
+			sum += math.Exp(-crossEntropy(row, x.Label, s.Probabilities))
+		}
+	}
+	return sum / float64(s.Samples), err
+}

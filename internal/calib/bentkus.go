@@ -1,0 +1,164 @@
+package calib
+
+import (
+	"math"
+
+	"github.com/rscert/rscert/internal/binomial"
+)
+
+// BinnedBentkus returns an upper bound on the calibration error under the assumption of BinnedVariation. It uses the
+// same partitions of the scores. Two parts of the concentration step are sharper:
+//
+//   - The inequality of Bentkus (2004) replaces Bennett's (see bentkusTail).
+//   - Partition k gets the share w_k of δ₁ in place of 1/K, with w_k in proportion to 1/(1+(k−k*)²) and k* =
+//     log₂(2.5·n^⅓). The best partition is near k* for a calibrated classifier. The shares depend on n only.
+//
+// So CE ≤ min_k c_k with probability ≥ 1−δ, where c_k is the largest c that A_k does not refute at level w_k·δ₁.
+//
+// Proof that Bentkus' inequality applies to A of oneStep. Let f(u) = (u−τ)₊². Given the scores, E f(Σ(c−W_i)) is
+// convex in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) has two values, mean 0 and
+// variance η_i(1−η_i). By the lemma of bentkusTail, the sign whose upper value is larger gives the larger expectation
+// of f, whatever the other summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)), where the
+// c − W*_i are independent, identically distributed and at most 1+c, and have mean 0 and a variance of at most β − c².
+//
+// The largest c that A_k does not refute at a level is well defined: E (τ'−ΣW*)₊², maximised over W* ≥ −1 with mean c
+// and E W*² ≤ β, decreases in c. The proof in oneStep holds with (τ'−w)₊² in place of e^{−λw}.
+func BinnedBentkus(s *Sample, delta, variation float64) (Bound, error) {
+	if err := checkVariation(s, delta, variation); err != nil {
+		return Bound{}, err
+	}
+	n := float64(s.N())
+	share := partitionShares(s.N())
+	best, value, ofSample := candidate{gap: math.Inf(1)}, math.Inf(1), 1.0
+	step := newOneStep(s, delta, 1)
+	s.eachPartition(func(k int, bins []bin) {
+		remainder := variationRemainder(bins, variation) / n
+		if remainder >= value {
+			return
+		}
+		c := candidate{gap: s.meanGap(bins), remainder: remainder, bins: len(bins)}
+		o := step.withShare(share[k])
+		ofSample = min(ofSample, o.sample(c.sum(), true))
+		if v := o.populationBentkus(c.sum()); v < value {
+			best, value = c, v
+		}
+	})
+	terms := Terms{{"gap", best.gap}, {"variation", best.remainder}, {"concentration", max(0, value-best.sum())}}
+	chosen := Terms{{"bins", float64(best.bins)}, {"brier", step.brier}}
+	eps := binnedRoundoff(n)
+	b, err := newBound(terms, chosen, delta, eps, true)
+	b.OfSample = min(1, ofSample+eps)
+	return b, err
+}
+
+// partitionShares returns the shares w_k of BinnedBentkus for a sample of n points. Their sum is 1.
+func partitionShares(n int) []float64 {
+	likely := math.Log2(2.5 * math.Cbrt(float64(n)))
+	w, sum := make([]float64, partitions(n)), 0.0
+	for k := range w {
+		d := float64(k) - likely
+		w[k] = 1 / (1 + d*d)
+		sum += w[k]
+	}
+	for k := range w {
+		w[k] /= sum
+	}
+	return w
+}
+
+// withShare returns o with the share w of its failure probability δ₁.
+func (o oneStep) withShare(w float64) oneStep {
+	o.budget += math.Log(1/w) / o.n * (1 + 1e-9)
+	return o
+}
+
+// populationBentkus is population for bin means, with Bentkus' inequality in place of Bennett's.
+func (o oneStep) populationBentkus(a float64) float64 {
+	return o.largest(a, func(c float64) float64 {
+		return max(mixedExponent(a, c), -math.Log(bentkusTail(int(o.n), c-a, o.brier-c*c, 1+c))/o.n)
+	})
+}
+
+// bentkusTail returns an upper bound on P(ΣU_i ≥ n·t), t > 0, for n independent, identically distributed U_i ≤ c with
+// mean 0 and a variance of at most v (Bentkus 2004):
+//
+//	inf_{τ < nt} E(S−τ)₊² / (nt−τ)²,
+//
+// where S is the sum of n independent variables that are c with probability v/(c²+v) and −v/c otherwise.
+//
+// Lemma: E(U−τ)₊² ≤ E(T−τ)₊² for such a U and such a two-point variable T. Proof: if τ < −v/c, E(U−τ)₊² ≤ E(U−τ)² ≤
+// v+τ² = E(T−τ)₊². Otherwise let w(u) = (c−τ)(u+v/c)/(c+v/c). It equals u−τ at u = c, and its slope is at most 1, so
+// w(u)² ≥ (u−τ)₊² for u ≤ c, and E w(U)² ≤ (c−τ)²v/(c²+v) = E(T−τ)₊². ∎ The lemma replaces the summands one at a time,
+// and the bound follows by Markov's inequality. The resulting bound is at most Hoeffding's bound, because e^{λu} is a
+// mixture of functions (u−τ)₊².
+//
+// S is a linear function of a binomial variable B. Written for B, the limit nt becomes x = n(v+ct)/(c²+v). The sums M_r = Σ_{j≥k}
+// (j−k)^r P(B=j) contain only positive terms. The code adds them up for k = ⌈x⌉, and bounds the terms that it omits by a
+// geometric series, because the ratio of neighbouring terms decreases. It then lowers k until the best τ = k−u lies
+// between k−1 and k. For such a τ,
+//
+//	E(B−τ)₊²/(x−τ)² = (M_2 + 2uM_1 + u²M_0)/(x−k+u)²,  smallest at u = (M_2−aM_1)/(aM_0−M_1), a = x−k.
+//
+// Every τ gives a valid bound, so the choice of τ may be inexact.
+func bentkusTail(n int, t, v, c float64) float64 {
+	switch {
+	case t <= 0:
+		return 1
+	case v <= 0:
+		return 0
+	}
+	p, q := v/(c*c+v), c*c/(c*c+v)
+	x := float64(n) * (v + c*t) / (c*c + v) * (1 - 1e-15)
+	top := math.Ceil(x)
+	if top >= float64(n) {
+		top, x = float64(n), min(x, float64(n))
+	}
+	logp, absErr := binomial.LogTerm(int64(n), int64(top), p, q)
+	// Each step multiplies by a ratio with a relative error of a few 2⁻⁵³, and there are at most a few √n steps.
+	return min(1, tailMoments(float64(n), top, q/p).least(x, q/p)*math.Exp(logp+absErr)*(1+1e-9))
+}
+
+// upperMoments holds the sums M_0, M_1 and M_2 of bentkusTail for one k, as multiples of the term P(B = ⌈x⌉).
+type upperMoments struct {
+	n, k       float64
+	term       float64 // P(B=k)
+	m0, m1, m2 float64
+}
+
+// tailMoments returns the sums for k; odds is (1−p)/p.
+func tailMoments(n, k, odds float64) upperMoments {
+	m := upperMoments{n: n, k: k, term: 1, m0: 1}
+	term := 1.0
+	for d := 1.0; k+d <= n; d++ {
+		ratio := (n - k - d + 1) / ((k + d) * odds)
+		term *= ratio
+		m.m0 += term
+		m.m1 += d * term
+		m.m2 += d * d * term
+		// The terms at d+1, d+2, … are at most term·ratio^i, and (d+i)² ≤ (d+1)²i², so Σ(d+i)²·ratio^i ≤ rest.
+		if rest := term * (d + 1) * (d + 1) * 2 * ratio / math.Pow(1-ratio, 3); ratio < 1 && rest < 1e-12*m.m0 {
+			m.m0, m.m1, m.m2 = m.m0+rest, m.m1+rest, m.m2+rest
+			break
+		}
+	}
+	return m
+}
+
+// least returns the smallest value of E(B−τ)₊²/(x−τ)² over τ.
+func (m upperMoments) least(x, odds float64) float64 {
+	for {
+		a := x - m.k
+		u := 1.0
+		if d := a*m.m0 - m.m1; d > 0 {
+			u = max(0, (m.m2-a*m.m1)/d)
+		}
+		if u < 1 || m.k < 1 {
+			return (m.m2 + 2*u*m.m1 + u*u*m.m0) / ((a + u) * (a + u))
+		}
+		m.term *= m.k * odds / (m.n - m.k + 1)
+		m.m2 += 2*m.m1 + m.m0
+		m.m1 += m.m0
+		m.m0 += m.term
+		m.k--
+	}
+}

@@ -1,0 +1,107 @@
+package calib
+
+import "math"
+
+// WeightedLower returns a lower bound on the calibration error CE_Q of the population Q that the weights describe:
+// CE_Q ≥ Value with probability ≥ 1−δ. It needs no assumption about η_Q.
+//
+// It is BettingLower with X = σ(s)·w(s−y)/ΓW in place of σ(s)·(s−y). Given the earlier pairs, X ≥ −1 has the mean
+// E[σ(s)g(s)]/ΓW ≤ CE_Q/ΓW, where g is the function in WeightedVariation. So ΓW times the bound of BettingLower holds
+// for CE_Q. If Γ > 1, the code takes the smallest X for ŵ/Γ ≤ w ≤ Γŵ. The wealth grows with X, so this choice can only
+// lower the wealth.
+//
+// The function σ guesses the sign of s − η_Q(s) from the weighted sum of s−y over the earlier pairs of the bin, divided
+// by the root of the sum of squares. For Γ > 1, σ uses no weights: weights estimated from the features of all rows
+// depend on later pairs, but σ must not depend on later pairs.
+func WeightedLower(s *WeightedSample, delta float64, seed uint64) (LowerBound, error) {
+	if err := s.check(delta); err != nil {
+		return LowerBound{}, err
+	}
+	if err := s.checkRatios(); err != nil {
+		return LowerBound{}, err
+	}
+	lower := refutedByBets(s.placeBets(seed), s.N(), delta)
+	value := math.Nextafter(lower*s.top(), 0)
+	return LowerBound{Value: max(0, min(1, value)), Delta: delta, Sound: true}, nil
+}
+
+// pastResiduals sums the residuals of the earlier pairs of a bin.
+type pastResiduals struct{ sum, squares float64 }
+
+// dealEpochs returns the positions of the pairs of each epoch, in a random order.
+func (s *WeightedSample) dealEpochs(seed uint64) [][]int {
+	order := make([]int, s.N())
+	for i := range order {
+		order[i] = i
+	}
+	r := newStream(seed, streamBets)
+	for i := len(order) - 1; i > 0; i-- {
+		j := r.uniformBelow(i + 1)
+		order[i], order[j] = order[j], order[i]
+	}
+	var epochs [][]int
+	for _, size := range epochSizes(s.N()) {
+		epochs = append(epochs, order[:size])
+		order = order[size:]
+	}
+	return epochs
+}
+
+// placeBets puts X of every pair on the grid, for each choice of σ.
+func (s *WeightedSample) placeBets(seed uint64) *[signKinds][gridCells + 1]float64 {
+	var bets [signKinds][gridCells + 1]float64
+	var past [signBins]pastResiduals
+	least := 1 / (s.sensitivity * s.sensitivity)
+	for _, members := range s.dealEpochs(seed) {
+		sigma := s.guessSigns(&past)
+		for _, i := range members {
+			at, z := s.residual(i)
+			for kind := range signKinds {
+				x := sigma[kind][at] * z
+				if x > 0 {
+					x *= least
+				}
+				spread(&bets[kind], x, 1)
+			}
+		}
+		for _, i := range members {
+			at, z := s.residual(i)
+			if s.sensitivity > 1 {
+				score, label := unpack(s.packed[i])
+				z = score - float64(label)
+			}
+			p := &past[at]
+			p.sum += z
+			p.squares += z * z
+		}
+	}
+	return &bets
+}
+
+// residual returns the bin of pair i and ŵ(s−y)/W.
+func (s *WeightedSample) residual(i int) (at int, z float64) {
+	score, label := unpack(s.packed[i])
+	return min(int(score*signBins), signBins-1), s.share[i] * (score - float64(label))
+}
+
+// guessSigns returns σ in each of the narrowest bins, for each choice of σ.
+func (s *WeightedSample) guessSigns(past *[signBins]pastResiduals) (sigma [signKinds][signBins]float64) {
+	for kind := range signKinds {
+		width := signBins >> kind
+		for from := 0; from < signBins; from += width {
+			var p pastResiduals
+			for _, q := range past[from : from+width] {
+				p.sum += q.sum
+				p.squares += q.squares
+			}
+			if p.squares == 0 {
+				continue
+			}
+			guess := max(-1, min(1, p.sum/math.Sqrt(p.squares)))
+			for at := from; at < from+width; at++ {
+				sigma[kind][at] = guess
+			}
+		}
+	}
+	return sigma
+}

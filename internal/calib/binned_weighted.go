@@ -1,0 +1,117 @@
+package calib
+
+import (
+	"fmt"
+	"math"
+)
+
+// WeightedVariation returns an upper bound on the calibration error of a population Q, from pairs (s, y) of a
+// population P and weights. Let w = dQ/dP. Then
+//
+//	CE_Q = E_Q|s − η_Q(s)| = E_P|g(s)|,  g(s) = E_P[w(s−y) | s],  η_Q(s) = E_P[wy | s]/E_P[w | s],
+//
+// and the assumption is that η_Q has total variation at most V. This η_Q differs from P(y=1|s) under P. Let w ≤ W. With
+// probability ≥ 1−δ,
+//
+//	CE_Q ≤ min_k A_k + t,
+//	A_k = Σ_b|(1/n)Σ_{i∈b} w_i(s_i−y_i)| + ½[Σ_b p_b·ω⁺_b·width_b + V·max_b p_b·ω⁺_b].
+//
+// The partitions k are those of BinnedVariation. A bin b has a share p_b of the scores; width_b is its largest score
+// minus its smallest score; ω⁺_b is an upper bound on the mean of E[w|s] over the bin's scores. Bins with a single
+// score value do not count in the second part.
+//
+// Proof. Let g_i = g(s_i) = ω_i·d_i with ω_i = E[w|s_i] ≥ 0 and d_i = s_i − η_Q(s_i). In a bin, d varies by at most D =
+// width_b + V_b. If the d_i have both signs, let a be the largest d_i and a′ the largest −d_i, so that a + a′ ≤ D. The
+// positive g_i sum to at most ω₊a, and the negative ones to at most ω₋a′, where ω₊ and ω₋ are the sums of the ω_i. So
+// Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤ 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Because ΣV_b ≤ V, the sum over the bins of these
+// differences, divided by n, is at most the second part of A_k.
+//
+// F(z) = Σ_b|(1/n)Σ_{i∈b} z_i| is convex. Its subgradient at g has coefficients h_i/n, |h_i| ≤ 1, which depend on the
+// scores alone. With z_i = w_i(s_i−y_i), A_k ≥ (1/n)Σ[|g_i| + h_i(z_i−g_i)]. As in oneStep, the worst h_i is ±1. The
+// variables |g| ± (z−g) have the mean CE_Q and are at least −W, and the mean of their squares is E z². So z/W takes the
+// place of s−y in oneStep: the upper bound on E z²/W² is β, and W times the result of oneStep bounds CE_Q. (The second
+// exponent of oneStep needs a range of at most 1 for z/W given s, and |g|/W ≤ 1.)
+//
+// Failure probabilities: δ₂ = δ₃ = δ/10 for β and for all ω⁺_b of all partitions together (kl bound at level δ₃ divided
+// by the number of bins), and δ₁ = 0.8δ for oneStep.
+//
+// With sensitivity Γ > 1, w is unknown between ŵ/Γ and Γŵ. Then W becomes ΓW. Each part is replaced by its largest
+// value for such w: in a bin, the w_i of the residuals of one sign are Γŵ_i, and the others are ŵ_i/Γ.
+func WeightedVariation(s *WeightedSample, delta, variation float64) (Bound, error) {
+	if err := s.check(delta); err != nil {
+		return Bound{}, err
+	}
+	if !(variation >= 0) || math.IsInf(variation, 0) {
+		return Bound{}, fmt.Errorf("variation %v is negative or not finite", variation)
+	}
+	if err := s.checkRatios(); err != nil {
+		return Bound{}, err
+	}
+	cells := 0
+	s.eachPartition(func(_ int, bins []bin) { cells += len(bins) })
+	step := s.oneStep(delta)
+	var best weightedCandidate
+	least := math.Inf(1)
+	s.eachPartition(func(_ int, bins []bin) {
+		c := s.candidate(bins, variation, math.Log(float64(cells)/(meanWeightShare*delta))*(1+1e-9))
+		if c.sum() < least {
+			best, least = c, c.sum()
+		}
+	})
+	top := s.top()
+	terms := Terms{{"gap", top * best.gap}, {"width", top * best.width}, {"variation", top * best.variation},
+		{"concentration", top * max(0, step.population(best.sum(), true)-best.sum())}}
+	chosen := Terms{{"bins", float64(best.bins)}, {"second_moment", top * top * step.brier}}
+	return newBound(terms, chosen, delta, top*binnedRoundoff(step.n), true)
+}
+
+const meanWeightShare = 0.1 // δ₃/δ
+
+// oneStep returns the concentration step for z/ΓW in place of s−y.
+func (s *WeightedSample) oneStep(delta float64) oneStep {
+	n, squares := float64(s.N()), 0.0
+	s.each(0, s.N(), func(share, residual float64) { squares += share * residual * share * residual })
+	return oneStep{
+		n:      n,
+		brier:  klAbove(squares/n+meanRoundoff(s.N()), math.Log(1/(brierShare*delta))/n),
+		budget: math.Log(float64(partitions(s.N()))/((1-brierShare-meanWeightShare)*delta)) / n * (1 + 1e-9),
+	}
+}
+
+// A weightedCandidate holds the parts of A_k of one partition, divided by ΓW.
+type weightedCandidate struct {
+	gap, width, variation float64
+	bins                  int
+}
+
+func (c weightedCandidate) sum() float64 { return c.gap + c.width + c.variation }
+
+// candidate returns A_k/ΓW for the partition into these bins. The kl bound on the mean weight of a bin of n_b scores
+// uses the budget divided by n_b.
+func (s *WeightedSample) candidate(bins []bin, variation, budget float64) weightedCandidate {
+	c := weightedCandidate{bins: len(bins)}
+	least := 1 / (s.sensitivity * s.sensitivity) // smallest w/(Γŵ)
+	n := float64(s.N())
+	for i := range bins {
+		b := &bins[i]
+		over, under, weight := 0.0, 0.0, 0.0
+		s.each(b.from, b.to, func(share, residual float64) {
+			weight += share
+			if residual > 0 {
+				over += share * residual
+			} else {
+				under -= share * residual
+			}
+		})
+		c.gap += max(over-least*under, under-least*over) / n
+		if b.tie == b.to-b.from {
+			continue
+		}
+		heavy := b.n / n * klAbove(min(1, weight/b.n+meanRoundoff(s.N())), budget/b.n)
+		first, _ := unpack(s.packed[b.from])
+		last, _ := unpack(s.packed[b.to-1])
+		c.width += heavy * (last - first) / 2
+		c.variation = max(c.variation, variation*heavy/2)
+	}
+	return c
+}

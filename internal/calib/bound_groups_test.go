@@ -1,0 +1,81 @@
+package calib
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// Each group gets the bounds of Compute at Delta/3, and the worst group has the largest bounds.
+func TestComputeGroups(t *testing.T) {
+	plan, first := planned(t)
+	groups := []*Sample{first, draw(50, 9, uniform, uniform01), draw(300, 8, uniform, math.Round)}
+	got, err := plan.ComputeGroups(t.Context(), groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	single := plan
+	single.Params.Delta = plan.Params.Delta / 3
+	upper, lower := 0.0, 0.0
+	for k, s := range groups {
+		want, err := single.Compute(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got[k], want) {
+			t.Errorf("group %d: %+v, want %+v", k, got[k], want)
+		}
+		upper, lower = math.Max(upper, want.Upper["binned-tv"].Value), math.Max(lower, want.Lower.Value)
+	}
+	if w := WorstOfGroups(got); lower == 0 || w.Lower != lower || w.Upper["binned-tv"] != upper || len(w.Upper) != 1 {
+		t.Errorf("worst %+v, want %v and %v", w, lower, upper)
+	}
+	plan.Params.Variation = -1
+	if _, err := plan.ComputeGroups(t.Context(), groups); err == nil {
+		t.Error("no error")
+	}
+}
+
+// The largest upper bound covers the error of every mixture of the groups, and the largest lower bound is at most the
+// error of the worst group. The groups err in opposite directions, so a mixture can be calibrated.
+func TestGroupCoverage(t *testing.T) {
+	const n, trials, delta = 150, 60, 0.2
+	etas := []func(float64) float64{always(0.5), func(s float64) float64 { return 2*s - 0.5 }, uniform01}
+	score := func(r *rand.Rand) float64 { return 0.3 + 0.4*float64(r.IntN(2)) }
+	truth := func(share [3]float64) float64 {
+		sum := 0.0
+		for _, s := range []float64{0.3, 0.7} {
+			d := 0.0
+			for k, eta := range etas {
+				d += share[k] * (s - eta(s))
+			}
+			sum += math.Abs(d) / 2
+		}
+		return sum
+	}
+	plan := BoundPlan{Methods: BoundMethods[:1], Params: BoundParams{CrossFit: CrossFit{Delta: delta, Folds: 2}, Variation: 0.8}}
+	upper, lower := 0, 0
+	rng := rand.New(rand.NewPCG(6, 6))
+	for trial := range uint64(trials) {
+		var groups []*Sample
+		for k, eta := range etas {
+			groups = append(groups, draw(n, 3*trial+uint64(k), score, eta))
+		}
+		plan.Params.Seed = trial
+		w := WorstOfGroups(must(plan.ComputeGroups(t.Context(), groups)))
+		a, b := rng.Float64(), rng.Float64()
+		for _, share := range [][3]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0.5, 0.5, 0}, {a * b, a * (1 - b), 1 - a}} {
+			if w.Upper["binned-tv"] < truth(share)-1e-9 {
+				upper++
+				break
+			}
+		}
+		if w.Lower > math.Max(truth([3]float64{1, 0, 0}), truth([3]float64{0, 1, 0})) {
+			lower++
+		}
+	}
+	if tooMany(upper, trials, delta) || tooMany(lower, trials, delta) {
+		t.Errorf("of %d: %d upper and %d lower bounds are false", trials, upper, lower)
+	}
+}

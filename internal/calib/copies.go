@@ -1,0 +1,51 @@
+package calib
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// LooksCopied reports whether rows with equal scores have equal labels so often that they are hardly independent, for
+// example because rows were copied. All bounds, intervals and tests need independent rows.
+//
+// Consider the sets of at least two equal scores. If the labels are independent, two rows of set g have different
+// labels with probability 2η_g(1−η_g), and a row of g and a row of the next set g′ have different labels with
+// probability η_g(1−η_g′) + η_g′(1−η_g) = η_g(1−η_g) + η_g′(1−η_g′) + (η_g−η_g′)². The sums of the two probabilities
+// over the sets differ by at most Σ(η_g−η_g′)² plus the contribution of one set. Σ(η_g−η_g′)² is at most the total
+// variation of η. If the sum over pairs within sets is far below the sum over pairs of neighbouring sets, rows are
+// copies. LooksCopied allows a total variation of 10, and uses a level of 10⁻⁶ as if the sums were counts. Copies of
+// only one kind of label are not detected.
+func LooksCopied(s *Sample) bool {
+	const variation, level = 10, 1e-6
+	within, across := s.disagreements()
+	across -= variation + 1
+	if across <= within {
+		return false
+	}
+	total := distuv.Binomial{N: math.Ceil(within + across), P: 0.5}
+	return total.CDF(math.Ceil(within)) < level
+}
+
+// disagreements returns two sums over the sets of at least two equal scores. The summand of within is the share of
+// pairs in the set whose labels differ. The summand of across is the same share among the pairs of a row of the set and
+// a row of the set before it.
+func (s *Sample) disagreements() (within, across float64) {
+	before := math.NaN()
+	for a := 0; a < s.N(); {
+		b, ones := a, 0.0
+		for ; b < s.N() && s.packed[b]>>1 == s.packed[a]>>1; b++ {
+			ones += float64(s.packed[b] & 1)
+		}
+		if m := float64(b - a); m > 1 {
+			share := ones / m
+			within += 2 * ones * (m - ones) / (m * (m - 1))
+			if !math.IsNaN(before) {
+				across += share*(1-before) + before*(1-share)
+			}
+			before = share
+		}
+		a = b
+	}
+	return within, across
+}

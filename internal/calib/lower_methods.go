@@ -1,0 +1,46 @@
+package calib
+
+import (
+	"fmt"
+
+	"github.com/rscert/rscert/internal/choice"
+)
+
+// LowerMethod names a lower bound on the calibration error. No lower bound needs an assumption.
+type LowerMethod int
+
+// These are the lower bounds.
+const (
+	LowerBetting LowerMethod = iota // BettingLower
+	LowerMixture                    // MixtureLower
+)
+
+// LowerMethods lists every LowerMethod.
+var LowerMethods = choice.Of("lower bound", LowerBetting, LowerMixture).Describe(func(m LowerMethod) string {
+	return [...]string{
+		LowerBetting: "predicts the sign of s − P(y=1|s) from earlier pairs",
+		LowerMixture: "also averages over all signs of equal-count bins; much better if the scores crowd together, for example for rare events",
+	}[m]
+})
+
+// String returns the method's name.
+func (m LowerMethod) String() string {
+	return [...]string{LowerBetting: "betting", LowerMixture: "mixture"}[m]
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (m LowerMethod) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *LowerMethod) UnmarshalText(text []byte) error { return LowerMethods.Unmarshal(text, m) }
+
+// Compute returns the lower bound.
+func (m LowerMethod) Compute(s *Sample, delta float64, seed uint64) (LowerBound, error) {
+	switch m {
+	case LowerBetting:
+		return BettingLower(s, delta, seed)
+	case LowerMixture:
+		return MixtureLower(s, delta, seed)
+	}
+	return LowerBound{}, fmt.Errorf("no lower bound %d", m)
+}

@@ -1,0 +1,94 @@
+package calib
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// PairedDifference compares a mean loss of two classifiers on the same examples.
+type PairedDifference struct {
+	Name       string  `json:"name"`
+	First      float64 `json:"first"`
+	Second     float64 `json:"second"`
+	Difference float64 `json:"difference"` // First − Second
+	// The interval from Low to High holds for the difference over the population with the level of ComparePaired.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	P    float64 `json:"p"` // two-sided p-value of the hypothesis that the difference is 0
+}
+
+// clippedProbability is the lower limit of the probabilities in the clipped NLL of ComparePaired.
+const clippedProbability = 0.01
+
+// ComparePaired compares the error rates, the Brier scores and the clipped NLLs of two classifiers. Row i of both is
+// the same example. The difference of an example's two losses is bounded, and the differences are independent and
+// identically distributed, so the betting interval of MeanInterval holds for every number of examples. Variation that
+// is common to both classifiers cancels. The clipped NLL is −ln max(p, 0.01), where p is the probability that the
+// classifier gave to what happened; the plain NLL has no bound and therefore no valid interval. Each interval by itself
+// holds with probability level. There is no such interval for the difference of two ECEs, because an ECE is not a mean
+// over examples.
+//
+// An error about a row is a *RowError.
+func ComparePaired(first, second *Predictions, level float64, seed uint64) ([]PairedDifference, error) {
+	if err := checkPaired(first, second); err != nil {
+		return nil, err
+	}
+	worst := -math.Log(clippedProbability)
+	var found []PairedDifference
+	for _, loss := range []struct {
+		name string
+		most float64
+		of   func(p *Predictions, i int) float64
+	}{
+		{"error rate", 1, func(p *Predictions, i int) float64 { return indicator(!p.answersRight(i)) }},
+		{"Brier", 1, (*Predictions).brierTerm},
+		{"clipped NLL", worst, func(p *Predictions, i int) float64 { return min(worst, p.topLabelNLLTerm(i)) }},
+	} {
+		n := first.N()
+		d := PairedDifference{Name: loss.name}
+		for i := range n {
+			d.First += loss.of(first, i) / float64(n)
+			d.Second += loss.of(second, i) / float64(n)
+		}
+		d.Difference = d.First - d.Second
+		unit := func(i int) float64 {
+			return clamp01((loss.of(first, i)-loss.of(second, i))/(2*loss.most) + 0.5)
+		}
+		const rounding = 1e-12 // of unit
+		low, high := MeanInterval(n, unit, 1-level, seed)
+		d.Low = loss.most * (2*max(0, low-rounding) - 1)
+		d.High = loss.most * (2*min(1, high+rounding) - 1)
+		d.P = MeanPValue(n, unit, 0.5, 1-level, seed)
+		found = append(found, d)
+	}
+	return found, nil
+}
+
+// checkPaired returns an error unless the rows can belong to the same examples.
+func checkPaired(first, second *Predictions) error {
+	switch {
+	case first.Weight != nil || second.Weight != nil:
+		return errors.New("a paired comparison has no weights")
+	case first.N() != second.N():
+		return fmt.Errorf("%d rows here, %d rows there", first.N(), second.N())
+	case first.N() == 0:
+		return errNoRows
+	case first.Quantity != second.Quantity:
+		return fmt.Errorf("%s here, %s there", first.Quantity, second.Quantity)
+	}
+	for i := range first.Correct {
+		different := first.Quantity == ClassOneQuantity && first.Correct[i] != second.Correct[i]
+		if first.Label != nil && second.Label != nil {
+			different = first.Label[i] != second.Label[i]
+		}
+		if different {
+			return &RowError{i, "the labels differ, so the rows are not the same examples"}
+		}
+		if first.Index != nil && second.Index != nil && first.Index[i] != second.Index[i] {
+			return &RowError{i, fmt.Sprintf("index %v here, %v there: the rows are not the same examples",
+				first.Index[i], second.Index[i])}
+		}
+	}
+	return nil
+}

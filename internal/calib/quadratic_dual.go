@@ -1,0 +1,78 @@
+package calib
+
+import "math"
+
+// quadraticDual is the dual bound of BinnedQuadratic as a function of μ.
+type quadraticDual struct {
+	bins      []quadraticBin
+	lambda    float64
+	x         float64
+	kappa     float64
+	variation float64
+	observed  float64 // X
+	guess     float64 // of μ
+	tolerance float64 // by which the maximum of a bin may exceed the largest value found, as a share of p
+}
+
+// dualPoint is the dual bound at one μ, without ln(1/δ_b)/(nκ).
+type dualPoint struct {
+	mu    float64
+	gap   float64 // μ(X + x/λ) + Σ_b max_q …
+	jumps float64 // ΣJ_b
+	sum   float64
+}
+
+func newQuadraticDual(s *Sample, plan quadraticPlan, x, variation float64) *quadraticDual {
+	n := float64(s.N())
+	d := &quadraticDual{lambda: plan.lambda, x: x, kappa: quadraticKappa(n), variation: variation, tolerance: 1e-3 * plan.value}
+	for i := range plan.bins {
+		b := newQuadraticBin(s, &plan.bins[i], plan.lambda, d.kappa)
+		d.observed += b.observed
+		d.bins = append(d.bins, b)
+	}
+	_, d.guess = quadraticForecast(plan.bins, n, plan.lambda, x/plan.lambda+max(0, d.observed), variation)
+	return d
+}
+
+// minimise returns the dual bound at a μ near the best. The dual bound is convex in μ. minimise uses golden-section
+// search over ln μ.
+func (d *quadraticDual) minimise() dualPoint {
+	const golden, width, steps = 0.6180339887498949, 3.0, 14
+	lo, hi := math.Log(d.guess)-width, math.Log(d.guess)+width
+	left, right := hi-golden*(hi-lo), lo+golden*(hi-lo)
+	atLeft, atRight := d.at(math.Exp(left)), d.at(math.Exp(right))
+	for range steps {
+		if atLeft.sum <= atRight.sum {
+			hi, right, atRight = right, left, atLeft
+			left = hi - golden*(hi-lo)
+			atLeft = d.at(math.Exp(left))
+		} else {
+			lo, left, atLeft = left, right, atRight
+			right = lo + golden*(hi-lo)
+			atRight = d.at(math.Exp(right))
+		}
+	}
+	if atLeft.sum <= atRight.sum {
+		return atLeft
+	}
+	return atRight
+}
+
+// at returns the dual bound at μ.
+func (d *quadraticDual) at(mu float64) dualPoint {
+	price := mu / d.lambda
+	at := dualPoint{mu: mu, gap: mu*d.observed + price*d.x}
+	jumps := make([]float64, len(d.bins))
+	most := min(1, d.variation)
+	for i := range d.bins {
+		b := &d.bins[i]
+		at.gap += b.peak(price, b.share*d.tolerance)
+		// J_b is convex, so J_b(v) ≤ v·J_b(most)/most for v ≤ most.
+		if most > 0 {
+			jumps[i] = b.jump(price, most) / most
+		}
+	}
+	at.jumps = sumOfLargest(jumps, d.variation)
+	at.sum = at.gap + at.jumps
+	return at
+}

@@ -1,0 +1,109 @@
+package calibrator
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// rowsOf draws n rows of outputs. If levels is positive, the outputs have only that many values.
+func rowsOf(n, columns, levels int, seed uint64) Data {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	d := Data{Input: Logits, Columns: columns, Classes: max(2, columns)}
+	for range n * columns {
+		x := rng.NormFloat64()
+		if levels > 0 {
+			x = float64(rng.IntN(levels))
+		}
+		d.Values = append(d.Values, x)
+	}
+	return d
+}
+
+func concat(a, b Data) Data {
+	a.Values = append(append([]float64(nil), a.Values...), b.Values...)
+	return a
+}
+
+// Equal rows are found, whatever their order. Rows that are equal by chance are not reported.
+func TestSharedRows(t *testing.T) {
+	for _, columns := range []int{1, 3} {
+		fit, other := rowsOf(500, columns, 0, 1), rowsOf(400, columns, 0, 2)
+		part := Data{Input: fit.Input, Columns: columns, Classes: fit.Classes, Values: fit.Values[:250*columns]}
+		for _, c := range []struct {
+			what     string
+			test     Data
+			rows     int
+			byChance bool
+		}{
+			{"other rows", other, 0, true}, {"the same rows", fit, 500, false}, {"a part", part, 250, false},
+			{"a mixture", concat(other, part), 250, false},
+			{"two rows in common", concat(other, Data{Columns: columns, Values: fit.Values[:2*columns]}), 2, true},
+		} {
+			got := c.test.SharedWith(fit)
+			if want := (Shared{c.rows, c.test.N(), c.byChance}); got != want {
+				t.Errorf("%s of %d columns: %+v, want %+v", c.what, columns, got, want)
+			}
+			if got.All() != (c.rows == c.test.N()) {
+				t.Errorf("%s: all %v", c.what, got.All())
+			}
+		}
+		print := fit.Fingerprint()
+		if print.N != 500 || len(print.Least) != fingerprintSize {
+			t.Errorf("fingerprint of %d rows with %d hashes", print.N, len(print.Least))
+		}
+		if s := print.In(concat(other, fit)); s.Rows != fingerprintSize || s.ByChance {
+			t.Errorf("the rows of the fit and others: %+v", s)
+		}
+		if s := print.In(other); s.Rows != 0 || !s.ByChance {
+			t.Errorf("other rows: %+v", s)
+		}
+		// Half of the rows of the fit are about half of the recorded rows.
+		if s := print.In(part); s.ByChance || s.Rows < 16 || s.Rows > 48 {
+			t.Errorf("half of the rows: %+v", s)
+		}
+	}
+	// Outputs of few values agree by chance.
+	for levels := 2; levels < 3000; levels *= 3 {
+		for seed := range uint64(20) {
+			fit, test := rowsOf(500, 1, levels, 2*seed), rowsOf(300, 1, levels, 2*seed+1)
+			if s := test.SharedWith(fit); !s.ByChance {
+				t.Errorf("%d levels: %+v", levels, s)
+			}
+			if s := fit.Fingerprint().In(test); !s.ByChance {
+				t.Errorf("%d levels, fingerprint: %+v", levels, s)
+			}
+		}
+	}
+}
+
+// A saved map keeps its fingerprint, and maps without one are still read.
+func TestMapKeepsItsFingerprint(t *testing.T) {
+	d := rowsOf(50, 1, 0, 5)
+	for i := range d.N() {
+		d.Label = append(d.Label, i%2)
+	}
+	m, err := Methods[0].Fit(d, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := d.Fingerprint(); m.Rows == nil || !reflect.DeepEqual(*m.Rows, want) {
+		t.Errorf("fingerprint %+v, want %+v", m.Rows, want)
+	}
+	content, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := Parse(content); err != nil || !reflect.DeepEqual(back, m) {
+		t.Errorf("read back %+v, %v", back, err)
+	}
+	m.Schema, m.Rows = 1, nil
+	content, err = json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := Parse(content); err != nil || back.Rows != nil {
+		t.Errorf("without a fingerprint: %+v, %v", back, err)
+	}
+}

@@ -1,0 +1,25 @@
+package experiment
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rscert/rscert/internal/param"
+)
+
+// A note appears only if silent work takes long.
+func TestAfterSeconds(t *testing.T) {
+	for work, want := range map[time.Duration]int{time.Second: 0, 3 * time.Second: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			notes := 0
+			timer := Console{Note: func(param.Text) { notes++ }}.afterSeconds("long")
+			time.Sleep(work)
+			timer.Stop()
+			synctest.Wait()
+			if notes != want {
+				t.Errorf("%d notes after %v, want %d", notes, work, want)
+			}
+		})
+	}
+}

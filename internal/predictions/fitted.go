@@ -1,0 +1,56 @@
+package predictions
+
+import (
+	"errors"
+
+	"github.com/rscert/rscert/internal/hint"
+	"github.com/rscert/rscert/internal/table"
+)
+
+// SelectUnfitted leaves out the rows whose column fitted is 1. A calibration map was fitted on these rows, so metrics
+// and bounds on them say nothing about other rows. It returns the number of rows that it left out.
+func SelectUnfitted(t *table.Table) (rest *table.Table, leftOut int, err error) {
+	var unfitted []int
+	for _, g := range t.GroupRows("fitted") {
+		switch g.Value {
+		case 0:
+			unfitted = g.Rows
+		case 1:
+			leftOut = len(g.Rows)
+		default:
+			return nil, 0, t.Errorf(g.Rows[0], "fitted %v is not 0 or 1", g.Value)
+		}
+	}
+	switch {
+	case leftOut == 0:
+		return t, 0, nil
+	case len(unfitted) == 0:
+		return nil, 0, hint.Add(errors.New(t.Path+": a calibration map was fitted on every row (column fitted)"),
+			"apply the map to other rows")
+	}
+	if err := checkUnfitted(t, unfitted); err != nil {
+		return nil, 0, err
+	}
+	return t.Select(unfitted), leftOut, nil
+}
+
+// checkUnfitted returns an error if an unfitted row is about the same example as a fitted row.
+func checkUnfitted(t *table.Table, unfitted []int) error {
+	index, ok := t.Column("index")
+	if !ok {
+		return nil
+	}
+	fitted, _ := t.Column("fitted")
+	used := map[float64]bool{}
+	for i, x := range index {
+		if fitted[i] == 1 {
+			used[x] = true
+		}
+	}
+	for _, i := range unfitted {
+		if used[index[i]] {
+			return t.Errorf(i, "a calibration map was fitted on another row with the index %v", index[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,359 @@
+"""The options of the functions of this package.
+
+'go test ./cmd/rscert -run TestPythonOptions -update' makes this file from the flags of the program.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, Union
+
+import numpy as np
+import numpy.typing as npt
+
+StrPath: TypeAlias = Union[str, "os.PathLike[str]"]
+Floats: TypeAlias = Union[float, Sequence[float], "npt.NDArray[np.floating[Any]]"]
+
+
+class CertifyOptions(TypedDict, total=False):
+    """The options are flags of ``rscert certify``.
+
+    law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I), radii in L2), laplace (Laplace noise of
+        scale b, radii in L1), uniform (uniform noise on [−λ, λ], radii in L1) or splitting (splitting noise on [−λ,
+        λ], which is not random and needs no alpha, radii in L1) (default gaussian)
+    sigma_columns: CSV or JSON file with the scale σ of the noise for every column of a table, in the units of the
+        column; a column with σ = 0 gets no noise (docs/columns.md)
+    sigma_channels: list of values, the scale σ of the noise for each colour channel, such as 0.25,0.5,0.25; a channel
+        with σ = 0 gets no noise
+    sigma_scale: std: the scale of the noise in each column is ``sigma`` times the standard deviation of the column in
+        ``scale_data``; constant columns and columns of whole numbers get no noise
+    scale_data: path of the data from which ``sigma_scale`` computes the standard deviations, such as the training
+        data
+    noisy_columns: with ``sigma_scale``, names of columns that get noise although they hold whole numbers
+    n: number of samples per example that estimate the votes or scores; with ``stop``, the maximum number (default
+        100000)
+    n0: number of separate samples per example that select the class to certify (default 100)
+    alpha: largest probability that a certificate is wrong (default 0.001)
+    method: method of certification; for votes: margin, bonferroni, clopper-pearson, moutaouakil (not sound) (default
+        margin); for scores: betting, hoeffding, bernstein, prpl-eb, chernoff, star (default with ``scores``: betting)
+    class_: class to certify: predicted, label (default predicted)
+    margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
+        (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile
+        function of the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius
+        λ/2 times the margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b
+        times the margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius
+        is margin/(√2·L) if that is larger) (default second)
+    lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
+        unknown, and rscert uses the constant that the noise guarantees
+    stop: stop sampling an example early by this rule: radius>=R (stop once it is known whether the radius is at least
+        R) or precision=F (stop once the radius is at least 1−F times the largest radius that is still possible)
+    scores: certify by the mean softmax scores instead of the votes
+    save_scores: save the scores of all samples in scores.npz, so that you can certify them again; this implies
+        ``scores`` unless ``confidence_radii`` is given; for m classes, the file takes 4·n·m bytes per example
+    combine: how ``scores`` bounds the margin between two mean scores: directed, projected, bonferroni, taylor (not
+        sound) (default directed)
+    temperature: temperature of the softmax for ``scores`` and ``reject_below`` (default 1)
+    top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
+    none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
+        answers the class), ignore (the class gets more votes than every other class, even if "no class" gets more) or
+        safe (the smoothed classifier answers the class or is silent); the smoothed classifier is silent if "no class"
+        gets the most votes (default answer)
+    reject_below: a sample votes for a class only if its confidence is at least this number, and otherwise for no
+        class; the confidence is the largest softmax score at ``temperature`` (docs/reject.md)
+    confidence_radii: also bound the mean score under attack at these radii and write the bounds to bounds.csv; these
+        bounds take half of alpha
+    confidence: method that bounds the confidence under attack: tangent, standard, cdf (default tangent)
+    confidence_bound: bound on the mean in the confidence methods 'standard' and 'tangent': betting, hoeffding,
+        bernstein, prpl-eb, chernoff, star (default betting)
+    band: confidence band for the distribution of the score in the confidence method 'cdf': binomial, dkw (default
+        binomial)
+    labels: file with the labels of IDX, npy or image data, if the labels are in a separate file; none means that the
+        data have no labels or that rscert should ignore them
+    label_column: column with the labels of a table: first, last, none, a name or an index from 0; for CIFAR-100 also
+        coarse_labels; by default the table's header decides
+    first_label: label that the data use for the model's first class: 0 or 1
+    class_names: file with the class names in the order of the model's classes, one name per line or as JSON; needed
+        if the labels or the folders are names
+    resize: resize images to this size in pixels by the rules of torchvision; the size is the length of the shorter
+        side, or HEIGHTxWIDTH
+    crop: keep only the centre of each image, with this size in pixels; cropping follows ``resize``
+    interpolation: how ``resize`` interpolates: bilinear or bicubic (default bilinear)
+    outputs: what the model returns: logits, probabilities or auto (rscert inspects the model); a single number per
+        sample counts as the output for the second of two classes (default auto)
+    average: what rscert averages if ``model`` is given several times: the logits or the probabilities of the models;
+        ``outputs`` then says what every model returns (default logits)
+    scores_output: name of the output with the scores, if the model has several outputs
+    layout: order of an image's values in a flat row: chw or hwc (c: channels, h: height, w: width); by default, flat
+        rows have the order of the model's input, and a model of flat rows gets images as chw
+    mean: values to subtract from the noisy input before it enters the model: one value, or one per channel
+    std: values by which to divide the noisy input after ``mean``: one value, or one per channel
+    noise: kind of the noise: lattice (the certificates hold for the exact numbers that the model receives) or float
+        (the certificates ignore rounding; for comparison) (default lattice)
+    seed: seed of the noise, to repeat a run; by default the operating system draws a seed, and the run records it
+    skip: use only every k-th example of the dataset (default 1)
+    max: maximum number of examples; 0 means all examples
+    select: which examples ``max`` keeps: the first ones (first), or examples spread over the dataset (spread);
+        without this flag, rscert spreads them if the data are sorted by class (default first)
+    shard: run only shard i/k, which holds every k-th example from example i on, for i from 0 to k−1; auto takes the
+        shard of this task in a Slurm array or Indexed Job (default 0/1)
+    device: device that runs the model: auto, cuda[:INDEX,…], cpu, openvino[:CPU|GPU|NPU]; cuda uses all working GPUs,
+        and each example runs on one of them (default auto)
+    noise_on: where rscert makes the noise and counts the votes: host, device (in the model's graph) or auto (device
+        on a GPU, host elsewhere); the votes are the same everywhere, and scores differ at most in their last bits
+        (default auto)
+    precision: number format of the model's arithmetic: f32, bf16 (only with openvino), f16 (only with openvino) or
+        tf32 (only with cuda); the certificates hold for the model in this format (default f32)
+    allow_tf32: let NVIDIA GPUs round the factors of products to TF32; the same as ``precision`` tf32
+    prefer_nhwc: on NVIDIA GPUs, compute convolutions in the memory layout with the channels last
+    conv_search: how cuDNN chooses convolution algorithms on NVIDIA GPUs: heuristic, exhaustive (times all of them, so
+        the choice can change between runs) or default (default heuristic)
+    batch: number of samples per call of the model; 0 means that rscert chooses this number
+    threads: number of threads; 0 means one thread per core
+    onnxruntime: path of the ONNX Runtime library; default: $RSCERT_ONNXRUNTIME, or else the library in the cache or
+        in a system folder
+    denoiser: ONNX file of a denoiser that runs before the model; the certificates hold for the denoiser and the model
+        together (docs/denoiser.md)
+    denoiser_kind: kind of the denoiser: image (it returns the clean image), epsilon (a diffusion model that returns
+        the noise) or x0 (a diffusion model that returns the clean image) (default image)
+    denoiser_range: two values that stand for the data values 0 and 1 in the denoiser; default: -1,1 for a diffusion
+        model, and 0,1 for other denoisers
+    diffusion_schedule: noise schedule of a diffusion model: linear, cosine, or a file with the value ᾱ of each
+        timestep, one per line (default linear)
+    from_: repeat the run in this folder: take its parameters, unless flags say otherwise, and check that model and
+        data are the same
+    preset: take the parameters of a paper, unless flags say otherwise: cohen2019 (CERTIFY of Cohen et al. 2019:
+        Clopper–Pearson, n0 = 100, n = 100,000, α = 0.001) or emde2025 (Emde et al. 2025: the same, and bounds on the
+        confidence (standard, Hoeffding) at the paper's radii for CIFAR-10)
+    resume: continue the run in the folder of ``out``, or start it if there is none
+    sign: sign the finished run with the secret key in this file, which 'minisign -G' makes
+    sign_password_file: with ``sign``, a file whose first line is the password of the key; by default rscert takes the
+        password from $RSCERT_SIGN_PASSWORD or asks at the terminal
+    require: exit with code 3 unless this requirement is met, such as certified-accuracy@0.5>=0.60; the flag can be
+        repeated (docs/gate.md)
+    config: take flags that are not on the command line from this YAML file, whose keys are names of flags
+        (docs/command-line.md)
+    strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
+    """
+
+    law: Literal["gaussian", "laplace", "uniform", "splitting"]
+    sigma_columns: StrPath
+    sigma_channels: Floats
+    sigma_scale: Literal["std"]
+    scale_data: StrPath
+    noisy_columns: str | Sequence[str]
+    n: int
+    n0: int
+    alpha: float
+    method: Literal["margin", "bonferroni", "clopper-pearson", "moutaouakil", "splitting", "betting", "hoeffding",
+        "bernstein", "prpl-eb", "chernoff", "star"]
+    class_: Literal["predicted", "label"]
+    margin: Literal["second", "first"]
+    lipschitz: float
+    stop: str
+    scores: bool
+    save_scores: bool
+    combine: Literal["directed", "projected", "bonferroni", "taylor"]
+    temperature: float
+    top_k: int
+    none: Literal["answer", "ignore", "safe"]
+    reject_below: float
+    confidence_radii: Floats
+    confidence: Literal["tangent", "standard", "cdf"]
+    confidence_bound: Literal["betting", "hoeffding", "bernstein", "prpl-eb", "chernoff", "star"]
+    band: Literal["binomial", "dkw"]
+    labels: StrPath
+    label_column: str
+    first_label: int
+    class_names: StrPath
+    resize: str
+    crop: str
+    interpolation: Literal["bilinear", "bicubic"]
+    outputs: Literal["auto", "logits", "probabilities"]
+    average: Literal["logits", "probabilities"]
+    scores_output: str
+    layout: Literal["chw", "hwc"]
+    mean: Floats
+    std: Floats
+    noise: Literal["lattice", "float"]
+    seed: int
+    skip: int
+    max: int
+    select: Literal["first", "spread"]
+    shard: str
+    device: str
+    noise_on: Literal["auto", "host", "device"]
+    precision: Literal["f32", "bf16", "f16", "tf32"]
+    allow_tf32: bool
+    prefer_nhwc: bool
+    conv_search: Literal["heuristic", "exhaustive", "default"]
+    batch: int
+    threads: int
+    onnxruntime: StrPath
+    denoiser: StrPath
+    denoiser_kind: Literal["image", "epsilon", "x0"]
+    denoiser_range: Floats
+    diffusion_schedule: StrPath
+    from_: str
+    preset: str
+    resume: bool
+    sign: StrPath
+    sign_password_file: StrPath
+    require: str | Sequence[str]
+    config: StrPath
+    strict: bool
+
+
+class RadiusOptions(TypedDict, total=False):
+    """The options are flags of ``rscert radius``.
+
+    method: methods, separated by commas; default: the method of the run or, without a run, margin for votes and
+        betting for scores
+    class_: class to certify: 'predicted', which needs selection samples, or 'label'; if the input is a run, its
+        choice replaces the default (default predicted)
+    alpha: largest probability that the certificate of an example is wrong; if the input is a run, its value replaces
+        the default (default 0.001)
+    law: law (distribution) of the noise: gaussian (Gaussian noise N(0, σ²I), radii in L2), laplace (Laplace noise of
+        scale b, radii in L1), uniform (uniform noise on [−λ, λ], radii in L1) or splitting (splitting noise on [−λ,
+        λ], which is not random and needs no alpha, radii in L1) (default gaussian)
+    margin: margin between the probability p_A of the class and the largest probability p_B of another class: second
+        (gaussian: Φ⁻¹(p_A)−Φ⁻¹(p_B), radius σ/2 times the margin; laplace: Q(p_A)−Q(p_B), where Q is the quantile
+        function of the Laplace distribution with scale 1, radius b/2 times the margin; uniform: 2(p_A−p_B), radius
+        λ/2 times the margin) or first (gaussian: p_A−p_B, radius σ√(π/2) times the margin; laplace: p_A−p_B, radius b
+        times the margin; uniform: p_A−p_B, radius λ times the margin; with a known Lipschitz constant L, the radius
+        is margin/(√2·L) if that is larger) (default second)
+    lipschitz: for ``margin`` first, a known Lipschitz constant L of the smoothed probabilities; 0 means that L is
+        unknown, and rscert uses the constant that the noise guarantees
+    top_k: certify that the class stays among the K classes that the model answers most often under noise (default 1)
+    none: what a certificate claims if samples can vote for no class (docs/reject.md): answer (the smoothed classifier
+        answers the class), ignore (the class gets more votes than every other class, even if "no class" gets more) or
+        safe (the smoothed classifier answers the class or is silent); the smoothed classifier is silent if "no class"
+        gets the most votes (default answer)
+    config: take flags that are not on the command line from this YAML file, whose keys are names of flags
+        (docs/command-line.md)
+    strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
+    """
+
+    method: Literal["margin", "bonferroni", "clopper-pearson", "moutaouakil", "splitting", "betting", "hoeffding",
+        "bernstein", "prpl-eb", "chernoff", "star"] | Sequence[str]
+    class_: Literal["predicted", "label"]
+    alpha: float
+    law: Literal["gaussian", "laplace", "uniform", "splitting"]
+    margin: Literal["second", "first"]
+    lipschitz: float
+    top_k: int
+    none: Literal["answer", "ignore", "safe"]
+    config: StrPath
+    strict: bool
+
+
+class CceOptions(TypedDict, total=False):
+    """The options are flags of ``rscert acce``.
+
+    bins: number of bins of equal width in the calibration error (default 15)
+    solver: solvers to run: exact, admm, dece or brier (default [exact])
+    adaptive: also bound the calibration error with bins of equal count
+    tau: confidence thresholds τ: for each, bound the error of a classifier that answers only if its confidence is at
+        least τ
+    delta: largest probability that the statement about the whole dataset is wrong (default 0.05)
+    alpha: largest probability that a single bound in the file is wrong; default: the value in the run or the file
+    examples: number of sampled examples, including those without a certified class; default: the number in the run or
+        the file
+    plot: write a figure to this .svg, .png or .pdf file: reliability diagrams without attack and under the worst
+        attack, and curves of CBS and CCE against the radius
+    plot_size: size of the figure in centimetres, such as 15x10; by default it depends on the number of radii
+    out: write the worst confidences that the solvers find to this CSV file
+    admm_starts: confidences at which admm starts: clean or brier (default [clean,brier])
+    admm_learning_rate_z: learning rates of admm for the confidences (default [0.001000,0.010000])
+    admm_learning_rate_a: learning rates of admm for the assignment of confidences to bins (default
+        [0.010000,0.100000])
+    admm_rho: initial penalty ρ of admm (default 0.01)
+    admm_rho_growth: factors that multiply the penalty ρ of admm after each step (default [1.004000,1.010000])
+    admm_rho_max: largest penalty ρ of admm (default 10)
+    admm_steps: number of steps of admm for each combination of the values in its lists (default 3000)
+    dece_starts: confidences at which dece starts: clean or brier (default [brier,clean])
+    dece_random_starts: number of additional starts of dece; each is uniformly random within the bounds
+    dece_seed: seed of the random starts of dece (default 1)
+    dece_learning_rate: initial learning rate of dece; it falls to 0 by the last step (default 0.01)
+    dece_steps: number of steps of dece per start (default 1000)
+    trace: write the residuals and the calibration error at each step of admm and dece to this CSV file
+    trace_every: write only every k-th step to the file of ``trace`` (default 10)
+    config: take flags that are not on the command line from this YAML file, whose keys are names of flags
+        (docs/command-line.md)
+    strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
+    """
+
+    bins: int
+    solver: Literal["exact", "admm", "dece", "brier"] | Sequence[str]
+    adaptive: bool
+    tau: Floats
+    delta: float
+    alpha: float
+    examples: int
+    plot: StrPath | Sequence[StrPath]
+    plot_size: str
+    out: StrPath
+    admm_starts: Literal["clean", "brier"] | Sequence[str]
+    admm_learning_rate_z: Floats
+    admm_learning_rate_a: Floats
+    admm_rho: float
+    admm_rho_growth: Floats
+    admm_rho_max: float
+    admm_steps: int
+    dece_starts: Literal["clean", "brier"] | Sequence[str]
+    dece_random_starts: int
+    dece_seed: int
+    dece_learning_rate: float
+    dece_steps: int
+    trace: StrPath
+    trace_every: int
+    config: StrPath
+    strict: bool
+
+
+class MetricsOptions(TypedDict, total=False):
+    """The options are flags of ``rscert metrics``.
+
+    bins: number of bins in the calibration errors that use bins (default 15)
+    edge: edge that each bin includes: 'upper' makes bins (lo,hi], 'lower' makes bins [lo,hi) (default upper)
+    level: confidence level of the intervals (default 0.95)
+    joint_bands: widen the intervals of the reliability diagram so that they hold in all bins together with the
+        probability of ``level``
+    seed: seed of the bootstrap and of the simulated calibration test (default 1)
+    radius: use only the rows with this radius
+    quantity: calibration to report: 'top-label' or, for two classes, 'class-1'; class-1 is the default if the file
+        has the columns score and label (default top-label)
+    plot: write the reliability diagram to this .svg, .png or .pdf file
+    plot_size: size of the diagram in centimetres, such as 15x10 (default 11x14)
+    title: title of the diagram; default: the file name, the number of rows and the ECE
+    curve: curve in the diagram: kernel (a kernel smoother whose width is the smooth ECE), isotonic or none (default
+        kernel)
+    held_out: file of clean predictions that determine a confidence threshold; the command reports the test error
+        above this threshold, and also the robust test error with ``attack`` or the columns adversarial_confidence and
+        adversarial_correct
+    attack: file with predictions on the same rows under an attack; the flag can be repeated, and then the worst
+        attack counts for each row
+    tpr: share of the correct answers in the held-out file whose confidence is at or above the threshold (default
+        0.99)
+    versus: file of another classifier's predictions on the same rows in the same order; the command compares error
+        rate, Brier score and clipped NLL row by row, with intervals that hold for any number of rows
+    config: take flags that are not on the command line from this YAML file, whose keys are names of flags
+        (docs/command-line.md)
+    strict: end with exit code 2 at the first warning ('rscert explain' lists the warnings)
+    """
+
+    bins: int
+    edge: Literal["upper", "lower"]
+    level: float
+    joint_bands: bool
+    seed: int
+    radius: float
+    quantity: Literal["top-label", "class-1"]
+    plot: StrPath | Sequence[StrPath]
+    plot_size: str
+    title: str
+    curve: Literal["kernel", "isotonic", "none"]
+    held_out: StrPath
+    attack: StrPath | Sequence[StrPath]
+    tpr: float
+    versus: StrPath
+    config: StrPath
+    strict: bool
