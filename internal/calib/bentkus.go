@@ -6,20 +6,20 @@ import (
 	"github.com/rscert/rscert/internal/binomial"
 )
 
-// BinnedBentkus returns an upper bound on the calibration error under the assumption of BinnedVariation. It uses the
-// same partitions of the scores. Two parts of the concentration step are sharper:
+// BinnedBentkus returns an upper bound on the calibration error. Its assumption and its partitions of the scores are
+// those of BinnedVariation. Two parts of the concentration step are sharper:
 //
 //   - The inequality of Bentkus (2004) replaces Bennett's (see bentkusTail).
-//   - Partition k gets the share w_k of δ₁ in place of 1/K, with w_k in proportion to 1/(1+(k−k*)²) and k* =
-//     log₂(2.5·n^⅓). The best partition is near k* for a calibrated classifier. The shares depend on n only.
+//   - Partition k gets the share w_k of δ₁ in place of the share 1/K. The share w_k is proportional to 1/(1+(k−k*)²)
+//     with k* = log₂(2.5·n^⅓). The best partition is near k* for a calibrated classifier. The shares depend on n only.
 //
 // So CE ≤ min_k c_k with probability ≥ 1−δ, where c_k is the largest c that A_k does not refute at level w_k·δ₁.
 //
-// Proof that Bentkus' inequality applies to A of oneStep. Let f(u) = (u−τ)₊². Given the scores, E f(Σ(c−W_i)) is
-// convex in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) has two values, mean 0 and
-// variance η_i(1−η_i). By the lemma of bentkusTail, the sign whose upper value is larger gives the larger expectation
-// of f, whatever the other summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)), where the
-// c − W*_i are independent, identically distributed and at most 1+c, and have mean 0 and a variance of at most β − c².
+// Proof that Bentkus' inequality applies to A of oneStep. Let f(u) = (u−τ)₊². Given the scores, E f(Σ(c−W_i)) is convex
+// in each h_i, so it is largest at some h_i = ±1. For such an h_i, −h_i(y_i−η_i) has two values, mean 0 and variance
+// η_i(1−η_i). By the lemma of bentkusTail, the sign whose upper value is larger gives the larger expectation of f,
+// whatever the other summands are. This sign depends on η_i alone. So E f(Σ(c−W_i)) ≤ E f(Σ(c−W*_i)). The c − W*_i are
+// independent, identically distributed and at most 1+c. Their mean is 0, and their variance is at most β − c².
 //
 // The largest c that A_k does not refute at a level is well defined: E (τ'−ΣW*)₊², maximised over W* ≥ −1 with mean c
 // and E W*² ≤ β, decreases in c. The proof in oneStep holds with (τ'−w)₊² in place of e^{−λw}.
@@ -66,13 +66,14 @@ func partitionShares(n int) []float64 {
 	return w
 }
 
-// withShare returns o with the share w of its failure probability δ₁.
+// withShare returns a copy of o whose failure probability δ₁ is multiplied by w.
 func (o oneStep) withShare(w float64) oneStep {
 	o.budget += math.Log(1/w) / o.n * (1 + 1e-9)
 	return o
 }
 
-// populationBentkus is population for bin means, with Bentkus' inequality in place of Bennett's.
+// populationBentkus does the same as the method population for bin means, with Bentkus' inequality in place of
+// Bennett's.
 func (o oneStep) populationBentkus(a float64) float64 {
 	return o.largest(a, func(c float64) float64 {
 		return max(mixedExponent(a, c), -math.Log(bentkusTail(int(o.n), c-a, o.brier-c*c, 1+c))/o.n)
@@ -87,15 +88,15 @@ func (o oneStep) populationBentkus(a float64) float64 {
 // where S is the sum of n independent variables that are c with probability v/(c²+v) and −v/c otherwise.
 //
 // Lemma: E(U−τ)₊² ≤ E(T−τ)₊² for such a U and such a two-point variable T. Proof: if τ < −v/c, E(U−τ)₊² ≤ E(U−τ)² ≤
-// v+τ² = E(T−τ)₊². Otherwise let w(u) = (c−τ)(u+v/c)/(c+v/c). It equals u−τ at u = c, and its slope is at most 1, so
-// w(u)² ≥ (u−τ)₊² for u ≤ c, and E w(U)² ≤ (c−τ)²v/(c²+v) = E(T−τ)₊². ∎ The lemma replaces the summands one at a time,
+// v+τ² = E(T−τ)₊². Otherwise let w(u) = (c−τ)(u+v/c)/(c+v/c). w equals u−τ at u = c, and its slope is at most 1, so
+// w(u)² ≥ (u−τ)₊² for u ≤ c. And E w(U)² ≤ (c−τ)²v/(c²+v) = E(T−τ)₊². ∎ The lemma replaces the summands one at a time,
 // and the bound follows by Markov's inequality. The resulting bound is at most Hoeffding's bound, because e^{λu} is a
 // mixture of functions (u−τ)₊².
 //
-// S is a linear function of a binomial variable B. Written for B, the limit nt becomes x = n(v+ct)/(c²+v). The sums M_r = Σ_{j≥k}
-// (j−k)^r P(B=j) contain only positive terms. The code adds them up for k = ⌈x⌉, and bounds the terms that it omits by a
-// geometric series, because the ratio of neighbouring terms decreases. It then lowers k until the best τ = k−u lies
-// between k−1 and k. For such a τ,
+// S is a linear function of a binomial variable B. Written for B, the limit nt becomes x = n(v+ct)/(c²+v). The sums M_r
+// = Σ_{j≥k} (j−k)^r P(B=j) contain only positive terms. The code adds up these terms for k = ⌈x⌉. It bounds the terms
+// that it omits by a geometric series, because the ratio of neighbouring terms decreases. Then the code lowers k until
+// the best τ = k−u lies between k−1 and k. For such a τ,
 //
 //	E(B−τ)₊²/(x−τ)² = (M_2 + 2uM_1 + u²M_0)/(x−k+u)²,  smallest at u = (M_2−aM_1)/(aM_0−M_1), a = x−k.
 //
@@ -114,7 +115,8 @@ func bentkusTail(n int, t, v, c float64) float64 {
 		top, x = float64(n), min(x, float64(n))
 	}
 	logp, absErr := binomial.LogTerm(int64(n), int64(top), p, q)
-	// Each step multiplies by a ratio with a relative error of a few 2⁻⁵³, and there are at most a few √n steps.
+	// Each step multiplies by a ratio with a relative error of a few times 2⁻⁵³. There are at most a few times √n
+	// steps.
 	return min(1, tailMoments(float64(n), top, q/p).least(x, q/p)*math.Exp(logp+absErr)*(1+1e-9))
 }
 
@@ -125,7 +127,7 @@ type upperMoments struct {
 	m0, m1, m2 float64
 }
 
-// tailMoments returns the sums for k; odds is (1−p)/p.
+// tailMoments returns the sums for k. The argument odds is (1−p)/p.
 func tailMoments(n, k, odds float64) upperMoments {
 	m := upperMoments{n: n, k: k, term: 1, m0: 1}
 	term := 1.0

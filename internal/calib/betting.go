@@ -9,22 +9,22 @@ import (
 // [0, 1] (Waudby-Smith & Ramdas 2024, "hedged capital", for a fixed n).
 //
 // Suppose that the mean is m and that each λ_i (the bet on x_i) depends only on the examples of earlier rounds. Then
-// each of the two products Π(1 + λ_i(x_i − m)) and Π(1 − λ_i(x_i − m)) has expectation 1, so it reaches 2/α with
-// probability ≤ α/2 (Markov). The interval contains every m at which neither product reaches 2/α. Both products are
-// monotone in m. λ_i is √(2 ln(2/α)/(n σ̂²)), where σ̂² estimates the variance. This λ_i would be the best choice if
-// σ̂² were the true variance. The upper limit for λ_i is mostStake/m in the first product and mostStake/(1−m) in the
+// each of the two products Π(1 + λ_i(x_i − m)) and Π(1 − λ_i(x_i − m)) has expectation 1, so each product reaches 2/α
+// with probability ≤ α/2 (Markov). The interval contains every m at which neither product reaches 2/α. Both products
+// are monotone in m. λ_i is √(2 ln(2/α)/(n σ̂²)), where σ̂² estimates the variance. This λ_i would be the best choice
+// if σ̂² were the true variance. The upper limit for λ_i is mostStake/m in the first product and mostStake/(1−m) in the
 // second, so that no factor is below 1 − mostStake.
 //
-// The seed deals the examples to rounds at random: about half of them join the last round, a quarter join the round
-// before it, and so on. For a round, σ̂² is the variance of the examples in the earlier rounds. λ is constant within a
-// round, so a histogram of the round's examples is enough. Each example is split between the two ends of its histogram
-// cell. Because ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm smaller and the interval larger. The
-// interval grows by at most a relative 1/bettingCells.
+// The code deals the examples to rounds at random, as the seed determines. About half of the examples join the last
+// round, a quarter join the round before the last, and so on. For a round, σ̂² is the variance of the examples in the
+// earlier rounds. λ is constant within a round, so a histogram of the round's examples is enough. Each example is split
+// between the two ends of its histogram cell. Because ln(1 ± λ(x−m)) is concave in x, the split makes this logarithm
+// smaller and the interval larger. The interval grows by at most a relative 1/bettingCells.
 func MeanInterval(n int, x func(i int) float64, alpha float64, seed uint64) (low, high float64) {
 	rounds := dealRounds(n, x, seed)
 	logTarget := math.Log(2 / alpha)
 	stakes := rounds.stakes(n, logTarget)
-	// The product decreases as m grows, so it reaches 2/α at every m below the m that bisect finds.
+	// This product decreases as m grows, so it reaches 2/α at every m below the result of bisect.
 	low = bisect(func(m float64) bool { return rounds.logCapital(stakes, m, false) >= logTarget })
 	high = 1 - bisect(func(m float64) bool { return rounds.logCapital(stakes, m, true) >= logTarget })
 	return low, high
@@ -40,8 +40,8 @@ func MeanPValue(n int, x func(i int) float64, m, alpha float64, seed uint64) flo
 	return min(1, 2*math.Exp(-most))
 }
 
-// bisect returns an m ∈ [0, 1) for which refuted(m) is true, at most 2⁻⁵⁰ below the largest such m. It returns 0 if it
-// finds no such m. The function refuted must be true up to some m and false beyond this m.
+// bisect returns an m ∈ [0, 1) for which refuted(m) is true. The result is at most 2⁻⁵⁰ below the largest such m, or 0
+// if bisect finds no such m. The function refuted must be true up to some m and false beyond this m.
 func bisect(refuted func(m float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 50 {

@@ -9,30 +9,31 @@ type LowerBound struct {
 	Sound bool    `json:"sound"`
 }
 
-// BettingLower returns a lower bound on the calibration error and needs no assumption: CE ≥ Value with probability ≥
-// 1−δ.
+// BettingLower returns a lower bound on the calibration error: CE ≥ Value with probability ≥ 1−δ. It needs no
+// assumption.
 //
-// The method takes the pairs (s, y) in an order that does not depend on the data. The function σ of the score has |σ| ≤
-// 1 and depends only on the earlier pairs. σ(s) guesses the sign of s − η(s) for the next pair. Given the earlier
-// pairs, X = σ(s)(s−y) ≥ −1 has the mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
+// The method takes the pairs (s, y) in an order that does not depend on the data. For each pair, a function σ of the
+// score guesses the sign of s − η(s). The function has |σ| ≤ 1 and is determined by the earlier pairs. Given the
+// earlier pairs, X = σ(s)(s−y) ≥ −1 has the mean E[σ(s)(s−η(s))] ≤ CE. So if CE ≤ m, each factor of
 //
 //	M(m) = Π (1 + λ(X_i − m)),  0 ≤ λ ≤ ½,
 //
 // is nonnegative with conditional mean ≤ 1: M is a supermartingale that starts at 1. The average of M over a fixed set
 // of λ and of choices of σ is also such a supermartingale. By Markov's inequality the average reaches 1/δ with
-// probability ≤ δ. The average decreases in m, and the bound is the largest m at which the average reaches 1/δ, or 0 if
-// it reaches 1/δ at no m.
+// probability ≤ δ. The average decreases in m. The bound is the largest m at which the average reaches 1/δ, or 0 if
+// there is no such m.
 //
 // There are eight choices of σ. They divide [0, 1] into 1, 2, 4, …, 128 bins of equal width, and σ is constant in each
 // bin. In a bin, σ is 2z clipped to [−1, 1], where z = Σ(s−y)/√count over the earlier pairs of the bin. λ takes the
 // values √(2 ln(1/δ)/n)·2^j for j = 0, 1, …. Each value is near the best λ for an X of standard deviation 2^−j.
 //
 // Two simplifications reduce the computation to one pass. First, σ changes only at the start of an epoch, so the order
-// of the pairs within an epoch does not matter. The seed deals the pairs to epochs at random. Later epochs hold more
-// pairs. Second, the code keeps only the count and the mean of s for each epoch, bin and label. All s−y of these pairs
-// lie in an interval of length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So the sum of these logarithms can only
-// fall if the pairs move to the ends of the interval and keep their mean. For the same reason each X can then be
-// replaced by the two nearest points of one grid on [−1, 1], weighted so that their mean is X.
+// of the pairs within an epoch does not matter. The code deals the pairs to epochs at random, as the seed determines.
+// Later epochs hold more pairs. Second, the code keeps only the count and the mean of s for each epoch, bin and label.
+// All s−y of these pairs lie in an interval of length 1/128, and ln(1+λ(σ(s−y)−m)) is concave in s−y. So if the code
+// moves the pairs to the ends of the interval and keeps their mean, the sum of these logarithms can only fall. For the
+// same reason the code may then replace each X by the two nearest points of one grid on [−1, 1], weighted so that their
+// mean is X.
 func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -41,7 +42,7 @@ func BettingLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	return LowerBound{Value: value, Delta: delta, Sound: true}, nil
 }
 
-// refutedByBets returns the largest m at which the wealth of n pairs reaches 1/δ, or 0 if there is none.
+// refutedByBets returns the largest m at which the wealth of n pairs reaches 1/δ, or 0 if there is no such m.
 func refutedByBets(bets *[signKinds][gridCells + 1]float64, n int, delta float64) float64 {
 	lambdas := betSizes(n, delta)
 	// Scores are rounded by up to 2⁻³⁹, and the sums of n logarithms ≤ ln 2 are off by at most n·2⁻⁴⁰. The derivative
@@ -67,8 +68,8 @@ type tally struct {
 // An epoch has a tally for each bin and label.
 type epoch [signBins][2]tally
 
-// epochSizes returns the number of pairs in each epoch. It is 1 at first, and later about a sixteenth of the number of
-// earlier pairs.
+// epochSizes returns the number of pairs in each epoch. The first epochs have one pair. A later epoch has about a
+// sixteenth of the number of earlier pairs.
 func epochSizes(n int) []int {
 	var sizes []int
 	for seen := 0; seen < n; {
@@ -108,7 +109,7 @@ func (s *Sample) collectEpochs(seed uint64) []epoch {
 // choice it returns the number of values X at each point of the grid on [−1, 1].
 func placeBets(epochs []epoch) *[signKinds][gridCells + 1]float64 {
 	var bets [signKinds][gridCells + 1]float64
-	var count, excess [signBins]float64 // number of earlier pairs, and their Σ(s−y)
+	var count, excess [signBins]float64 // number of earlier pairs in each bin, and the sum of their s−y
 	for e := range epochs {
 		for kind := range signKinds {
 			width := signBins >> kind

@@ -11,8 +11,8 @@ import "math"
 // lower the wealth.
 //
 // The function σ guesses the sign of s − η_Q(s) from the weighted sum of s−y over the earlier pairs of the bin, divided
-// by the root of the sum of squares. For Γ > 1, σ uses no weights: weights estimated from the features of all rows
-// depend on later pairs, but σ must not depend on later pairs.
+// by the root of the sum of squares. For Γ > 1, σ uses no weights. The reason is that σ must not depend on later pairs,
+// but weights that are estimated from the features of all rows do.
 func WeightedLower(s *WeightedSample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err

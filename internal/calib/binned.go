@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// A bin is a set of neighbouring scores of a sample; equal scores share a bin. It holds the sums that the binned bounds
-// need. s̄ and ȳ are the mean score and the mean label of the bin. Two neighbouring bins merge into one bin in constant
-// time (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
+// A bin is a set of neighbouring scores of a sample; equal scores share a bin. The struct holds the sums over the bin
+// that the binned bounds need. s̄ and ȳ are the mean score and the mean label of the bin. Two neighbouring bins merge
+// into one bin in constant time (Chan, Golub & LeVeque 1983; Pébay 2008), so that all partitions together cost O(n).
 type bin struct {
 	from, to   int   // positions in the sample
 	level      uint8 // number of the coarsest partition with a cut just before this bin

@@ -20,11 +20,11 @@ import (
 //	R_k = Σ p_b·min(½, b1·mean|s_i−s_j|, b1·sd(s)).
 //
 // Second order: ŷ is the line fitted to the labels of the bin by least squares. Let det_ijk be the determinant of the
-// rows (1, s, η) of three points. By Cauchy–Binet, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)². The numerator
-// sums over triples of points, and the denominator over pairs. det is the product of two factors: the second divided
-// difference of η, which is at most b2/2, and the Vandermonde determinant, which is det for η = s². So the residual sum
-// of squares of η is at most (b2/2)² times the residual sum of squares of the parabola s². With the central moments μ
-// of the scores in the bin,
+// rows (1, s, η) of three points. By Cauchy–Binet, the residual sum of squares of η is Σdet²/Σ(s_i−s_j)². The sum in
+// the numerator is over triples of points, and the sum in the denominator is over pairs. det is the product of two
+// factors: the second divided difference of η, which is at most b2/2, and the Vandermonde determinant, which is det for
+// η = s². So the residual sum of squares of η is at most (b2/2)² times the residual sum of squares of the parabola s².
+// With the central moments μ2, μ3 and μ4 of the scores in the bin,
 //
 //	R_k = Σ p_b·min(½, b1·sd(s), ½b2·√(μ4 − μ2² − μ3²/μ2))
 //
@@ -33,11 +33,11 @@ import (
 // constant. Compared with a constant, the line has a smaller mean square, but possibly a larger mean absolute
 // deviation. For evenly spaced scores the third term of the minimum is two thirds of ½b2·√μ4. If the scores of a bin
 // have a standard deviation below 2⁻²⁰, a slope would be rounding noise, so ŷ is the mean label. In the second order,
-// the map from labels to ŷ is still a projection, but the coefficients h_i of oneStep can exceed 1. Only Σh_i² ≤ n is
-// known, so oneStep uses only its second exponent.
+// the map from labels to ŷ is still a projection, but the absolute values of the coefficients h_i of oneStep can exceed
+// 1. Only Σh_i² ≤ n is known, so oneStep uses only its second exponent.
 //
-// If there are at least secondOrderFrom scores, each order gets half of δ₁ (see oneStep). With fewer scores the second
-// order is not used, because it never gives the smaller bound.
+// If there are at least secondOrderFrom scores, each order gets half of δ₁ (see oneStep). With fewer scores the code
+// does not use the second order, because then the first order always gives the smaller bound.
 func BinnedLipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 	if err := cmp.Or(s.check(delta), checkBandwidth(bandwidth)); err != nil {
 		return Bound{}, err

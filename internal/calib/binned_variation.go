@@ -16,11 +16,11 @@ import (
 // the mean label of a bin. t is the concentration step of oneStep, and it is the same for all partitions. The method
 // needs no folds and no smoother.
 //
-// The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores and η vary by V_b within it.
-// The mean absolute deviation of the bin's η_i is convex in the values of η at the bin's distinct scores, so it is
-// largest if each value is at an end of an interval of length V_b. This largest value is 2q(1−q)V_b, where q is the
-// share of the bin's scores at which η is at the upper end. This is at most V_b/2. If a single score has a share w > ½
-// of the bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this score. Let g_b be
+// The remainder R_k bounds (1/n)Σ|η_i − η̄_b|. Let a bin hold a share p_b of the scores, and let η vary by V_b within
+// the bin. The mean absolute deviation of the bin's η_i is convex in the values of η at the bin's distinct scores, so
+// it is largest if each value is at an end of an interval of length V_b. This largest value is 2q(1−q)V_b, where q is
+// the share of the bin's scores at which η is at the upper end. This is at most V_b/2. If a single score has a share w
+// > ½ of the bin, the deviation is at most 2w(1−w)V_b. The deviation is 0 if the bin has only this score. Let g_b be
 // 2p_b·w(1−w) if the bin has such a score, and p_b/2 otherwise. Because V_b ≤ 1 and ΣV_b ≤ V, this gives
 //
 //	R_k = max Σ g_b·V_b = the sum of the ⌊V⌋ largest g_b + (V−⌊V⌋) times the next largest g_b.
@@ -70,8 +70,9 @@ func variationRemainder(bins []bin, variation float64) float64 {
 	return sumOfLargest(weights, variation)
 }
 
-// sumOfLargest returns the largest Σ w_i·v_i over 0 ≤ v_i ≤ 1 with Σ v_i ≤ total: the sum of the ⌊total⌋ largest
-// weights plus total−⌊total⌋ times the next largest weight. It sorts the weights, which are at least 0.
+// sumOfLargest returns the largest Σ w_i·v_i over 0 ≤ v_i ≤ 1 with Σ v_i ≤ total. This maximum is the sum of the
+// ⌊total⌋ largest weights plus total−⌊total⌋ times the next largest weight. The weights must be at least 0.
+// sumOfLargest sorts the slice of weights.
 func sumOfLargest(weights []float64, total float64) float64 {
 	slices.Sort(weights)
 	sum := 0.0
@@ -91,7 +92,7 @@ func (b *bin) deviation() float64 {
 	return b.n / 2
 }
 
-// A candidate holds the mean gap and the remainder of one partition. Their sum is A_k of BinnedVariation.
+// A candidate holds the mean gap and the remainder of one partition k. The sum of the two is A_k of BinnedVariation.
 type candidate struct {
 	gap, remainder float64
 	bins           int

@@ -16,15 +16,15 @@ import (
 //	CE_Q ≤ min_k A_k + t,
 //	A_k = Σ_b|(1/n)Σ_{i∈b} w_i(s_i−y_i)| + ½[Σ_b p_b·ω⁺_b·width_b + V·max_b p_b·ω⁺_b].
 //
-// The partitions k are those of BinnedVariation. A bin b has a share p_b of the scores; width_b is its largest score
-// minus its smallest score; ω⁺_b is an upper bound on the mean of E[w|s] over the bin's scores. Bins with a single
-// score value do not count in the second part.
+// The partitions k are those of BinnedVariation. A bin b has a share p_b of the scores. width_b is the largest score of
+// the bin minus its smallest score. ω⁺_b is an upper bound on the mean of E[w|s] over the bin's scores. Bins with a
+// single score value do not count in the second part.
 //
 // Proof. Let g_i = g(s_i) = ω_i·d_i with ω_i = E[w|s_i] ≥ 0 and d_i = s_i − η_Q(s_i). In a bin, d varies by at most D =
-// width_b + V_b. If the d_i have both signs, let a be the largest d_i and a′ the largest −d_i, so that a + a′ ≤ D. The
-// positive g_i sum to at most ω₊a, and the negative ones to at most ω₋a′, where ω₊ and ω₋ are the sums of the ω_i. So
-// Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤ 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Because ΣV_b ≤ V, the sum over the bins of these
-// differences, divided by n, is at most the second part of A_k.
+// width_b + V_b. If some d_i are positive and some are negative, let a be the largest d_i and a′ the largest −d_i. Then
+// a + a′ ≤ D. The positive g_i sum to at most ω₊a, and the negative ones to at most ω₋a′, where ω₊ and ω₋ are the sums
+// of the ω_i. So Σ|g_i| − |Σg_i| ≤ 2·min(ω₊a, ω₋a′) ≤ 2ω₊ω₋D/(ω₊+ω₋) ≤ ½(ω₊+ω₋)D. Because ΣV_b ≤ V, the sum over the
+// bins of these differences, divided by n, is at most the second part of A_k.
 //
 // F(z) = Σ_b|(1/n)Σ_{i∈b} z_i| is convex. Its subgradient at g has coefficients h_i/n, |h_i| ≤ 1, which depend on the
 // scores alone. With z_i = w_i(s_i−y_i), A_k ≥ (1/n)Σ[|g_i| + h_i(z_i−g_i)]. As in oneStep, the worst h_i is ±1. The
@@ -32,11 +32,12 @@ import (
 // place of s−y in oneStep: the upper bound on E z²/W² is β, and W times the result of oneStep bounds CE_Q. (The second
 // exponent of oneStep needs a range of at most 1 for z/W given s, and |g|/W ≤ 1.)
 //
-// Failure probabilities: δ₂ = δ₃ = δ/10 for β and for all ω⁺_b of all partitions together (kl bound at level δ₃ divided
-// by the number of bins), and δ₁ = 0.8δ for oneStep.
+// Failure probabilities: δ₂ = δ/10 for β, δ₃ = δ/10 for all ω⁺_b of all partitions together, and δ₁ = 0.8δ for oneStep.
+// Each ω⁺_b is a kl bound at level δ₃ divided by the number of bins.
 //
-// With sensitivity Γ > 1, w is unknown between ŵ/Γ and Γŵ. Then W becomes ΓW. Each part is replaced by its largest
-// value for such w: in a bin, the w_i of the residuals of one sign are Γŵ_i, and the others are ŵ_i/Γ.
+// With sensitivity Γ > 1, only ŵ/Γ ≤ w ≤ Γŵ is known. Then ΓW takes the place of W, and the code replaces each part by
+// its largest value for such w. In a bin, this value has w_i = Γŵ_i for the residuals of one sign, and w_i = ŵ_i/Γ for
+// the others.
 func WeightedVariation(s *WeightedSample, delta, variation float64) (Bound, error) {
 	if err := s.check(delta); err != nil {
 		return Bound{}, err

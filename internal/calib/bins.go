@@ -6,8 +6,8 @@ import (
 	"github.com/rscert/rscert/internal/fixedpoint"
 )
 
-// MaxBins is the largest number of bins. Up to this number, every edge except 0 is 2⁻¹¹ or more, and is therefore exact
-// in fixedpoint.
+// MaxBins is the largest number of bins. With at most MaxBins bins, every edge except 0 is 2⁻¹¹ or more, and is
+// therefore exact in package fixedpoint.
 const MaxBins = 2048
 
 // Bins are M bins of equal width on [0, 1]. Bin m is [e_m, e_{m+1}); the last bin is closed. The edge e_m is the
@@ -37,8 +37,8 @@ func (b Bins) Len() int { return len(b.edge) - 1 }
 
 // Index returns the bin of x, where 0 ≤ x ≤ 1.
 //
-// A sample whose confidence is in [l, u] reaches the bins Index(l) to Index(u): it reaches bin m if and only if l <
-// e_{m+1} and u ≥ e_m.
+// A sample whose confidence can lie anywhere in [l, u] reaches the bins Index(l) to Index(u): it reaches bin m if and
+// only if l < e_{m+1} and u ≥ e_m.
 func (b Bins) Index(x float64) int {
 	last := b.Len() - 1
 	k := min(int(x*float64(len(b.edge)-1)), last) // may be off by one, because x·M rounds

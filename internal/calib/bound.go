@@ -96,7 +96,7 @@ func checkDelta(delta float64) error {
 	return nil
 }
 
-// check returns an error if no bound can be computed.
+// check returns an error if the sample and delta allow no bound.
 func (s *Sample) check(delta float64) error {
 	if s.N() == 0 {
 		return errNoRows
@@ -156,7 +156,7 @@ func (cf CrossFit) run(s *Sample, fold func(part split, k int) (terms, chosen Te
 	return mean(0), mean(1)
 }
 
-// newBound returns the Bound with these terms and one more term: eps, a bound on the rounding error.
+// newBound returns the Bound with these terms and one more term for eps, a bound on the rounding error.
 func newBound(terms, chosen Terms, delta, eps float64, sound bool) (Bound, error) {
 	b := Bound{Delta: delta, Sound: sound, Terms: append(terms, Term{"rounding", eps}), Chosen: chosen}
 	b.Value = min(1, b.Sum())

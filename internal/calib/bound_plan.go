@@ -20,7 +20,7 @@ type BoundPlan struct {
 
 // ErrorBounds are the results of a BoundPlan.
 type ErrorBounds struct {
-	Upper    map[string]Bound // keyed by the name of the method
+	Upper    map[string]Bound // by the name of the method
 	Lower    LowerBound       // by BoundPlan.Lower
 	Weighted *LowerBound      // from WeightedLower, if a method uses the weights of all rows
 	Estimate float64          // from EstimateError, without a guarantee
@@ -38,8 +38,8 @@ func (e *BoundMethodError) Error() string { return fmt.Sprintf("%s: %v", e.Metho
 // Unwrap returns Err.
 func (e *BoundMethodError) Unwrap() error { return e.Err }
 
-// Parts returns the number of bounds: an upper bound for each method, the lower bound, the weighted lower bound and the
-// curve if they are wanted. The curve counts once, because its bounds hold in all bins together.
+// Parts returns the number of bounds that Compute computes: an upper bound for each method, the lower bound, and, if
+// wanted, the weighted lower bound and the curve. The curve counts once, because its bounds hold in all bins together.
 func (p BoundPlan) Parts() int {
 	parts := len(p.Methods) + 1
 	if p.usesWeights() {

@@ -22,8 +22,8 @@ type BoundParams struct {
 	CrossFit
 	Variation float64 // assumed total variation of P(y=1|s)
 	Bandwidth float64 // bandwidth of the kernel that perturbed the scores
-	// Weighted holds all rows with their weights. It is nil without weights. The other argument of Compute then holds
-	// the rows that KeepByWeight keeps.
+	// Weighted holds all rows with their weights. It is nil without weights. With weights, the sample that is passed to
+	// Compute holds the rows that KeepByWeight keeps.
 	Weighted *WeightedSample
 }
 

@@ -2,14 +2,15 @@ package calib
 
 import "math"
 
-// Decomposition splits a Brier score (Murphy 1973; Stephenson, Coelho & Jolliffe 2008 for the last term):
+// Decomposition holds the terms of a Brier score (Murphy 1973; Stephenson, Coelho & Jolliffe 2008 for the last term):
 //
 //	Brier = Reliability − Resolution + Uncertainty + Within
 //
-// Bin m holds the share share_m of the weight, with mean accuracy accuracy_m and mean confidence confidence_m. The
-// accuracy of all examples is accuracy. Reliability is Σ share_m (accuracy_m − confidence_m)². Resolution is Σ share_m
-// (accuracy_m − accuracy)². Uncertainty is accuracy(1−accuracy). Within is the part that comes from differences between
-// the confidences in a bin; it is 0 if the confidences in each bin are equal.
+// For bin m, share_m is the bin's share of the weight, accuracy_m its mean accuracy, and confidence_m its mean
+// confidence. The symbol accuracy without an index is the accuracy of all examples. Reliability is Σ share_m
+// (accuracy_m − confidence_m)². Resolution is Σ share_m (accuracy_m − accuracy)². Uncertainty is accuracy(1−accuracy).
+// Within is the part that comes from differences between the confidences in a bin; it is 0 if the confidences in each
+// bin are equal.
 type Decomposition struct {
 	Reliability float64 `json:"reliability"`
 	Resolution  float64 `json:"resolution"`
@@ -62,7 +63,7 @@ func (p *Predictions) multiclassBrierTerm(i int) float64 {
 func MulticlassBrierEstimate(
 	p *Predictions, bins int, edge Edge, level float64, seed uint64,
 ) (Estimate, Decomposition, error) {
-	// TopLabel tolerates vectors that sum to 1.001, so their score can slightly exceed 2.
+	// TopLabel tolerates vectors that sum to 1.001, so the score of a vector can slightly exceed 2.
 	e := p.boundedEstimate(p.MulticlassBrier(), func(i int) float64 { return min(2, p.multiclassBrierTerm(i)) },
 		2, level, seed)
 	classes, err := p.classBins(bins, edge)

@@ -42,9 +42,10 @@ func Spiegelhalter(p *Predictions) (z, pValue float64) {
 //	E_m(±λ) = exp(±λR_m − V_m(e^λ − 1 − λ))
 //
 // has expectation at most 1. Products of E_m over bins, and averages of such products, have expectation at most 1 too.
-// The test averages over a grid of λ that depends only on V_m, over patterns of signs, and over single bins. The signs
-// are equal in all bins (for over- or underconfidence as a whole), opposite above and below ½, or separate for each
-// bin. The p-value is the reciprocal of this average (Markov). It is NaN if the predictions have weights.
+// The test averages over a grid of λ that depends only on V_m, over patterns of signs, and over single bins. A pattern
+// of signs is one of three: equal signs in all bins (for over- or underconfidence as a whole), opposite signs above and
+// below ½, or a separate sign for each bin. The p-value is the reciprocal of this average (Markov). It is NaN if the
+// predictions have weights.
 func CalibrationTest(p *Predictions) (pValue float64) {
 	if p.Weight != nil {
 		return math.NaN()

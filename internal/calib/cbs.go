@@ -79,8 +79,9 @@ func CBS(intervals []Bounded) (float64, error) {
 }
 
 // MeanWithFailures returns an upper bound on a mean of n terms in [0, 1], one term for each prediction (for example the
-// Brier score or the largest gap). The intervals of some predictions may not hold; failures is the maximum number of
-// such intervals. A failed interval raises its term by at most 1. The result is rounded up.
+// Brier score or the largest gap). The argument mean is the bound if every interval holds. The argument failures is the
+// maximum number of predictions whose intervals do not hold. A failed interval raises its term by at most 1. The result
+// is rounded up.
 func MeanWithFailures(mean float64, failures int64, n int) float64 {
 	share := math.Nextafter(float64(failures)/float64(n), 2)
 	return min(1, math.Nextafter(mean+share, 2))

@@ -15,7 +15,7 @@ type CurvePoint struct {
 // Curve estimates η in bins of about n^⅔ neighbouring scores; ties share a bin. The bins depend on the scores alone.
 // Given the scores, the labels of a bin are independent, so the kl bound (klAbove) holds for the mean of their
 // expectations (Hoeffding 1963, Theorem 1). Each of the B bins uses δ/(2B) for its lower end and δ/(2B) for its upper
-// end. The intervals need no assumption, but they bound η only at the scores of a bin, not between them.
+// end. The intervals need no assumption, but they bound η only at the scores of a bin, not between these scores.
 func Curve(s *Sample, delta float64) ([]CurvePoint, error) {
 	if err := s.check(delta); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func curvePartition(n int) int {
 // over the bins b of Curve. p_b is the share of the scores in the bin. D_b is the mean of s−y in the bin. v_b is the
 // unbiased variance of the bin's labels divided by their number, which is the expected noise in D_b² (the debiasing of
 // Kumar, Liang & Ma 2019, bin by bin). Without v_b a calibrated classifier would get an estimate far from 0. Errors of
-// both signs within a bin cancel.
+// opposite signs within a bin cancel.
 func EstimateError(s *Sample) float64 {
 	total := 0.0
 	s.eachPartition(func(k int, bins []bin) {

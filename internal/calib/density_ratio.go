@@ -25,10 +25,10 @@ type RatioFit struct {
 
 // Ratios are estimated density ratios of a target population with respect to a source population.
 type Ratios struct {
-	Weight  []float64 // of each row of the source, in [0, Bound]
-	Clipped int       // number of weights reduced to Bound
-	// Before and After are the largest differences of a feature's mean between source and target, without and with
-	// weights. The unit is the feature's standard deviation over both samples.
+	Weight  []float64 // for each row of the source, in [0, Bound]
+	Clipped int       // number of weights that were lowered to Bound
+	// Before and After are the largest difference of a feature's mean between source and target, without weights and
+	// with weights. The unit is the feature's standard deviation over both samples.
 	Before, After float64
 }
 

@@ -28,10 +28,10 @@
 //
 // BettingLower bounds CE from below without an assumption. Curve bounds η in bins. EstimateError estimates CE.
 //
-// With importance weights, the bounds are about another population than that of the rows: KeepByWeight draws rows of
-// that population, and WeightedVariation and WeightedLower use all rows of a WeightedSample. EstimateRatios estimates
-// weights. BoundPlan.ComputeGroups bounds the error of several groups together, and thereby the error of all their
-// mixtures. LooksCopied and Suspicions find mistakes in the data.
+// With importance weights, the bounds are about a population that differs from the population of the rows. KeepByWeight
+// draws rows of that population, and WeightedVariation and WeightedLower use all rows of a WeightedSample.
+// EstimateRatios estimates weights. BoundPlan.ComputeGroups bounds the error of several groups together, and thereby
+// the error of all their mixtures. LooksCopied and Suspicions find mistakes in the data.
 //
 // # Calibration under attack
 //

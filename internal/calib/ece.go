@@ -100,14 +100,14 @@ func (e Edge) bin(c float64, bins int) int {
 }
 
 // EqualCount sorts predictions into bins of equal count. The argument bins is their maximum number. The confidences are
-// ranked in ascending order, and bin k ends at rank ⌈k·n/bins⌉. Examples with the same confidence as the last example
-// of a bin join this bin. So ties can make bins larger and the number of bins smaller.
+// ranked in ascending order, and bin k ends at rank ⌈k·n/bins⌉. All examples with the same confidence as the last
+// example of a bin are in this bin. So ties can make bins larger and the number of bins smaller.
 func EqualCount(p *Predictions, bins int) ([]Bin, error) { return Rank(p).EqualCount(bins) }
 
 // ECE returns the expected calibration error, Σ weight·|accuracy − confidence| (Naeini et al. 2015; Guo et al. 2017).
-// Errors of both signs within a bin cancel, so the ECE can be far below the calibration error. TotalVariation,
-// NadarayaWatson and Lipschitz bound the calibration error. Noise in a bin does not cancel, so the ECE of a small
-// sample is too large.
+// Errors of opposite signs within a bin cancel, so the ECE can be far below the calibration error. TotalVariation,
+// NadarayaWatson and Lipschitz bound the calibration error itself. The noise of different bins does not cancel, so the
+// ECE of a small sample is too large.
 func ECE(bins []Bin) float64 {
 	sum := 0.0
 	for _, b := range bins {

@@ -12,8 +12,8 @@ type Worst struct {
 	// upper edge is not in the bin.
 	Value float64
 	bins  Bins
-	// The field over has length M and marks the bins with the sign '+'. For the confidences that attain Value, the
-	// number of correct predictions in a bin with the sign '+' exceeds the sum of the confidences. In the other bins
+	// The slice over has length M and marks the bins with the sign '+'. Take the confidences that attain Value. In a
+	// bin with the sign '+', the number of correct predictions exceeds the sum of the confidences. In the other bins
 	// the sum of the confidences is larger.
 	over []bool
 }
@@ -24,20 +24,19 @@ type Worst struct {
 // holds.
 //
 // Let S = Σ(c − z) be the gap of a bin. |S| is the larger of S and −S. So N times the CCE is the maximum over signs s ∈
-// {±}^M of a sum over the samples. In this sum each sample lies in the bin that is best for it under s. Given the
+// {±}^M of a sum over the samples. In this sum each sample lies in the bin where it contributes most under s. Given the
 // signs:
-//   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin.
-//     Its best bin is the first '+' bin that it reaches, at z = max(l, edge). If it
-//     reaches none, z = u is best.
-//   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best bin is the
-//     last '−' bin that it reaches, at z → min(u, next edge); if it reaches none, z = l.
+//   - A correct sample counts 1 − z ≥ 0 in a '+' bin and z − 1 ≤ 0 in a '−' bin. Its best bin is the first '+' bin that
+//     it reaches, at z = max(l, edge). If it reaches no '+' bin, z = u is best.
+//   - A wrong sample counts z in a '−' bin and −z in a '+' bin. Its best bin is the last '−' bin that it reaches, at z
+//     → min(u, next edge). If it reaches no '−' bin, z = l is best.
 //
 // So the contribution of the correct samples is a sum over pairs of consecutive '+' bins p' < p: if the first bin that
 // a sample reaches lies in (p', p], the first '+' bin from there on is p. The contribution of the wrong samples is a
 // sum over pairs of consecutive '−' bins. The sum over '−' bins is the mirror image of the sum over '+' bins (z → 1 −
 // z, bins in reverse order). A dynamic program over the bins finds the best signs; its state is the last '+' bin and
-// the last '−' bin. One of these two is always the previous bin. One pass over the samples makes the tables of counts
-// and sums that the program needs.
+// the last '−' bin. One of these two is always the previous bin. The program needs tables of counts and sums, which one
+// pass over the samples makes.
 //
 // CCE moves interval ends outward to multiples of 2⁻⁶³, computes with integers, and rounds the mean up. If the bins
 // have the rounded edges of Bins, then supremum ≤ Value ≤ supremum + 2⁻⁶³ + one unit in the last place. Value does not
@@ -69,8 +68,8 @@ func CCE(intervals []Bounded, bins Bins) (Worst, error) {
 	return Worst{total.MeanUp(len(intervals)), bins, over}, nil
 }
 
-// reached holds sums over the correct samples (or, mirrored, over the wrong samples), grouped by the first and the last
-// bin that a sample reaches.
+// reached holds sums over the correct samples, grouped by the first and the last bin that a sample reaches. A mirrored
+// copy holds these sums over the wrong samples.
 type reached struct {
 	m     int
 	cell  []cell           // [M, M], by first and last bin
@@ -238,10 +237,11 @@ func (w Worst) Confidences(intervals []Bounded) []float64 {
 }
 
 // CCEWithFailures returns an upper bound on the calibration error under attack of n predictions if some of their
-// intervals do not hold; failures is the maximum number of these intervals. Suppose that each failed prediction is
-// replaced by a prediction with the certified correctness and a confidence in the interval. The resulting predictions
-// lie in their intervals, so their error is at most the CCE. Each replacement takes a gap |c − z| ≤ 1 out of one bin
-// and puts a gap ≤ 1 into another bin, so it changes N times the error by at most 2. The result is rounded up.
+// intervals do not hold. The argument failures is the maximum number of intervals that do not hold. Suppose that each
+// failed prediction is replaced by a prediction with the certified correctness and a confidence in the interval. The
+// resulting predictions lie in their intervals, so their error is at most the CCE. Each replacement takes a gap |c − z|
+// ≤ 1 out of one bin and puts a gap ≤ 1 into a bin, so it changes n times the error by at most 2. The result is rounded
+// up.
 func CCEWithFailures(cce float64, failures int64, n int) float64 {
 	share := math.Nextafter(2*float64(failures)/float64(n), 3)
 	return min(1, math.Nextafter(cce+share, 4))

@@ -92,7 +92,7 @@ func PrevalenceEstimate(p *Predictions, level float64) Estimate {
 }
 
 // shareEstimate returns the share of examples i with is(i) = true. guess(i) is a guess of the probability of this
-// event. A good guess makes a weighted interval shorter.
+// event. A good guess makes the interval of weighted examples shorter.
 func (p *Predictions) shareEstimate(is func(i int) bool, guess func(i int) float64, level float64) Estimate {
 	all := make([]Bin, 1)
 	for i := range p.Confidence {
@@ -146,13 +146,14 @@ func JointBands(p *Predictions, bins []Bin, level float64) [][2]float64 {
 // Here a_i is the share of example i in the total weight, and α is 1 − level. The plain ECE exceeds θ on average,
 // because noise does not cancel within the absolute values. A percentile bootstrap adds the same noise again, and its
 // interval almost always misses a θ near 0. The interval of ECEEstimate is valid for every n and θ, even if the bins
-// depend on the confidences. Write |D_m| = s_m D_m with signs s_m = ±1, and let D̂_m be the observed D_m, in which the
-// outcomes replace the probabilities.
+// depend on the confidences. The proof writes |D_m| = s_m D_m with signs s_m = ±1. D̂_m is the observed D_m, in which
+// the outcomes replace the probabilities.
 //
 //   - above: θ = Σs_m D_m for one fixed s, and Σs_m D̂_m ≤ ECE for every s. So θ ≤ ECE + d, where d is the bound that
 //     the function deviation gives at α/2 for the mean of the signed residuals ±(correct − confidence).
 //   - below: ECE = Σs_m D̂_m for the observed s, and Σs_m D_m ≤ θ for every s. So θ ≥ ECE − d′. The bound d′ must hold
-//     for every pattern s. M bins that are not empty have 2^M patterns, so d′ is the bound of deviation at (α/2)/2^M.
+//     for every pattern s. M nonempty bins have 2^M patterns, so d′ is the bound of the function deviation at
+//     (α/2)/2^M.
 func ECEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	ece := ECE(bins)
 	a, squares := p.shares(p.residual)
@@ -180,8 +181,8 @@ func signsEstimate(value float64, n int, a, squares float64, signs int, level fl
 }
 
 // MCEEstimate returns the MCE of the bins and an interval for the largest |P(correct | bin) − mean confidence| over
-// nonempty bins. The intervals of the accuracies hold simultaneously, because each fails with probability at most
-// 1−level divided by the number of nonempty bins.
+// nonempty bins. The intervals of the accuracies hold simultaneously: each one fails with probability at most
+// (1−level)/M for M nonempty bins.
 func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	e := Estimate{Value: MCE(bins), Method: ClopperPearson}
 	used := occupied(bins)
@@ -197,9 +198,9 @@ func MCEEstimate(p *Predictions, bins []Bin, level float64) Estimate {
 	return e
 }
 
-// ClasswiseEstimate returns the mean of ClasswiseECE with an interval, which it computes like ECEEstimate. The residual
-// of an example is the mean over classes k of ±(1{label = k} − p_k). A pattern of signs has one sign for each bin of
-// each class.
+// ClasswiseEstimate returns the mean of ClasswiseECE with an interval. It computes the interval in the same way as
+// ECEEstimate. The residual of an example is the mean over classes k of ±(1{label = k} − p_k). A pattern of signs has
+// one sign for each bin of each class.
 func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Estimate, error) {
 	value, _, err := ClasswiseECE(p, bins, edge)
 	if err != nil {
@@ -217,7 +218,7 @@ func ClasswiseEstimate(p *Predictions, bins int, edge Edge, level float64) (Esti
 }
 
 // BrierEstimate returns the mean of (confidence − correct)². Its terms are in [0, 1]. Without weights the interval
-// comes from MeanInterval; with weights it comes from deviation.
+// comes from MeanInterval. With weights it comes from the function deviation.
 func BrierEstimate(p *Predictions, level float64, seed uint64) Estimate {
 	return p.boundedEstimate(p.TopLabelBrier(), p.brierTerm, 1, level, seed)
 }
@@ -236,9 +237,9 @@ func (p *Predictions) boundedEstimate(
 	return Estimate{value, max(0, value-d), min(most, value+d), Martingale}
 }
 
-// MinBootstrap is the smallest effective number of examples for which there is a bootstrap interval. With rare wrong
-// answers of high confidence, the interval of a smaller sample misses the true NLL far too often: a sample without such
-// an answer says nothing about such answers.
+// MinBootstrap is the smallest effective number of examples for which there is a bootstrap interval. If wrong answers
+// of high confidence are rare, a smaller sample often contains none of them, and its interval misses the true NLL far
+// too often.
 const MinBootstrap = 100
 
 // NLLEstimate returns the NLL, or TopLabelNLL if the probability vectors are unknown, with a bootstrap interval. The

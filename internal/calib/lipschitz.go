@@ -7,8 +7,8 @@ import (
 
 // Lipschitz returns an upper bound on the calibration error of a classifier whose calibration function satisfies |η(s)
 // − η(s′)| ≤ L|s − s′| with L = 1/(2h). Scores perturbed by Sech with bandwidth h have such a calibration function. The
-// method puts the scores into buckets. It needs no folds, because only the labels are random given the scores S. Let
-// r_i = s_i − η(s_i), and let bucket j hold n_j points.
+// method puts the scores into buckets. It needs no folds, because the labels are the only random variables once the
+// scores S are given. Let r_i = s_i − η(s_i), and let bucket j hold n_j points.
 //
 //  1. The |r_i| are i.i.d. in [0, 1], so by Hoeffding's inequality, with probability
 //     ≥ 1 − δ/2, CE ≤ (1/n)Σ|r_i| + √(ln(2/δ)/2n).
@@ -21,8 +21,8 @@ import (
 //
 // Together CE ≤ (1/n)Σ_j[|Σ(s_i−y_i)| + (1+L)G_j + ½√n_j] + √(ln(1/ε)/2n) + √(ln(2/δ)/2n), for every partition fixed by
 // the scores. Step 1 is the same for all partitions. The function tries several partitions, the candidates. With ε =
-// δ/(2·number of candidates) step 3 holds simultaneously for all candidates, so the smallest bound is valid. (Ciosek et
-// al. 2025, appendix E, choose another ε.)
+// δ/(2·number of candidates), step 3 holds for all candidates simultaneously, so the smallest bound is valid. (Ciosek
+// et al. 2025, appendix E, choose another ε.)
 //
 // Candidates have B = 1, 2, 3, 4, 6, 8, … equal buckets, shifted by 0, ¼, ½ or ¾ of a bucket.
 func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
@@ -50,8 +50,7 @@ func Lipschitz(s *Sample, delta, bandwidth float64) (Bound, error) {
 			}
 		}
 	}
-	// Sums of up to n terms in [0, 1] have a relative error of n·2⁻⁵³. For the differences in G_j this error is
-	// multiplied by L.
+	// Sums of up to n terms in [0, 1] have a relative error of n·2⁻⁵³. The differences in G_j multiply this error by L.
 	return newBound(best, chosen, delta, 8*n*0x1p-53*(1+l), true)
 }
 
@@ -108,7 +107,7 @@ func (s *Sample) cells() []bucket {
 }
 
 // bucketSums returns the sums Σ_j |Σ(s_i−y_i)|, Σ_j G_j and Σ_j √n_j of Lipschitz. The argument width is the number of
-// fine cells in a bucket. The argument offset is the number of cells by which the first bucket is shorter.
+// fine cells in a bucket. The argument offset is the number of fine cells that the first bucket lacks.
 func bucketSums(cells []bucket, width, offset int) (gap, spread, noise float64) {
 	for i := 0; i < len(cells); {
 		b := cells[i]

@@ -2,11 +2,12 @@ package calib
 
 import "math"
 
-// MixtureLower returns a lower bound on the calibration error and needs no assumption: CE ≥ Value with probability ≥
-// 1−δ. It averages the wealth of BettingLower and the wealth of signMixture. If CE ≤ m, both wealths have an
-// expectation of at most 1, and their mean has too. By Markov's inequality the mean reaches 1/δ with probability ≤ δ.
-// The mean decreases in m. Its logarithm is at most ln 2 below the logarithm of the larger wealth. signMixture is much
-// better for scores that crowd together, for example scores of rare events, which BettingLower puts into one bin.
+// MixtureLower returns a lower bound on the calibration error: CE ≥ Value with probability ≥ 1−δ. It needs no
+// assumption. It averages the wealth of BettingLower and the wealth of signMixture. If CE ≤ m, both wealths have an
+// expectation of at most 1, and so has their mean. By Markov's inequality the mean reaches 1/δ with probability ≤ δ.
+// The mean decreases in m. The logarithm of the mean is at most ln 2 below the logarithm of the larger wealth.
+// signMixture is much better for scores that crowd together, for example scores of rare events, which BettingLower puts
+// into one bin.
 func MixtureLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	if err := s.check(delta); err != nil {
 		return LowerBound{}, err
@@ -20,8 +21,8 @@ func MixtureLower(s *Sample, delta float64, seed uint64) (LowerBound, error) {
 	}), Delta: delta, Sound: true}, nil
 }
 
-// largestRefuted returns an m ∈ [0, 1) for which reached(m) is true, at most 2⁻²⁶ below the largest such m. It returns 0
-// if reached(0) is false. The function reached must be true up to some m and false beyond this m.
+// largestRefuted returns an m ∈ [0, 1) for which reached(m) is true. The result is at most 2⁻²⁶ below the largest such
+// m, or 0 if reached(0) is false. The function reached must be true up to some m and false beyond this m.
 func largestRefuted(reached func(m float64) bool) float64 {
 	if !reached(0) {
 		return 0
@@ -45,17 +46,18 @@ func largestRefuted(reached func(m float64) bool) float64 {
 //
 // So Π(1+ν·ε_i·r_i)/(1+νm)ⁿ has an expectation of at most 1 if CE ≤ m. (Each factor is 1+λ(ε_i·r_i−m) with λ =
 // ν/(1+νm).) Any average over ν and ε also has an expectation of at most 1. The signs are constant in each bin of a
-// partition of the sorted scores into 1, 2, 4, …, 128 bins of equal counts. The average over the signs ε_b of the bins
-// gives a path of signs the probability ½·Π θ^{ε_b ≠ ε_{b−1}}·(1−θ)^{ε_b = ε_{b−1}}, with θ = ½ or θ = 1/B for B bins.
-// The forward algorithm adds up all paths in O(B):
+// partition of the sorted scores into 1, 2, 4, …, 128 bins of equal counts. A path is one sign ε_b for each bin b. In
+// the average, a path has the probability ½·Π θ^{ε_b ≠ ε_{b−1}}·(1−θ)^{ε_b = ε_{b−1}}, with θ = ½ or θ = 1/B for B
+// bins. The forward algorithm adds up all paths in O(B):
 //
 //	F_b(ε) = Q_b(ε)·[(1−θ)·F_{b−1}(ε) + θ·F_{b−1}(−ε)],  Q_b(ε) = Π_{i∈b} (1+ν·ε·r_i).
 //
-// The logarithm of the average over paths does not depend on m. It is computed once for each ν, partition and θ.
+// The logarithm of the average over paths does not depend on m, so the code computes it once for each ν, partition and
+// θ.
 type signMixture struct {
 	n    float64
 	nu   []float64
-	logs [][]float64 // for each ν: the logarithms of the averages over paths
+	logs [][]float64 // the logarithms of the averages over paths, for each ν
 }
 
 const (
@@ -141,7 +143,7 @@ func mergeSigns(finest []signBin, k uint8) []signBin {
 
 // logSignPaths returns the logarithm of the average over paths of signs, by the forward algorithm.
 func logSignPaths(bins []signBin, theta float64) float64 {
-	plus, minus := math.Log(0.5), math.Log(0.5) // ln F of an empty path, with a change of sign that costs nothing
+	plus, minus := math.Log(0.5), math.Log(0.5) // ln F before the first bin: both signs have the probability ½
 	for i, b := range bins {
 		p, m := plus, minus
 		if i > 0 {

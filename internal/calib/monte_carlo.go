@@ -15,7 +15,7 @@ import (
 //
 // There are two statistics. The first is |Z| of Spiegelhalter. The second finds errors that change sign. It uses
 // partitions of the sorted confidences into B = 1, 2, 4, …, 256 bins of at least four examples. With the sums D_b =
-// Σ(correct_i − c_i) and V_b = Σc_i(1−c_i) over the n_b examples of a bin, it is
+// Σ(correct_i − c_i) and V_b = Σc_i(1−c_i) over the n_b examples of a bin, the second statistic is
 //
 //	max_B  Σ_b (D_b² − V_b)/n_b / √(2Σ_b (V_b/n_b)²).
 //

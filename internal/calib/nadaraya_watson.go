@@ -32,15 +32,15 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 //
 //	CE ≤ mean|η̂(s)−s| + mean g(s) + BB + R·BB     (Proposition 2)
 //
-// with means over validation points. BB is the radius of the function bernstein, h′ is the smoother's bandwidth, and R
-// is a bound on g. The bound is cross-fitted over K folds, with δ/K for each fold.
+// with means over validation points. BB is the radius that the function bernstein returns, h′ is the smoother's
+// bandwidth, and R is a bound on g. The bound is cross-fitted over K folds, with δ/K for each fold.
 //
 // The printed proof replaces the realised D = E_s|η̂(s)−η(s)| by its expectation over Y. This step is wrong: if all
 // scores are equal, η̂−η is one nearly normal error with standard deviation ≤ g. For η = ½ this error exceeds g in a
-// third of all samples. In half of these samples η̂ errs towards s. Then the bound is too small, for every δ. So
-// Printed is not sound. Printed keeps R = b1h′ + ½b2h′² + ½. If no weight is positive at a score, Printed uses the
-// nearest training score. Each of the two inequalities of Printed fails with probability at most δ/2K. The b2 of
-// Printed is the paper's b2, which is three times the b2 of the function derivatives.
+// third of all samples. In half of these samples η̂ errs towards s, and the bound is too small, for every δ. So Printed
+// is not sound. Printed keeps R = b1h′ + ½b2h′² + ½. If no weight is positive at a score, Printed uses the nearest
+// training score. Each of the two inequalities of Printed fails with probability at most δ/2K. The b2 of Printed is the
+// paper's b2, which is three times the b2 of the function derivatives.
 //
 // Repaired adds the term that the wrong step of the printed proof omits. D changes by at most c_i = E_s[w_i(s)] when
 // label i changes, so by McDiarmid's inequality, given the training scores,
@@ -51,9 +51,9 @@ func (k NadarayaWatsonKind) Sound() bool { return k != Printed }
 // Σw_i², and Q = 0 if |s−s′| ≥ 2h′. The mean of this bound on Q over disjoint random pairs of validation points, plus
 // BB at δ4, bounds Σc_i². The method does not use the smoother at a score s with W(s) > κ or g(s) ≥ max(s, 1−s). At
 // such an s it sets η̂(s) = s and g(s) = max(s, 1−s) ≥ |s − η(s)|. Then the labels do not matter at s, so s adds
-// nothing to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores, and BB uses these two ranges. κ depends only on the training
-// scores. Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB for the pairs) fails with
-// probability at most δ/4K.
+// nothing to c_i. Therefore g ≤ 1 and Q ≤ κ at all scores. BB uses these two limits as the lengths of its intervals. κ
+// depends only on the training scores. Each of the four inequalities (two with BB in Proposition 2, McDiarmid's, and BB
+// for the pairs) fails with probability at most δ/4K.
 //
 // SecondOrder expands η around s, whereas the paper expands η around each s_i. Then one η′(s) multiplies the signed
 // sum, and the bias E_Y[η̂(s)] − η(s) has the bound
@@ -136,8 +136,8 @@ type window struct {
 	ky          float64 // Σky
 }
 
-// If Σk is below this share of its largest possible value, the smoother ignores the weights. All points then lie at the
-// edge of the window, where 1−u² loses digits by cancellation.
+// If Σk is below the share degenerate of its largest possible value, the smoother ignores the weights. All points then
+// lie at the edge of the window, where 1−u² loses digits by cancellation.
 const degenerate = 0.01
 
 func (w window) usable() bool { return w.n > 0 && w.k >= degenerate*w.n }
@@ -158,8 +158,8 @@ func (m *powerSums) plus(o *powerSums) powerSums {
 		m.y0 + o.y0, m.y1 + o.y1, m.y2 + o.y2}
 }
 
-// addTo adds the kernel sums of the points around the score s to the window w, where z = (s−c)/h′. If below is set, all
-// points lie below s, otherwise above s.
+// addTo adds the kernel sums of the points to the window w around the score s, where z = (s−c)/h′. If below is true,
+// all points lie below s. Otherwise they lie above s.
 func (m *powerSums) addTo(w *window, z float64, below bool) {
 	z2 := z * z
 	u1 := z*m.x0 - m.x1
@@ -214,8 +214,8 @@ func (a *accumulator) addTo(w *window, z float64, below bool) {
 // each calls f with the window of every point. The points must be in ascending order.
 //
 // The axis is cut into cells as wide as h′. The window of a point in cell j consists of the end of cell j−1, all of
-// cell j, and the start of cell j+1. So running sums from either end of a cell give the window in O(1), without
-// subtracting long sums. The polynomials of the sums are centred on the cell.
+// cell j, and the start of cell j+1. So running sums from either end of a cell give the window in O(1), and the code
+// never subtracts long sums. The powers in the sums are centred on the cell.
 func (sm smoother) each(points []uint64, f func(i int, w *window)) {
 	cell := func(p uint64) int { s, _ := unpack(p); return int(s / sm.h) }
 	start := func(j int) int { return sort.Search(len(sm.train), func(i int) bool { return cell(sm.train[i]) >= j }) }
@@ -289,8 +289,8 @@ func (sm smoother) backward(windows []window, points, train []uint64, j int, rea
 // roundoff returns a bound on the rounding error of the means of |η̂−s| and g. z and x are the arguments of the
 // polynomials in addTo and powerSums. With |z| ≤ 3/2 and |x| ≤ ½, a kernel sum over n points combines terms of a total
 // size of at most (1+(|z|+|x|)²)² = 25 times n. Each term is off by at most 2m units of 2⁻⁵³, where m = blockSize +
-// n/blockSize. The factor 2 in 2m is necessary because two cells contribute. Because Σk ≥ n/100 and W ≥ 1/n, the
-// relative error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are smaller.
+// n/blockSize. The factor 2 in 2m is necessary because two cells contribute. Σk ≥ n/100 and W ≥ 1/n. So the relative
+// error of W is at most 10⁴·50·m·2⁻⁵³, and the relative errors of the other ratios are smaller.
 func (sm smoother) roundoff() float64 {
 	m := blockSize + float64(len(sm.train))/blockSize
 	return 1e4 * 50 * m * 0x1p-53 * (1 + sm.b1*sm.h + sm.b2*sm.h*sm.h/2)
@@ -370,8 +370,8 @@ func (sm smoother) pairOverlap(valid []uint64, squares []float64, r *splitMix) m
 	return overlap
 }
 
-// chooseKappa returns the power of ½ for κ that minimises an approximation of the bound. It uses a few thousand of the
-// training scores, with Σc_i² = 2/n, which is roughly the value of Σc_i² if no scores are equal. Any choice that
+// chooseKappa returns the κ, a power of ½, that minimises an approximation of the bound. The approximation uses a few
+// thousand of the training scores and Σc_i² = 2/n, which is roughly right if no scores are equal. Any choice that
 // ignores the validation points and the labels is sound.
 func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	const most = 4096
@@ -380,8 +380,8 @@ func (sm smoother) chooseKappa(valid int, delta float64) float64 {
 	for i := step / 2; i < len(sm.train); i += step {
 		some = append(some, sm.train[i])
 	}
-	// A point stands for a score s where the smoother is used if W ≤ κ. The field squares is W, and the field saving is
-	// max(s, 1−s) − g(s).
+	// A point stands for a score s at which the method uses the smoother if W ≤ κ. The field squares is W, and the
+	// field saving is max(s, 1−s) − g(s).
 	type point struct{ squares, saving float64 }
 	var points []point
 	sm.each(some, func(i int, w *window) {

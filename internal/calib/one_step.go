@@ -2,7 +2,7 @@ package calib
 
 import "math"
 
-// oneStep turns A, the mean gap of a partition plus its remainder, into a bound on the calibration error.
+// oneStep turns A into a bound on the calibration error. A is the mean gap of a partition plus its remainder.
 // BinnedVariation and BinnedLipschitz use it.
 //
 // For both bounds, the partition depends on the scores alone. The mean gap is F(y) = (1/n)Σ|s_i − (Πy)_i|, where Π is
@@ -80,8 +80,8 @@ func (o oneStep) population(a float64, means bool) float64 {
 }
 
 // For A = a, sample returns an upper bound on c. Here c is the mean of |s_i − η(s_i)| over the scores of the sample.
-// Given the scores, c is fixed and only the labels are random. The variables h_i(y_i−η_i) ≥ −1 have a mean variance ≤ β
-// − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3 and the bound on β do not require identically
+// Given the scores, c is fixed and only the labels are random. The average of the variances of h_i(y_i−η_i) ≥ −1 is at
+// most β − c², where β is the mean of E(s_i−y_i)². Hoeffding's Theorem 3 and the bound on β do not require identically
 // distributed variables. Hoeffding's inequality for the labels gives the limit e^{−2nt²} with t = c − a.
 func (o oneStep) sample(a float64, means bool) float64 {
 	return o.largest(a, func(c float64) float64 {

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// PlanSize estimates, before any labelling, how many labels an upper bound needs: it returns the smallest number of
-// scores, to within about a tenth, at which the bound would be at most gap if the classifier is calibrated. For a
-// calibrated classifier the true error is 0, so the whole bound is its distance from the true error. PlanSize ignores
-// the labels of s. For a given number n of scores, it draws n scores from the distribution of s, and labels with the
-// scores as probabilities. It computes the bound and takes the mean over three such samples. A score is drawn by linear
-// interpolation between neighbouring scores of s at a random rank, so n can exceed the number of scores in s without
-// new ties. The result is an estimate, not a guarantee: a classifier with a calibration error of c needs more labels
-// than a calibrated one to get a bound of c + gap.
+// PlanSize estimates, before any labelling, how many labels an upper bound needs. It returns the smallest number of
+// scores at which the bound of a calibrated classifier would be at most gap. The number is right to within about a
+// tenth. For a calibrated classifier the true error is 0, so the whole bound is its distance from the true error.
+// PlanSize ignores the labels of s. For a given number n, PlanSize draws n scores from the distribution of s, and draws
+// each label with its score as the probability. It takes the mean of the bounds of three such samples. A score is drawn
+// by linear interpolation between neighbouring scores of s at a random rank, so n can exceed the number of scores in s
+// without new ties. The result is an estimate, not a guarantee: a classifier with a calibration error of c needs more
+// labels than a calibrated one to get a bound of c + gap.
 //
 // PlanSize returns an error if mostPlan labels are not enough.
 func PlanSize(s *Sample, m BoundMethod, p BoundParams, gap float64) (n int, err error) {

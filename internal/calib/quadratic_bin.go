@@ -84,8 +84,8 @@ func (b *quadraticBin) increment(ones float64) float64 {
 	return x
 }
 
-// logMean returns an upper bound on ln A_b(q), where A_b(q) = Σ_N Bin(N; m, q)·e^{−λX_b(N)}. The ratio of neighbouring
-// terms decreases in N, because X_b is convex, so the sum runs from the largest term in both directions until a
+// logMean returns an upper bound on ln A_b(q), where A_b(q) = Σ_N Bin(N; m, q)·e^{−λX_b(N)}. Because X_b is convex, the
+// ratio of neighbouring terms decreases in N. So the sum runs from the largest term in both directions until a
 // geometric series bounds the remaining terms.
 func (b *quadraticBin) logMean(q float64) float64 {
 	if q <= 0 || q >= 1 {
@@ -93,7 +93,7 @@ func (b *quadraticBin) logMean(q float64) float64 {
 	}
 	odds := q / (1 - q)
 	step := func(ones float64) float64 { return -b.lambda * b.increment(ones) }
-	lo, hi := 0.0, b.m // the largest term is that of lo
+	lo, hi := 0.0, b.m // the largest term is the term for N = lo
 	for hi-lo > 0.5 {
 		mid := math.Floor((lo + hi) / 2)
 		if mid < b.m && math.Log((b.m-mid)/(mid+1)*odds)+step(mid) > 0 {
@@ -121,8 +121,8 @@ func (b *quadraticBin) logMean(q float64) float64 {
 	return logp - x + math.Log(sum) + absErr + 1e-12 + 0x1p-50*((1+b.lambda)*steps*steps+b.lambda*b.m)
 }
 
-// remainder returns an upper bound on the sum of the terms of logMean beyond the largest term, in one direction, and
-// the number of terms that it computed. The terms are divided by the largest term. There are count terms. The ratio of
+// remainder returns an upper bound on the sum of the terms of logMean on one side of the largest term, and the number
+// of terms that it computed. On this side there are count terms. Each term is divided by the largest term. The ratio of
 // term i+1 to term i is ratio(i)·factor·curveⁱ, which decreases in i.
 func remainder(factor, curve, count float64, ratio func(i float64) float64) (sum, steps float64) {
 	term := 1.0
@@ -139,7 +139,7 @@ func remainder(factor, curve, count float64, ratio func(i float64) float64) (sum
 }
 
 // distanceFrom returns an upper bound on f_b(q) = mean|s_i−q|. f_b is convex, so a line between two knots is above f_b.
-// Beyond the scores f_b(q) is |s̄−q|.
+// For q outside the range of the scores, f_b(q) is |s̄−q|.
 func (b *quadraticBin) distanceFrom(q float64) float64 {
 	last := len(b.knot) - 1
 	if q <= b.knot[0] || q >= b.knot[last] {
@@ -177,7 +177,8 @@ func (b *quadraticBin) value(q float64) float64 {
 }
 
 // peak returns an upper bound on the maximum over q of u_b(q) + price·ln A_b(q). It divides the cell with the largest
-// bound until this bound exceeds the largest value found by at most the tolerance. The bound is valid whenever it stops.
+// bound again and again, until this bound exceeds the largest value found by at most the tolerance. The bound is valid
+// whenever the division stops.
 func (b *quadraticBin) peak(price, tolerance float64) float64 {
 	const mostCells = 400
 	found := math.Inf(-1)

@@ -11,7 +11,7 @@ type quadraticDual struct {
 	variation float64
 	observed  float64 // X
 	guess     float64 // of μ
-	tolerance float64 // by which the maximum of a bin may exceed the largest value found, as a share of p
+	tolerance float64 // the computed maximum of a bin may exceed the largest value found by this multiple of p
 }
 
 // dualPoint is the dual bound at one μ, without ln(1/δ_b)/(nκ).

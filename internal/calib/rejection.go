@@ -61,8 +61,8 @@ func RobustTestError(attacks [][]Attacked, tau float64) float64 {
 }
 
 // ListedRobustTestError estimates the confidence-thresholded robust test error by listing 2 of Stutz's article. The
-// listing differs from equation (2), see RobustTestError: it ignores the attacks on an example whose clean answer is
-// wrong, and it ignores right answers under attack. The result is NaN if no example is answered.
+// listing differs from equation (2) (see RobustTestError) in two ways. It ignores the attacks on an example whose clean
+// answer is wrong, and it ignores right answers under attack. The result is NaN if no example is answered.
 func ListedRobustTestError(attacks [][]Attacked, tau float64) float64 {
 	var wrong, answered float64
 	for i, e := range attacks[0] {

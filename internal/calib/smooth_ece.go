@@ -19,7 +19,7 @@ type SmoothCurve struct {
 //
 //	smECE_σ = ∫₀¹ |(1/n) Σ_i (correct_i − c_i) K_σ(t, c_i)| dt,
 //
-// where K_σ is the Gaussian of width σ reflected at 0 and 1. The result is smECE_σ at the σ with smECE_σ = σ, which
+// where K_σ is the Gaussian of width σ reflected at 0 and 1. The result is smECE_σ at the σ with smECE_σ = σ. This σ
 // exists because smECE_σ falls as σ grows (their Theorem 9). This error needs no bins and is continuous in the
 // confidences. The grid has at most smoothGrid cells. A result below about 3/smoothGrid also reflects the width of a
 // grid cell.

@@ -13,9 +13,10 @@ const (
 	ConstantLabels                    // all examples have the same label
 )
 
-// Suspicions returns the suspicions about the predictions. The AUROC counts as far below ½ if it is four standard
-// errors below. If a classifier ranks at random, the variance of the AUROC is (n₁+n₀+1)/(12n₁n₀) for n₁ and n₀ examples
-// of the two kinds (Mann–Whitney). A label counts as absent only if there are at least 20 examples for each class.
+// Suspicions returns the suspicions about the predictions. The AUROC counts as far below ½ if it is more than four
+// standard errors below ½. If a classifier ranks at random, the variance of the AUROC is (n₁+n₀+1)/(12n₁n₀) for n₁ and
+// n₀ examples of the two kinds (Mann–Whitney). A label counts as absent only if there are at least 20 examples for each
+// class.
 func Suspicions(p *Predictions, auroc float64) (found []Suspicion) {
 	const perClass, errors = 20, 4
 	ones := 0.0

@@ -8,8 +8,8 @@ import (
 	"github.com/rscert/rscert/internal/certify"
 )
 
-// FitTemperature returns one of these temperatures if the likelihood has no maximum. At these temperatures the softmax
-// of usual logits is one-hot or uniform.
+// FitTemperature returns one of these temperatures if the likelihood has no maximum. The softmax of usual logits is
+// one-hot at MinTemperature and uniform at MaxTemperature.
 const (
 	MinTemperature = 1e-3
 	MaxTemperature = 1e3
@@ -137,7 +137,7 @@ func nllAt(logits []float64, classes int, label []int, beta float64) (nll, slope
 		for _, x := range z {
 			top = max(top, x)
 		}
-		// The sums use logits relative to the largest one, which can be huge.
+		// The sums use logits minus the largest logit, because the largest logit can be huge.
 		var sum, first, second float64
 		for _, x := range z {
 			d := x - top

@@ -14,19 +14,20 @@ import (
 //	TVB = √((2t1² + 2t1√(t1²+4t2V) + 4t2V)/n)
 //	PTB = (V + V̂)√(ln(2/δ2)/2n) + √(ln(2/δ3)/2n)
 //
-// BB is the radius of the function bernstein. The bound is cross-fitted: each of K folds has δ/K, and each of δ1 … δ4
-// is a quarter of δ/K.
+// BB is the radius that the function bernstein returns. The bound is cross-fitted: each of K folds has the share δ/K,
+// and each of δ1 … δ4 is a quarter of δ/K.
 //
 // η̂ minimises (1/2n)‖y − v‖² + (t2/n)‖Dv‖₁, where y holds the training labels in ascending order of score, and Dv
-// holds the differences v_{j+1} − v_j. The minimum is over v that are functions of the score: equal scores share one
-// value, so a tie is one point with its count as weight. Lemma 4 of the paper stays true, because η̂ and η are both
-// functions of the score. The noise bound of the lemma concerns the unmerged labels, so t1, t2 and n count labels, not
-// distinct scores. The code rounds t2 up, because the lemma holds only if the factor of ‖Dv‖₁ is at least t2/n.
+// holds the differences v_{j+1} − v_j. The minimum is over v that are functions of the score. So equal scores share one
+// value, and together they are one point whose weight is their number. Lemma 4 of the paper stays true, because η̂ and
+// η are both functions of the score. The noise bound of the lemma concerns the unmerged labels, so t1, t2 and n count
+// labels, not distinct scores. The code rounds t2 up, because the lemma holds only if the factor of ‖Dv‖₁ is at least
+// t2/n.
 //
 // Between training scores, η̂ has the value at the nearest training score below. Below the first training score, η̂ has
-// its value at the first training score. Corollary 2 of the paper only needs an extension with variation V̂ = Σ|v_{j+1}
-// − v_j| that does not depend on the validation set. Any step function with one jump between neighbours is such an
-// extension.
+// its value at the first training score. Corollary 2 of the paper only needs an extension that does not depend on the
+// validation set and has the variation V̂ = Σ|v_{j+1} − v_j|. Any step function with one jump between neighbours is
+// such an extension.
 //
 // V = 1 if η is monotone. V is an assumption that no data can confirm.
 func TotalVariation(s *Sample, cf CrossFit, variation float64) (Bound, error) {

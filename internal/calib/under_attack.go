@@ -18,7 +18,7 @@ type BoundRows struct {
 	Confidence            []float64 // [N], confidence without attack
 	Examples              []float64 // [N], number of sampled examples; the same in every row
 	// Certified [N] is 1 if the class is certified within the radius. If it is 0, Lower and Upper bound the label's
-	// score. A nil column means 1 everywhere.
+	// score. If the column is nil, every row counts as 1.
 	Certified []float64
 	Alpha     []float64 // [N], failure probability of a row; the same in every row
 }
@@ -35,7 +35,7 @@ type RadiusRows struct {
 // ErrNoneCertified means that there are rows, but none has a certified class.
 var ErrNoneCertified = errors.New("no class is certified at any radius")
 
-// ErrNoRadii means that the caller wants some radii, but the rows have none.
+// ErrNoRadii means that the caller wants certain radii, but the rows have no radii.
 var ErrNoRadii = errors.New("the rows have no radii")
 
 // NoRadiusError means that no row has the wanted radius.
@@ -46,8 +46,8 @@ type NoRadiusError struct {
 
 func (e *NoRadiusError) Error() string { return fmt.Sprintf("no rows with radius %v", e.Radius) }
 
-// ByRadius checks the rows and groups them by radius, ascending. It returns the wanted radii, or all radii if wanted is
-// empty. An error about a row is a *RowError.
+// ByRadius checks the rows and groups them by radius, ascending. It returns the groups of the wanted radii, or of all
+// radii if wanted is empty. An error about a row is a *RowError.
 func (b BoundRows) ByRadius(wanted []float64) ([]RadiusRows, error) {
 	if b.Radius == nil && len(wanted) > 0 {
 		return nil, ErrNoRadii
@@ -170,9 +170,10 @@ func (e *FewerError) Error() string {
 	return fmt.Sprintf("%d examples were sampled, but the rows have %d", e.Stated, e.Known)
 }
 
-// CountSampled returns the number of sampled examples: the argument stated if it is positive, otherwise the number in
-// the column Examples, otherwise the number in the rows. An error about a row is a *RowError. An example may not occur
-// twice at one radius, because both rows would use the same noise samples, not two independent sets of samples.
+// CountSampled returns the number of sampled examples. This is the argument stated if stated is positive, otherwise the
+// number in the column Examples if there is one, and otherwise the number of examples in the rows. An error about a row
+// is a *RowError. An example may not occur twice at one radius, because both rows would use the same noise samples, not
+// two independent sets of samples.
 func (b BoundRows) CountSampled(stated int) (Sampled, error) {
 	most, complete, err := b.countExamples()
 	if err != nil {
@@ -275,13 +276,14 @@ func (b AttackBounds) WithFailures(failures int64, n int) AttackBounds {
 
 // A Statement holds for all predictions of a dataset simultaneously.
 type Statement struct {
-	Failures int64 // at most this number of intervals fail
+	Failures int64 // at most Failures intervals fail
 	AttackBounds
 }
 
-// StateForAll returns bounds on the metrics of n predictions that hold with probability at least 1 − δ. The bounds b
-// hold if every interval holds. Intervals fail independently, each with probability at most α, so at most min(k, n) of
-// them fail, where k is the 1 − δ quantile of Bin(N, α) over the N sampled examples (binomial.FailureQuantile).
+// StateForAll returns bounds on the metrics of n predictions. These bounds hold with probability at least 1 − δ. The
+// argument b has the bounds that hold if every interval holds. Intervals fail independently, each with probability at
+// most α, so at most min(k, n) of them fail, where k is the 1 − δ quantile of Bin(N, α) over the N sampled examples
+// (binomial.FailureQuantile).
 func StateForAll(b AttackBounds, n int, s Sampled, alpha, delta float64) (Statement, error) {
 	k, err := binomial.FailureQuantile(int64(s.Examples), alpha, delta)
 	if err != nil {

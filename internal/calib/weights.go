@@ -100,9 +100,9 @@ func (s *WeightedSample) each(from, to int, visit func(share, residual float64))
 var ErrNotRatios = errors.New("the weights are no density ratio")
 
 // checkRatios returns an error that wraps ErrNotRatios if the sample refutes E_P w = 1 beyond reasonable doubt. w/ΓW
-// lies in [0, 1] and has the mean 1/ΓW. By Hoeffding's Theorem 1, the mean of n such variables is m or further from
-// 1/ΓW, on the same side, with probability at most exp(−n·kl(m ‖ 1/ΓW)). The mean of w in the sample is at least m̂/Γ
-// and at most Γm̂, where m̂ is the mean of ŵ.
+// lies in [0, 1] and has the mean 1/ΓW. Let m lie on either side of 1/ΓW. By Hoeffding's Theorem 1, the mean of n such
+// variables is at m or beyond m with probability at most exp(−n·kl(m ‖ 1/ΓW)). The mean of w in the sample is at least
+// m̂/Γ and at most Γm̂, where m̂ is the mean of ŵ.
 func (s *WeightedSample) checkRatios() error {
 	top := s.top()
 	if top < 1 {
@@ -124,8 +124,8 @@ func (s *WeightedSample) checkRatios() error {
 
 // KeepByWeight draws which rows to keep: row i with probability weight/bound, independently of the other rows. If the
 // rows are drawn from P and the weight is proportional to dQ/dP, the kept rows are independent draws from Q, so every
-// bound for equal weights holds for them. This needs weight ≤ bound in the whole population, but no normalised weights.
-// The decision about a row depends on the seed and the row number.
+// bound for equal weights holds for them. This needs weight ≤ bound in the whole population, but the weights need not
+// be normalised. The decision about a row depends on the seed and the row number.
 func KeepByWeight(weight []float64, bound float64, seed uint64) []bool {
 	r := newStream(seed, streamRejection)
 	keep := make([]bool, len(weight))

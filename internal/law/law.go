@@ -46,7 +46,7 @@ type Additive interface {
 	Quantile(p float64) float64
 	// Density approximates f(z).
 	Density(z float64) float64
-	// Slope approximates f(z+shift)/f(z), the derivative of q ↦ F(Q(q) + shift) at F(z).
+	// Slope approximates f(z+shift)/f(z), which is the derivative of q ↦ F(Q(q) + shift) at q = F(z).
 	Slope(z, shift float64) float64
 	// Peak returns the maximum of F(z+margin) − r·F(z) over z ≤ −margin/2, rounded up. It needs margin > 0 and r ≥ 1.
 	Peak(margin, r float64) float64
@@ -109,7 +109,7 @@ func (l linear) Margin(radius, scale float64) float64 { return radius / scale / 
 
 // Ratios holds a law's limits for the ratio scale/step, where step is the lattice's step.
 type Ratios struct {
-	Least    int64 // on a coarser lattice, rounding would add too much to the noise
+	Least    int64 // below this ratio, rounding to the lattice would add too much to the noise
 	Fine     int64 // from this ratio on, rounding adds almost nothing to the noise
 	Greatest int64 // ratios below Greatest + 1 are allowed; their tables have at most 2¹⁶ entries
 	Halves   bool  // a ratio within one rounding of a multiple of ½ counts as this multiple

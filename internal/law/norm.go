@@ -11,13 +11,13 @@ import (
 type Norm int
 
 const (
-	// L2 is √Σδ². A record without a norm uses L2.
+	// L2 is the norm √Σδ². A record without a norm uses L2.
 	L2 Norm = iota
-	// L1 is Σ|δ|.
+	// L1 is the norm Σ|δ|.
 	L1
-	// LInf is max |δ|. No law certifies in this norm, but a radius in L2 or L1 implies a radius in LInf.
+	// LInf is the norm max |δ|. No law certifies in this norm, but a radius in L2 or L1 implies a radius in LInf.
 	LInf
-	// L0 is the number of coordinates that change. No law certifies in this norm either.
+	// L0 is the number of coordinates that change. No law certifies in L0 either.
 	L0
 )
 
@@ -41,8 +41,8 @@ func (n Norm) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 // UnmarshalText parses the name of a Norm.
 func (n *Norm) UnmarshalText(text []byte) error { return Norms.Unmarshal(text, n) }
 
-// Add adds the contribution of a coordinate x to a sum. Length computes the norm from the sum of all contributions. Add
-// serves only L1 and L2. Add rounds the product before the sum, so that all platforms get the same result.
+// Add adds the contribution of a coordinate x to a sum. Length computes the norm from the sum of all contributions.
+// Only L1 and L2 have the method Add. Add rounds the product before the sum, so that all platforms get the same result.
 func (n Norm) Add(sum, x float64) float64 {
 	if n == L1 {
 		return sum + math.Abs(x)

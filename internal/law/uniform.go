@@ -35,8 +35,8 @@ func (uniform) Density(z float64) float64 {
 // Slope returns 1 if z+shift lies within the interval [−1, 1], and 0 otherwise.
 func (u uniform) Slope(z, shift float64) float64 { return 2 * u.Density(z+shift) }
 
-// Peak is F(L−1) = L/2 for a margin L < 2. The maximum is at z = −1, because F(z+L) − r·F(z) does not grow with z above
-// −1 for r ≥ 1. For L ≥ 2 the maximum is 1.
+// Peak returns F(L−1) = L/2 for a margin L < 2. The maximum is at z = −1: for z above −1 and r ≥ 1, F(z+L) − r·F(z)
+// does not grow with z. For L ≥ 2 the maximum is 1.
 func (uniform) Peak(margin, _ float64) float64 { return min(margin/2, 1) }
 
 func (uniform) Second() Theorem { return Linear(0.5, "2(p_A−p_B), radius λ/2 times the margin") }
@@ -48,11 +48,11 @@ func (uniform) First() Theorem { return Linear(1, "p_A−p_B, radius λ times th
 // loses no radius, because uniform noise that is rounded to the lattice is uniform on integers.
 func (uniform) Ratios() Ratios { return Ratios{Least: 1, Fine: 1, Greatest: 1<<15 - 2, Halves: true} }
 
-// Masses returns the law of the integers on a lattice of step g, with W = 2λ/g.
+// Masses returns the probabilities of the integers on a lattice of step g, with W = 2λ/g.
 //
-// If W is whole, the law has the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves
-// the noise by half a step, which changes no certificate: the result is the smoothing of a classifier that first moves
-// its input by half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
+// If W is whole, these are the W integers −⌊W/2⌋, −⌊W/2⌋+1, …, each with the probability 1/W. For even W this moves the
+// noise by half a step, which changes no certificate: the result is the smoothing of a classifier that first moves its
+// input by half a step. If W is a power of two, the masses are exact, and Table.Eta of package smoothing is 0.
 //
 // Otherwise the probability of the integer j is the length of [j−½, j+½] ∩ [−W/2, W/2], divided by W. All masses are
 // rounded down to 128 binary places.

@@ -15,7 +15,7 @@ func OutputColumns() table.Options {
 	o := Columns()
 	o.Optional = append(o.Optional, "logits", "logit")
 	o.Matrices = append(o.Matrices, "logits")
-	o.AllowNonFinite = true // −∞ is a logit
+	o.AllowNonFinite = true // a logit may be −∞
 	return o
 }
 
@@ -69,7 +69,7 @@ func outputs(t *table.Table) (calibrator.Data, error) {
 	return wideData(calibrator.Probabilities, p, classes), err
 }
 
-// wideData returns outputs with the given number of columns. One column means two classes.
+// wideData returns outputs with the given number of columns. One column holds the outputs for class 1 of two classes.
 func wideData(input calibrator.Input, values []float64, columns int) calibrator.Data {
 	return calibrator.Data{Input: input, Columns: columns, Classes: max(2, columns), Values: values}
 }

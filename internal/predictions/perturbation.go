@@ -9,7 +9,7 @@ import (
 )
 
 // PerturbationColumns names the columns that record how each row's score was perturbed: the bandwidth of the sech
-// kernel, and the seed and the row number, which determine the random number.
+// kernel, the seed and the row number. The seed and the row number determine the random number.
 var PerturbationColumns = []string{"sech_bandwidth", "sech_seed", "sech_row"}
 
 // Perturbation returns the bandwidth that perturbed all rows of t, or 0 if t lacks the column. It returns an error if

@@ -56,10 +56,11 @@ func LogitColumns() table.Options {
 }
 
 // FromTable makes predictions from the columns 'confidence' and 'correct', or from probabilities and 'label', or from
-// 'score' and 'label'. If the table has both 'score' and 'label' and 'confidence' and 'correct', it takes 'score' and
-// 'label', like Scores, unless want is top-label. It also uses the column 'weight' if present. It checks the
-// predictions. The argument 'want' selects the quantity of the predictions, class-1 or top-label. If want is nil, the
-// quantity is class-1 for score and label, and top-label otherwise. An index that occurs twice is an error.
+// 'score' and 'label'. It also takes the column 'weight' if the table has one, and it checks the predictions. The
+// argument want selects the quantity of the predictions, class-1 or top-label. If the table has all four columns
+// 'score', 'label', 'confidence' and 'correct', FromTable takes 'score' and 'label' like Scores, unless want is
+// top-label. If want is nil, the quantity is class-1 for 'score' and 'label', and top-label otherwise. An index that
+// occurs twice is an error.
 func FromTable(t *table.Table, want *calib.Quantity) (*calib.Predictions, error) {
 	if err := checkIndex(t); err != nil {
 		return nil, err
@@ -214,9 +215,10 @@ func classColumns(t *table.Table) (map[int][]float64, error) {
 	return columns, nil
 }
 
-// Scores returns the columns 'score' and 'label', or 'confidence' and 'correct'. If the table has neither pair, but the
-// probabilities of all classes and 'label', Scores returns the probability of class 1 of two classes, or the confidence
-// in the most probable of more classes.
+// Scores returns the columns 'score' and 'label', or the columns 'confidence' and 'correct'. If the table has neither
+// pair, Scores uses the probabilities of all classes and 'label'. Then the score is the probability of class 1 if there
+// are two classes, and the confidence in the most probable class if there are more. The label says whether class 1, or
+// the most probable class, is right.
 func Scores(t *table.Table) (score, label []float64, err error) {
 	if err := checkIndex(t); err != nil {
 		return nil, nil, err
@@ -313,7 +315,7 @@ func HasAttacked(t *table.Table) bool {
 	return ok1 || ok2
 }
 
-// Attacked joins the predictions p of the table with its columns adversarial_confidence and adversarial_correct.
+// Attacked joins the predictions p of the table t with the columns adversarial_confidence and adversarial_correct of t.
 func Attacked(t *table.Table, p *calib.Predictions) ([]calib.Attacked, error) {
 	confidence, ok1 := t.Column(adversarialConfidence)
 	correct, ok2 := t.Column(adversarialCorrect)
@@ -408,8 +410,8 @@ func FromVotes(path string, votes []certify.Votes, rule certify.VoteRule) (*cali
 	return p, nil
 }
 
-// mostVoted uses the largest share of the votes as the confidence. An answer counts as wrong if "no class" wins by the
-// rule.
+// mostVoted makes predictions whose confidence is the largest share of the votes. An answer counts as wrong if "no
+// class" wins by the rule.
 func mostVoted(votes []certify.Votes, rule certify.VoteRule) (*calib.Predictions, error) {
 	p := &calib.Predictions{}
 	for i, v := range votes {

@@ -11,8 +11,9 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// LocateRadius adds the file to an error about a table's radii, such as an error of calib.BoundRows.ByRadius. It also
-// adds the line of the error, or the radii in the table, if they are known.
+// LocateRadius adds the file name to an error about a table's radii, such as an error of calib.BoundRows.ByRadius. If
+// the error is about a row, LocateRadius adds the line. If no row has the wanted radius, LocateRadius adds the radii of
+// the table.
 func LocateRadius(t *table.Table, err error) error {
 	var none *calib.NoRadiusError
 	switch {
@@ -26,8 +27,8 @@ func LocateRadius(t *table.Table, err error) error {
 	return LocateRow(t, err)
 }
 
-// SelectRadius returns the rows of the radius *wanted. If wanted is nil, the table must have only one radius. An
-// example has a row for each radius, so rows of several radii are not a sample of predictions. A table without the
+// SelectRadius returns the rows of the radius *wanted. If wanted is nil, the table must have only one radius. (An
+// example has a row for each radius, so rows of several radii are not a sample of predictions.) A table without the
 // column 'radius' is returned unchanged.
 func SelectRadius(t *table.Table, wanted *float64) (*table.Table, error) {
 	groups := t.GroupRows("radius")

@@ -6,19 +6,19 @@ import (
 	"github.com/rscert/rscert/internal/table"
 )
 
-// WeightColumns names the columns of importance weights: the weight of a row, an upper limit of the weights in the whole
-// population, and whether the weights were estimated (1) or are exact (0). Only the first is needed.
+// WeightColumns names the columns of importance weights: the weight of a row, an upper limit of the weights in the
+// whole population, and whether the weights were estimated (1) or are exact (0). Only the first column is required.
 var WeightColumns = []string{"weight", "weight_bound", "weight_estimated"}
 
-// Weights holds the columns of importance weights.
+// Weights holds the importance weights of a table's rows.
 type Weights struct {
 	Value     []float64
 	Bound     float64 // 0 if the table does not state it
 	Estimated bool
 }
 
-// ReadWeights returns the weights of a table that was read with WeightColumns, or nil if it has no column of
-// WeightColumns.
+// ReadWeights returns the weights of a table that was read with the columns WeightColumns. It returns nil if the table
+// has no rows or none of these columns. A column weight_bound or weight_estimated without a column weight is an error.
 func ReadWeights(t *table.Table) (*Weights, error) {
 	value, ok := t.Column(WeightColumns[0])
 	if t.N == 0 {
