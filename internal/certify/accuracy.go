@@ -1,18 +1,18 @@
 package certify
 
-// Accuracy counts the correct answers of the model without noise. It also estimates, from the votes, how many answers
-// of the smoothed classifier are correct. Neither count is certified.
+// Accuracy counts the correct answers of the model without noise. From the votes, it also estimates how many answers of
+// the smoothed classifier are correct. Neither count is certified.
 type Accuracy struct {
 	Labelled int // examples with a label
 	Asked    int // labelled examples whose prediction without noise is recorded
 	Clean    int // examples that the model answers correctly without noise
 	VoteRule     // how the smoothed classifier answers
 	Smoothed int // examples for which the smoothed classifier answers the label
-	stopped  int // labelled examples whose votes do not show the answer of the smoothed classifier
+	stopped  int // labelled examples whose votes do not decide the answer of the smoothed classifier
 }
 
-// VoteRule says how votes decide the answer of the smoothed classifier. Of tied classes, the class with the lowest
-// index wins.
+// VoteRule says how votes decide the answer of the smoothed classifier. If classes tie, the class with the lowest index
+// wins.
 type VoteRule struct {
 	// None is the mode of the smoothed classifier. With NoneIgnore the classifier answers even if most samples vote for
 	// no class.
@@ -21,8 +21,8 @@ type VoteRule struct {
 	Deterministic bool
 }
 
-// Decides reports whether the votes can show the answer of the smoothed classifier. They cannot show it if sampling
-// under a deterministic law stopped early, because the known evaluations are not a random sample of all evaluations.
+// Decides reports whether the votes decide the answer of the smoothed classifier. They do not if sampling under a
+// deterministic law stopped early, because then the known evaluations are not a random sample of all evaluations.
 func (r VoteRule) Decides(v Votes) bool { return !r.Deterministic || !v.Stop.Given() }
 
 // Answer returns the class that wins the estimation votes, or Abstained if "no class" wins.
@@ -35,13 +35,13 @@ func (r VoteRule) Answer(v Votes) int {
 	return Abstained
 }
 
-// Right reports whether the answer is the label.
+// Right reports whether Answer(v) is the label of v.
 func (r VoteRule) Right(v Votes) bool {
 	k := r.Answer(v)
 	return k == v.Label && k != Abstained
 }
 
-// Add counts an example.
+// Add counts the example with the votes v.
 func (a *Accuracy) Add(v Votes) {
 	if v.Label == UnknownLabel {
 		return
@@ -61,8 +61,8 @@ func (a *Accuracy) Add(v Votes) {
 	}
 }
 
-// Right reports whether the label has the most estimation votes of all classes, and more votes than v.None. Of tied
-// classes, only the class with the lowest index counts as having the most votes.
+// Right reports whether the label has the most estimation votes of all classes, and more votes than v.None. If classes
+// tie, only the class with the lowest index counts as having the most votes.
 func (v Votes) Right() bool { return VoteRule{}.Right(v) }
 
 // CleanShare returns the accuracy without noise, and false if it is unknown.
@@ -70,9 +70,9 @@ func (a Accuracy) CleanShare() (float64, bool) {
 	return float64(a.Clean) / float64(max(1, a.Asked)), a.Asked > 0
 }
 
-// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if this accuracy is unknown. It is
-// unknown if the votes of some examples do not show the answer, because the remaining examples are not a random sample
-// of all examples.
+// SmoothedShare returns the estimated accuracy of the smoothed classifier, and false if this accuracy is unknown. The
+// accuracy is unknown if the votes of some examples do not decide the answer, because the remaining examples are not a
+// random sample of all examples.
 func (a Accuracy) SmoothedShare() (float64, bool) {
 	return float64(a.Smoothed) / float64(max(1, a.Labelled)), a.Labelled > 0 && a.stopped == 0
 }

@@ -10,34 +10,35 @@ import "math"
 // is nonnegative and starts at 1. If E X_i ≤ m and λ_i depends only on the samples before i, the capital is a
 // supermartingale. By Ville's inequality the probability that K ever reaches 1/α is at most α. So K_t(m) ≥ 1/α rejects
 // "mean ≤ m". The lower bound is the end of the longest interval of rejected m that begins at 0. If this bound is above
-// the true mean μ, then μ itself was rejected. The argument does not need K to be monotone in m. So the bets may differ
-// between values of m. The samples are independent and in a fixed order. Their distributions may differ if each
-// distribution has a mean ≤ m.
+// the true mean μ, then μ itself was rejected. K need not be monotone in m. So the bets for different m may be chosen
+// independently. The samples are independent and in a fixed order. Their distributions may differ if each distribution
+// has a mean ≤ m.
 //
 // There are three ways to bet:
 //
 //   - Betting: λ_t = √(2 ln(1/α)/(nσ̂²_{t−1})), σ̂²_t = (¼+Σ(X_i−μ̂_i)²)/(t+1), μ̂_t = (½+ΣX_i)/(t+1). This is one side
 //     of the paper's hedged capital, for a fixed n. c is the larger of ¾ and the fraction that Chernoff stakes (see
-//     below). Both numbers are fixed before sampling. If c were always ¾, the bound would be a third wider when all
-//     samples are near 1.
-//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet aims at the factor by which the capital
-//     must still grow to reach 1/α, λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The code computes this factor
-//     again for each block of samples. The code omits the paper's last step, which rejects at a random threshold.
-//     Without this step, Ville's inequality proves that the test is valid.
+//     below). Both ¾ and this fraction are fixed before sampling. If c were always ¾, the bound would be a third wider
+//     when all samples are near 1.
+//   - STaR (Voráček & Orabona 2025, "STaR-Bets"): like Betting, but each bet depends on the factor 1/(αK_{t−1}(m)) by
+//     which the capital must still grow to reach 1/α: λ_t = √(2 ln(1/(αK_{t−1}(m)))/((n−t+1)σ̂²_{t−1})). The code
+//     computes this factor again for each block of samples. The code omits the paper's last step, which rejects at a
+//     random threshold. Without this step, Ville's inequality proves that the test is valid.
 //   - Chernoff: λ = c/m, with c fixed by (n, α, m). For X in {0,1} the best fraction is c = (x−m)/(1−m), where x is the
 //     root above m of n·KL(x‖m) = ln(1/α). ln(1−c+cX/m) is concave in X, so K ≥ exp(n·[x̄ ln(x/m) + (1−x̄)
-//     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the bound is never below the bound
-//     of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). It is above Hoeffding's bound if some X lies strictly
-//     between 0 and 1. The final K does not depend on the order of the samples.
+//     ln((1−x)/(1−m))]), which is 1/α at x̄ = x. Apart from the loss from the grid, the Chernoff bound is never below
+//     the bound of Hoeffding's (1963) Theorem 1, n·KL(x̄‖m) = ln(1/α). The Chernoff bound is above Hoeffding's bound if
+//     some X lies strictly between 0 and 1. The final K does not depend on the order of the samples.
 //
 // (Another form of betting chooses the best λ after all samples are seen: it rejects m if sup_λ Π(1+λ(X_i−m)) ≥ 1/α.
-// This form does not depend on the order of the samples. It follows from Gaffke's bound by Chernoff's inequality.
-// rscert does not offer this form, because we know of no proof that it holds for every distribution at fixed n.)
+// This form does not depend on the order of the samples. Its bound follows from Gaffke's bound by Chernoff's
+// inequality. rscert does not offer this form, because we know of no proof that this bound holds for every distribution
+// at fixed n.)
 //
 // Memory does not grow with n. The code keeps K at the ends g < g' of the intervals of a fixed grid on [0,1], with one
 // bet λ ≤ c/g' for each interval. For given bets ln(1+λ(X−m)) is concave in m, so between the ends ln K lies on or
-// above the chord. The bound rejects the part of the interval where the chord is ≥ ln(1/α). The error is of second
-// order in the width of the interval and always on the safe side.
+// above the chord. The bound rejects the part of the interval where the chord is ≥ ln(1/α). The error from the chord is
+// of second order in the width of the interval and always on the safe side.
 type bettingGrid struct {
 	stake     stake
 	n         int64
@@ -49,15 +50,15 @@ type bettingGrid struct {
 }
 
 const (
-	// A bet may stake at most the share c of the capital. bettingCap is the least value of c. If a bet stakes three
-	// quarters of the capital, a sample of 0 divides the capital by 4.
+	// A bet may stake at most the share c of the capital. bettingCap is the smallest value that the code uses for c. If
+	// a bet stakes three quarters of the capital, a sample of 0 divides the capital by 4.
 	bettingCap = 0.75
-	// chernoffCap keeps K above 0 if the best fraction is 1. The best fraction is 1 if only samples that are all 1 can
-	// reject m. The cap increases the width of the bound by a factor of about 1 + 2⁻¹⁰.
+	// chernoffCap keeps K above 0 if the best fraction is 1. The best fraction is 1 if the samples can reject m only
+	// when all of them are 1. The cap makes the bound wider by a factor of about 1 + 2⁻¹⁰.
 	chernoffCap = 1 - 0x1p-10
-	// bettingBlock is the number of samples between comparisons of K with 1/α. It is small enough that the product of a
-	// block's factors stays far inside the range of float64, because each factor lies between 2⁻¹⁰ and 2²⁴ (the largest
-	// bet on the grid).
+	// bettingBlock is the number of samples between comparisons of K with 1/α. The block is so short that the product
+	// of its factors stays far inside the range of float64: each factor lies between 2⁻¹⁰ and 2²⁴ (the largest bet on
+	// the grid).
 	bettingBlock = 16
 	// The edges of the grid lie at distances 2^−j from 0 and from 1, j = 1 … gridOctaves. The smallest distance 2⁻²⁴ is
 	// small enough: even for n = 10⁷ samples that are all 1, the bound lies at the larger distance 2⁻²⁰ from 1. An
@@ -166,7 +167,7 @@ type capital struct {
 	dev   float64 // ¼ + Σ(X−μ̂_i)²
 
 	pending int
-	x, bet  [bettingBlock]float64 // samples of the block, and the bet (Betting) or 1/σ̂ (STaR) for each
+	x, bet  [bettingBlock]float64 // samples of the block, and for each sample the bet (Betting) or 1/σ̂ (STaR)
 
 	active   []wager
 	rejected []float64 // rejected share of each interval, counted from its left end
@@ -244,8 +245,8 @@ func (c *capital) settle() {
 func (c *capital) factor(w wager, left int64) float64 {
 	switch c.stake {
 	case stakeLeft:
-		// The variable target is the amount by which ln K, at the middle of the interval, must still grow to reach
-		// ln(1/α), but at least 1.
+		// The variable target is the amount by which ln K must still grow to reach ln(1/α) at the middle of the
+		// interval. It is at least 1.
 		target := max(c.logTarget-(w.left.log()+w.right.log())/2, 1)
 		return math.Sqrt(2 * target / float64(left))
 	case stakeFixed:

@@ -1,7 +1,7 @@
 // Package certify turns votes and scores sampled under noise into statements that hold with a given probability:
 // margins, certified radii and bounds on the confidence under attack.
 //
-// The functions take slices and return values, without side effects. Bounds err on the safe side: they are rounded
+// The functions take slices, return values and have no side effects. Bounds err on the safe side: they are rounded
 // outward, and ties count against the certificate. A method that can fail with a probability above α is kept only to
 // reproduce its paper. Its certificates have Sound = false.
 //
@@ -9,16 +9,16 @@
 //
 // Votes are the class counts of one example. NewVoteCertifier makes a VoteCertifier for a Target (class, margin, α, σ)
 // and a VoteMethod. Its Certificate holds the class, a lower bound on the margin, and the radius. VoteMethods lists the
-// methods. NewStopping makes a Stopping for a StopRule. The Stopping decides after how many votes sampling ends. The
-// total failure probability stays at most α.
+// methods. NewStopping makes a Stopping for a StopRule. The Stopping decides after how many votes sampling ends, and
+// keeps the total failure probability at most α.
 //
 // # From scores
 //
 // Softmax turns logits into scores. A ScoreCertifier starts a ScoreAccumulator for each example. The accumulator takes
-// scores one sample at a time. Then its method Certificate returns the certificate, and its method Confidence returns a
-// ConfidenceBound for each radius. MeanBounds lists the bounds on a mean. Combines lists the ways to bound a margin
-// from bounds on means. ConfidenceMethods lists the bounds under attack, and Bands lists the confidence bands for a
-// distribution of scores.
+// scores one sample at a time. Then the accumulator's method Certificate returns the certificate, and its method
+// Confidence returns a ConfidenceBound for each radius. MeanBounds lists the bounds on a mean. Combines lists the ways
+// to bound a margin from bounds on means. ConfidenceMethods lists the bounds under attack, and Bands lists the
+// confidence bands for a distribution of scores.
 //
 // # Radii and summaries
 //
@@ -48,8 +48,8 @@ type Votes struct {
 	N      int64   `json:"n"`
 	Counts []int64 `json:"counts"`
 	// None0 and None count the samples without an answer (NaN or infinite output), which vote for no class. The
-	// certificate treats None as one more class, unless its Claim says otherwise. This class is never certified, but it
-	// may be the runner-up. N0 and N include these samples.
+	// certificate treats these samples as votes for one more class, unless its Claim says otherwise. This class is
+	// never certified, but it may be the runner-up. N0 and N include these samples.
 	None0 int64 `json:"none0,omitempty"`
 	None  int64 `json:"none,omitempty"`
 	// Stop is the rule that ended sampling at N. It is empty if N was fixed beforehand. AlphaShare is the share of α
@@ -65,8 +65,8 @@ type Votes struct {
 	// RejectBelow is the classifier's rule for samples of low confidence (Claim.RejectBelow). 0 means that the
 	// classifier has no such rule, or that the file was written before this key existed.
 	RejectBelow float64 `json:"reject_below,omitempty"`
-	// Clean is the class predicted without noise: −1 if there was no answer, nil if unknown. Certificates do not depend
-	// on it.
+	// Clean is the class that the model predicts without noise. It is −1 if there was no answer, and nil if the class
+	// is unknown. Certificates do not depend on Clean.
 	Clean *int `json:"clean,omitempty"`
 }
 
@@ -93,8 +93,8 @@ type Certificate struct {
 	// Scaled means that the radius is in units of the scales of the columns (Target.Scaled).
 	Scaled bool  `json:"scaled,omitempty"`
 	N      int64 `json:"n"` // estimation samples used
-	// Stop is the rule that ended sampling at N. The bound then holds simultaneously for every N at which sampling
-	// could have ended.
+	// Stop is the rule that ended sampling at N. If Stop is not empty, the bound holds simultaneously for every N at
+	// which sampling could have ended.
 	Stop StopRule `json:"stop,omitzero"`
 	// Sound is false for methods kept only to reproduce a paper: they can fail with probability above Alpha.
 	Sound bool `json:"sound"`
@@ -105,12 +105,13 @@ type Certificate struct {
 	Precision string `json:"precision,omitempty"`
 	// Unbounded means that margin and radius stand for +∞, which JSON cannot hold. Only an unsound method sets it.
 	Unbounded bool `json:"unbounded,omitempty"`
-	// Quantisation is the loss of radius from rounding the input to a lattice. It has been subtracted from the radius.
-	// It is 0 if the inputs of the dataset already lie on the lattice. Otherwise rounding is part of the classifier.
+	// Quantisation is the loss of radius from rounding the input to a lattice. Radius is already reduced by this loss.
+	// Quantisation is 0 if the inputs of the dataset already lie on the lattice. Otherwise rounding is part of the
+	// classifier.
 	Quantisation float64 `json:"quantisation,omitempty"`
-	// Sampled is a lower bound on the number of examples that were sampled. It includes examples that are not in this
-	// file, because somebody may have seen their results before omitting them. A statement about all certificates must
-	// count all sampled examples. 0 means that the number is unknown or recorded in run.json.
+	// Sampled is a lower bound on the number of examples that were sampled. The number includes examples that are not
+	// in this file, because somebody may have seen their results before omitting them. A statement about all
+	// certificates must count all sampled examples. 0 means that the number is unknown, or that run.json records it.
 	Sampled int `json:"sampled,omitempty"`
 	// Deterministic means that the certificate holds with certainty: it rests on evaluations of the model at fixed
 	// inputs, not on random samples. Alpha is then 0, and N counts the evaluations.
@@ -131,8 +132,8 @@ type Certificate struct {
 	Members     []MemberCertificate `json:"members,omitempty"`
 }
 
-// AsStated returns c, but without Steps if the stated certificate has no Steps. Files of earlier versions may lack
-// Steps.
+// AsStated returns c. If the certificate stated has no Steps, AsStated removes Steps from the result, because files of
+// earlier versions lack Steps.
 func (c Certificate) AsStated(stated Certificate) Certificate {
 	if stated.Steps == nil {
 		c.Steps = nil

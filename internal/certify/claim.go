@@ -7,7 +7,7 @@ import (
 	"github.com/rscert/rscert/internal/choice"
 )
 
-// A Claim says what a certificate claims of its class A within the radius. The zero value claims that the smoothed
+// A Claim says what a certificate claims about its class A within the radius. The zero value claims that the smoothed
 // classifier answers A. This classifier counts samples without an answer as votes for one more class.
 type Claim struct {
 	// TopK is the rank that is claimed: A stays among the TopK classes with the most votes. 0 and 1 both mean the one
@@ -20,12 +20,12 @@ type Claim struct {
 	RejectBelow float64 `json:"reject_below,omitempty"`
 }
 
-// NoneMode says how the smoothed classifier and the certificate's claim treat samples that vote for no class.
+// NoneMode says how the smoothed classifier and the certificate's claim treat samples without an answer.
 type NoneMode string
 
 const (
 	// NoneAnswer stands for the classifier that answers the class with the most votes. This classifier is silent (it
-	// has no answer) if samples without an answer outnumber the votes for each class. The certificate claims that the
+	// has no answer) if more samples have no answer than vote for any one class. The certificate claims that the
 	// classifier answers A.
 	NoneAnswer NoneMode = ""
 	// NoneIgnore stands for the classifier that always answers the class with the most votes. The certificate claims

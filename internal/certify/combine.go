@@ -11,8 +11,8 @@ type Combine string
 
 const (
 	// Directed is the method that bounds the mean of X^A − r·X^B, where X^A is the score of A, X^B is the score of a
-	// rival, and r ≥ 1 is a weight chosen from the selection samples. Then it minimises the margin over all means that
-	// satisfy this bound.
+	// rival, and r ≥ 1 is a weight chosen from the selection samples. The certified margin is then the smallest margin
+	// of all means that satisfy this bound.
 	Directed Combine = "directed"
 	// Projected is Directed with r = 1.
 	Projected Combine = "projected"
@@ -48,11 +48,11 @@ func (c *Combine) UnmarshalText(text []byte) error { return combines.parse(text,
 // of its classes.
 //
 // The margin of A against each rival is bounded at level α, and the certificate is the least of these bounds. The
-// certificate fails only if the bound fails for the rival that contains the true runner-up j*. The reason is that j*
-// does not depend on the samples, and that E max_j X^j ≥ E X^{j*}. So each rival may use the whole of α, as long as the
-// rivals are fixed before the estimation samples. There are two rivals. The first rival is the class B, the runner-up
-// in the selection samples. The second rival is the set of all classes except A and B. B is not in this set, because
-// the mean of the largest score grows with the set.
+// certificate can fail only if the bound fails for the rival that contains the true runner-up j*. The reason is that j*
+// does not depend on the samples, and that E max_j X^j ≥ E X^{j*} for a set that contains j*. So each rival may use the
+// whole of α, provided that the rivals are fixed before the estimation samples. There are two rivals. The first rival
+// is the class B, the runner-up in the selection samples. The second rival is the set of all classes except A and B.
+// This set leaves out B, because each further class raises the mean of the largest score.
 
 // directedMargin returns a lower bound on the second margin Q(μ1) − Q(μ2) over all (μ1, μ2) ≥ 0 with μ1 + μ2 ≤ 1 and
 //
@@ -84,16 +84,16 @@ func directedMargin(l law.Additive, y, r float64) float64 {
 	return lo
 }
 
-// maxMargin exceeds every second margin that law.Low can give under Gaussian noise for p < 1. Larger margins under
-// other noise are reduced to maxMargin, and are still lower bounds.
+// maxMargin exceeds every second margin that law.Low can give under Gaussian noise for p < 1. Under other noise, the
+// code lowers larger margins to maxMargin, so they stay lower bounds.
 const maxMargin = 80.0
 
 // weight chooses r for Directed from selection samples of A and a rival. For each r it predicts the margin that n
 // estimation samples would give if their weighted scores had the mean y and the variance v of the selection samples. It
 // picks the r with the largest predicted margin. It computes this margin from the bound y − √(2v ln(1/α)/n) −
-// y·ln(1/α)/n, which is close to the betting bound. Every r gives a sound bound. r < 1 never gives a larger margin,
-// because μ2 ≤ 1−μ1. (At the true means the best r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2)), where f is the
-// density of the noise. The r that gives the largest bound is usually different.)
+// y·ln(1/α)/n, which is close to the betting bound. Every r gives a sound bound. An r below 1 never gives a larger
+// margin, because μ2 ≤ 1−μ1. (At the true means the best r is the ratio of the slopes of Q, f(Q(μ1)) / f(Q(μ2)), where
+// f is the density of the noise. The r that gives the largest bound is usually different.)
 func weight(l law.Additive, a, b []float64, n int64, alpha float64) float64 {
 	best, bestMargin := 1.0, 0.0
 	log := math.Log(1/alpha) / float64(n)

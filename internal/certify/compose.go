@@ -13,14 +13,14 @@ import (
 // Composition says how several smoothed classifiers, the members, form one classifier.
 type Composition string
 
-// The compositions.
+// These are the compositions.
 const (
-	// Router: the router's class selects an expert, and the class of this expert is the answer.
+	// With Router, the router's class selects an expert, and the class of this expert is the answer.
 	Router Composition = "router"
-	// Majority: the answer is the class that more than half of the members answer. If no class has this majority, there
-	// is no answer.
+	// With Majority, the answer is the class that more than half of the members answer. If no class has this majority,
+	// there is no answer.
 	Majority Composition = "majority"
-	// Agree: the answer is the class that all members answer. If the members differ, there is no answer.
+	// With Agree, the answer is the class that all members answer. If the members differ, there is no answer.
 	Agree Composition = "agree"
 )
 
@@ -97,8 +97,8 @@ func addUp(a, b float64) float64 {
 }
 
 // Poll returns the claim of a composition that treats all members alike. It claims a class if at least atLeast members
-// certify this class. The claimed radius is the largest radius that at least atLeast of these members certify. The
-// number atLeast must be more than half of the number of members, so that at most one class can be claimed.
+// certify this class. The claimed radius is the largest radius for which atLeast or more of these members certify the
+// class. The number atLeast must be more than half of the number of members, so that at most one class can be claimed.
 func Poll(members []Certificate, atLeast int) CombinedClaim {
 	for _, a := range members {
 		var used []int
@@ -127,9 +127,9 @@ const MostMembers = 256
 // within r. Even if all of these members certify the radius r, at least c*−q+1 of the other members certify it wrongly.
 //
 // If the members certify the predicted class, both the claimed class and the set of the other members depend on the
-// noise. So any c*−q+1 of all K members may be wrong. If failures are independent and each alpha is α, the probability
-// of c*−q+1 or more wrong members is at most P(Bin(K, α) ≥ c*−q+1). If failures may depend on each other, Markov's
-// inequality bounds this probability by the sum of the alphas divided by c*−q+1.
+// noise. So the wrong certificates may come from any c*−q+1 of all K members. If failures are independent and each
+// alpha is α, the probability of c*−q+1 or more wrong members is at most P(Bin(K, α) ≥ c*−q+1). If failures may depend
+// on each other, Markov's inequality bounds this probability by the sum of the alphas divided by c*−q+1.
 //
 // If the members certify the label, the claimed class does not depend on the noise. Then the same formulas hold for the
 // other members alone. Their number is K−q+1 or more. The function bounds the probability for the K−q+1 members with

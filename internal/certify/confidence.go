@@ -14,9 +14,9 @@ import (
 // certified. The row then says that within the radius no other class has a mean score above 1 − Lower.
 //
 // Each row fails with probability ≤ Alpha. The certificate uses half of Alpha, and the interval of A uses the other
-// half. If A is not the label, the interval of A and the interval of the label get a quarter of Alpha each, because the
-// samples decide which interval the row states. (With the methods standard and cdf, the rows of one example hold
-// simultaneously at all radii. With the method tangent, the rows need not hold simultaneously.)
+// half. If A is not the label, the samples decide whether the row states the interval of A or the interval of the
+// label, so each of the two intervals gets a quarter of Alpha. (With the methods standard and cdf, the rows of one
+// example hold simultaneously at all radii. With the method tangent, the rows need not hold simultaneously.)
 type ConfidenceBound struct {
 	Index      int     `json:"index"`
 	Label      int     `json:"label"`
@@ -117,8 +117,8 @@ func (a *ScoreAccumulator) selectionScores(class int) []float64 {
 	return x
 }
 
-// attackParams returns the parameters with larger radii. Each radius grows by the largest distance that rounding to the
-// lattice can add to a perturbation.
+// attackParams returns a copy of the parameters with larger radii. It adds to each radius the largest distance that
+// rounding to the lattice can add to a perturbation.
 func (a *ScoreAccumulator) attackParams() ScoreParams {
 	p := a.certifier.params
 	if q := a.example.Quantisation; q > 0 {
@@ -136,10 +136,10 @@ func (a *ScoreAccumulator) startSide(alpha float64) lowerMean {
 	return a.certifier.start(a.certifier.params.Confidence.Bound, a.example.N, alpha)
 }
 
-// standardConfidence bounds the mean score z without attack: z̲ ≤ z ≤ z̄. Each side uses the part sideAlpha of α. Q and
-// F are the quantile function and the distribution function of the noise at σ = 1. The method uses the fact that
-// Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019; Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq.
-// 12):
+// standardConfidence bounds the mean score under attack. It begins with bounds on the mean score z without attack, z̲ ≤
+// z ≤ z̄. Each side uses the part sideAlpha of α. Q and F are the quantile function and the distribution function of
+// the noise at σ = 1. The method uses the fact that Q(z(x)) is 1/σ-Lipschitz (for Gaussian noise: Salman et al. 2019;
+// Kumar et al. 2020, Theorem 1; Emde et al. 2025, eq. 12):
 //
 //	F(Q(z̲) − R/σ) ≤ z(x+δ) ≤ F(Q(z̄) + R/σ),  ‖δ‖ ≤ R.
 //

@@ -13,7 +13,7 @@ import (
 // probability p_2; for the usual claim it is a vote for the runner-up. For noise of scale 1, the claim holds within the
 // distance ρ while t·F(Q(p_1)−ρ) > F(Q(p_2)+ρ), where F and Q belong to the law of the noise (law.Additive).
 type contest struct {
-	winner, rival int64   // estimation votes for the first event; upper bound on the estimation votes for the second
+	winner, rival int64   // estimation votes for the first event, and an upper bound on those for the second event
 	t             float64 // factor: 1 for the margin Q(p_1) − Q(p_2); see the type ranks for other factors
 	test          string  // name of the contest in certificates; empty if only one contest can prove the claim
 }
@@ -83,11 +83,11 @@ func safeContest(v Votes, a int) contest {
 }
 
 // rankContest returns the contest for "A stays among the first k" that the selection samples favour. Here k is TopK.
-// Each possible contest leaves out a set U of u ≤ k−1 rivals, those with the most selection votes, and has the factor t
-// = k−u. If A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be
-// the set of the t most probable rivals outside U. Then S has at least t times the probability of A. The estimation
-// samples do not affect S. The votes for S are at most the sum of the t largest counts outside U. Without selection
-// samples, U is empty.
+// Each possible contest leaves out a set U of the u ≤ k−1 rivals with the most selection votes, and has the factor t =
+// k−u. If A drops out of the first k, then at least t rivals outside U are each at least as probable as A. Let S be the
+// set of the t most probable rivals outside U. Then S has at least t times the probability of A. The estimation samples
+// do not affect S. The votes for S are at most the sum of the t largest counts outside U. Without selection samples, U
+// is empty.
 func (c Claim) rankContest(v Votes, a int) contest {
 	var order []int // rivals by their selection votes, the most first
 	first := v.selected()
@@ -119,9 +119,9 @@ func (c Claim) rankContest(v Votes, a int) contest {
 	return favourite(v, tests)
 }
 
-// favourite chooses a contest by the selection samples, and returns it with the counts of the estimation samples. The
-// function tests lists the possible contests for a ballot. The chosen contest is the one for which the method suggested
-// returns the largest margin. In a tie, favourite chooses the first of these contests.
+// favourite chooses a contest by the selection samples, and returns this contest with the counts of the estimation
+// samples. The function tests lists the possible contests for a ballot. favourite chooses the contest for which the
+// method suggested returns the largest margin, or the first such contest in a tie.
 func favourite(v Votes, tests func(ballot) []contest) contest {
 	best := 0
 	if v.N0 > 0 {
@@ -144,8 +144,8 @@ func (x contest) suggested(n int64) float64 {
 	return s.margin(binomial.LowerBound(x.winner, n, level), binomial.LowerBound(n-x.rival, n, level))
 }
 
-// clearest returns the factor t of the contest that has the largest margin if all votes are for A. It returns 0 for the
-// margin Q(p_1) − Q(p_2).
+// clearest returns the factor t of the contest that has the largest margin if all votes are for A. If this margin is
+// Q(p_1) − Q(p_2), clearest returns 0.
 func (c Claim) clearest() float64 {
 	if !c.Ranked() {
 		return 0

@@ -19,8 +19,8 @@ import (
 // largest count of any other class. This count is at least the count of the true runner-up, and a larger count only
 // lowers the bound.
 //
-// Among all lower bounds that are functions of the order, Buehler's bound is the largest (Buehler 1957). So it is not
-// below the bonferroni margin. The method returns the larger of two numbers: the margin that the search proves, and the
+// Among all lower bounds that are nondecreasing in T, Buehler's bound is the largest (Buehler 1957). So it is not below
+// the bonferroni margin. The method returns the larger of two numbers: the margin that the search proves, and the
 // rounded bonferroni margin. Both numbers are at most the exact bound, so the result is a 1−α bound. (The larger of two
 // arbitrary 1−α bounds need not be a 1−α bound.)
 //
@@ -33,8 +33,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 	}
 	b := c.bonferroni(o)
 	if o.beaten() {
-		// The frontier of the margin 0 has a point (q1 = q2 = ½ for t = 1) at which the event is likely. So no margin
-		// above 0 can be certified.
+		// On the frontier of the margin 0 there is a point at which the event is likely (q1 = q2 = ½ for t = 1). So no
+		// margin above 0 can be certified.
 		b.margin = math.Min(b.margin, 0)
 		return b
 	}
@@ -50,8 +50,8 @@ func (c *VoteCertifier) exactMargin(o observation) marginBound {
 // linearly with these votes and reaches 10 s or more at mostOthers.
 const mostOthers = 1 << 19
 
-// order returns the order for the ranking r. The first call computes the order by the function make. All later examples
-// with the same ranking share the order.
+// order returns the order for the ranking r. The first call computes the order with the function make. All later
+// examples with the same ranking share the order.
 func (c *VoteCertifier) order(r ranking, make func() *order) *order {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ type frontier struct {
 	margin float64
 }
 
-// lift is a factor that raises q1 by more than its rounding errors. These rounding errors arise in F and its argument,
-// and in Φ at |z| < 40. A larger q1 only raises P_q.
+// lift is a factor that raises q1 by more than the rounding errors of q1. These errors arise in F and its argument, and
+// in Φ at |z| < 40. A larger q1 only raises P_q.
 const lift = 1 + 0x1p-40
 
 func (f frontier) end() (q1, q2 float64) { return f.scale.end(f.margin) }
@@ -141,8 +141,8 @@ func (e *event) crude(q1, q2 float64) float64 {
 	return math.Log(best)
 }
 
-// margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds none above 0. The search starts at
-// floor, the bonferroni margin.
+// margin returns a proved lower bound on the margin, or a number ≤ 0 if it finds no proved bound above 0. The search
+// starts at floor, the bonferroni margin.
 func (s *search) margin(floor float64) float64 {
 	// The constant leave is the relative gap that the search keeps between the worst probability and α. Without a gap
 	// the proof would take too long. The gap lowers the margin by about 1e-5/3 of a standard deviation.
@@ -171,9 +171,9 @@ func (s *search) margin(floor float64) float64 {
 // leastMargin is the least margin that the search tries. The search certifies no smaller margin.
 const leastMargin = 1e-6
 
-// locate estimates the margin L at which the largest probability on the frontier is α, and d ln P/dL at this L. The
-// estimates have no guarantee. The search starts at the argument L. If the argument at is not 0, locate also tries the
-// point whose y is this argument.
+// locate estimates the margin L at which the largest probability P on the frontier is α, and the derivative d ln P/dL
+// at this margin. The estimates have no guarantee. The search starts at the argument L. If the argument at is not 0,
+// locate also tries the point with y = at.
 func (s *search) locate(L, at float64) (margin, slope float64) {
 	u := 0.0 // worst point, as a fraction of the frontier's range of y
 	width := 0.0
@@ -241,8 +241,8 @@ var grid = func() (u []float64) {
 	return u
 }()
 
-// scan tries the points of the grid and the point where y equals the argument at. It returns the u with the largest
-// probability, and the distance from this u to its neighbours.
+// scan tries the points of the grid and the point with y = at. It returns the u with the largest probability, and the
+// distance from this u to the neighbouring points.
 func (s *search) scan(f frontier, at float64) (u, width float64) {
 	best := math.Inf(-1)
 	for i, x := range grid {
@@ -256,8 +256,9 @@ func (s *search) scan(f frontier, at float64) (u, width float64) {
 	return u, width
 }
 
-// climb finds a local maximum x of the probability on f, within width of u, by golden section. It also returns v, the
-// logarithm of this probability. The result next is the search width to use after a small change of f.
+// By golden section, climb finds a local maximum x of the probability on f, at a distance of at most width from u. The
+// result v is the logarithm of the probability at x. The result next is the search width to use after a small change of
+// f.
 func (s *search) climb(f frontier, u, width float64) (x, v, next float64) {
 	lo, hi := math.Max(u-width, 1e-9), math.Min(u+width, 1)
 	const golden = 0.6180339887498949

@@ -11,17 +11,17 @@ import (
 //
 // It uses two arguments. First, the event's probability rises with q1 and falls with q2. So its probability at the
 // corner (b, a) bounds its probability at all points with q1 ≤ b and q2 ≥ a. This argument covers both ends of the
-// frontier. Second, between the ends, a polygon lies above the frontier. Its vertices are points c_0, c_1, … on the
-// frontier and, between each c_i and c_{i+1}, a point V above the tangents at c_i and c_{i+1} (q1 is concave in q2).
-// Each point of the frontier lies below the point of an edge with the same q2. The point of the edge has a larger q1
-// and therefore a larger probability.
+// frontier. Second, between the ends, a polygon lies above the frontier. The vertices of the polygon are points c_0,
+// c_1, … on the frontier and, between each c_i and c_{i+1}, a point V above the tangents at c_i and c_{i+1}. Such a
+// polygon exists because q1 is concave in q2. Each point of the frontier lies below the point of an edge with the same
+// q2. The point of the edge has a larger q1 and therefore a larger probability.
 //
 // Along an edge, q1 = a + b·q2 with a, b ≥ 0. In the natural parameters u_i = ln(q_i/q3) this equation is e^u1 =
-// ((a+b)e^u2 + a)/(1−a). It makes u1 a convex function of u2. So the straight line between the ends in natural
-// parameters has, at the same u2, an equal or larger u1. The point on this line has a larger q1 and smaller q2 and q3,
-// and therefore a larger probability. The points of this line are q ∝ A^{1−t}·B^t, where A and B are the ends of the
-// edge and 0 ≤ t ≤ 1. On this line Hölder's inequality bounds the probability by the probabilities at A and B (see
-// bridge).
+// ((a+b)e^u2 + a)/(1−a). By this equation u1 is a convex function of u2. So the straight line between the ends in
+// natural parameters has, at the same u2, an equal or larger u1. The point on this line has a larger q1 and smaller q2
+// and q3, and therefore a larger probability. The points of this line are q ∝ A^{1−t}·B^t, where A and B are the ends
+// of the edge and 0 ≤ t ≤ 1. On this line Hölder's inequality bounds the probability by the probabilities at A and B
+// (see bridge).
 func (s *search) prove(f frontier) (bad float64) {
 	n := s.event.order.n
 	endQ1, endQ2 := f.end()
@@ -67,8 +67,8 @@ type position struct {
 	trend    float64 // change of ln P per unit of distance
 }
 
-// advance returns the next point of the frontier. Up to this point the polygon proves P ≤ α. If it finds no such point,
-// it returns nil and a y near which P ≤ α may fail.
+// advance returns the next point of the frontier. The polygon proves P ≤ α up to this point. If advance finds no such
+// point, it returns nil and a y near which P ≤ α may fail.
 func (s *search) advance(f frontier, c position, end float64) (next *position, worse float64) {
 	worse = c.y
 	for ease := 0.85; ease > 1e-3; ease /= 2.5 {
@@ -117,8 +117,8 @@ func convex(A, B node) bool {
 	return rise >= 0 && A.q[0]*run >= rise*A.q[1]*(1+8*unit)
 }
 
-// reachable approximates the largest distance between two nodes such that ln P rises by at most the argument gap on the
-// line between them. The parameter trend is the change of ln P per unit of distance.
+// reachable approximates the largest distance between two nodes for which ln P rises by at most gap on the line between
+// them. The parameter trend is the change of ln P per unit of distance.
 func reachable(gap, trend float64) float64 {
 	if trend <= 0 {
 		return math.Sqrt(8 * gap)
@@ -129,9 +129,8 @@ func reachable(gap, trend float64) float64 {
 	return gap / trend
 }
 
-// stride returns the point of f whose distance from the node c is about the argument reach. The argument y is the y of
-// c. The parameter last is a first guess of the step in y. The step is at most three quarters of the remaining range of
-// y.
+// stride returns the point of f whose distance from the node c is about reach. The argument y is the y of c. The
+// argument last is a first guess of the step in y. The step is at most three quarters of the remaining range of y.
 func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, q1, q2, slope float64) {
 	most := 0.75 * (end - y)
 	step := math.Min(last, most)
@@ -148,8 +147,8 @@ func (s *search) stride(f frontier, c node, y, end, last, reach float64) (next, 
 	return y + step, q1, q2, slope
 }
 
-// distance returns √(8n(1−ρ)), ρ = Σ√(a_i b_i), which approximates the distance between n samples of a and of b in
-// standard deviations.
+// distance returns √(8n(1−ρ)) with ρ = Σ√(a_i b_i). This number approximates, in standard deviations, the distance
+// between n samples of a and n samples of b.
 func distance(n int64, a, b [3]float64) float64 {
 	var d float64
 	for i := range a {

@@ -13,15 +13,15 @@ const (
 	Bernstein MeanBound = "bernstein"
 	// PrPlEB is the predictable plug-in empirical Bernstein bound (prpl_eb.go).
 	PrPlEB MeanBound = "prpl-eb"
-	// Chernoff bets a fraction of its capital that is fixed before sampling. Its bound is below the bound of Hoeffding
-	// 1963, Theorem 1, by at most a small loss from the grid (betting.go).
+	// Chernoff bets a fraction of its capital that is fixed before sampling. Its bound is at least the bound of
+	// Hoeffding 1963, Theorem 1, minus a small loss from the grid (betting.go).
 	Chernoff MeanBound = "chernoff"
 	// STaR computes each bet from the factor by which the capital must still grow to reach 1/α (Voráček & Orabona 2025;
 	// betting.go).
 	STaR MeanBound = "star"
 )
 
-// newLowerMean prepares a bound at level 1−α from n samples. The function that it returns starts a stream of samples.
+// A newLowerMean prepares a bound at level 1−α from n samples. It returns a function that starts a stream of samples.
 type newLowerMean func(n int64, alpha float64) func() lowerMean
 
 var meanBounds = table[MeanBound, newLowerMean]{"bound", []entry[MeanBound, newLowerMean]{

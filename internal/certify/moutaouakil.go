@@ -12,8 +12,8 @@ import "github.com/rscert/rscert/internal/binomial"
 // "margin" uses P(T ≥ T(x)).
 //
 // To solve for L the paper replaces Φ⁻¹ by a Taylor polynomial Φ_M⁻¹ and first tests q1 ≥ ½. The search along the
-// frontier needs neither the polynomial nor the test, so Φ_M⁻¹ only ranks the outcomes. The paper leaves M open; here M
-// = 7.
+// frontier needs neither the polynomial nor the test. So here Φ_M⁻¹ only ranks the outcomes. The paper leaves M open;
+// here M = 7.
 func (c *VoteCertifier) moutaouakil(o observation) marginBound {
 	kind := c.params.Margin
 	order := c.order(ranking{o.n, o.alpha}, func() *order { return plugInOrder(kind, o.n) })

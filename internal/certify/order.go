@@ -66,7 +66,7 @@ type event struct {
 	order  *order
 	level  float64                 // T of the observed outcome
 	strict bool                    // exclude outcomes at this level
-	member func(x1, x2 int64) bool // if not nil, decides instead of level whether an outcome is in the event
+	member func(x1, x2 int64) bool // if not nil, member decides whether an outcome is in the event, and level is unused
 
 	known map[int64]*eventPage
 }
@@ -96,8 +96,8 @@ func (e *event) holds(x1, x2 int64) bool {
 	return t >= e.level-4*unit*(math.Abs(s1.Upper)+math.Abs(s2.Upper)+math.Abs(e.level))
 }
 
-// threshold returns t(x2), the least x1 in 0…n−x2 with (x1, x2) in the event, or n−x2+1 if there is none. The search
-// starts at the argument near.
+// threshold returns t(x2), the least x1 in 0…n−x2 with (x1, x2) in the event, or n−x2+1 if there is no such x1. The
+// search starts at the argument near.
 func (e *event) threshold(x2, near int64) int64 {
 	number := x2 / pageSize
 	page := e.known[number]

@@ -41,8 +41,8 @@ func (b *prplEB) add(x float64) {
 	lambda := min(math.Sqrt(2*b.logAlpha*t/(float64(b.n)*b.dev)), prplCap)
 	d := x - mean
 	b.lambda += lambda
-	// v·ψ_E = d²(−ln(1−λ)−λ). The terms −ln(1−λ) and −λ cancel to about λ²/2. Only its absolute error, below 2·unit·λ,
-	// matters (see the method lower).
+	// v·ψ_E = d²(−ln(1−λ)−λ). The terms −ln(1−λ) and −λ cancel to about λ²/2. Only the absolute error of this
+	// difference matters, which is below 2·unit·λ (see the method lower).
 	b.gain += lambda*x - d*d*(-math.Log1p(-lambda)-lambda)
 	b.count = t
 	b.sum += x

@@ -23,10 +23,10 @@ func (t Target) Radius(margin float64) float64 {
 	return roundDownFinite(nudgeDown(t.about(margin)))
 }
 
-// about returns the radius of a margin > 0, before rounding. A first margin has another radius, margin/(√2·L), if L is
-// known (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors has length √2). L is a
-// Lipschitz constant of the vector of smoothed probabilities, from the law's norm to L2. The choice between the two
-// radii does not depend on the samples, so the larger radius is valid.
+// about returns the radius of a margin > 0, before rounding. A first margin has a second valid radius, margin/(√2·L),
+// if L is known (Tsuzuku et al. 2018, Proposition 1: the difference e_A − e_j of two unit vectors has length √2). L is
+// a Lipschitz constant of the vector of smoothed probabilities, from the law's norm to L2. Which of the two radii is
+// larger does not depend on the samples, so about may return the larger radius.
 func (t Target) about(margin float64) float64 {
 	radius := theorem(t.additive(), t.Margin).Radius(margin, t.Sigma)
 	if t.Margin == FirstMargin && t.Lipschitz > 0 {
@@ -42,12 +42,13 @@ func (t Target) shift(radius float64) float64 {
 }
 
 // LargestRadius returns an upper bound, known before sampling, on the radius that a sound method can give with n
-// samples. After n successes in n samples, no sound lower bound on the success probability is above α^{1/n}. Otherwise
-// some p would lie between α^{1/n} and the bound. For this p the bound would fail with the probability of n successes,
-// pⁿ > α. So for two classes a certified second margin Q(p_A) − Q(p_B) is at most 2Q(α^{1/n}), where Q is the law's
-// quantile function. A certified first margin p_A − p_B is at most 2α^{1/n} − 1. With more classes, a bound must hold
-// for more distributions, so it cannot be larger. For the claim that A is among the first k classes, the same argument
-// applies to the contest with the factor t = k, if all votes are for A. The radius is rounded up.
+// samples. After n successes in n samples, every sound lower bound on the success probability is at most α^{1/n}.
+// Otherwise some p would lie between α^{1/n} and the bound. If p were the success probability, the bound would fail
+// whenever there are n successes, with probability pⁿ > α. So for two classes a certified second margin Q(p_A) − Q(p_B)
+// is at most 2Q(α^{1/n}), where Q is the law's quantile function. A certified first margin p_A − p_B is at most
+// 2α^{1/n} − 1. With more classes, a bound must hold for more distributions, so it cannot be larger. For the claim that
+// A is among the first k classes, the same argument applies to the contest with the factor t = k, if all votes are for
+// A. The radius is rounded up.
 //
 // For the law Splitting, whose noise takes W values one step apart, the radius is at most W/2 steps. W/2 steps are the
 // half width of the noise, which the field Sigma holds.

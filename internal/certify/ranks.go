@@ -4,7 +4,7 @@ import "math"
 
 // ranks is the scale of a contest with a factor t. q1 and q2 are the probabilities of the two events of the contest. F
 // and Q are the distribution function and the quantile function of the law. The claim of the contest holds within the
-// distance ρ while
+// distance ρ if
 //
 //	t·F(Q(q1)−ρ) > F(Q(q2)+ρ).
 //
@@ -22,8 +22,8 @@ type ranks struct {
 	ends map[float64][2]float64 // cache of the frontier's end (q1, q2) for each margin; nil: no cache
 }
 
-// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). In spite of rounding errors, the result
-// true is certain if the factor safety is above 1, and the result false is certain if safety is below 1.
+// stays reports whether t·F(a−ρ) exceeds F(b+ρ), where a = Q(q1) and b = Q(q2). With a factor safety above 1, the
+// result true is correct in spite of rounding errors. With safety below 1, the result false is correct.
 func (s *ranks) stays(a, b, rho, safety float64) bool {
 	p, errP := s.CDF(a - rho)
 	q, errQ := s.CDF(b + rho)
@@ -33,8 +33,8 @@ func (s *ranks) stays(a, b, rho, safety float64) bool {
 	return s.t*p*(1+errP) >= q*(1-errQ)*safety
 }
 
-// rho returns a number ρ with t·F(a−ρ) ≥ F(b+ρ) that is at most 10⁻¹² below the largest such number. The result is −Inf
-// if a is −Inf or b is +Inf.
+// rho returns a number ρ with t·F(a−ρ) ≥ F(b+ρ). This number is at most 10⁻¹² below the largest such ρ. The result is
+// −Inf if a is −Inf or b is +Inf.
 func (s *ranks) rho(a, b float64) float64 {
 	if math.IsInf(a, -1) || math.IsInf(b, 1) {
 		return math.Inf(-1)

@@ -9,8 +9,8 @@ import (
 // unit is the unit round-off of float64. The errors below are multiples of unit.
 const unit = 0x1p-53
 
-// A scale is the function Q of a margin Q(p_A) − Q(p_B), with F = Q⁻¹. For the first margin, Q is the identity. For the
-// second margin, Q is the law's quantile function.
+// A scale is the function Q of a margin Q(p_A) − Q(p_B). F is the inverse of Q. For the first margin, Q is the
+// identity. For the second margin, Q is the law's quantile function.
 type scale interface {
 	// low(p) and high(p) enclose Q(p), and near(p) approximates Q(p).
 	low(p float64) float64
@@ -26,7 +26,7 @@ type scale interface {
 	// The frontier of a margin L > 0 is the curve q1 = F(L + Q(q2)), parametrised by y = √q2. On the frontier, q1 is
 	// concave in q2. The method end returns the end of the frontier, where q1 + q2 = 1. The method point returns a
 	// point on the frontier or just above it (with a larger q1), and the slope dq1/dq2. The method reach returns a y
-	// such that q1 is at most the given value on the frontier up to y.
+	// for which q1 is at most the given value on the part of the frontier from 0 to y.
 	end(margin float64) (q1, q2 float64)
 	point(margin, y float64) (q1, q2, slope float64)
 	reach(margin, q1 float64) float64

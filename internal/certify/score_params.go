@@ -11,15 +11,15 @@ import (
 // the largest *mean score* under noise. The classifier certified from votes predicts the class with the most votes.
 //
 // If Confidence.Radii are given, half of Alpha goes to the certificate and half to the intervals. With
-// ConfidenceTangent, the interval at each radius uses the whole half of the intervals. So each interval holds by
+// ConfidenceTangent, the interval at each radius uses all of the half for the intervals. So each interval holds by
 // itself, but the intervals at all radii need not hold simultaneously.
 type ScoreParams struct {
 	Target
 	Bound      MeanBound
 	Combine    Combine
 	Confidence ConfidenceParams
-	// If ClassByVotes is set, a VoteCertifier for ClassTarget certifies the class. The votes of the selection samples
-	// choose the class, and the scores only bound its confidence. Bound and Combine are then unused.
+	// If ClassByVotes is set, the votes of the selection samples choose the class, and a VoteCertifier for ClassTarget
+	// certifies it. The scores only bound the confidence in this class. Bound and Combine are then unused.
 	ClassByVotes bool
 }
 
@@ -115,7 +115,7 @@ func (p ConfidenceParams) String() string {
 type ConfidenceMethod string
 
 const (
-	// ConfidenceTangent uses the mean of a function of the score; the selection samples fix the function.
+	// ConfidenceTangent uses the mean of a function of the score. The selection samples determine this function.
 	ConfidenceTangent ConfidenceMethod = "tangent"
 	// ConfidenceStandard uses the mean of the score alone.
 	ConfidenceStandard ConfidenceMethod = "standard"

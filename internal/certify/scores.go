@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// A ScoreCertifier turns scores sampled under noise into certificates. Several goroutines may use it. It caches results
-// that examples share.
+// A ScoreCertifier turns scores sampled under noise into certificates. Several goroutines may use it at once. It caches
+// results that several examples need.
 type ScoreCertifier struct {
 	params ScoreParams
 	method method
@@ -48,8 +48,8 @@ func (c *ScoreCertifier) start(bound MeanBound, n int64, alpha float64) lowerMea
 	return start()
 }
 
-// Agrees returns an error if a condition of cert, for example α or the method, differs from the certificates of c. The
-// error names this condition.
+// Agrees returns an error if a condition of cert, for example α or the method, differs from the same condition of the
+// certificates that c makes. The error names this condition.
 func (c *ScoreCertifier) Agrees(cert Certificate) error {
 	t, m := c.params.ClassTarget(), c.params.method()
 	switch {
@@ -67,7 +67,7 @@ func (c *ScoreCertifier) Agrees(cert Certificate) error {
 		return fmt.Errorf("its precision is %q, the run's %q", cert.Precision, t.Precision)
 	case cert.Arithmetic != t.Arithmetic:
 		return fmt.Errorf("its arithmetic is %s, the run's %s", cert.Arithmetic, t.Arithmetic)
-	case cert.Radius > lessQuantisation(t.Radius(cert.Margin), cert.Quantisation)*(1+2.1e-8): // the margin and both radii are rounded to nine digits
+	case cert.Radius > lessQuantisation(t.Radius(cert.Margin), cert.Quantisation)*(1+2.1e-8): // cert.Margin and both radii are rounded to nine digits
 		return fmt.Errorf("its radius %v does not follow from its margin %v", cert.Radius, cert.Margin)
 	case cert.N < 1 || !(cert.Quantisation >= 0) || !(cert.Radius >= 0) || !(cert.Margin >= 0):
 		return fmt.Errorf("its n is %d, its quantisation %v, its radius %v and its margin %v", cert.N, cert.Quantisation, cert.Radius, cert.Margin)
@@ -161,11 +161,12 @@ type rival struct {
 	taylor lowerMean
 }
 
-// maxFirst is the largest number of selection samples whose scores are kept. chooseWeight chooses the weights from
-// these scores.
+// maxFirst is the largest number of selection samples whose scores an accumulator keeps. chooseWeight chooses the
+// weights from these scores.
 const maxFirst = 1024
 
-// Start returns an accumulator for the example e. If Class is Predicted, the example needs selection samples.
+// Start returns an accumulator for the example e. If the target's Class is Predicted, the example needs selection
+// samples.
 func (c *ScoreCertifier) Start(e ScoreExample) (*ScoreAccumulator, error) {
 	switch {
 	case e.Classes < 2:
@@ -206,7 +207,7 @@ const sumTolerance = 1e-2
 // rowScale checks a row of probabilities and returns the factor that normalises it: 1, or 1/sum if the sum is above 1.
 // After normalisation the scores of two classes satisfy X^A + X^B ≤ 1, up to rounding, as Directed and Projected
 // require. A row of zeros is a sample without an answer (IsNone), so mean scores may sum to any number below 1. All
-// methods here need only a sum ≤ 1.
+// methods here need only that this sum is ≤ 1.
 func rowScale(row []float32) (float64, string) {
 	var sum float64
 	for class, p := range row {
@@ -251,7 +252,7 @@ func (a *ScoreAccumulator) Selection(probs []float32) error {
 }
 
 // Estimation takes the probabilities [k·m] of the next k estimation samples, after all selection samples and in an
-// order fixed beforehand. It makes no difference how the samples are split over several calls.
+// order fixed beforehand. The samples may be split over several calls in any way.
 func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	if a.class < 0 {
 		if err := a.chooseByScores(); err != nil {
@@ -274,7 +275,7 @@ func (a *ScoreAccumulator) Estimation(probs []float32) error {
 	return nil
 }
 
-// Choose ends the selection when ClassByVotes is set. The argument class is the class with the most votes of the
+// Choose ends the selection if ClassByVotes is set. The argument class is the class with the most votes of the
 // selection samples, or the label.
 func (a *ScoreAccumulator) Choose(class int) error {
 	switch {
@@ -355,8 +356,7 @@ func (a *ScoreAccumulator) bonferroniAlpha() float64 {
 	return alpha
 }
 
-// argMaxScore returns the class with the largest sum, or the lowest such class in a tie. It ignores the class given by
-// the argument except.
+// argMaxScore returns the class with the largest sum, or the lowest such class in a tie. It ignores the class except.
 func argMaxScore(sums []float64, except int) int {
 	best := -1
 	for class, s := range sums {

@@ -38,8 +38,8 @@ func Softmax[F float32 | float64](logits, probs []F, m int, temperature float64)
 	}
 }
 
-// Confidence returns the largest probability of a row of logits at temperature T, or 0 for a row without an answer. It
-// is the largest entry of the Softmax of the row, in float64.
+// Confidence returns the largest probability of a row of logits at the given temperature, or 0 for a row without an
+// answer. This probability is the largest entry of the Softmax of the row, in float64.
 func Confidence(logits []float32, temperature float64) float64 {
 	if IsNone(logits) {
 		return 0
@@ -101,9 +101,9 @@ func expNegative(x float64) float64 {
 }
 
 // Retemper turns the probabilities of each row [k·m] at temperature 1 into probabilities at temperature T, in place.
-// The logarithm of a softmax equals the logits up to a constant, so the result is p^(1/T), normalised. Retemper cannot
-// restore the precision that float32 lost. A probability that was rounded to 0 stays 0, and a row of zeros stays a row
-// of zeros.
+// The logarithm of a softmax equals the logits up to a constant. So the new probabilities are p^(1/T), normalised,
+// where T is the argument temperature. Retemper cannot restore the precision that float32 lost. A probability that was
+// rounded to 0 stays 0, and a row of zeros stays a row of zeros.
 func Retemper(probs []float32, m int, temperature float64) {
 	if temperature == 1 {
 		return

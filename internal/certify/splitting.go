@@ -98,8 +98,9 @@ func (c *VoteCertifier) split(v Votes) (Certificate, error) {
 	return cert, nil
 }
 
-// splitClass returns the class A to certify: the label, or the class that has the most of the known evaluations. If the
-// known evaluations already decide the answer of the smoothed classifier, this class is the answer.
+// splitClass returns the class A to certify: the label, or the class with the most known evaluations. If the known
+// evaluations already decide the answer of the smoothed classifier, the class with the most known evaluations is this
+// answer.
 func (p VoteParams) splitClass(v Votes) (int, error) {
 	if p.Class == Label {
 		return v.Elected(Label)
@@ -158,8 +159,9 @@ func newSplittingStop(p VoteParams, rule StopRule) (*Stopping, error) {
 
 // nextSplitting does the work of Next for the method Splitting. Let lead be the minimum over j of N_A − N_j − [j < A]
 // among the known evaluations, let left be the number of unknown ones, and let S be the rule's radius in steps. The
-// certified radius is at least S if lead − left ≥ 2S. It cannot reach S if lead + left < 2S. Each further evaluation
-// changes lead − left and lead + left by at most 2. This limit gives the least number of evaluations before a decision.
+// certified radius is at least S if lead − left ≥ 2S. The certified radius cannot reach S if lead + left < 2S. Each
+// further evaluation changes lead − left and lead + left by at most 2. So a decision needs a least number of further
+// evaluations, which nextSplitting computes.
 func (s *Stopping) nextSplitting(v Votes) (int64, error) {
 	left := s.certifier.width - v.N
 	lead := int64(0)

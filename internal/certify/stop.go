@@ -25,8 +25,8 @@ const (
 	// stopAtRadius stops once the samples show that the radius is at least the value of the rule, or that the radius
 	// cannot reach this value.
 	stopAtRadius stopKind = "radius>="
-	// stopAtPrecision stops once the certified radius is at least 1−F times the largest radius that more samples could
-	// give, where F is the value of the rule.
+	// stopAtPrecision stops once the certified radius is large enough: at least 1−F times the largest radius that more
+	// samples could give, where F is the value of the rule.
 	stopAtPrecision stopKind = "precision="
 )
 
@@ -100,20 +100,21 @@ type Stopping struct {
 }
 
 const (
-	// endShare is the share of α for each of two checkpoints. One checkpoint is the budget. With this share, a
-	// certificate from the whole budget is nearly as good as a certificate with a fixed n. The other checkpoint is the
-	// first checkpoint that can certify the rule's radius. At this checkpoint the sampling of the clearest inputs ends.
+	// endShare is the share of α for each of two checkpoints. One of them is the last checkpoint, at the budget. With
+	// this share, a certificate from the whole budget is nearly as good as a certificate with a fixed n. The other is
+	// the first checkpoint that can certify the rule's radius. At this checkpoint the sampling of the clearest inputs
+	// ends.
 	endShare = 0.25
 	// scoutShare is the share of α for all checkpoints before the first checkpoint that can certify. At these early
 	// checkpoints, sampling of hopeless inputs ends.
 	scoutShare = 0.05
-	// checkpointRatio is the ratio ρ of successive checkpoints. With this ratio, sampling on average exceeds the least
-	// sufficient n by a factor (ρ−1)/ln ρ, and ln(budget/first)/ln ρ checkpoints share α.
+	// checkpointRatio is the ratio ρ of successive checkpoints. Sampling then draws, on average, (ρ−1)/ln ρ times the
+	// least sufficient number of samples, and ln(budget/first)/ln ρ checkpoints share α.
 	checkpointRatio = 1.5
 	// scoutStart is the number of samples at the very first checkpoint.
 	scoutStart = 100
-	// hopeless is the failure probability of the upper bounds that tell when more samples are useless. If such a bound
-	// fails, rscert draws too few or too many samples, but every certificate stays valid.
+	// hopeless is the failure probability of the upper bounds by which Stopping decides that more samples are useless.
+	// If such a bound fails, rscert draws too few or too many samples, but every certificate stays valid.
 	hopeless = 0.001
 )
 
@@ -156,7 +157,7 @@ func NewStopping(p VoteParams, rule StopRule, budget int64) (*Stopping, error) {
 		s.add(scouts, scoutShare)
 	}
 	switch len(between) {
-	case 0: // the first checkpoint that can certify is the budget
+	case 0: // the first checkpoint that can certify is at the budget
 		s.add([]int64{budget}, spread)
 	case 1:
 		s.add(append(between, budget), spread)
@@ -183,7 +184,7 @@ func geometric(from, end int64) (counts []int64) {
 	return counts
 }
 
-// leastSamples returns the least n for which a first checkpoint at n certifies the rule's radius if every vote is for
+// leastSamples returns the least n at which a first checkpoint would certify the rule's radius if every vote were for
 // the class. If there is no such n up to budget, it returns a number above budget.
 func (s *Stopping) leastSamples(budget int64) int64 {
 	share := endShare
@@ -192,7 +193,7 @@ func (s *Stopping) leastSamples(budget int64) int64 {
 		return p.Radius(s.certifier.bound(observation{n: n, a: n, alpha: share * p.level(), t: p.clearest()}).margin) >= s.rule.value
 	}
 	if !enough(budget) {
-		share = 1 - scoutShare // share of the budget if no earlier checkpoint can certify
+		share = 1 - scoutShare // share of the checkpoint at the budget if no earlier checkpoint can certify
 		if enough(budget) {
 			return budget
 		}

@@ -30,7 +30,7 @@ type Summary struct {
 	// and whose certified radius is at least this radius.
 	Certified []CertifiedAccuracy `json:"certified_accuracy"`
 	// AverageRadius is the average certified radius (ACR, Zhai et al. 2020); examples without a correct certificate
-	// count as 0. The average is over the reported radii, which are rounded down.
+	// count as 0. The average uses the reported radii, which are rounded down.
 	AverageRadius float64 `json:"average_certified_radius"`
 	// With probability at least 1 − Delta, at most Failures of the certificates are wrong (binomial.FailureQuantile).
 	// The true certified accuracy at each radius is then at least Accuracy − Failures/Examples. Delta and Failures are
@@ -70,8 +70,8 @@ type ClassSummary struct {
 }
 
 // SummarizeClasses summarises the certificates of each label at the given radii, in ascending order of labels. It
-// ignores examples without a label. It gives no bound on the failures in a single class, because all of
-// Summary.Failures may fall into one class.
+// ignores examples without a label. It gives no smaller bound on the failures in a single class than Summary.Failures,
+// because all failures may fall into one class.
 func SummarizeClasses(certs []Certificate, radii []float64) []ClassSummary {
 	return tally(certs).Classes(radii)
 }
@@ -95,7 +95,7 @@ type CertifiedAccuracy struct {
 // summaryDelta is the failure probability of a statement about all certificates together.
 const summaryDelta = 0.05
 
-// Summarize summarises certificates of one method and one α at the given radii.
+// Summarize returns the summary, at the given radii, of certificates of one method and one α.
 func Summarize(certs []Certificate, radii []float64) Summary { return tally(certs).Summary(radii) }
 
 // allowFailures sets Delta and Failures for the given number of sampled examples.
@@ -108,7 +108,7 @@ func (s *Summary) allowFailures(examples int) {
 	}
 }
 
-// Among returns the summary for the case that s holds only some of the sampled examples. The argument sampled is a
+// Among returns the summary for the case that s covers only some of the sampled examples. The argument sampled is a
 // lower bound on the number of sampled examples. Somebody may have seen the results before removing the other examples,
 // so all failures may be among the examples of s.
 func (s Summary) Among(sampled int) Summary {

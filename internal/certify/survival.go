@@ -17,8 +17,8 @@ import (
 //
 // For s in (s_{j−1}, s_j], P(f_A ≥ s) ≥ S(s_j). For s in [s_j, s_{j+1}), P(f_A > s) ≤ S(s_j). Each probability is the
 // mean of an indicator, which is a score in [0, 1]. So the bound of standardConfidence on the mean of a score under
-// attack holds for this mean as well. In both sums, S(s_j) includes the scores that are equal to s_j. Emde's upper sum
-// starts at j = 1: it misses the interval [0, s_1) and is too small by up to s_1.
+// attack holds for this mean as well. In both sums, S(s_j) includes the scores that are equal to s_j. The upper sum of
+// Emde et al. starts at j = 1. It misses the interval [0, s_1), so it is too small by up to s_1.
 //
 // Only the counts at the thresholds are stored.
 type survivalBand struct {
@@ -63,8 +63,8 @@ func newSurvivalBand(p ScoreParams, n int64, alpha float64) *survivalBand {
 
 func (b *survivalBand) add(x float64) { b.counts[cell(x)]++ }
 
-// BandBinomial uses every binomialEvery-th threshold, in total K = 127 thresholds. With more thresholds, the level α/K
-// is lower and the band is wider. With fewer thresholds, the band misses the detail between neighbouring thresholds.
+// BandBinomial uses one of every binomialEvery thresholds, K = 127 in total. With more thresholds, the level α/K is
+// lower and the band is wider. With fewer thresholds, the band misses the detail between neighbouring thresholds.
 const binomialEvery = 2
 
 // bandPoint is a threshold s with the bounds S(s) ≥ low and 1 − S(s) ≥ miss.
@@ -108,7 +108,7 @@ func (b *survivalBand) bounds(i int) (lower, upper float64) {
 	}
 	l, shift := b.params.additive(), b.params.shift(b.params.Confidence.Radii[i])
 	before := 0.0
-	var above float64 // the upper sum's complement: 1 − F(Q(S̄)+R/σ) = F(Q(1−S̄)−R/σ)
+	var above float64 // 1 minus the upper sum: 1 − F(Q(S̄)+R/σ) = F(Q(1−S̄)−R/σ)
 	for j, p := range b.band {
 		next := 1.0
 		if j+1 < len(b.band) {

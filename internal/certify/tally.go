@@ -10,9 +10,9 @@ import (
 	"github.com/rscert/rscert/internal/law"
 )
 
-// Tally sums up certificates that share one method and one α. The method Add adds them one at a time. A Tally keeps 8
-// bytes per correct certificate, so the certificates of a run of millions of examples fit into memory. The zero value
-// is empty.
+// Tally sums up certificates that share one method and one α. The method Add adds one certificate at a time. A Tally
+// keeps 8 bytes per correct certificate, so even a run of millions of examples fits into memory. The zero value is
+// empty.
 type Tally struct {
 	first        Certificate // the first certificate, without bounds
 	idealised    bool        // whether some certificate is idealised
@@ -23,7 +23,7 @@ type Tally struct {
 	byLabel      map[int]*part
 }
 
-// part counts the certificates of all examples or of one label.
+// A part counts the certificates of all examples, or of the examples of one label.
 type part struct {
 	examples, abstained, correct int
 	radii                        []float64 // of the correct certificates

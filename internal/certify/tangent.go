@@ -16,12 +16,13 @@ import (
 //
 // ψ/ψ(1) is in [0,1], so a MeanBound bounds its mean at the full level. There is no band, and α is not divided among
 // thresholds. For S_0 = S the bound is ∫ g(S) ds, the best possible bound from S. For other S_0 the bound is worse by a
-// term of second order in S_0 − S. The upper side follows in the same way, with the concave g₊(p) = F(Q(p) + R/σ).
+// term of second order in S_0 − S. The upper bound follows in the same way from the concave function g₊(p) = F(Q(p) +
+// R/σ).
 //
-// S_0 is the survival function of the selection samples' scores. It counts κ additional samples on either side of every
-// threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows the
-// range of slopes. This is better if there are few estimation samples. Fewer selection samples make the bound wider,
-// never wrong. Domain: R ≥ 0, σ > 0.
+// S_0 is the survival function of the selection samples' scores. The count includes κ additional samples on either side
+// of every threshold, so that 0 < S_0 < 1. κ is the element of kappas with the best predicted bound. A larger κ narrows
+// the range of slopes of ψ, which is better if there are few estimation samples. With fewer selection samples the bound
+// is wider, but still valid. Domain: R ≥ 0, σ > 0.
 //
 // g'(p) = f(Q(p) − ρ)/f(Q(p)), ρ = R/σ. g' grows with p because f is log-concave.
 //
@@ -150,8 +151,8 @@ func newTangentSide(l law.Additive, s0 []float64, shift float64) tangentSide {
 	return t
 }
 
-// flat is a threshold: if ψ(1) is below it, ψ is treated as 0. Then ψ has underflowed or is far below tangentSlack,
-// which happens at radii of tens of σ.
+// If ψ(1) is below flat, the code treats ψ as 0. Then ψ has underflowed or is far below tangentSlack, which happens at
+// radii of tens of σ.
 const flat = 1e-200
 
 func (t *tangentSide) value(j int, x float64) float64 {
@@ -170,8 +171,8 @@ func (t *tangent) add(x float64) {
 	}
 }
 
-// tangentSlack covers rounding, relative to ψ(1) + 1. The sums have one term for each of 2⁸ cells. The terms contain Φ
-// and exp at |z| < 40, and are within 2¹⁴·unit of the exact values.
+// tangentSlack is a bound on the rounding errors relative to ψ(1) + 1. The sums have one term for each of 2⁸ cells. The
+// terms contain Φ and exp at |z| < 40, and are within 2¹⁴·unit of the exact values.
 const tangentSlack = 0x1p24 * unit
 
 func (t *tangent) bounds(i int) (lower, upper float64) {

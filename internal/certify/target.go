@@ -20,7 +20,7 @@ type Target struct {
 	Class  Class
 	// Alpha is the failure probability of all statements about an example, in (0, 1).
 	Alpha float64
-	// Level is the part of Alpha that the bounds may use when noise is drawn from words of finite length
+	// Level is the part of Alpha that the bounds may use if noise is drawn from random words of finite length
 	// (smoothing.Deflate). 0 means all of Alpha for idealised noise, and is an error for exact noise.
 	Level float64
 	Sigma float64 // scale of the noise in the units of the data; for the Gaussian, its standard deviation
@@ -36,8 +36,8 @@ type Target struct {
 	// 1. A perturbation δ is within the radius if two conditions hold. On the columns without noise, δ is 0. For the
 	// other columns d, the norm of the numbers δ_d/scale_d is within the radius.
 	Scaled bool
-	// Step is the step of the lattice of the inputs, for radii in L1: certificates also state these radii in steps. The
-	// method Splitting needs it. For other methods, nil means that the step is unknown.
+	// Step is the step of the lattice of the inputs. If radii are in L1, certificates also state them in steps. The
+	// method Splitting needs Step. For other methods, Step may be nil, which means that the step is unknown.
 	Step *big.Rat
 }
 
@@ -83,7 +83,7 @@ func (t *Target) complete() error {
 }
 
 // accepts returns an error unless the votes come from the target's classifier under the target's kind of noise. Old
-// files lack the key reject_below, so its absence is not an error.
+// files lack the key reject_below, so votes without this key are not an error.
 func (t Target) accepts(v Votes) error {
 	switch {
 	case v.Scaled != t.Scaled:
@@ -107,8 +107,8 @@ func errScaled(scaled bool) error {
 	return errors.New("it is of noise with one scale, and the run has a scale for each column")
 }
 
-// needGaussian returns an error if the noise is not Gaussian. It serves methods whose paper replaces Φ⁻¹ by a
-// polynomial.
+// needGaussian returns an error if the noise is not Gaussian. Methods whose paper replaces Φ⁻¹ by a polynomial call
+// needGaussian.
 func (t Target) needGaussian(kind string, method fmt.Stringer) error {
 	if t.Law.Law() != law.Gaussian {
 		return fmt.Errorf("%s %s is for %s", kind, method, law.Gaussian.Words().Noise)

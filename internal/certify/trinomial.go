@@ -15,9 +15,9 @@ import (
 //	P(Bin(N+1, r) ≥ t) = P(Bin(N, r) ≥ t) + r·P(Bin(N, r) = t−1)
 //	P(Bin(N, r) ≥ t−1) = P(Bin(N, r) ≥ t) + P(Bin(N, r) = t−1)
 //
-// Each term is the previous term times a factor, so K steps leave a relative error of 10K·unit. Two bounds cover the x2
-// outside the range of summation. Above this range, S is at most its value at the upper end. Below this range, S is at
-// most 1, and the masses of x2 fall at least geometrically.
+// Each term is the previous term times a factor, so K steps cause a relative error of at most 10K·unit. Two bounds
+// cover the x2 outside the range of summation. Above this range, S is at most its value at the upper end. Below this
+// range, S is at most 1, and the masses of x2 fall at least geometrically.
 //
 // Domain: q1, q2 ≥ 0, q1+q2 ≤ 1 up to rounding. The result decreases in q2 and increases in q1.
 func (e *event) probability(q1, q2 float64) float64 {
@@ -97,7 +97,7 @@ func (e *event) probability(q1, q2 float64) float64 {
 	return math.Min(1, sum*(1+2*rel))
 }
 
-// tooSmall is the logarithm below which terms are bounded instead of computed.
+// tooSmall is a logarithm. The code bounds terms whose logarithm is smaller, instead of computing them.
 const tooSmall = -600
 
 // last returns the largest x2 of the summation.
@@ -115,7 +115,7 @@ func (e *event) last(q2 float64) int64 {
 
 // first returns the largest x2 ≤ top for which the term of S at t(x2) does not underflow. It also returns t(x2), the
 // logarithm of this term, and the error of the logarithm. If there is no such x2, it returns −1 for x2. For all larger
-// x2 the term underflows or t(x2) > n−x2, because t rises. The parameter near is a guess of t.
+// x2 the term underflows or t(x2) > n−x2, because t rises. The argument near is a guess of t.
 func (e *event) first(top, near int64, r float64) (x2, t int64, logp, err float64) {
 	n := e.order.n
 	logTerm := func(x2 int64) (t int64, logp, err float64) {
@@ -172,8 +172,8 @@ func (e *event) lowerTail(k int64, q2 float64) float64 {
 	return binomial.Tail(n, n-k, math.Nextafter(1-q2, 2)).Upper
 }
 
-// withoutRest returns the probability of the event for q1 = 1−q2. Then x1 = n−x2, so the event is t(x2) ≤ n−x2. This
-// inequality holds for all x2 up to a largest value.
+// withoutRest returns an upper bound on the probability of the event for q1 = 1−q2. Then x1 = n−x2, so the event is
+// t(x2) ≤ n−x2. This inequality holds for all x2 up to a largest value.
 func (e *event) withoutRest(q2 float64) float64 {
 	n := e.order.n
 	lo, hi := int64(-1), n+1

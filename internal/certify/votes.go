@@ -11,7 +11,7 @@ import (
 // certified.
 const UnknownLabel = -1
 
-// MaxVotes is the largest number of samples of an example. Up to this number, float64 holds the counts exactly and
+// MaxVotes is the largest number of samples of an example. Up to this number, float64 holds counts exactly, and
 // products of two counts with enough precision.
 const MaxVotes = 1 << 40
 
@@ -129,8 +129,8 @@ func argMax(counts []int64) int {
 	return best
 }
 
-// A VoteCertifier turns votes into certificates. Several goroutines may use it. Examples with equal counts share a
-// cached bound.
+// A VoteCertifier turns votes into certificates. Several goroutines may use it at once. Examples with equal counts
+// share a cached bound.
 type VoteCertifier struct {
 	params VoteParams
 	method method
